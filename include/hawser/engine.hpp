@@ -1,0 +1,151 @@
+// The public API: an Engine opens NICs and runs Endpoints; an Endpoint sends and receives messages.
+//
+//   hawser::Engine engine({.nics = {"udp:127.0.0.1", "udp:127.0.0.2"}});
+//   auto endpoint = engine.create_endpoint({});
+//   ... exchange endpoint->address() with the others ...
+//   endpoint->connect(their_address, peer);
+//   endpoint->send(peer, context, tag, data, bytes, {}, operation);
+//   while (endpoint->wait(completions, timeout_ns) == 0) ...
+//
+// Threads. With `threads = 0` progress is inline: it is made by poll, wait and the destructor of the
+// one thread that uses the endpoint, and no other thread may call into it. With `threads >= 1`
+// engine threads make the progress; send, receive, cancel and probe may then be called from any
+// thread, poll and wait from one thread at a time.
+//
+// Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
+// what to do. Nothing throws after that: calls answer with a Status.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hawser/stats.hpp"
+#include "hawser/status.hpp"
+#include "hawser/tunables.hpp"
+#include "hawser/types.hpp"
+
+namespace hawser {
+
+class Error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct EngineConfig {
+  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), or "memory:FABRIC" (all engines of
+  // this process that name the same FABRIC reach each other). At least 1, at most 16.
+  std::vector<std::string> nics;
+  // Engine threads; 0 = inline progress.
+  unsigned threads = 0;
+  Tunables tunables{};
+  // Faults that every NIC injects, for tests and stress runs, e.g.
+  // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: no fault layer at all.
+  // The grammar is in docs/faults.md.
+  std::string faults;
+};
+
+struct EndpointConfig {
+  // Stable name of this endpoint in the job (a rank, for example); unique among those that talk to
+  // each other. 0: drawn at random.
+  std::uint64_t endpoint_id = 0;
+  // Grows with every restart of the same endpoint (a bootstrap hands it out); a peer replaces a
+  // session only by a higher one. 0: taken from the system's clock.
+  std::uint64_t epoch = 0;
+  // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
+  // At most 64 bytes; empty means that anyone may connect.
+  std::vector<std::byte> job_secret;
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;  // closes first: see close()
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  [[nodiscard]] virtual const Address& address() const noexcept = 0;
+
+  // Names the endpoint with this address as a peer; the handshake runs by itself, and operations may
+  // be posted at once. The same address twice gives the same peer. An endpoint that connects to this
+  // one is named too, with an event.
+  //   ok: `peer` is set · again: max_peers are in use · invalid_argument: not an address of this
+  //   version, or one's own.
+  [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
+
+  // Sends `bytes` bytes at `data` (may be null if bytes = 0).
+  //   ok: the bytes are the engine's, unchanged, until the completion of `operation`.
+  //   else: nothing was taken.  again: max_operations or max_messages_per_peer reached.
+  [[nodiscard]] virtual Status send(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                                    const void* data, std::uint64_t bytes,
+                                    const SendOptions& options, OperationId& operation) = 0;
+
+  // Receives one message with this context whose tag agrees with `tag` in the bits set in `mask`,
+  // from `peer` or kAnyPeer. Messages of one peer match in the order in which they were sent,
+  // receives in the order in which they were posted.
+  //   ok: the buffer is the engine's to write until the completion; nothing writes to it after.
+  //   else: nothing was taken.
+  [[nodiscard]] virtual Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                                       std::uint64_t mask, void* data, std::uint64_t bytes,
+                                       const ReceiveOptions& options, OperationId& operation) = 0;
+
+  // Looks for an unmatched message. ok: `envelope` is set · again: none is here.
+  [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                                     std::uint64_t mask, Envelope& envelope) = 0;
+
+  // Asks to cancel a receive. ok: its completion will say `cancelled`, or how it ended if it matched
+  // first · too_late: known to be matched · unknown_operation: completed, or not a receive.
+  [[nodiscard]] virtual Status cancel(OperationId operation) = 0;
+
+  // Makes progress (inline) and hands out completions, oldest first. Returns how many; never blocks.
+  virtual std::size_t poll(std::span<Completion> completions) = 0;
+
+  // As poll, but waits up to `timeout_ns` for the first completion: spins, yields, then blocks.
+  virtual std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) = 0;
+
+  // Readable when poll has something to do; for the caller's own event loop. Owned by the endpoint.
+  [[nodiscard]] virtual int fd() const noexcept = 0;
+
+  // Drops the session and its operations, which complete with endpoint_closed.
+  [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
+
+  // Tells every peer, lingers up to close_timeout for final statuses, then completes what is left
+  // with endpoint_closed. After it, only poll is of use.
+  virtual void close() = 0;
+
+  // Snapshots; callable from any thread, may allocate.
+  [[nodiscard]] virtual EndpointStats stats() const = 0;
+  [[nodiscard]] virtual std::vector<NicStats> nic_stats() const = 0;
+  [[nodiscard]] virtual Status peer_stats(PeerId peer, PeerStats& stats) const = 0;
+  virtual std::size_t poll_events(std::span<Event> events) = 0;
+
+ protected:
+  Endpoint() = default;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineConfig config);  // throws Error
+  ~Engine();                             // after all its endpoints
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] std::unique_ptr<Endpoint> create_endpoint(const EndpointConfig& config);  // throws
+
+  [[nodiscard]] std::size_t nic_count() const noexcept;
+
+  // Changes the faults of one NIC while it runs; only if config.faults was not empty.
+  // `spec` is one of the grammar of docs/faults.md, with "kill", "revive", "kill:event",
+  // "revive:event", "rate=BYTES_PER_S" among it.
+  //   unsupported: the engine has no fault layer · invalid_argument: the log says which word.
+  [[nodiscard]] Status inject_fault(std::size_t nic, std::string_view spec);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hawser

@@ -1,0 +1,188 @@
+// Counters and gauges that an endpoint shows. All counters run freely from the endpoint's start.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hawser/types.hpp"
+
+namespace hawser {
+
+// Why a received packet, or a part of it, was dropped. Counted, never asserted on.
+#define HAWSER_DROP_REASONS(X)                                           \
+  X(too_short, "shorter than its headers say")                           \
+  X(bad_version, "another wire version")                                 \
+  X(bad_type, "unknown packet or block type")                            \
+  X(bad_checksum, "CRC32C differs")                                      \
+  X(bad_field, "a field is out of its range")                            \
+  X(bad_mac, "handshake whose MAC is wrong")                             \
+  X(unknown_receiver, "no peer at that index")                           \
+  X(wrong_token, "token of another session")                             \
+  X(stale_session, "handshake of an older incarnation")                  \
+  X(stale_path, "path slot of an older generation")                      \
+  X(old_path_number, "path number behind the window, or seen before")    \
+  X(below_floor, "message finished and forgotten at both ends")          \
+  X(beyond_window, "message number or fragment beyond what is allowed")  \
+  X(duplicate_fragment, "fragment is here already")                      \
+  X(bad_slot, "granted fragment whose slot and message disagree")        \
+  X(no_room, "unexpected payload with no room; the envelope was kept")   \
+  X(no_descriptor, "no descriptor free for the envelope")                \
+  X(not_connected, "data before the session is established")             \
+  X(limit, "handshake beyond a limit")
+
+enum class DropReason : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_DROP_REASONS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kDropReasons = static_cast<std::size_t>(DropReason::count_);
+
+struct DropReasonText {
+  std::string_view name;
+  std::string_view text;
+};
+inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
+#define HAWSER_TEXT(name, text) {#name, text},
+    HAWSER_DROP_REASONS(HAWSER_TEXT)
+#undef HAWSER_TEXT
+}};
+
+// X(name, text)
+#define HAWSER_COUNTERS(X)                                                              \
+  X(data_packets_sent, "packets with a path number, retransmits included")              \
+  X(data_bytes_sent, "payload bytes in them")                                           \
+  X(data_packets_received, "packets with a path number that were applied")              \
+  X(data_bytes_received, "payload bytes placed, each once")                             \
+  X(control_packets_sent, "acknowledgements, statuses, requests, grants")               \
+  X(control_packets_received, "the same, received")                                     \
+  X(packets_lost, "packets declared lost")                                              \
+  X(lost_by_gap, "of these, by the gap rule")                                           \
+  X(lost_by_request, "of these, because the receiver asked")                            \
+  X(lost_by_evacuation, "of these, moved away from a silent or dead path")              \
+  X(fragments_retransmitted, "fragments sent again")                                    \
+  X(bytes_retransmitted, "payload bytes sent again")                                    \
+  X(spurious_retransmits, "fragments sent again whose first packet arrived after all")  \
+  X(duplicate_fragments, "fragments received more than once")                           \
+  X(requests_sent, "requests for missing fragments")                                    \
+  X(requests_received, "the same, received")                                            \
+  X(ptos, "probe timeouts")                                                             \
+  X(path_probes_sent, "probes of paths")                                                \
+  X(message_probes_sent, "envelopes sent to ask for a status")                          \
+  X(evacuations, "paths evacuated on silence")                                          \
+  X(paths_down, "paths gone DOWN")                                                      \
+  X(paths_returned, "paths back from DOWN to UP")                                       \
+  X(no_room_answers, "messages answered NO_ROOM")                                       \
+  X(unexpected_messages, "messages that arrived before their receive")                  \
+  X(messages_sent, "sends completed ok")                                                \
+  X(messages_received, "receives completed ok or truncated")                            \
+  X(handshakes_sent, "handshake packets sent")                                          \
+  X(sessions_established, "sessions that became ready")                                 \
+  X(peer_failures, "sessions that failed")                                              \
+  X(late_turns, "polls that came later than the wake-up asked for")                     \
+  X(host_overruns, "packets lost in this host's own receive queues")                    \
+  X(window_limited, "times that data waited for a congestion window")                   \
+  X(nic_backpressure, "times that a NIC took fewer packets than offered")
+
+struct EndpointStats {
+#define HAWSER_FIELD(name, text) std::uint64_t name = 0;
+  HAWSER_COUNTERS(HAWSER_FIELD)
+#undef HAWSER_FIELD
+  std::array<std::uint64_t, kDropReasons> drops{};
+
+  // Gauges of this moment.
+  std::uint64_t operations_pending = 0;
+  std::uint64_t packets_in_flight = 0;
+  std::uint64_t buffers_in_use = 0;  // packet buffers outside the pool; 0 when all is quiet
+  std::uint64_t unexpected_bytes_held = 0;
+};
+
+struct CounterRow {
+  std::string_view name;
+  std::string_view text;
+  std::uint64_t EndpointStats::*field;
+};
+inline constexpr auto kCounters = std::to_array<CounterRow>({
+#define HAWSER_ROW(name, text) CounterRow{#name, text, &EndpointStats::name},
+    HAWSER_COUNTERS(HAWSER_ROW)
+#undef HAWSER_ROW
+});
+
+// How a path, or all paths of a NIC together, stand.
+enum class PathState : std::uint8_t { up, suspect, down, probing };
+[[nodiscard]] constexpr std::string_view to_string(PathState state) noexcept {
+  switch (state) {
+    case PathState::up: return "UP";
+    case PathState::suspect: return "SUSPECT";
+    case PathState::down: return "DOWN";
+    case PathState::probing: return "PROBING";
+  }
+  return "?";
+}
+
+// One local NIC as this endpoint sees it, all peers together.
+struct NicStats {
+  std::string name;
+  PathState state = PathState::up;  // the best state of any of its paths
+  std::uint64_t packets_sent = 0;
+  std::uint64_t bytes_sent = 0;  // on the wire, headers included
+  std::uint64_t packets_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t packets_lost = 0;
+  std::uint64_t retransmits = 0;
+  std::uint64_t overruns = 0;
+  std::uint64_t srtt_ns = 0;      // mean of its UP paths; 0 before a sample
+  std::uint64_t window_bytes = 0; // sum of its paths' congestion windows
+  std::uint64_t bytes_in_flight = 0;
+};
+
+struct PathStats {
+  std::uint8_t slot = 0;
+  std::uint8_t generation = 0;
+  std::uint8_t local_nic = 0;
+  std::uint8_t remote_nic = 0;
+  PathState state = PathState::up;
+  std::uint64_t srtt_ns = 0;
+  std::uint64_t rttvar_ns = 0;
+  std::uint64_t min_fabric_delay_ns = 0;
+  std::uint64_t delivery_bytes_per_s = 0;
+  std::uint64_t window_bytes = 0;
+  std::uint64_t bytes_in_flight = 0;
+  std::uint64_t packets_sent = 0;
+  std::uint64_t packets_lost = 0;
+};
+
+struct PeerStats {
+  PeerId peer = kAnyPeer;
+  std::uint64_t endpoint_id = 0;
+  bool established = false;
+  Status failure = Status::ok;
+  std::uint64_t sends_pending = 0;
+  std::uint64_t last_heard_ns_ago = 0;
+  std::vector<PathStats> paths;
+};
+
+// What happened to a NIC, a path or a peer; poll_events returns them in order.
+struct Event {
+  enum class Kind : std::uint8_t {
+    nic_down,          // `nic` went away by word of its driver
+    nic_up,            // `nic` is back by word of its driver
+    path_down,         // no packet passes on (`nic`, `remote_nic`) to `peer`
+    path_up,           // they pass again
+    peer_established,  // the session with `peer` is ready
+    peer_failed,       // the session with `peer` is gone: `status` says why
+  };
+  Kind kind = Kind::nic_down;
+  Status status = Status::ok;
+  PeerId peer = kAnyPeer;
+  std::uint64_t endpoint_id = 0;
+  std::uint8_t nic = 0;
+  std::uint8_t remote_nic = 0;
+  std::uint64_t time_ns = 0;
+};
+
+}  // namespace hawser

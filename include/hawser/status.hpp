@@ -1,0 +1,72 @@
+// What a call or a completion can say. Every value states who owns the arguments afterwards.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hawser {
+
+enum class Status : std::uint8_t {
+  // The call was taken, or the operation ended as asked.
+  ok = 0,
+  // A limit is reached or nothing is there yet. Nothing was taken: every buffer is still the
+  // caller's. Poll, then call again.
+  again,
+  // An argument is out of range. Nothing was taken.
+  invalid_argument,
+  // No such peer: it was never connected, or has been disconnected. Nothing was taken.
+  unknown_peer,
+  // No such operation: it has completed already, or never was. Nothing changed.
+  unknown_operation,
+  // Cancel came too late: the receive is matched and ends by its own completion.
+  too_late,
+  // Completion of a receive: the message was longer than the buffer, whose bytes are all written.
+  // Completion of a send at level `delivered`: the same, seen from the other side.
+  truncated,
+  // Completion: the operation was cancelled, the buffer was not written.
+  cancelled,
+  // Completion: the handshake did not finish within peer_timeout. No byte was delivered.
+  peer_unreachable,
+  // Completion: no path answered for peer_timeout. Whether a send arrived is unknown.
+  peer_timeout,
+  // Completion: the peer came back as a new incarnation. Whether a send arrived is unknown.
+  peer_restarted,
+  // Completion: the peer closed its endpoint. Whether a send arrived is unknown.
+  peer_closed,
+  // The endpoint is closing. As a completion: whether a send arrived is unknown.
+  endpoint_closed,
+  // This build, NIC or session does not offer what was asked. Nothing was taken.
+  unsupported,
+  // The operating system or the NIC refused; the log has its words. Nothing was taken.
+  nic_error,
+};
+
+// The name as written above, for messages and logs.
+[[nodiscard]] constexpr std::string_view to_string(Status status) noexcept {
+  switch (status) {
+    case Status::ok: return "ok";
+    case Status::again: return "again";
+    case Status::invalid_argument: return "invalid_argument";
+    case Status::unknown_peer: return "unknown_peer";
+    case Status::unknown_operation: return "unknown_operation";
+    case Status::too_late: return "too_late";
+    case Status::truncated: return "truncated";
+    case Status::cancelled: return "cancelled";
+    case Status::peer_unreachable: return "peer_unreachable";
+    case Status::peer_timeout: return "peer_timeout";
+    case Status::peer_restarted: return "peer_restarted";
+    case Status::peer_closed: return "peer_closed";
+    case Status::endpoint_closed: return "endpoint_closed";
+    case Status::unsupported: return "unsupported";
+    case Status::nic_error: return "nic_error";
+  }
+  return "?";
+}
+
+// True for the statuses that mean that the session to the peer is gone.
+[[nodiscard]] constexpr bool is_peer_failure(Status status) noexcept {
+  return status == Status::peer_unreachable || status == Status::peer_timeout ||
+         status == Status::peer_restarted || status == Status::peer_closed;
+}
+
+}  // namespace hawser

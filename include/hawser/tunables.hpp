@@ -1,0 +1,130 @@
+// Every tunable of every folder, in one table: name, unit, default, range, hostile extremes, reason.
+//
+// `hawser info` prints the table, docs/tunables.md is checked against it, and the storm draws from
+// [hostile_low, hostile_high], which may make the engine slow but never wrong. A tunable is set in
+// a Tunables value, by `set("name", value)`, or by the environment variable HAWSER_<NAME>.
+//
+// To add one: add a row here, use it through the Tunables that the object was made with, add its
+// row to docs/tunables.md. A knob that nobody varies is a constant instead.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "hawser/status.hpp"
+
+namespace hawser {
+
+// X(name, unit, default, minimum, maximum, hostile_low, hostile_high, reason)
+#define HAWSER_TUNABLES(X)                                                                         \
+  X(fragment_bytes, "bytes", 4096, 256, 61440, 256, 8192,                                          \
+    "payload of a full packet; the session uses the smaller of both sides and of what NICs carry") \
+  X(unscheduled_bytes, "bytes", 65536, 0, 16777216, 0, 262144,                                     \
+    "what a message may send before its receive has matched; the rest waits for a grant")          \
+  X(grant_window_bytes, "bytes", 8388608, 65536, 1073741824, 65536, 16777216,                      \
+    "how far a grant reaches beyond a message's first missing fragment")                           \
+  X(unexpected_bytes, "bytes", 33554432, 65536, 17179869184, 65536, 67108864,                      \
+    "memory for payload that arrives before its receive; beyond it NO_ROOM is answered")           \
+  X(max_peers, "count", 256, 1, 65536, 2, 64,                                                      \
+    "peers of an endpoint; slabs are sized by it at start")                                        \
+  X(max_operations, "count", 8192, 16, 1048576, 32, 4096,                                          \
+    "sends and receives that an endpoint holds at once; beyond it calls answer `again`")           \
+  X(max_messages_per_peer, "count", 2048, 4, 4096, 4, 4096,                                        \
+    "messages to one peer between the oldest unfinished one and the newest")                       \
+  X(max_in_flight_packets, "count", 16384, 64, 1048576, 64, 16384,                                 \
+    "unacknowledged packets of an endpoint, all peers together")                                   \
+  X(max_receive_messages, "count", 16384, 16, 1048576, 16, 4096,                                   \
+    "messages that an endpoint is reassembling or holds unmatched")                                \
+  X(initial_window_packets, "count", 32, 1, 1024, 1, 256,                                          \
+    "a path's congestion window before its first acknowledgement")                                 \
+  X(delay_target_us, "us", 50, 1, 1000000, 1, 10000,                                               \
+    "fabric delay above the path's floor at which its window stops growing (Swift's target)")      \
+  X(ack_every_packets, "count", 16, 1, 256, 1, 256,                                                \
+    "packets of one peer after which an acknowledgement leaves at once")                           \
+  X(max_ack_delay_us, "us", 200, 0, 100000, 0, 20000,                                              \
+    "longest that an acknowledgement waits for company")                                           \
+  X(timer_granularity_us, "us", 200, 1, 100000, 1, 10000,                                          \
+    "floor of 4*RTTVAR in PTO and of detection intervals; below it timers measure the host")       \
+  X(initial_rtt_us, "us", 2000, 1, 10000000, 1, 1000000,                                           \
+    "response time assumed before the first sample")                                               \
+  X(reorder_packets, "count", 3, 1, 1024, 1, 64,                                                   \
+    "packets of one path by which a gap must be overtaken to count as loss (RFC 9002: 3)")         \
+  X(path_probe_min_us, "us", 2000, 100, 10000000, 100, 1000000,                                    \
+    "first interval between probes of a path that is down")                                        \
+  X(path_probe_max_us, "us", 500000, 1000, 3600000000, 1000, 10000000,                             \
+    "the interval that probing backs off to")                                                      \
+  X(max_path_slots, "count", 16, 1, 16, 1, 16,                                                     \
+    "paths to one peer")                                                                           \
+  X(peer_timeout_ms, "ms", 10000, 10, 86400000, 10, 60000,                                         \
+    "silence on every path after which the operations to a peer fail")                             \
+  X(handshake_retry_us, "us", 20000, 100, 10000000, 100, 1000000,                                  \
+    "first interval between handshake attempts; doubles, jittered")                                \
+  X(close_timeout_ms, "ms", 1000, 0, 600000, 0, 10000,                                             \
+    "how long closing lingers for final statuses")                                                 \
+  X(late_wakeup_us, "us", 1000, 1, 10000000, 1, 100000,                                            \
+    "lateness of a poll from which on expired timers wait for one drain and one SRTT")             \
+  X(poll_budget_packets, "count", 256, 8, 65536, 8, 1024,                                          \
+    "packets received from, and sent to, a NIC in one turn")                                       \
+  X(initial_sequence, "number", 0, 0, 18446744073709551615u, 0, 18446744073709551615u,             \
+    "where a session's message and path numbers start; tests start just below wrap")               \
+  X(recovery_evacuate, "bool", 1, 0, 1, 0, 1,                                                      \
+    "resend what a silent path holds on other paths at once; off, timers do it")                   \
+  X(recovery_request, "bool", 1, 0, 1, 0, 1,                                                       \
+    "the receiver asks for missing fragments; off, only the sender detects loss")                  \
+  X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                           \
+    "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
+  X(spray_weighted, "bool", 1, 0, 1, 0, 1,                                                         \
+    "choose paths by what they deliver; off, in turn")                                             \
+  X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
+    "receive buffer asked for per data socket (UDP); the kernel may give less")                    \
+  X(packet_buffers, "count", 8192, 256, 1048576, 256, 8192,                                        \
+    "header buffers of an endpoint's pool")                                                        \
+  X(spin_us, "us", 20, 0, 1000000, 0, 1000,                                                        \
+    "how long waiting spins before it yields the processor")                                       \
+  X(yield_us, "us", 200, 0, 1000000, 0, 1000,                                                      \
+    "how long waiting yields before it blocks in the kernel")                                      \
+  X(command_budget, "count", 64, 1, 4096, 1, 64,                                                   \
+    "commands that an engine thread takes from an endpoint's ring in one poll")
+
+struct Tunables {
+#define HAWSER_FIELD(name, unit, dflt, min, max, low, high, reason) std::uint64_t name = dflt;
+  HAWSER_TUNABLES(HAWSER_FIELD)
+#undef HAWSER_FIELD
+
+  // invalid_argument: no tunable of that name, or the value is out of its range; nothing changed.
+  [[nodiscard]] inline Status set(std::string_view name, std::uint64_t value) noexcept;
+};
+
+struct TunableRow {
+  std::string_view name;
+  std::string_view unit;
+  std::uint64_t default_value;
+  std::uint64_t minimum;
+  std::uint64_t maximum;
+  std::uint64_t hostile_low;
+  std::uint64_t hostile_high;
+  std::string_view reason;
+  std::uint64_t Tunables::*field;
+};
+
+inline constexpr auto kTunables = std::to_array<TunableRow>({
+#define HAWSER_ROW(name, unit, dflt, min, max, low, high, reason) \
+  TunableRow{#name, unit, dflt, min, max, low, high, reason, &Tunables::name},
+    HAWSER_TUNABLES(HAWSER_ROW)
+#undef HAWSER_ROW
+});
+
+inline Status Tunables::set(std::string_view name, std::uint64_t value) noexcept {
+  for (const TunableRow& row : kTunables) {
+    if (row.name != name) continue;
+    if (value < row.minimum || value > row.maximum) return Status::invalid_argument;
+    this->*row.field = value;
+    return Status::ok;
+  }
+  return Status::invalid_argument;
+}
+
+}  // namespace hawser

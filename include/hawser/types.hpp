@@ -1,0 +1,101 @@
+// The vocabulary of the public API: peers, tags, hints, completions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hawser/status.hpp"
+
+namespace hawser {
+
+// Names a peer at the endpoint that returned it. Values are small and dense, so a caller may index
+// an array with them; a value is reused only after `disconnect`.
+enum class PeerId : std::uint32_t {};
+inline constexpr PeerId kAnyPeer{0xffffffffu};
+
+// Names an operation at its endpoint from the call that accepted it until its completion is polled.
+// Never reused within 2^32 operations.
+enum class OperationId : std::uint64_t {};
+inline constexpr OperationId kNoOperation{~std::uint64_t{0}};
+
+// Longest message, in bytes.
+inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 40;
+
+// Which contexts are whose: an application takes 0 to 0x7fff, collectives 0x8000 to 0xbfff,
+// adapters (libfabric, NCCL) 0xc000 to 0xffff. A message matches only receives of its own context.
+inline constexpr std::uint16_t kCollectiveContext = 0x8000;
+inline constexpr std::uint16_t kAdapterContext = 0xc000;
+
+// When a send completes.
+enum class Level : std::uint8_t {
+  accepted,   // all bytes are in the receiver's memory; a receive need not be posted yet
+  delivered,  // matched and placed in the receive's buffer (a synchronous send)
+};
+
+enum class Collective : std::uint8_t {
+  none,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  broadcast,
+  barrier,
+};
+
+// What the caller knows of the traffic pattern; it shapes loss-detection timers and priorities and
+// never changes what is delivered. All zero means: no idea.
+struct Hint {
+  std::uint32_t group = 0;    // the messages with this number (per sender and receiver) make up one
+                              // step that is complete only when all of them are; 0 = no group
+  std::uint16_t members = 0;  // how many messages the receiver awaits in that group
+  std::uint16_t step = 0;     // this step's index, from 0
+  std::uint16_t steps = 0;    // steps in all
+  Collective collective = Collective::none;
+  std::uint8_t priority = 0;  // higher goes first among messages to one peer; 0 is ordinary
+};
+
+struct SendOptions {
+  Level level = Level::accepted;
+  std::uint64_t immediate = 0;  // 64 bits that travel with the envelope to the receive's completion
+  std::uint64_t user_data = 0;  // returned in this side's completion, not sent
+  Hint hint{};
+};
+
+struct ReceiveOptions {
+  std::uint64_t user_data = 0;  // returned in the completion
+  Hint hint{};                  // used where the envelope itself carries none
+};
+
+enum class OperationKind : std::uint8_t { send, receive };
+
+struct Completion {
+  OperationId operation = kNoOperation;
+  std::uint64_t user_data = 0;
+  OperationKind kind = OperationKind::send;
+  Status status = Status::ok;
+  std::uint16_t context = 0;
+  // The buffer is the caller's again. False only after a failure while a NIC still holds on to a
+  // send: the buffer comes back with a second completion of the same operation.
+  bool released = true;
+  PeerId peer = kAnyPeer;            // of a cancelled wildcard receive: kAnyPeer
+  std::uint64_t tag = 0;             // the message's own tag
+  std::uint64_t bytes = 0;           // placed in the buffer (receive) or sent (send)
+  std::uint64_t message_bytes = 0;   // the message's length at its sender
+  std::uint64_t immediate = 0;       // the sender's
+};
+
+// What `probe` found: the oldest unmatched message that the arguments match.
+struct Envelope {
+  PeerId peer = kAnyPeer;
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t immediate = 0;
+};
+
+// An endpoint's address: a blob to hand to others by any means (a file, a rendezvous, MPI).
+// At most 2048 bytes. It names the endpoint, its NICs and its incarnation.
+using Address = std::vector<std::byte>;
+
+}  // namespace hawser

@@ -1,0 +1,103 @@
+// The protocol of one endpoint: operations in, packets through the NICs it was given, completions out.
+//
+// Sans-IO: it never reads a clock, blocks or, after construction, allocates. One thread uses it.
+// Its owner calls turn(now) over and over, at the latest at the moment that the last turn asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "hawser/stats.hpp"
+#include "hawser/status.hpp"
+#include "hawser/tunables.hpp"
+#include "hawser/types.hpp"
+#include "proto/nic.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+struct EndpointConfig {
+  Tunables tunables{};
+  std::uint64_t endpoint_id = 0;  // not 0
+  std::uint64_t epoch = 0;        // grows with each restart of this endpoint
+  std::uint64_t seed = 0;         // all randomness of the endpoint comes from it
+  std::span<const std::byte> job_secret{};  // copied; at most 64 bytes
+};
+
+// The caller names operations: low 32 bits an index below max_operations that no live operation has,
+// high 32 bits anything. The name comes back in the completion, after which the index is free.
+struct SendRequest {
+  OperationId operation = kNoOperation;
+  PeerId peer = kAnyPeer;
+  std::uint16_t context = 0;
+  std::uint64_t tag = 0;
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  SendOptions options{};
+};
+
+struct ReceiveRequest {
+  OperationId operation = kNoOperation;
+  PeerId peer = kAnyPeer;
+  std::uint16_t context = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t mask = ~std::uint64_t{0};
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  ReceiveOptions options{};
+};
+
+// What a turn reports.
+struct TurnResult {
+  bool progressed = false;  // something was received, sent or completed: another turn pays at once
+  Time wake_at = kNever;    // without packets or calls, nothing will be due before this moment
+};
+
+class Endpoint {
+ public:
+  static constexpr std::size_t kMaxNics = 16;
+  static constexpr std::size_t kMaxAddressBytes = 2048;
+
+  // `nics` (1 to kMaxNics) and `pool` outlive the endpoint. All memory is taken here.
+  Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  // Writes the address blob that `connect` of another endpoint takes; returns its length.
+  std::size_t write_address(std::span<std::byte, kMaxAddressBytes> out) const;
+
+  // As the calls of hawser::Endpoint, with the same ownership.
+  [[nodiscard]] Status connect(Time now, std::span<const std::byte> address, PeerId& peer);
+  [[nodiscard]] Status send(Time now, const SendRequest& request);
+  [[nodiscard]] Status receive(Time now, const ReceiveRequest& request);
+  [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope) const;
+  [[nodiscard]] Status cancel(Time now, OperationId operation);
+  [[nodiscard]] Status disconnect(Time now, PeerId peer);
+
+  // Starts closing: tells the peers and lingers. `closed` once all is settled or close_timeout is over;
+  // then every operation has its completion.
+  void close(Time now);
+  [[nodiscard]] bool closed() const;
+
+  // One pass: reap, receive from every NIC, expire timers, acknowledge, send.
+  TurnResult turn(Time now);
+
+  std::size_t poll_completions(std::span<Completion> completions);
+  std::size_t poll_events(std::span<Event> events);
+
+  [[nodiscard]] EndpointStats stats() const;
+  // `name` is left empty. One per NIC.
+  void nic_stats(std::span<NicStats> nics) const;
+  // May allocate; for people.
+  [[nodiscard]] Status peer_stats(Time now, PeerId peer, PeerStats& stats) const;
+
+ private:
+  struct Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace hawser::proto

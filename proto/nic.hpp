@@ -1,0 +1,138 @@
+// The NIC contract: what the protocol asks of a NIC, and what every driver must keep.
+//
+// A Nic is one endpoint's share of one device port: a data queue and a control queue (two UD queue
+// pairs, two UDP sockets) with a receive ring each. Control packets are small and have a ring of
+// their own so that bulk data can't push acknowledgements out. Datagrams may be lost, duplicated,
+// reordered and damaged; they are never merged, split or made up.
+//
+// One thread uses a Nic. No call blocks and, after construction, none allocates. Calls take bursts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "hawser/status.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+// What the other side needs to reach a NIC, opaque to the protocol. Drivers put their kind in byte 0
+// (NicKind) and zero what they don't use, so that equal addresses are equal bytes.
+//   udp:    kind, family (4|6), data port, control port (big endian), IP address (16 bytes)
+//   verbs:  kind, link layer, LID, data QPN, control QPN, QKey, GID
+//   memory: kind, fabric-wide number
+struct NicAddress {
+  std::array<std::byte, 40> bytes{};
+  friend constexpr bool operator==(const NicAddress&, const NicAddress&) = default;
+};
+enum class NicKind : std::uint8_t { none = 0, memory = 1, udp = 2, verbs = 3 };
+
+// A remote NIC as the driver that resolved it names it. Dense from 0 per driver.
+enum class RemoteHandle : std::uint32_t {};
+inline constexpr RemoteHandle kNoRemote{0xffffffffu};
+
+enum class Queue : std::uint8_t { data = 0, control = 1 };
+
+// One header buffer of the pool. Headers are built in it; a driver that sends asynchronously keeps
+// it until the send is reaped.
+struct PacketBuffer {
+  static constexpr std::size_t kBytes = 1024;
+  alignas(64) std::byte bytes[kBytes];
+};
+
+// Where header buffers come from. One thread uses a pool.
+class PacketPool {
+ public:
+  virtual ~PacketPool() = default;
+  // Takes up to `buffers.size()` buffers, returns how many; their contents are arbitrary.
+  [[nodiscard]] virtual std::size_t take(std::span<PacketBuffer*> buffers) = 0;
+  virtual void give(std::span<PacketBuffer* const> buffers) = 0;
+  [[nodiscard]] virtual std::size_t in_use() const = 0;
+};
+
+// One datagram to send: header || payload.
+struct TxPacket {
+  PacketBuffer* buffer = nullptr;          // holds the header at offset 0
+  std::uint32_t header_bytes = 0;          // 1 to PacketBuffer::kBytes
+  std::uint32_t payload_bytes = 0;         // 0 if there is none
+  const std::byte* payload = nullptr;      // in the user's buffer or the protocol's store
+  RemoteHandle remote = kNoRemote;
+  std::uint16_t entropy = 0;               // 0 to caps().entropies - 1
+  Queue queue = Queue::data;
+  std::uint64_t cookie = kNoCookie;        // comes back from reap; kNoCookie never does
+  static constexpr std::uint64_t kNoCookie = ~std::uint64_t{0};
+};
+
+// One datagram received: a view, valid until the next rx_burst on this Nic.
+struct RxPacket {
+  const std::byte* data = nullptr;  // at least 8-byte aligned
+  std::uint32_t bytes = 0;
+  Queue queue = Queue::data;
+  bool congestion_experienced = false;  // ECN CE
+};
+
+struct NicEvent {
+  enum class Kind : std::uint8_t { down, up };
+  Kind kind = Kind::down;
+};
+
+struct NicCaps {
+  std::uint32_t max_datagram_bytes = 0;  // header + payload, either queue
+  std::uint32_t burst = 1;               // packets worth sending to one remote in a row (UDP with
+                                         // segmentation offload 15, verbs 1)
+  std::uint16_t entropies = 1;           // values that TxPacket::entropy may take
+  bool needs_checksum = true;            // no end-to-end check of its own: CRC32C is on
+  std::uint64_t receive_bytes = 0;       // datagram bytes that the data receive ring holds safely
+  std::uint64_t link_bytes_per_s = 0;    // nominal; 0 = unknown
+};
+
+class Nic {
+ public:
+  virtual ~Nic() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;  // "udp:127.0.0.1", for people
+  [[nodiscard]] virtual const NicCaps& caps() const = 0;    // fixed from construction
+  [[nodiscard]] virtual const NicAddress& address() const = 0;
+
+  // Makes a remote NIC reachable. Never blocks: where the driver must ask the kernel or the network
+  // first, it does so elsewhere and answers `again` until it knows.
+  //   ok: `handle` is set; the same address gives the same handle, counted · again: not yet, or no
+  //   handle is free · invalid_argument: not an address that this driver can reach, now or later.
+  [[nodiscard]] virtual Status open_remote(const NicAddress& remote, RemoteHandle& handle) = 0;
+  // Ends one open_remote. Sends to it that are not reaped yet are still reaped.
+  virtual void close_remote(RemoteHandle handle) = 0;
+
+  // Hands over a prefix of `packets`, in order; returns how many.
+  //   Packets in the prefix: buffer and payload belong to the driver until the send is reaped: the
+  //   buffer goes back to the pool by the driver's hand, the cookie comes out of reap. This holds for
+  //   packets that could not be sent too (the datagram is then lost).
+  //   The others: the caller's as before; the ring is full, try after reap.
+  [[nodiscard]] virtual std::size_t tx_burst(std::span<const TxPacket> packets) = 0;
+
+  // Cookies of sends whose buffers the NIC no longer reads, in any order; each cookie once.
+  [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
+
+  // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the ring
+  // was seen empty. Invalidates the views of the previous call for the same queue.
+  [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
+
+  [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
+
+  // Datagrams (or aggregates, where the kernel counts these) that this host lost in the receive rings
+  // since construction.
+  [[nodiscard]] virtual std::uint64_t overruns() const = 0;
+
+  // Appends the descriptors that become readable when rx_burst or events have something.
+  // Returns how many were written; a memory NIC has none.
+  [[nodiscard]] virtual std::size_t descriptors(std::span<int> fds) const = 0;
+
+  // Announces memory that payloads may come from. UDP needs nothing; verbs registers.
+  //   ok: sends from it are fast · else: sends from it still work, by a copy.
+  [[nodiscard]] virtual Status register_memory(const void* data, std::size_t bytes) = 0;
+  virtual void deregister_memory(const void* data, std::size_t bytes) = 0;
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,43 @@
+// Time as the protocol sees it: nanoseconds that somebody else counted. proto/ never reads a clock.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+namespace hawser::proto {
+
+// A span of time in nanoseconds; may be negative.
+struct Duration {
+  std::int64_t ns = 0;
+
+  friend constexpr auto operator<=>(Duration, Duration) = default;
+  friend constexpr Duration operator+(Duration a, Duration b) { return {a.ns + b.ns}; }
+  friend constexpr Duration operator-(Duration a, Duration b) { return {a.ns - b.ns}; }
+  friend constexpr Duration operator*(Duration a, std::int64_t k) { return {a.ns * k}; }
+  friend constexpr Duration operator/(Duration a, std::int64_t k) { return {a.ns / k}; }
+};
+
+[[nodiscard]] constexpr Duration nanoseconds(std::uint64_t n) {
+  return {static_cast<std::int64_t>(n)};
+}
+[[nodiscard]] constexpr Duration microseconds(std::uint64_t n) { return nanoseconds(n * 1000); }
+[[nodiscard]] constexpr Duration milliseconds(std::uint64_t n) { return nanoseconds(n * 1000000); }
+
+// A point of the monotonic clock of this host. The epoch is arbitrary; 0 is never a real moment.
+struct Time {
+  std::int64_t ns = 0;
+
+  friend constexpr auto operator<=>(Time, Time) = default;
+  friend constexpr Time operator+(Time t, Duration d) { return {t.ns + d.ns}; }
+  friend constexpr Time operator-(Time t, Duration d) { return {t.ns - d.ns}; }
+  friend constexpr Duration operator-(Time a, Time b) { return {a.ns - b.ns}; }
+};
+
+// The deadline of a timer that is not armed.
+inline constexpr Time kNever{std::numeric_limits<std::int64_t>::max()};
+
+[[nodiscard]] constexpr Time earlier(Time a, Time b) { return a < b ? a : b; }
+[[nodiscard]] constexpr Time later(Time a, Time b) { return a < b ? b : a; }
+
+}  // namespace hawser::proto
