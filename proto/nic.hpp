@@ -62,11 +62,14 @@ struct TxPacket {
   RemoteHandle remote = kNoRemote;
   std::uint16_t entropy = 0;               // 0 to caps().entropies - 1
   Queue queue = Queue::data;
-  std::uint64_t cookie = kNoCookie;        // comes back from reap; kNoCookie never does
+  std::uint64_t cookie = kNoCookie;        // below kDriverCookies: comes back from reap;
+                                           // kNoCookie never does
   static constexpr std::uint64_t kNoCookie = ~std::uint64_t{0};
+  // The upper half is for drivers that wrap a driver and send packets of their own through it.
+  static constexpr std::uint64_t kDriverCookies = std::uint64_t{1} << 63;
 };
 
-// One datagram received: a view, valid until the next rx_burst on this Nic.
+// One datagram received: a view, valid until the next rx_burst for its queue on this Nic.
 struct RxPacket {
   const std::byte* data = nullptr;  // at least 8-byte aligned
   std::uint32_t bytes = 0;
@@ -117,16 +120,19 @@ class Nic {
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the ring
   // was seen empty. Invalidates the views of the previous call for the same queue.
+  // One call gives at most kMaxRxBurst: asking for more is asking for that.
+  static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
 
   [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
 
   // Datagrams (or aggregates, where the kernel counts these) that this host lost in the receive rings
-  // since construction.
+  // since construction. May cost system calls: for statistics and slow timers, not for every turn.
   [[nodiscard]] virtual std::uint64_t overruns() const = 0;
 
   // Appends the descriptors that become readable when rx_burst or events have something.
-  // Returns how many were written; a memory NIC has none.
+  // Returns how many were written; a memory NIC has none. They speak of what is new: who blocks on
+  // them has first seen rx_burst give fewer than asked for on both queues.
   [[nodiscard]] virtual std::size_t descriptors(std::span<int> fds) const = 0;
 
   // Announces memory that payloads may come from. UDP needs nothing; verbs registers.
