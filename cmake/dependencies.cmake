@@ -1,0 +1,56 @@
+# Third-party libraries, all from Debian packages (packages.txt), as targets whose includes are
+# SYSTEM: hawser_dpdk, hawser_isal, hawser_sodium, Boost::headers, CLI11::CLI11, fmt::fmt,
+# spdlog::spdlog, nlohmann_json::nlohmann_json, Catch2::Catch2, Threads::Threads.
+
+include_guard(GLOBAL)
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HAWSER_ISAL REQUIRED libisal)
+pkg_check_modules(HAWSER_SODIUM REQUIRED libsodium)
+
+foreach(library isal sodium)
+  string(TOUPPER ${library} upper)
+  add_library(hawser_${library} INTERFACE)
+  target_include_directories(hawser_${library} SYSTEM INTERFACE ${HAWSER_${upper}_INCLUDE_DIRS})
+  target_link_libraries(hawser_${library} INTERFACE ${HAWSER_${upper}_LINK_LIBRARIES})
+endforeach()
+
+# libFuzzer builds need only what proto/ needs.
+if(HAWSER_FUZZ)
+  return()
+endif()
+
+find_package(Boost 1.74 REQUIRED)
+find_package(Catch2 2.13 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)
+include(Catch)
+
+# DPDK: rings, mempools and the EAL they need, linked statically. Linked shared, the EAL would map
+# some 130 driver libraries: 24 MB resident a process instead of 5, for NICs that we never open.
+pkg_check_modules(HAWSER_DPDK REQUIRED libdpdk-libs>=22.11)
+pkg_get_variable(HAWSER_DPDK_LIBDIR libdpdk-libs libdir)
+function(hawser_dpdk_archive out name)
+  find_library(HAWSER_DPDK_${name} NAMES lib${name}.a HINTS ${HAWSER_DPDK_LIBDIR} REQUIRED)
+  set(${out} ${HAWSER_DPDK_${name}} PARENT_SCOPE)
+endfunction()
+foreach(name rte_mempool_ring rte_mempool rte_ring rte_telemetry rte_kvargs rte_eal)
+  hawser_dpdk_archive(archive_${name} ${name})
+endforeach()
+
+add_library(hawser_dpdk INTERFACE)
+target_include_directories(hawser_dpdk SYSTEM INTERFACE ${HAWSER_DPDK_INCLUDE_DIRS})
+# DPDK's headers expect both.
+target_compile_options(hawser_dpdk INTERFACE "SHELL:-include rte_config.h")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT HAWSER_ARCH)
+  target_compile_options(hawser_dpdk INTERFACE -march=corei7)
+endif()
+target_link_libraries(hawser_dpdk INTERFACE
+  # A mempool's ring handler registers itself in a constructor that nothing refers to.
+  -Wl,--whole-archive ${archive_rte_mempool_ring} -Wl,--no-whole-archive
+  -Wl,--start-group ${archive_rte_mempool} ${archive_rte_ring} ${archive_rte_eal}
+  ${archive_rte_kvargs} ${archive_rte_telemetry} -Wl,--end-group
+  bsd numa Threads::Threads ${CMAKE_DL_LIBS} m)

@@ -1,0 +1,101 @@
+# How every target of the tree is built. The folders call these functions and nothing else:
+#
+#   hawser_library(NAME SOURCES a.cpp ... LINKS target ...)     static library; LINKS are PUBLIC
+#   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
+#   hawser_test(NAME SOURCES a_test.cpp ... LINKS target ...    Catch2 executable, one ctest per case
+#               [TIMEOUT seconds] [SERIAL] [THREADED] [PROCESSES])
+#   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder])
+#
+# Source lists are explicit. Includes are written from the root ("proto/time.hpp"), and of include/
+# from there ("hawser/types.hpp"). Which folder may include which is checked by test/style.
+
+include_guard(GLOBAL)
+
+set(HAWSER_SANITIZE "" CACHE STRING "Sanitizers of the tree, as in -fsanitize=")
+set(HAWSER_ARCH "x86-64-v3" CACHE STRING "Value of -march=; empty for the compiler's default")
+option(HAWSER_FUZZ "Build proto/ and its fuzzers with libFuzzer (clang only)" OFF)
+
+# All that a target of ours is compiled with and a third party's header is not.
+add_library(hawser_build INTERFACE)
+target_compile_features(hawser_build INTERFACE cxx_std_20)
+target_compile_options(hawser_build INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
+  # clang counts this to -Wconversion, g++ does not; the tree goes by g++.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
+target_include_directories(hawser_build INTERFACE ${PROJECT_SOURCE_DIR})
+# Container checks of the standard library wherever speed is not the point.
+target_compile_definitions(hawser_build INTERFACE
+  $<$<NOT:$<CONFIG:Release>>:_GLIBCXX_ASSERTIONS>)
+if(HAWSER_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(hawser_build INTERFACE -march=${HAWSER_ARCH})
+endif()
+if(HAWSER_SANITIZE)
+  target_compile_options(hawser_build INTERFACE
+    -fsanitize=${HAWSER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(hawser_build INTERFACE -fsanitize=${HAWSER_SANITIZE})
+endif()
+if(HAWSER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "HAWSER_FUZZ needs clang++ (preset fuzz).")
+  endif()
+  target_compile_options(hawser_build INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+function(hawser_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC ${arg_LINKS} PRIVATE hawser_build)
+endfunction()
+
+function(hawser_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} hawser_build)
+endfunction()
+
+# TIMEOUT: of one case, in seconds (60); sanitizers get four times as much.
+# SERIAL: ctest runs nothing else beside it (it measures time, or takes all memory).
+# THREADED: the code under test has threads; the tsan preset runs these.
+# PROCESSES: it starts processes of its own.
+function(hawser_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;THREADED;PROCESSES" "TIMEOUT" "SOURCES;LINKS")
+  hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
+  target_link_libraries(${name} PRIVATE catch_main)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(HAWSER_SANITIZE)
+    math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")
+  endif()
+  set(properties TIMEOUT ${arg_TIMEOUT})
+  if(arg_SERIAL)
+    list(APPEND properties RUN_SERIAL ON)
+  endif()
+  # One label a test: catch_discover_tests splits lists.
+  if(arg_THREADED)
+    list(APPEND properties LABELS threaded)
+  elseif(arg_PROCESSES)
+    list(APPEND properties LABELS processes)
+  endif()
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES ${properties})
+endfunction()
+
+# A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
+# preset with a main that feeds it the CORPUS and seeded random inputs, as a test.
+function(hawser_fuzzer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;LINKS")
+  set(corpus ${arg_CORPUS})
+  if(corpus)
+    get_filename_component(corpus ${corpus} ABSOLUTE)
+  endif()
+  if(HAWSER_FUZZ)
+    hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY HAWSER_FUZZERS ${name})
+  else()
+    hawser_executable(${name} LINKS ${arg_LINKS}
+      SOURCES ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/support/fuzz_replay.cpp)
+    add_test(NAME "${name}: replay" COMMAND ${name} ${corpus})
+    set_tests_properties("${name}: replay" PROPERTIES TIMEOUT 120)
+  endif()
+endfunction()
