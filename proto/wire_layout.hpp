@@ -1,0 +1,403 @@
+// What lies where in a packet: structs, constants and the tables of packet types and blocks.
+//
+// docs/protocol.md is the specification: §3 and §4 draw the headers, §5 the blocks, §6 the session
+// headers, with the reason of every field; the structs here are those drawings, and every offset is
+// asserted. §13 there is the checklist for a new type or block.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "proto/nic.hpp"
+
+namespace hawser::proto::wire {
+
+static_assert(std::endian::native == std::endian::little,
+              "headers are read and written in place; a big-endian host needs a swapping codec");
+
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::size_t kWordBytes = 8;              // unit of hwords and of block lengths
+inline constexpr std::uint32_t kNoReceiver = 0xffffffff;  // `receiver` of a HELLO
+inline constexpr std::size_t kMaxSlots = 16;              // path slots of a peer
+inline constexpr std::size_t kMaxNics = 16;               // NIC records of a session packet
+inline constexpr std::size_t kMaxBitmapWords = 16;        // of PATH_ACK and REQUEST
+inline constexpr std::uint16_t kMaxPathBack = 64 * kMaxBitmapWords - 1;
+inline constexpr std::size_t kMaxStatusEntries = 254;  // `words` is 8 bits
+inline constexpr std::uint64_t kMaxWireLength = (std::uint64_t{1} << 40) - 1;
+inline constexpr std::uint32_t kMinFragmentBytes = 256;
+inline constexpr std::size_t kMacBytes = 16;
+
+enum class PacketType : std::uint8_t {
+  hello = 1,
+  welcome = 2,
+  close = 3,
+  closed = 4,
+  reset = 5,
+  data = 16,
+  granted = 17,
+  probe = 18,
+  envelope = 19,
+  control = 32,
+};
+
+// CommonHeader::flags
+inline constexpr std::uint8_t kFlagAllSent = 1;
+inline constexpr std::uint8_t kFlagAckNow = 2;
+inline constexpr std::uint8_t kFlagRetransmit = 4;
+
+// EnvelopePart::eflags
+inline constexpr std::uint8_t kEnvelopeDelivered = 1;
+
+enum class EnvelopeKind : std::uint8_t { message = 0, cancel = 1 };
+
+enum class MessageStatus : std::uint8_t {
+  accepted = 1,
+  no_room = 2,
+  delivered = 3,
+  truncated = 4,
+  cancelled = 5,
+  pending = 6,
+};
+
+enum class BlockKind : std::uint8_t {
+  ack_info = 1,
+  path_ack = 2,
+  status = 3,
+  request = 4,
+  grant = 5,
+  nic_state = 6,
+};
+
+// ---- headers (§3, §4, §6) ---------------------------------------------------------------------
+
+struct CommonHeader {
+  std::uint8_t version;
+  PacketType type;
+  std::uint8_t slot;        // sender's path slot; in session packets the index of its NIC
+  std::uint8_t generation;  // of that slot
+  std::uint32_t receiver;
+  std::uint64_t token;
+  std::uint32_t checksum;
+  std::uint8_t hwords;
+  std::uint8_t flags;
+  std::uint16_t path_back;
+  std::uint32_t path_number;
+  std::uint32_t floor;
+};
+
+struct FragmentPart {
+  std::uint32_t message;
+  std::uint32_t fragment;
+};
+
+struct EnvelopePart {
+  std::uint64_t tag;
+  std::uint64_t immediate;
+  std::uint32_t length_low;
+  std::uint8_t length_high;
+  std::uint8_t eflags;
+  std::uint16_t context;
+  std::uint32_t group;
+  std::uint16_t step;
+  std::uint16_t steps;
+  std::uint16_t members;
+  std::uint8_t collective;
+  std::uint8_t priority;
+  EnvelopeKind kind;
+  std::array<std::uint8_t, 3> reserved;
+
+  [[nodiscard]] constexpr std::uint64_t length() const {
+    return length_low | std::uint64_t{length_high} << 32;
+  }
+  // `bytes` is at most kMaxWireLength.
+  constexpr void set_length(std::uint64_t bytes) {
+    length_low = static_cast<std::uint32_t>(bytes);
+    length_high = static_cast<std::uint8_t>(bytes >> 32);
+  }
+};
+
+struct ReceiveSlotPart {
+  std::uint32_t rx_slot;
+  std::uint32_t rx_generation;
+};
+
+using Mac = std::array<std::byte, kMacBytes>;
+
+struct SessionPart {
+  std::uint64_t sender_id;
+  std::uint64_t target_id;
+  std::uint64_t epoch;
+  std::uint32_t counter;
+  std::uint32_t my_index;
+  std::uint64_t my_token;
+  std::uint64_t echo_epoch;
+  std::uint32_t echo_counter;
+  std::uint32_t sequence;
+  std::uint64_t echo_token;
+  std::uint64_t first_number;
+  std::uint32_t fragment_bytes;
+  std::uint8_t nics;  // records that follow: 1 to kMaxNics
+  std::uint8_t reserved;
+  std::uint16_t absence_ms;
+  std::uint64_t cookie;
+  std::uint64_t reserved2;
+  Mac mac;
+};
+
+struct NicRecord {
+  NicAddress address;
+  std::uint32_t receive_kib;
+  std::uint16_t max_datagram;  // in words of 8 bytes
+  std::uint8_t index;
+  std::uint8_t state;  // 0 down, 1 up
+};
+
+struct ClosingPart {
+  std::uint32_t sequence;
+  std::uint32_t reserved;
+  Mac mac;
+};
+
+// ---- blocks (§5) ------------------------------------------------------------------------------
+
+struct BlockHead {
+  BlockKind kind;
+  std::uint8_t words;  // length of the block, this word included
+};
+
+struct AckInfoBlock {
+  BlockHead head;
+  std::uint16_t reserved;
+  std::uint32_t turn;
+  std::uint32_t allowance_kib;
+  std::uint32_t reserved2;
+};
+
+struct PathAckBlock {  // followed by head.words - 2 bitmap words
+  BlockHead head;
+  std::uint8_t slot;
+  std::uint8_t generation;
+  std::uint32_t largest;
+  std::uint32_t residence_ns;
+  std::uint32_t ce_count;
+};
+
+struct StatusEntry {
+  std::uint32_t message;
+  MessageStatus status;
+  std::uint8_t reserved;
+  std::uint16_t run;
+};
+
+struct StatusBlock {  // followed by `count` entries
+  BlockHead head;
+  std::uint16_t count;
+  std::uint32_t reserved;
+};
+
+struct RequestBlock {  // followed by head.words - 2 bitmap words
+  BlockHead head;
+  std::uint16_t reserved;
+  std::uint32_t message;
+  std::uint32_t base;
+  std::uint32_t reserved2;
+};
+
+struct GrantBlock {
+  BlockHead head;
+  std::uint16_t reserved;
+  std::uint32_t message;
+  std::uint32_t rx_slot;
+  std::uint32_t rx_generation;
+  std::uint32_t from;
+  std::uint32_t up_to;
+};
+
+struct NicStateBlock {
+  BlockHead head;
+  std::uint8_t nic;
+  std::uint8_t state;  // 0 down, 1 up
+  std::uint32_t sequence;
+};
+
+// ---- the drawings, asserted ------------------------------------------------------------------
+
+#define HAWSER_WIRE_SIZE(type, bytes)                                            \
+  static_assert(sizeof(type) == (bytes) && std::is_trivially_copyable_v<type> && \
+                std::is_standard_layout_v<type> && alignof(type) <= kWordBytes)
+#define HAWSER_WIRE_AT(type, field, offset) static_assert(offsetof(type, field) == (offset))
+
+HAWSER_WIRE_SIZE(CommonHeader, 32);
+HAWSER_WIRE_AT(CommonHeader, version, 0);
+HAWSER_WIRE_AT(CommonHeader, type, 1);
+HAWSER_WIRE_AT(CommonHeader, slot, 2);
+HAWSER_WIRE_AT(CommonHeader, generation, 3);
+HAWSER_WIRE_AT(CommonHeader, receiver, 4);
+HAWSER_WIRE_AT(CommonHeader, token, 8);
+HAWSER_WIRE_AT(CommonHeader, checksum, 16);
+HAWSER_WIRE_AT(CommonHeader, hwords, 20);
+HAWSER_WIRE_AT(CommonHeader, flags, 21);
+HAWSER_WIRE_AT(CommonHeader, path_back, 22);
+HAWSER_WIRE_AT(CommonHeader, path_number, 24);
+HAWSER_WIRE_AT(CommonHeader, floor, 28);
+
+HAWSER_WIRE_SIZE(FragmentPart, 8);  // at 32
+HAWSER_WIRE_AT(FragmentPart, message, 0);
+HAWSER_WIRE_AT(FragmentPart, fragment, 4);
+
+HAWSER_WIRE_SIZE(EnvelopePart, 40);  // at 40
+HAWSER_WIRE_AT(EnvelopePart, tag, 40 - 40);
+HAWSER_WIRE_AT(EnvelopePart, immediate, 48 - 40);
+HAWSER_WIRE_AT(EnvelopePart, length_low, 56 - 40);
+HAWSER_WIRE_AT(EnvelopePart, length_high, 60 - 40);
+HAWSER_WIRE_AT(EnvelopePart, eflags, 61 - 40);
+HAWSER_WIRE_AT(EnvelopePart, context, 62 - 40);
+HAWSER_WIRE_AT(EnvelopePart, group, 64 - 40);
+HAWSER_WIRE_AT(EnvelopePart, step, 68 - 40);
+HAWSER_WIRE_AT(EnvelopePart, steps, 70 - 40);
+HAWSER_WIRE_AT(EnvelopePart, members, 72 - 40);
+HAWSER_WIRE_AT(EnvelopePart, collective, 74 - 40);
+HAWSER_WIRE_AT(EnvelopePart, priority, 75 - 40);
+HAWSER_WIRE_AT(EnvelopePart, kind, 76 - 40);
+HAWSER_WIRE_AT(EnvelopePart, reserved, 77 - 40);
+
+HAWSER_WIRE_SIZE(ReceiveSlotPart, 8);  // at 40
+HAWSER_WIRE_AT(ReceiveSlotPart, rx_slot, 0);
+HAWSER_WIRE_AT(ReceiveSlotPart, rx_generation, 4);
+
+HAWSER_WIRE_SIZE(SessionPart, 144 - 32);  // at 32
+HAWSER_WIRE_AT(SessionPart, sender_id, 32 - 32);
+HAWSER_WIRE_AT(SessionPart, target_id, 40 - 32);
+HAWSER_WIRE_AT(SessionPart, epoch, 48 - 32);
+HAWSER_WIRE_AT(SessionPart, counter, 56 - 32);
+HAWSER_WIRE_AT(SessionPart, my_index, 60 - 32);
+HAWSER_WIRE_AT(SessionPart, my_token, 64 - 32);
+HAWSER_WIRE_AT(SessionPart, echo_epoch, 72 - 32);
+HAWSER_WIRE_AT(SessionPart, echo_counter, 80 - 32);
+HAWSER_WIRE_AT(SessionPart, sequence, 84 - 32);
+HAWSER_WIRE_AT(SessionPart, echo_token, 88 - 32);
+HAWSER_WIRE_AT(SessionPart, first_number, 96 - 32);
+HAWSER_WIRE_AT(SessionPart, fragment_bytes, 104 - 32);
+HAWSER_WIRE_AT(SessionPart, nics, 108 - 32);
+HAWSER_WIRE_AT(SessionPart, reserved, 109 - 32);
+HAWSER_WIRE_AT(SessionPart, absence_ms, 110 - 32);
+HAWSER_WIRE_AT(SessionPart, cookie, 112 - 32);
+HAWSER_WIRE_AT(SessionPart, reserved2, 120 - 32);
+HAWSER_WIRE_AT(SessionPart, mac, 128 - 32);
+
+HAWSER_WIRE_SIZE(NicRecord, 48);
+HAWSER_WIRE_AT(NicRecord, address, 0);
+HAWSER_WIRE_AT(NicRecord, receive_kib, 40);
+HAWSER_WIRE_AT(NicRecord, max_datagram, 44);
+HAWSER_WIRE_AT(NicRecord, index, 46);
+HAWSER_WIRE_AT(NicRecord, state, 47);
+
+HAWSER_WIRE_SIZE(ClosingPart, 24);  // at 32
+HAWSER_WIRE_AT(ClosingPart, sequence, 0);
+HAWSER_WIRE_AT(ClosingPart, reserved, 4);
+HAWSER_WIRE_AT(ClosingPart, mac, 8);
+
+HAWSER_WIRE_SIZE(BlockHead, 2);
+HAWSER_WIRE_AT(BlockHead, kind, 0);
+HAWSER_WIRE_AT(BlockHead, words, 1);
+
+HAWSER_WIRE_SIZE(AckInfoBlock, 2 * kWordBytes);
+HAWSER_WIRE_AT(AckInfoBlock, reserved, 2);
+HAWSER_WIRE_AT(AckInfoBlock, turn, 4);
+HAWSER_WIRE_AT(AckInfoBlock, allowance_kib, 8);
+HAWSER_WIRE_AT(AckInfoBlock, reserved2, 12);
+
+HAWSER_WIRE_SIZE(PathAckBlock, 2 * kWordBytes);
+HAWSER_WIRE_AT(PathAckBlock, slot, 2);
+HAWSER_WIRE_AT(PathAckBlock, generation, 3);
+HAWSER_WIRE_AT(PathAckBlock, largest, 4);
+HAWSER_WIRE_AT(PathAckBlock, residence_ns, 8);
+HAWSER_WIRE_AT(PathAckBlock, ce_count, 12);
+
+HAWSER_WIRE_SIZE(StatusBlock, 1 * kWordBytes);
+HAWSER_WIRE_AT(StatusBlock, count, 2);
+HAWSER_WIRE_AT(StatusBlock, reserved, 4);
+HAWSER_WIRE_SIZE(StatusEntry, 1 * kWordBytes);
+HAWSER_WIRE_AT(StatusEntry, message, 0);
+HAWSER_WIRE_AT(StatusEntry, status, 4);
+HAWSER_WIRE_AT(StatusEntry, reserved, 5);
+HAWSER_WIRE_AT(StatusEntry, run, 6);
+
+HAWSER_WIRE_SIZE(RequestBlock, 2 * kWordBytes);
+HAWSER_WIRE_AT(RequestBlock, reserved, 2);
+HAWSER_WIRE_AT(RequestBlock, message, 4);
+HAWSER_WIRE_AT(RequestBlock, base, 8);
+HAWSER_WIRE_AT(RequestBlock, reserved2, 12);
+
+HAWSER_WIRE_SIZE(GrantBlock, 3 * kWordBytes);
+HAWSER_WIRE_AT(GrantBlock, reserved, 2);
+HAWSER_WIRE_AT(GrantBlock, message, 4);
+HAWSER_WIRE_AT(GrantBlock, rx_slot, 8);
+HAWSER_WIRE_AT(GrantBlock, rx_generation, 12);
+HAWSER_WIRE_AT(GrantBlock, from, 16);
+HAWSER_WIRE_AT(GrantBlock, up_to, 20);
+
+HAWSER_WIRE_SIZE(NicStateBlock, 1 * kWordBytes);
+HAWSER_WIRE_AT(NicStateBlock, nic, 2);
+HAWSER_WIRE_AT(NicStateBlock, state, 3);
+HAWSER_WIRE_AT(NicStateBlock, sequence, 4);
+
+#undef HAWSER_WIRE_SIZE
+#undef HAWSER_WIRE_AT
+
+// ---- the table of packet types (§4) ----------------------------------------------------------
+
+struct PacketRule {
+  PacketType type{};
+  std::string_view name{};
+  Queue queue = Queue::data;
+  bool sequenced = false;
+  std::uint8_t own_words = 0;  // headers that every packet of the type has; 0: no such type
+  bool blocks = false;         // blocks may follow them
+  bool payload = false;
+};
+
+inline constexpr auto kPacketRules = std::to_array<PacketRule>({
+    // type, name, queue, sequenced, own_words, blocks, payload
+    {PacketType::hello, "HELLO", Queue::data, false, 18, false, false},  // 6 more per NIC record
+    {PacketType::welcome, "WELCOME", Queue::data, false, 18, false, false},
+    {PacketType::close, "CLOSE", Queue::data, false, 7, true, false},
+    {PacketType::closed, "CLOSED", Queue::data, false, 7, false, false},
+    {PacketType::reset, "RESET", Queue::data, false, 7, false, false},
+    {PacketType::data, "DATA", Queue::data, true, 10, true, true},
+    {PacketType::granted, "GRANTED", Queue::data, true, 6, true, true},
+    {PacketType::probe, "PROBE", Queue::data, true, 4, true, true},
+    {PacketType::envelope, "ENVELOPE", Queue::control, false, 10, true, false},
+    {PacketType::control, "CONTROL", Queue::control, false, 4, true, false},
+});
+
+// The rule of `type`; own_words is 0 if there is no such type.
+[[nodiscard]] constexpr const PacketRule& rule_of(PacketType type);
+
+namespace detail {
+inline constexpr std::size_t kTypeLimit = 33;
+inline constexpr auto kRuleByType = [] {
+  std::array<PacketRule, kTypeLimit + 1> table{};  // the last one stays empty: unknown types
+  for (const PacketRule& rule : kPacketRules) table[static_cast<std::size_t>(rule.type)] = rule;
+  return table;
+}();
+}  // namespace detail
+
+constexpr const PacketRule& rule_of(PacketType type) {
+  const auto index = static_cast<std::size_t>(type);
+  return detail::kRuleByType[index < detail::kTypeLimit ? index : detail::kTypeLimit];
+}
+
+// Bytes in front of the payload of a DATA packet without blocks.
+inline constexpr std::size_t kDataHeaderBytes = 80;
+inline constexpr std::size_t kGrantedHeaderBytes = 48;
+static_assert(rule_of(PacketType::data).own_words * kWordBytes == kDataHeaderBytes);
+static_assert(rule_of(PacketType::granted).own_words * kWordBytes == kGrantedHeaderBytes);
+static_assert(rule_of(PacketType::hello).own_words * kWordBytes + kMaxNics * sizeof(NicRecord) <=
+              PacketBuffer::kBytes);
+
+}  // namespace hawser::proto::wire
