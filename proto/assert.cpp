@@ -5,8 +5,11 @@
 
 namespace hawser::proto {
 
-void assertion_failed(const char* condition, const char* file, int line) noexcept {
-  std::fprintf(stderr, "hawser: broken invariant: %s (%s:%d)\n", condition, file, line);
+void assertion_failed(const char* file, int line, const char* expression,
+                      const char* message) noexcept {
+  const bool explained = message[0] != '\0';
+  std::fprintf(stderr, "%s:%d: assertion failed: %s%s%s%s\n", file, line, expression,
+               explained ? " (" : "", message, explained ? ")" : "");
   std::abort();
 }
 
