@@ -67,7 +67,8 @@ class BlockRange {
   void visit(Visitor&& visitor) const;
 
  private:
-  friend class Parser;
+  friend std::optional<DropReason> parse(std::span<const std::byte>, Queue, bool,
+                                         struct PacketView&);
   BlockRange(const std::byte* begin, const std::byte* end) : begin_(begin), end_(end) {}
   const std::byte* begin_ = nullptr;
   const std::byte* end_ = nullptr;
@@ -85,6 +86,11 @@ struct PacketView {
   const ClosingPart* closing = nullptr;           // CLOSE, CLOSED, RESET
   BlockRange blocks;
   std::span<const std::byte> payload;
+
+  // The bytes in front of the payload.
+  [[nodiscard]] std::span<const std::byte> headers() const {
+    return {std::as_bytes(std::span(header, 1)).data(), header->hwords * kWordBytes};
+  }
 };
 
 // Parses a datagram that came on `queue`. `datagram` is 8-byte aligned.
@@ -179,7 +185,6 @@ class PacketWriter {
     end_ += sizeof(Struct);
     return *at;
   }
-  bool bitmap_fits(std::span<const std::uint64_t> bitmap) const;
   void put_bitmap(std::span<const std::uint64_t> bitmap);
 
   std::byte* begin_;

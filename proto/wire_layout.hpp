@@ -77,7 +77,7 @@ enum class BlockKind : std::uint8_t {
 struct CommonHeader {
   std::uint8_t version;
   PacketType type;
-  std::uint8_t slot;        // sender's path slot; in session packets the index of its NIC
+  std::uint8_t slot;        // slot_byte(): the sender's path slot and NIC
   std::uint8_t generation;  // of that slot
   std::uint32_t receiver;
   std::uint64_t token;
@@ -87,7 +87,15 @@ struct CommonHeader {
   std::uint16_t path_back;
   std::uint32_t path_number;
   std::uint32_t floor;
+
+  [[nodiscard]] constexpr std::uint8_t path_slot() const { return slot & 0x0f; }
+  [[nodiscard]] constexpr std::uint8_t nic() const { return static_cast<std::uint8_t>(slot >> 4); }
+  // Both are below 16.
+  [[nodiscard]] static constexpr std::uint8_t slot_byte(std::size_t path_slot, std::size_t nic) {
+    return static_cast<std::uint8_t>(path_slot | nic << 4);
+  }
 };
+static_assert(kMaxSlots == 16 && kMaxNics == 16, "CommonHeader::slot has 4 bits for each");
 
 struct FragmentPart {
   std::uint32_t message;
@@ -375,21 +383,51 @@ inline constexpr auto kPacketRules = std::to_array<PacketRule>({
     {PacketType::control, "CONTROL", Queue::control, false, 4, true, false},
 });
 
-// The rule of `type`; own_words is 0 if there is no such type.
-[[nodiscard]] constexpr const PacketRule& rule_of(PacketType type);
+// ---- the table of blocks (§5) ----------------------------------------------------------------
+
+struct BlockRule {
+  BlockKind kind{};
+  std::string_view name{};
+  std::uint8_t min_words = 1;
+  std::uint8_t max_words = 255;
+};
+
+inline constexpr auto kBlockRules = std::to_array<BlockRule>({
+    // kind, name, min_words, max_words
+    {BlockKind::ack_info, "ACK_INFO", 2, 2},
+    {BlockKind::path_ack, "PATH_ACK", 3, 2 + kMaxBitmapWords},
+    {BlockKind::status, "STATUS", 2, 1 + kMaxStatusEntries},
+    {BlockKind::request, "REQUEST", 3, 2 + kMaxBitmapWords},
+    {BlockKind::grant, "GRANT", 3, 3},
+    {BlockKind::nic_state, "NIC_STATE", 1, 1},
+});
 
 namespace detail {
 inline constexpr std::size_t kTypeLimit = 33;
+inline constexpr std::size_t kKindLimit = 7;
+// By value, for look-up; the last row stays empty and stands for all that is unknown.
 inline constexpr auto kRuleByType = [] {
-  std::array<PacketRule, kTypeLimit + 1> table{};  // the last one stays empty: unknown types
+  std::array<PacketRule, kTypeLimit + 1> table{};
   for (const PacketRule& rule : kPacketRules) table[static_cast<std::size_t>(rule.type)] = rule;
+  return table;
+}();
+inline constexpr auto kRuleByKind = [] {
+  std::array<BlockRule, kKindLimit + 1> table{};
+  for (const BlockRule& rule : kBlockRules) table[static_cast<std::size_t>(rule.kind)] = rule;
   return table;
 }();
 }  // namespace detail
 
-constexpr const PacketRule& rule_of(PacketType type) {
+// own_words is 0 if there is no such type.
+[[nodiscard]] constexpr const PacketRule& rule_of(PacketType type) {
   const auto index = static_cast<std::size_t>(type);
   return detail::kRuleByType[index < detail::kTypeLimit ? index : detail::kTypeLimit];
+}
+
+// An unknown kind may have any length.
+[[nodiscard]] constexpr const BlockRule& rule_of(BlockKind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  return detail::kRuleByKind[index < detail::kKindLimit ? index : detail::kKindLimit];
 }
 
 // Bytes in front of the payload of a DATA packet without blocks.
