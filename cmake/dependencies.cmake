@@ -43,11 +43,8 @@ endforeach()
 
 add_library(hawser_dpdk INTERFACE)
 target_include_directories(hawser_dpdk SYSTEM INTERFACE ${HAWSER_DPDK_INCLUDE_DIRS})
-# DPDK's headers expect both.
+# DPDK's headers expect it, and at least SSE4.2 (HAWSER_ARCH has it).
 target_compile_options(hawser_dpdk INTERFACE "SHELL:-include rte_config.h")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT HAWSER_ARCH)
-  target_compile_options(hawser_dpdk INTERFACE -march=corei7)
-endif()
 target_link_libraries(hawser_dpdk INTERFACE
   # A mempool's ring handler registers itself in a constructor that nothing refers to.
   -Wl,--whole-archive ${archive_rte_mempool_ring} -Wl,--no-whole-archive

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the tests.
+#
+#   ./test.sh                 every test, in the release preset
+#   ./test.sh PRESET ...      release, debug, asan (address and undefined behaviour), tsan (what is
+#                             threaded), fuzz (each fuzzer for HAWSER_FUZZ_SECONDS, default 20)
+#   ./test.sh all             release asan tsan fuzz
+#   ./test.sh PRESET -- ...   the rest goes to ctest, e.g. ./test.sh asan -- -R codec
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+presets=()
+while (($#)) && [[ $1 != -- ]]; do
+  case $1 in
+    release | debug | asan | tsan | fuzz) presets+=("$1") ;;
+    all) presets+=(release asan tsan fuzz) ;;
+    *)
+      sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+(($#)) && shift
+((${#presets[@]})) || presets=(release)
+[[ " ${presets[*]} " == *" fuzz "* ]] && packages=fuzz || packages=test
+
+"$root/setup.sh" "$packages"
+
+summary=()
+failed=0
+
+run_fuzzers() {
+  local folder=$root/build/fuzz seconds=${HAWSER_FUZZ_SECONDS:-20} fuzzer count=0
+  while read -r fuzzer; do
+    [[ -n $fuzzer ]] || continue
+    count=$((count + 1))
+    local program corpus
+    program=$(find "$folder/test" -type f -name "$fuzzer" -perm -u+x | head -n 1)
+    corpus=$folder/corpus/$fuzzer
+    mkdir -p "$corpus"
+    echo "fuzzing $fuzzer for $seconds s"
+    if ! timeout $((seconds + 60)) "$program" -max_total_time="$seconds" -timeout=10 \
+      -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+      -artifact_prefix="$folder/$fuzzer-" "$corpus"; then
+      echo "fuzz: $fuzzer failed; its input is $folder/$fuzzer-*" >&2
+      return 1
+    fi
+  done <"$folder/fuzzers.txt"
+  echo "$count fuzzers ran for $seconds s each, 0 failed"
+  ((count > 0))
+}
+
+for preset in "${presets[@]}"; do
+  # tsan runs what is threaded, and builds no more.
+  targets=()
+  [[ $preset == tsan ]] && targets=(hawser_threaded)
+  "$root/build.sh" "$preset" ${targets[@]+"${targets[@]}"}
+  log=$root/build/$preset/test.log
+  status=0
+  if [[ $preset == fuzz ]]; then
+    run_fuzzers 2>&1 | tee "$log" || status=$?
+  else
+    (cd "$root" && ctest --preset "$preset" --parallel "$(nproc)" "$@") 2>&1 | tee "$log" || status=$?
+  fi
+  summary+=("$(printf '%-8s %s' "$preset" "$(grep -E 'tests passed|fuzzers ran|No tests' "$log" | tail -n 1)")")
+  ((status == 0)) || failed=1
+done
+
+echo
+echo "summary"
+printf '  %s\n' "${summary[@]}"
+exit $failed

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""The house rules that a program can check. Usage: style.py ROOT; exit status 1 if any is broken.
+
+Each rule is a function from a Source to complaints; style_test.py shows every one of them a file
+that it must reject. To add a rule: write it, put it in RULES, give it a bad example there.
+"""
+
+import os
+import re
+import sys
+from typing import Iterator, NamedTuple
+
+MAX_LINES = 600
+FOLDERS = ("include", "proto", "engine", "coll", "plugin", "sim", "tool", "test", "bench", "docs")
+LIBRARIES = ("include", "proto", "engine", "coll", "plugin", "sim")
+SANS_IO = ("proto", "coll", "sim")
+CODE = (".hpp", ".cpp", ".h", ".c")
+TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".json")
+
+STD = set("""
+algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono
+cinttypes climits clocale cmath codecvt compare complex concepts condition_variable coroutine csetjmp
+csignal cstdarg cstddef cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype deque exception
+execution filesystem forward_list fstream functional future initializer_list iomanip ios iosfwd
+iostream istream iterator latch limits list locale map memory memory_resource mutex new numbers
+numeric optional ostream queue random ranges ratio regex scoped_allocator semaphore set shared_mutex
+source_location span sstream stack stdexcept stop_token streambuf string string_view strstream
+syncstream system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set
+utility valarray variant vector version immintrin.h
+""".split())
+
+OS = re.compile(
+    r"(sys|net|netinet|arpa|linux|asm|infiniband|bits)/.*"
+    r"|(unistd|poll|fcntl|sched|pthread|signal|spawn|dlfcn|ifaddrs|netdb|time|errno|termios|glob)\.h"
+    r"|(numa|numaif|ucontext|execinfo|link|malloc|dirent|pwd|getopt)\.h")
+
+
+class Zone(NamedTuple):
+    """What the files of a folder may include: folders of the tree, and headers of others."""
+    folders: tuple
+    others: re.Pattern
+    os: bool
+
+
+def others(*patterns):
+    return re.compile("|".join(patterns) if patterns else r"(?!)")
+
+
+ENGINE_OTHERS = others(r"rte_\w+\.h", r"boost/.*", r"sodium\.h", r"fmt/.*", r"spdlog/.*",
+                       r"sanitizer/.*")
+# The longest prefix of a file's path decides.
+ZONES = {
+    "include/": Zone(("include",), others(), False),
+    "proto/": Zone(("include", "proto"), others(r"isa-l/.*", r"isa-l\.h", r"sodium\.h"), False),
+    "engine/driver/memory": Zone(("include", "proto", "engine/driver"), others(), False),
+    "engine/driver/fault": Zone(("include", "proto", "engine/driver"), others(), False),
+    "engine/": Zone(("include", "proto", "engine"), ENGINE_OTHERS, True),
+    "coll/": Zone(("include", "coll"), others(), False),
+    "plugin/": Zone(("include", "plugin"), others(r"rdma/.*", r"nccl.*"), False),
+    "sim/": Zone(("include", "proto", "engine/driver/memory", "engine/driver/fault", "sim"),
+                 others(), False),
+    "tool/": Zone(("include", "proto", "engine", "coll", "plugin", "sim", "tool"),
+                  others(r".*"), True),
+    "test/": Zone(("include", "proto", "engine", "coll", "plugin", "sim", "tool", "test"),
+                  others(r".*"), True),
+    "bench/": Zone(("include", "proto", "engine", "coll", "plugin", "sim", "tool", "bench"),
+                   others(r".*"), True),
+    "docs/": Zone(("include",), others(), False),
+}
+
+
+class Source:
+    def __init__(self, root, path):
+        self.root = root
+        self.path = path
+        self.folder = path.split("/")[0]
+        self.name = os.path.basename(path)
+        self.suffix = os.path.splitext(path)[1]
+        self.is_code = self.suffix in CODE
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            self.text = file.read()
+        self.lines = self.text.splitlines()
+        self.code = blank_comments_and_strings(self.text).splitlines() if self.is_code else []
+
+    def matches(self, pattern, lines=None) -> Iterator[tuple]:
+        for number, line in enumerate(self.lines if lines is None else lines, 1):
+            found = pattern.search(line)
+            if found:
+                yield number, found
+
+
+TOKENS = re.compile(
+    r'R"(?P<delimiter>[^()\\ ]{0,16})\(.*?\)(?P=delimiter)"'
+    r'|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.S)
+
+
+def blank_comments_and_strings(text):
+    """Keeps the lines; what stands in #include quotes stays too."""
+    def blank(match):
+        token = match.group(0)
+        start = text.rfind("\n", 0, match.start()) + 1
+        if token[0] == '"' and re.match(r"\s*#\s*include\s*$", text[start:match.start()]):
+            return token
+        return re.sub(r"[^\n]", " ", token)
+    return TOKENS.sub(blank, text)
+
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def zone_of(path):
+    best = max((prefix for prefix in ZONES if path.startswith(prefix)), key=len, default=None)
+    return ZONES[best] if best else None
+
+
+def rule_include(source):
+    """A folder includes only what it may."""
+    zone = zone_of(source.path)
+    if not source.is_code or zone is None:
+        return
+    for number, found in source.matches(INCLUDE, source.code):
+        kind, name = found.groups()
+        if kind == "<":
+            if not (name in STD or (zone.os and OS.fullmatch(name))
+                    or (source.folder == "docs" and name.startswith("hawser/"))
+                    or zone.others.fullmatch(name)):
+                yield number, f"{source.folder}/ may not include <{name}>"
+            continue
+        target = "include/" + name if name.startswith("hawser/") else name
+        if not os.path.isfile(os.path.join(source.root, target)):
+            yield number, f'"{name}" is no file when seen from the root (no relative includes)'
+        elif not any(target.startswith(folder + "/") or
+                     ("/" in folder and target.startswith(folder)) for folder in zone.folders):
+            yield number, f"{source.path} may not include {target}"
+
+
+def rule_size(source):
+    """No file that nobody dares to touch."""
+    if source.suffix in CODE + (".py", ".sh", ".cmake") and len(source.lines) > MAX_LINES:
+        yield MAX_LINES + 1, f"{len(source.lines)} lines, at most {MAX_LINES}"
+
+
+def rule_name(source):
+    """snake_case file names."""
+    if source.suffix in CODE + (".py",) and not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z]+", source.name):
+        yield 1, "file names are snake_case"
+
+
+def rule_pragma_once(source):
+    if source.suffix in (".hpp", ".h"):
+        if not any(line.strip() == "#pragma once" for line in source.code):
+            yield 1, "a header needs #pragma once"
+
+
+class Ban(NamedTuple):
+    pattern: re.Pattern
+    message: str
+    folders: tuple = FOLDERS
+    headers_only: bool = False
+    except_for: tuple = ()
+
+
+BANS = (
+    Ban(re.compile(r"std::chrono|\bclock_gettime\b|\bgettimeofday\b|\brdtsc|<(chrono|ctime)>"),
+        "no clocks: time comes in as an argument", SANS_IO),
+    Ban(re.compile(r"std::j?thread\b|std::async\b|\bpthread_|<thread>|<future>"),
+        "no threads", SANS_IO),
+    Ban(re.compile(r"\b(socket|sendto|recvfrom|sendmsg|recvmsg|epoll_wait)\s*\("),
+        "no sockets", SANS_IO),
+    Ban(re.compile(r"random_device|\bs?rand\s*\("),
+        "randomness comes from an injected, seeded generator",
+        tuple(f for f in FOLDERS if f != "engine")),
+    Ban(re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|clock_nanosleep|sleep)\s*\("),
+        "tests don't sleep: drive time, or wait for the event", ("test",)),
+    Ban(re.compile(r"#\s*define\s+(private|protected)\b"), "no reaching into privates"),
+    Ban(re.compile(r"friend\s+(class|struct)\s+\w*(Test|Peer)\w*\s*;"),
+        "no reaching into privates"),
+    Ban(re.compile(r"std::(cout|cerr|clog|printf|puts)\b|\bf?printf\s*\("),
+        "libraries don't print", LIBRARIES,
+        except_for=("proto/assert.cpp",)),  # the last words of a broken invariant
+    Ban(re.compile(r"(?<![\w.])assert\s*\(|<cassert>|<assert\.h>"),
+        "assert() is gone in release: HAWSER_ASSERT"),
+    Ban(re.compile(r"\busing\s+namespace\b"), "no using namespace in headers", FOLDERS, True),
+)
+
+
+def rule_ban(source):
+    """Words that have no place in a folder's code; comments and strings may name them."""
+    if not source.is_code:
+        return
+    for ban in BANS:
+        if source.folder not in ban.folders or source.path in ban.except_for:
+            continue
+        if ban.headers_only and source.suffix not in (".hpp", ".h"):
+            continue
+        for number, _ in source.matches(ban.pattern, source.code):
+            yield number, ban.message
+
+
+# Written in two parts, so that this file passes.
+UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK")) + r")\b")
+MACHINE_PATH = re.compile("(?<![\\w.])/(" "work|home|root|Users|tmp/hw" ")/")
+
+
+def rule_unfinished(source):
+    """What is not finished is not here."""
+    for number, found in source.matches(UNFINISHED):
+        yield number, f"{found.group(0)}: finish it or leave it out"
+
+
+def rule_machine_path(source):
+    """No path of the machine that it was written on."""
+    for number, found in source.matches(MACHINE_PATH):
+        yield number, f"absolute path {found.group(0)}"
+
+
+RULES = (rule_include, rule_size, rule_name, rule_pragma_once, rule_ban, rule_unfinished,
+         rule_machine_path)
+
+
+def sources(root):
+    for folder, folders, files in os.walk(root):
+        relative = os.path.relpath(folder, root)
+        relative = "" if relative == "." else relative + "/"
+        folders[:] = sorted(f for f in folders if f == ".ci" or
+                            not (f.startswith(".") or f == "__pycache__" or relative + f == "build"))
+        for name in sorted(files):
+            if name.endswith(TEXT) or relative.startswith(".ci/"):
+                yield Source(root, relative + name)
+
+
+def check(root):
+    """All complaints about a tree, as (path, line, rule, message)."""
+    complaints = []
+    for source in sources(root):
+        for rule in RULES:
+            for line, message in rule(source):
+                complaints.append((source.path, line, rule.__name__, message))
+    return complaints
+
+
+def main():
+    root = os.path.abspath(sys.argv[1])
+    complaints = check(root)
+    for path, line, rule, message in complaints:
+        print(f"{path}:{line}: {message} [{rule}]")
+    print(f"{sum(1 for _ in sources(root))} files, {len(complaints)} complaints")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

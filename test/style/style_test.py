@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The style test's own test: every rule rejects its bad example, and a good tree passes."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import docs  # noqa: E402
+import style  # noqa: E402
+
+GOOD = {
+    "include/hawser/types.hpp": "#pragma once\n#include <cstdint>\n",
+    "proto/codec.hpp": '#pragma once\n#include <isa-l/crc.h>\n#include "hawser/types.hpp"\n'
+                       "// std::chrono and assert( may be named in a comment\n",
+    "proto/codec.cpp": '#include "proto/codec.hpp"\nconst char* text = "std::thread using namespace";\n'
+                       "static_assert(sizeof(int) == 4);\nint big = 1'000'000; // sleep(\n",
+    "engine/driver/memory_nic.hpp": '#pragma once\n#include "proto/codec.hpp"\n',
+    "engine/driver/udp_nic.cpp": "#include <sys/socket.h>\n"
+                                 '#include "engine/driver/memory_nic.hpp"\n',
+    "engine/ring.cpp": "#include <rte_ring.h>\n#include <boost/lockfree/spsc_queue.hpp>\n",
+    "coll/ring.cpp": '#include "hawser/types.hpp"\n',
+    "sim/fabric.cpp": '#include "engine/driver/memory_nic.hpp"\n',
+    "tool/main.cpp": '#include <CLI/CLI.hpp>\n#include "engine/driver/memory_nic.hpp"\n'
+                     "int main() { std::printf(\"x\"); }\n",
+    "test/support/fabric.hpp": "#pragma once\n",
+    "test/proto/codec_test.cpp": '#include <catch2/catch.hpp>\n#include "test/support/fabric.hpp"\n',
+    "build/release/x.cpp": "assert(false);\n",
+}
+
+# name of the rule, path, text
+BAD = (
+    ("include", "include/hawser/a.hpp", '#pragma once\n#include "proto/codec.hpp"\n'),
+    ("include", "include/hawser/a.hpp", "#pragma once\n#include <sys/socket.h>\n"),
+    ("include", "include/hawser/a.hpp", "#pragma once\n#include <fmt/core.h>\n"),
+    ("include", "proto/a.cpp", '#include "engine/driver/memory_nic.hpp"\n'),
+    ("include", "proto/a.cpp", "#include <rte_ring.h>\n"),
+    ("include", "proto/a.cpp", "#include <unistd.h>\n"),
+    ("include", "proto/a.cpp", '#include "codec.hpp"\n'),
+    ("include", "proto/a.cpp", '#include "../include/hawser/types.hpp"\n'),
+    ("include", "proto/a.cpp", '#include "proto/missing.hpp"\n'),
+    ("include", "engine/a.cpp", '#include "coll/ring.cpp"\n'),
+    ("include", "engine/a.cpp", "#include <CLI/CLI.hpp>\n"),
+    ("include", "engine/driver/memory_nic.cpp", "#include <sys/socket.h>\n"),
+    ("include", "engine/driver/fault_nic.cpp", "#include <unistd.h>\n"),
+    ("include", "engine/driver/fault_nic.cpp", '#include "engine/ring.cpp"\n'),
+    ("include", "coll/a.cpp", '#include "proto/codec.hpp"\n'),
+    ("include", "plugin/a.cpp", '#include "engine/ring.cpp"\n'),
+    ("include", "sim/a.cpp", '#include "engine/driver/udp_nic.cpp"\n'),
+    ("include", "sim/a.cpp", "#include <sys/socket.h>\n"),
+    ("include", "tool/a.cpp", '#include "test/support/fabric.hpp"\n'),
+    ("include", "bench/a.cpp", '#include "test/support/fabric.hpp"\n'),
+    ("include", "docs/a.cpp", '#include "proto/codec.hpp"\n'),
+    ("size", "tool/a.cpp", "int x;\n" * 601),
+    ("size", "test/a.py", "x = 1\n" * 601),
+    ("name", "tool/NicTable.cpp", "\n"),
+    ("name", "tool/nic-table.hpp", "#pragma once\n"),
+    ("pragma_once", "tool/a.hpp", "// #pragma once\n"),
+    ("ban", "proto/a.cpp", "auto t = std::chrono::steady_clock::now();\n"),
+    ("ban", "coll/a.cpp", "#include <chrono>\n"),
+    ("ban", "coll/a.cpp", "std::thread t;\n"),
+    ("ban", "proto/a.cpp", "int s = socket(1, 2, 3);\n"),
+    ("ban", "proto/a.cpp", "std::random_device d;\n"),
+    ("ban", "test/proto/a_test.cpp", "std::random_device d;\n"),
+    ("ban", "tool/a.cpp", "int x = rand();\n"),
+    ("ban", "test/a_test.cpp", "std::this_thread::sleep_for(x);\n"),
+    ("ban", "test/a_test.cpp", "usleep(10);\n"),
+    ("ban", "test/a_test.cpp", "#define private public\n"),
+    ("ban", "proto/a.hpp", "#pragma once\nclass A { friend class CodecTest; };\n"),
+    ("ban", "engine/a.cpp", 'void f() { std::cout << "x"; }\n'),
+    ("ban", "proto/a.cpp", 'void f() { std::fprintf(stderr, "x"); }\n'),
+    ("ban", "tool/a.cpp", "void f() { assert(1); }\n"),
+    ("ban", "tool/a.cpp", "#include <cassert>\n"),
+    ("ban", "tool/a.hpp", "#pragma once\nusing namespace std;\n"),
+    ("unfinished", "tool/a.cpp", "// TO" "DO: later\n"),
+    ("unfinished", "docs/a.md", "FIX" "ME\n"),
+    ("machine_path", "tool/a.cpp", '// see /ho' 'me/me/x\n'),
+    ("machine_path", "run.sh", "cd /wo" "rk/main\n"),
+)
+
+
+class StyleTest(unittest.TestCase):
+    def complaints(self, files):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                full = os.path.join(root, path)
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                with open(full, "w", encoding="utf-8") as file:
+                    file.write(text)
+            return style.check(root)
+
+    def test_a_good_tree_passes(self):
+        self.assertEqual(self.complaints(GOOD), [])
+
+    def test_each_bad_example_breaks_its_rule_and_no_other(self):
+        for rule, path, text in BAD:
+            with self.subTest(path=path, text=text[:60]):
+                found = self.complaints({**GOOD, path: text})
+                self.assertTrue(found, "not rejected")
+                self.assertLessEqual({(p, r) for p, _, r, _ in found},
+                                     {(path, "rule_" + rule), (path, "rule_include")})
+                self.assertIn("rule_" + rule, {r for _, _, r, _ in found})
+
+    def test_every_rule_has_a_bad_example(self):
+        self.assertEqual({rule.__name__ for rule in style.RULES}, {"rule_" + rule for rule, _, _ in BAD})
+
+    def test_every_ban_has_a_bad_example(self):
+        messages = set()
+        for rule, path, text in BAD:
+            if rule == "ban":
+                messages |= {m for _, _, _, m in self.complaints({**GOOD, path: text})}
+        self.assertLessEqual({ban.message for ban in style.BANS}, messages)
+
+
+class DocsTest(unittest.TestCase):
+    def complaints(self, page, text):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "docs"))
+            os.makedirs(os.path.join(root, "proto"))
+            for path, content in {"README.md": "", "docs/a.md": "", "proto/codec.hpp": "",
+                                  page: text}.items():
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(content)
+            return docs.check(root)
+
+    def test_what_exists_may_be_named(self):
+        for page, text in (("docs/a.md", "`proto/codec.hpp`, `proto/*.hpp`, `std::x`, [r](../README.md)"),
+                           ("README.md", "[a](docs/a.md)\n\n    proto/    the protocol\n")):
+            self.assertEqual(self.complaints(page, text), [])
+
+    def test_what_does_not_exist_may_not_be_named(self):
+        for page, text in (("docs/a.md", "`proto/gone.hpp`"), ("docs/a.md", "`proto/{codec,gone}.hpp`"),
+                           ("docs/a.md", "[b](b.md)"), ("README.md", "    gone/    nothing\n"),
+                           ("README.md", "`tool/*.cpp`")):
+            self.assertEqual(len(self.complaints(page, text)), 1, text)
+
+
+if __name__ == "__main__":
+    unittest.main()
