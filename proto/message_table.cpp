@@ -2,7 +2,7 @@
 
 namespace hawser::proto {
 
-bool MessageTable::open(MessageBlockPool& pool, std::uint64_t floor) {
+bool MessageTable::open(MessageTablePool& pool, std::uint64_t floor) {
   HAWSER_ASSERT(!is_open(), "opened twice");
   SlabId reserve;
   if (pool.try_allocate(reserve) == nullptr) return false;

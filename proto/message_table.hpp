@@ -23,14 +23,14 @@ struct MessageBlock {
   void reset() { present = 0; }
 };
 // At least one block per open table.
-using MessageBlockPool = Slab<MessageBlock>;
+using MessageTablePool = Slab<MessageBlock>;
 
 class MessageTable {
  public:
   static constexpr std::uint64_t kSpan = 4096;
 
   // False, and nothing was taken, if the pool has no block for the reserve.
-  [[nodiscard]] bool open(MessageBlockPool& pool, std::uint64_t floor);
+  [[nodiscard]] bool open(MessageTablePool& pool, std::uint64_t floor);
   // Drops every entry and gives all blocks back. An opened table must be closed.
   void close();
   [[nodiscard]] bool is_open() const { return pool_ != nullptr; }
@@ -112,7 +112,7 @@ class MessageTable {
     give_block(head_);
   }
 
-  MessageBlockPool* pool_ = nullptr;
+  MessageTablePool* pool_ = nullptr;
   std::uint64_t floor_ = 0;
   std::uint32_t size_ = 0;
   std::uint32_t head_ = 0;            // place of the floor's block in blocks_

@@ -1,7 +1,8 @@
 // A first-in first-out ring of fixed capacity, for one thread.
 //
 // The capacity is the asked-for one rounded up to a power of two. The two counters run free and
-// wrap; their difference is the size. Elements are made at construction and assigned over.
+// wrap; their difference is the size. They start just short of the wrap, so that every run, not
+// only one of 2^32 elements, goes through it. Elements are made at construction and assigned over.
 #pragma once
 
 #include <bit>
@@ -62,8 +63,8 @@ class Ring {
   }
 
   std::uint32_t mask_;
-  std::uint32_t head_ = 0;
-  std::uint32_t tail_ = 0;
+  std::uint32_t head_ = 0xffffffe0u;
+  std::uint32_t tail_ = 0xffffffe0u;
   std::unique_ptr<T[]> slots_;
 };
 
