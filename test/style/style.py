@@ -11,6 +11,7 @@ import sys
 from typing import Iterator, NamedTuple
 
 MAX_LINES = 600
+MAX_FUNCTION_LINES = 60
 FOLDERS = ("include", "proto", "engine", "coll", "plugin", "sim", "tool", "test", "bench", "docs")
 LIBRARIES = ("include", "proto", "engine", "coll", "plugin", "sim")
 SANS_IO = ("proto", "coll", "sim")
@@ -140,6 +141,49 @@ def rule_size(source):
         yield MAX_LINES + 1, f"{len(source.lines)} lines, at most {MAX_LINES}"
 
 
+FUNCTION = re.compile(r"^(  )?(?!(?:if|for|while|switch|else|do|try|catch|namespace|struct|class|"
+                      r"enum|union|extern)\b)[^\s#}].*\).*\{$")
+
+
+def rule_function(source):
+    """Functions that fit on a page. Test cases are told as one story, and may be longer."""
+    if source.folder in ("test", "bench"):
+        return
+    for number, found in source.matches(FUNCTION, source.code):
+        end = (found.group(1) or "") + "}"
+        for last in range(number, len(source.code)):
+            if source.code[last].startswith(end):
+                if last + 1 - number >= MAX_FUNCTION_LINES:
+                    yield number, f"a function of {last + 2 - number} lines, at most {MAX_FUNCTION_LINES}"
+                break
+
+
+# The link graph is the dependency rule: what a folder's target may link.
+LINKS = {
+    "hawser_proto": {"hawser_api", "hawser_isal", "hawser_sodium"},
+    "hawser_virtual_nics": {"hawser_api", "hawser_proto"},
+    "hawser_engine": {"hawser_api", "hawser_proto", "hawser_virtual_nics", "hawser_dpdk",
+                      "hawser_sodium", "Boost::headers", "fmt::fmt", "spdlog::spdlog",
+                      "Threads::Threads"},
+    "hawser_coll": {"hawser_api"},
+    "hawser_sim": {"hawser_api", "hawser_proto", "hawser_virtual_nics"},
+}
+LIBRARY = re.compile(r"hawser_library\(\s*(\w+)([^)]*)\)")
+
+
+def rule_link(source):
+    """A folder's target links only what the folder may include."""
+    if source.name != "CMakeLists.txt":
+        return
+    text = re.sub(r"#[^\n]*", "", source.text)
+    for found in LIBRARY.finditer(text):
+        name, arguments = found.groups()
+        links = set(arguments.split("LINKS")[1].split()) if "LINKS" in arguments else set()
+        wrong = links - LINKS[name] if name in LINKS else set()
+        if wrong:
+            yield text[:found.start()].count("\n") + 1, f"{name} may not link {' '.join(sorted(wrong))}"
+
+
 def rule_name(source):
     """snake_case file names."""
     if source.suffix in CODE + (".py",) and not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z]+", source.name):
@@ -214,8 +258,8 @@ def rule_machine_path(source):
         yield number, f"absolute path {found.group(0)}"
 
 
-RULES = (rule_include, rule_size, rule_name, rule_pragma_once, rule_ban, rule_unfinished,
-         rule_machine_path)
+RULES = (rule_include, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
+         rule_ban, rule_unfinished, rule_machine_path)
 
 
 def sources(root):

@@ -26,6 +26,8 @@ GOOD = {
                      "int main() { std::printf(\"x\"); }\n",
     "test/support/fabric.hpp": "#pragma once\n",
     "test/proto/codec_test.cpp": '#include <catch2/catch.hpp>\n#include "test/support/fabric.hpp"\n',
+    "coll/CMakeLists.txt": "hawser_library(hawser_coll SOURCES ring.cpp LINKS hawser_api)\n",
+    "tool/long.cpp": "namespace a {\n" + "int x;\n" * 70 + "}\nvoid f() {\n" + "  g();\n" * 58 + "}\n",
     "build/release/x.cpp": "assert(false);\n",
 }
 
@@ -52,6 +54,9 @@ BAD = (
     ("include", "tool/a.cpp", '#include "test/support/fabric.hpp"\n'),
     ("include", "bench/a.cpp", '#include "test/support/fabric.hpp"\n'),
     ("include", "docs/a.cpp", '#include "proto/codec.hpp"\n'),
+    ("link", "coll/CMakeLists.txt", "hawser_library(hawser_coll\n SOURCES a.cpp\n LINKS hawser_proto)\n"),
+    ("function", "tool/a.cpp", "void f() {\n" + "  g();\n" * 59 + "}\n"),
+    ("function", "tool/a.hpp", "#pragma once\nclass A {\n  int f() const {\n" + "    g();\n" * 59 + "  }\n};\n"),
     ("size", "tool/a.cpp", "int x;\n" * 601),
     ("size", "test/a.py", "x = 1\n" * 601),
     ("name", "tool/NicTable.cpp", "\n"),
