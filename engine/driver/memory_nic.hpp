@@ -1,0 +1,74 @@
+// The memory NIC: datagrams between the engines of one process, through rings in memory. What the
+// engine itself costs is measured on it, and the protocol is tested on it.
+//
+// A datagram is copied once, by its sender, straight into the receiver's ring. The send counts as
+// reapable only with the next reap, so that users can't come to rely on earlier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/driver/memory_fabric.hpp"
+#include "engine/driver/remote_table.hpp"
+#include "proto/nic.hpp"
+#include "proto/ring.hpp"
+
+namespace hawser::engine {
+
+struct MemoryNicConfig {
+  std::uint32_t max_datagram_bytes = 4096 + 512;
+  std::uint32_t data_slots = 1024;  // datagrams that the data ring holds; beyond it they are lost
+  std::uint32_t control_slots = 1024;  // the same for control
+  std::uint32_t send_slots = 1024;     // sends between tx_burst and reap; beyond it: back-pressure
+  std::uint32_t max_remotes = 256;
+  bool needs_checksum = false;  // true: behave as a fabric without an end-to-end check of its own
+};
+
+class MemoryNic final : public proto::Nic {
+ public:
+  // `pool` outlives the NIC. Throws hawser::Error if the configuration makes no sense.
+  MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig& config,
+            proto::PacketPool& pool);
+  ~MemoryNic() override;
+  MemoryNic(const MemoryNic&) = delete;
+  MemoryNic& operator=(const MemoryNic&) = delete;
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
+  [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
+  [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
+                                   proto::RemoteHandle& handle) override;
+  void close_remote(proto::RemoteHandle handle) override;
+  [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
+  [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
+  [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
+                                     std::span<proto::RxPacket> packets) override;
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
+  [[nodiscard]] std::uint64_t overruns() const override;
+  [[nodiscard]] std::size_t descriptors(std::span<int>) const override { return 0; }
+  [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
+  void deregister_memory(const void*, std::size_t) override {}
+
+ private:
+  struct Send {
+    proto::PacketBuffer* buffer = nullptr;
+    std::uint64_t cookie = proto::TxPacket::kNoCookie;
+  };
+
+  void deliver(const proto::TxPacket& packet);
+
+  std::shared_ptr<MemoryFabric> fabric_;
+  proto::PacketPool& pool_;
+  std::string name_;
+  proto::NicCaps caps_;
+  std::shared_ptr<MemoryPort> port_;
+  proto::NicAddress address_;
+  RemoteTable remotes_;
+  std::vector<std::shared_ptr<MemoryPort>> remote_ports_;  // by handle
+  proto::Ring<Send> sends_;
+};
+
+}  // namespace hawser::engine
