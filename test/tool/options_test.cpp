@@ -1,0 +1,66 @@
+#include <CLI/CLI.hpp>
+#include <catch2/catch.hpp>
+
+#include "tool/error.hpp"
+#include "tool/run/options.hpp"
+
+namespace hawser::tool {
+namespace {
+
+RunOptions parse(const std::string& arguments, std::uint32_t joined_ranks = 0) {
+  CLI::App app;
+  RunOptionParser parser(app);
+  app.parse(arguments);
+  return parser.finish(joined_ranks);
+}
+
+TEST_CASE("options: defaults are the main job without faults") {
+  const RunOptions options = parse("");
+  CHECK(options.ranks == 8);
+  CHECK(options.nics == 4);
+  CHECK(options.workload == "gpt2");
+  CHECK(options.steps == 6);
+  CHECK(options.engine_faults(0).empty());
+}
+
+TEST_CASE("options: lasting faults become words of the fault grammar") {
+  const RunOptions options = parse(
+      "--loss 0.05 --duplicate 0.01 --reorder 0.05 --corrupt 0.001 --delay 1ms/2ms "
+      "--burst-loss 0.001/0.2 --seed 7");
+  CHECK(options.engine_faults(3) ==
+        "seed=7000024,loss=0.05,burst-loss=0.001/0.2,duplicate=0.01,reorder=0.05,delay=1ms/2ms,"
+        "corrupt=0.001");
+  CHECK_THROWS_WITH(parse("--loss 2"), "fault 'loss=2' is not a probability from 0 to 1");
+  CHECK_THROWS_AS(parse("--loss 0.1,kill"), InputError);
+}
+
+TEST_CASE("options: timed faults are sorted, checked, and open the fault layer") {
+  const RunOptions options = parse("--revive-nic 2@2/3 --kill-nic 2@1/3 --kill-nic 1.3@0.5");
+  REQUIRE(options.timed_faults.size() == 3);
+  CHECK(options.timed_faults[0].kind == TimedFault::Kind::kill_nic);
+  CHECK(options.timed_faults[2].kind == TimedFault::Kind::revive_nic);
+  CHECK(options.engine_faults(0) == "seed=1000003");
+  CHECK(parse("--kill-rank 1@0.5").engine_faults(0).empty());
+  CHECK_THROWS_WITH(parse("--kill-nic 4@1/3"), "a fault names NIC 4; NICs go from 0 to 3");
+  CHECK_THROWS_WITH(parse("--kill-rank 8@1/3"), "a fault names rank 8; ranks go from 0 to 7");
+  CHECK(parse("--kill-rank 8@1/3", 16).ranks == 16);
+}
+
+TEST_CASE("options: tunables by name, in their range") {
+  CHECK(parse("--tunable peer_timeout_ms=500 --tunable spin_us=0").tunables.peer_timeout_ms == 500);
+  CHECK_THROWS_WITH(parse("--tunable peer_timeout_ms=1"),
+                    "--tunable peer_timeout_ms=1: peer_timeout_ms takes 10 to 86400000 (ms)");
+  CHECK_THROWS_AS(parse("--tunable peer_timeout_ms=1s"), InputError);
+  CHECK_THROWS_AS(parse("--tunable peer_timeout=500"), InputError);
+  CHECK_THROWS_AS(parse("--tunable peer_timeout_ms"), InputError);
+}
+
+TEST_CASE("options: own NICs") {
+  const RunOptions options = parse("--nic udp:127.0.0.1 --nic udp:127.0.0.2");
+  CHECK(options.nics == 2);
+  CHECK_THROWS_AS(parse("--ranks 0"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--nics 17"), CLI::ParseError);
+}
+
+}  // namespace
+}  // namespace hawser::tool

@@ -1,0 +1,167 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "tool/check/pattern.hpp"
+
+namespace hawser::tool {
+namespace {
+
+float element(DataType type, const std::vector<std::byte>& buffer, std::size_t i) {
+  std::uint32_t bits = 0;
+  if (type == DataType::f32) {
+    std::memcpy(&bits, buffer.data() + i * 4, 4);
+  } else {
+    std::uint16_t half = 0;
+    std::memcpy(&half, buffer.data() + i * 2, 2);
+    bits = std::uint32_t{half} << 16;
+  }
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+void put(DataType type, std::vector<std::byte>& buffer, std::size_t i, float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if (type == DataType::f32) {
+    std::memcpy(buffer.data() + i * 4, &bits, 4);
+  } else {
+    REQUIRE((bits & 0xffff) == 0);  // exact in bf16
+    const auto half = static_cast<std::uint16_t>(bits >> 16);
+    std::memcpy(buffer.data() + i * 2, &half, 2);
+  }
+}
+
+// The sum of `ranks` as anybody would write it, each partial sum rounded to the type (and checked
+// to be exact).
+std::vector<std::byte> naive_sum(DataType type, const PatternKey& key, std::uint32_t ranks,
+                                 std::uint64_t first, std::size_t count,
+                                 std::uint32_t doubled = ~0u, std::uint32_t missing = ~0u) {
+  const SumPattern pattern(type, ranks);
+  const std::size_t bytes = count * bytes_of(type);
+  std::vector<std::byte> sum(bytes);
+  for (std::size_t i = 0; i < count; ++i) put(type, sum, i, 0);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (rank == missing) continue;
+    std::vector<std::byte> input(bytes);
+    pattern.fill(key, rank, first, input);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float x = element(type, input, i);
+      const float factor = rank == doubled ? 2 : 1;
+      put(type, sum, i, element(type, sum, i) + factor * x);
+    }
+  }
+  return sum;
+}
+
+constexpr PatternKey kKey{5, 2, 3, 0};
+
+TEST_CASE("pattern: sums of any number of ranks are exact and agree with adding up") {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 32u, 64u, 85u}) {
+      INFO(ranks << " ranks of " << bytes_of(type) << " bytes");
+      REQUIRE(ranks <= SumPattern::max_ranks(type));
+      const auto sum = naive_sum(type, kKey, ranks, 0, 3000);
+      CHECK_FALSE(SumPattern(type, ranks).verify(kKey, 0, sum));
+      const float limit = type == DataType::f32 ? 0x1p24f : 0x1p8f;
+      for (std::size_t i = 0; i < 3000; ++i) {
+        REQUIRE(element(type, sum, i) <= limit);
+        REQUIRE(element(type, sum, i) >= static_cast<float>(ranks));
+      }
+    }
+  }
+}
+
+TEST_CASE("pattern: any part of a buffer can be filled and verified alone") {
+  const SumPattern pattern(DataType::f32, 4);
+  std::vector<std::byte> whole(5000 * 4);
+  pattern.fill(kKey, 2, 0, whole);
+  for (const std::uint64_t first : {1u, 1023u, 1024u, 1025u, 3333u}) {
+    std::vector<std::byte> part((5000 - first) * 4);
+    pattern.fill(kKey, 2, first, part);
+    CHECK(std::memcmp(part.data(), whole.data() + first * 4, part.size()) == 0);
+    CHECK_FALSE(pattern.verify(kKey, first, naive_sum(DataType::f32, kKey, 4, first, 100)));
+  }
+}
+
+TEST_CASE("pattern: one wrong bit anywhere is found, and where") {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    const SumPattern pattern(type, 4);
+    std::vector<std::byte> sum = naive_sum(type, kKey, 4, 0, 2500);
+    for (std::size_t byte = 0; byte < sum.size(); byte += 7) {
+      const auto bit = std::byte{1} << (byte % 8);
+      sum[byte] ^= bit;
+      const auto mismatch = pattern.verify(kKey, 0, sum);
+      REQUIRE(mismatch);
+      CHECK(mismatch->wrong == 1);
+      CHECK(mismatch->first == byte / bytes_of(type));
+      CHECK(mismatch->expected != mismatch->found);
+      sum[byte] ^= bit;
+    }
+    CHECK_FALSE(pattern.verify(kKey, 0, sum));
+  }
+}
+
+// Share of 1024-element blocks' elements that a mistake changes, at least this.
+void check_caught(DataType type, std::uint32_t ranks, const std::vector<std::byte>& wrong,
+                  const PatternKey& key = kKey, std::uint64_t first = 0) {
+  const auto mismatch = SumPattern(type, ranks).verify(key, first, wrong);
+  REQUIRE(mismatch);
+  CHECK(mismatch->wrong * 4 > wrong.size() / bytes_of(type));
+}
+
+TEST_CASE("pattern: mistakes of a collective change the sum") {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    constexpr std::size_t kCount = 4096;
+    const auto sum = naive_sum(type, kKey, 8, 0, kCount);
+    INFO("bytes of type: " << bytes_of(type));
+    check_caught(type, 8, naive_sum(type, kKey, 8, 0, kCount, ~0u, 3));  // a rank missing
+    check_caught(type, 8, naive_sum(type, kKey, 8, 0, kCount, 3, 4));    // one instead of another
+    check_caught(type, 8, sum, PatternKey{5, 1, 3, 0});                  // of another step
+    check_caught(type, 8, sum, PatternKey{5, 2, 4, 0});                  // another collective
+    check_caught(type, 8, sum, PatternKey{5, 2, 3, 8});                  // another group
+    check_caught(type, 8, sum, PatternKey{6, 2, 3, 0});                  // another run
+    for (const std::uint64_t shift : {1u, 64u, 987u, 1024u, 2048u}) {    // another place
+      check_caught(type, 8, sum, kKey, shift);
+    }
+    std::vector<std::byte> input(sum.size());
+    SumPattern(type, 8).fill(kKey, 0, 0, input);
+    check_caught(type, 8, input);  // never reduced
+  }
+}
+
+TEST_CASE("pattern: moved bytes depend on sender, receiver and place") {
+  std::vector<std::byte> bytes(20'000);
+  fill_bytes(kKey, 1, 2, 0, bytes);
+  CHECK_FALSE(verify_bytes(kKey, 1, 2, 0, bytes));
+  CHECK(verify_bytes(kKey, 2, 1, 0, bytes)->wrong > 19'000);
+  CHECK(verify_bytes(kKey, 1, 3, 0, bytes)->wrong > 19'000);
+  CHECK(verify_bytes(kKey, 1, kEveryone, 0, bytes)->wrong > 19'000);
+  CHECK(verify_bytes(PatternKey{5, 3, 3, 0}, 1, 2, 0, bytes)->wrong > 19'000);
+  std::vector<std::byte> part(7001);
+  for (const std::uint64_t first : {1u, 4095u, 4096u, 12'999u}) {
+    fill_bytes(kKey, 1, 2, first, part);
+    CHECK(std::memcmp(part.data(), bytes.data() + first, part.size()) == 0);
+    CHECK_FALSE(verify_bytes(kKey, 1, 2, first, part));
+  }
+  bytes[12'345] ^= std::byte{0x40};
+  const auto mismatch = verify_bytes(kKey, 1, 2, 0, bytes);
+  REQUIRE(mismatch);
+  CHECK(mismatch->wrong == 1);
+  CHECK(mismatch->first == 12'345);
+}
+
+TEST_CASE("pattern: findings add up, the first stays first") {
+  std::optional<Mismatch> all;
+  merge(all, std::nullopt);
+  CHECK_FALSE(all);
+  merge(all, Mismatch{3, 10, 1, 2});
+  merge(all, Mismatch{4, 99, 1, 2});
+  REQUIRE(all);
+  CHECK(all->wrong == 7);
+  CHECK(all->first == 10);
+}
+
+}  // namespace
+}  // namespace hawser::tool

@@ -1,0 +1,44 @@
+// Memory for the buffers of one batch, with guard zones around each of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hawser::tool {
+
+// A region taken from the system once and carved anew for every batch. Each buffer starts on a
+// cache line; before and behind it stand kGuardBytes that nobody may write.
+class BufferArena {
+ public:
+  static constexpr std::size_t kGuardBytes = 256;
+
+  // Throws std::runtime_error if the system gives no memory.
+  explicit BufferArena(std::size_t bytes);
+  ~BufferArena();
+  BufferArena(const BufferArena&) = delete;
+  BufferArena& operator=(const BufferArena&) = delete;
+
+  // What a buffer takes of the arena.
+  [[nodiscard]] static std::size_t footprint(std::size_t bytes);
+
+  void clear();
+  // Asserts that there is room: the caller sized the arena by footprint().
+  [[nodiscard]] std::span<std::byte> take(std::size_t bytes);
+
+  // Guard bytes, of all buffers taken since clear(), that have changed.
+  [[nodiscard]] std::uint64_t damaged_guard_bytes() const;
+
+ private:
+  void paint(std::byte* begin);
+
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t used_ = 0;
+  std::vector<std::byte*> guards_;
+};
+
+}  // namespace hawser::tool

@@ -1,0 +1,59 @@
+// The faults of a run: those that act all the time, and those that happen at a moment.
+//
+// A moment is a fraction of the run's steps: with 6 steps, 1/3 is the start of the third and 0.4 is
+// 40% into it. Each rank applies its own faults when its own replay gets there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hawser::tool {
+
+struct TimedFault {
+  enum class Kind : std::uint8_t { kill_nic, revive_nic, degrade_nic, kill_rank };
+  Kind kind = Kind::kill_nic;
+  std::optional<std::uint32_t> rank;  // of NIC faults: none means every rank
+  std::uint32_t nic = 0;
+  double when = 0;                // 0 to 1, of all steps
+  bool event = false;             // the NIC's driver tells; otherwise it is silent
+  std::uint64_t bytes_per_s = 0;  // degrade_nic
+
+  [[nodiscard]] bool concerns(std::uint32_t some_rank) const { return !rank || *rank == some_rank; }
+};
+
+inline constexpr std::uint64_t kDegradedBytesPerS = 50'000'000;
+
+// "[RANK.]NIC@WHEN[:event]"; for degrade_nic ":RATE" instead, bytes per second with k, M or G.
+// Throws InputError that names `option`.
+[[nodiscard]] TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option,
+                                         std::string_view text);
+// "RANK@WHEN"
+[[nodiscard]] TimedFault parse_rank_fault(std::string_view option, std::string_view text);
+// "1/3", "0.4", "1"
+[[nodiscard]] std::optional<double> parse_fraction(std::string_view text);
+// "50M"
+[[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);
+
+// When collectives count as before, during or after the timed faults: from the first of them to the
+// last revival, or without end while a NIC stays killed or degraded.
+struct FaultWindow {
+  double begin = 2;  // fraction of the steps; above 1: there is none
+  double end = 2;
+
+  [[nodiscard]] bool exists() const { return begin <= 1; }
+};
+[[nodiscard]] FaultWindow fault_window(const std::vector<TimedFault>& faults);
+
+enum class When : std::uint8_t { before, during, after };
+[[nodiscard]] std::string_view to_string(When when);
+// Of a collective that ran from one fraction of the steps to another.
+[[nodiscard]] When classify(const FaultWindow& window, double begin, double end);
+
+// The word for inject_fault, and the sentence for people.
+[[nodiscard]] std::string fault_word(const TimedFault& fault);
+[[nodiscard]] std::string describe(const TimedFault& fault);
+
+}  // namespace hawser::tool

@@ -1,0 +1,60 @@
+#include "tool/run/memory.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace hawser::tool {
+namespace {
+
+std::string read_text(const char* path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::optional<std::uint64_t> parse(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end == text.data()) return std::nullopt;
+  return value;
+}
+
+// Of a line that starts with `key`; 0 if there is none.
+std::uint64_t value_of_key(std::string_view text, std::string_view key) {
+  for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    if (at > 0 && text[at - 1] != '\n') continue;
+    std::string_view value = text.substr(at + key.size());
+    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+    return parse(value).value_or(0);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t meminfo_available_bytes(std::string_view meminfo) {
+  return value_of_key(meminfo, "MemAvailable:") * 1024;
+}
+
+std::uint64_t available_memory_bytes() {
+  constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));
+  std::uint64_t available = kernel > 0 ? kernel : kUnknown;
+  const auto limit = parse(read_text("/sys/fs/cgroup/memory.max"));  // "max" if there is none
+  const auto used = parse(read_text("/sys/fs/cgroup/memory.current"));
+  if (limit && used) {
+    // File pages count as used, and go when memory is short.
+    const std::string stat = read_text("/sys/fs/cgroup/memory.stat");
+    const std::uint64_t given_back =
+        value_of_key(stat, "inactive_file ") + value_of_key(stat, "active_file ");
+    const std::uint64_t kept = *used - std::min(*used, given_back);
+    available = std::min(available, *limit - std::min(*limit, kept));
+  }
+  return available;
+}
+
+}  // namespace hawser::tool

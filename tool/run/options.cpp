@@ -1,0 +1,194 @@
+#include "tool/run/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "engine/driver/fault_spec.hpp"
+#include "tool/error.hpp"
+#include "tool/workload/builtin.hpp"
+
+namespace hawser::tool {
+namespace {
+
+void check_faults(const std::string& spec) {
+  engine::FaultSettings settings;
+  engine::FaultActions actions;
+  if (const auto error = engine::parse_fault_spec(spec, settings, actions)) {
+    throw InputError(fmt::format("fault '{}' {}", error->word, error->reason));
+  }
+}
+
+void set_tunable(Tunables& tunables, const std::string& text, std::string_view origin) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const auto row = std::find_if(kTunables.begin(), kTunables.end(),
+                                [&](const TunableRow& some) { return some.name == name; });
+  if (equals == std::string::npos || row == kTunables.end()) {
+    throw InputError(fmt::format("{} {}: expected NAME=VALUE with a name that `hawser info` lists",
+                                 origin, text));
+  }
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + equals + 1, end, value);
+  if (parsed.ec != std::errc{} || parsed.ptr != end || tunables.set(name, value) != Status::ok) {
+    throw InputError(fmt::format("{} {}: {} takes {} to {} ({})", origin, text, name, row->minimum,
+                                 row->maximum, row->unit));
+  }
+}
+
+// HAWSER_<NAME> of the environment; --tunable overrides it.
+void read_environment(Tunables& tunables) {
+  for (const TunableRow& row : kTunables) {
+    std::string variable = "HAWSER_";
+    for (const char c : row.name) {
+      variable += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    }
+    const char* const value = std::getenv(variable.c_str());
+    if (value == nullptr) continue;
+    set_tunable(tunables, fmt::format("{}={}", row.name, value), "the environment's " + variable);
+  }
+}
+
+std::string workload_help() {
+  std::string text = "what to replay: a file (SimAI/ASTRA text or AICB csv), or one of\n";
+  for (const BuiltinWorkload& workload : builtin_workloads()) {
+    text += fmt::format("  {}: {}\n", workload.name, workload.text);
+  }
+  return text;
+}
+
+void check_timed(const RunOptions& options, const TimedFault& fault) {
+  if (fault.rank && *fault.rank >= options.ranks) {
+    throw InputError(fmt::format("a fault names rank {}; ranks go from 0 to {}", *fault.rank,
+                                 options.ranks - 1));
+  }
+  if (fault.kind != TimedFault::Kind::kill_rank && fault.nic >= options.nics) {
+    throw InputError(
+        fmt::format("a fault names NIC {}; NICs go from 0 to {}", fault.nic, options.nics - 1));
+  }
+}
+
+}  // namespace
+
+std::string RunOptions::engine_faults(std::uint32_t rank) const {
+  const bool nic_faults = std::any_of(
+      timed_faults.begin(), timed_faults.end(),
+      [](const TimedFault& fault) { return fault.kind != TimedFault::Kind::kill_rank; });
+  if (lasting_faults.empty() && !nic_faults) return {};
+  // One seed for the run, another stream for each rank.
+  const std::uint64_t rank_seed = seed * 1'000'003 + rank;
+  return fmt::format("seed={}{}{}", rank_seed, lasting_faults.empty() ? "" : ",", lasting_faults);
+}
+
+RunOptionParser::RunOptionParser(CLI::App& app) {
+  RunOptions& o = options_;
+  app.add_option("--ranks", o.ranks, "rank processes to start (8)")
+      ->check(CLI::Range(1u, kMaxRanks));
+  app.add_option("--nics", o.nics, "NICs of each rank, on loopback addresses of its own (4)")
+      ->check(CLI::Range(1u, kMaxNics));
+  app.add_option("--nic", o.nic_addresses,
+                 "a NIC of every rank, instead: udp:ADDRESS; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--workload", o.workload, workload_help());
+  app.add_option("--steps", o.steps, "how often to run the workload's step (6)")
+      ->check(CLI::Range(1u, kMaxSteps));
+  app.add_option("--scale", o.scale, "divide all sizes by this (1)")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  app.add_option("--seed", o.seed, "of contents, splits and faults (1)");
+  app.add_option("--threads", o.threads, "engine threads of a rank; 0: progress is inline (0)")
+      ->check(CLI::Range(0u, 64u));
+  app.add_flag("--pin", o.pin, "pin rank r to processor r modulo their number");
+  app.add_option("--timeout", o.timeout_s, "seconds after which the run is ended (600)")
+      ->check(CLI::Range(0.1, 1e6));
+  app.add_option("--json", o.json, "write the report to this file as JSON; - is standard output");
+  app.add_option("--tunable", tunable_, "NAME=VALUE, see `hawser info`; may be repeated")
+      ->allow_extra_args(false);
+
+  const std::string lasting = "Faults of every NIC, all the time";
+  app.add_option("--loss", loss_, "probability that a packet is lost")->group(lasting);
+  app.add_option("--burst-loss", burst_loss_,
+                 "P/R[/L]: bursts begin with P and end with R, and lose with L (1)")
+      ->group(lasting);
+  app.add_option("--duplicate", duplicate_, "probability that a packet comes twice")
+      ->group(lasting);
+  app.add_option("--reorder", reorder_,
+                 "P[/DEPTH]: probability that DEPTH (3) packets overtake one")
+      ->group(lasting);
+  app.add_option("--delay", delay_, "TIME[/JITTER] that packets wait, such as 100us/50us")
+      ->group(lasting);
+  app.add_option("--corrupt", corrupt_, "probability that bits of a packet flip")->group(lasting);
+
+  const std::string timed = "Faults at a moment (WHEN: fraction of the steps, such as 1/3)";
+  app.add_option("--kill-nic", kill_nic_,
+                 "[RANK.]NIC@WHEN[:event]: a NIC dies, of all ranks if RANK is left out, silently "
+                 "unless :event")
+      ->allow_extra_args(false)
+      ->group(timed);
+  app.add_option("--revive-nic", revive_nic_,
+                 "[RANK.]NIC@WHEN[:event]: a killed or degraded NIC is as before")
+      ->allow_extra_args(false)
+      ->group(timed);
+  app.add_option("--degrade-nic", degrade_nic_,
+                 "[RANK.]NIC@WHEN[:RATE]: carries only RATE bytes a second (50M)")
+      ->allow_extra_args(false)
+      ->group(timed);
+  app.add_option("--kill-rank", kill_rank_, "RANK@WHEN: the rank gets SIGKILL")
+      ->allow_extra_args(false)
+      ->group(timed);
+}
+
+RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
+  RunOptions& o = options_;
+  if (joined_ranks > 0) o.ranks = joined_ranks;
+  const auto add = [&](std::string_view word, const std::string& value) {
+    if (value.empty()) return;
+    // A comma would smuggle in another word.
+    if (value.find(',') != std::string::npos) {
+      throw InputError(fmt::format("--{} {}: one value, please", word, value));
+    }
+    o.lasting_faults += fmt::format("{}{}={}", o.lasting_faults.empty() ? "" : ",", word, value);
+  };
+  add("loss", loss_);
+  add("burst-loss", burst_loss_);
+  add("duplicate", duplicate_);
+  add("reorder", reorder_);
+  add("delay", delay_);
+  add("corrupt", corrupt_);
+  check_faults(o.lasting_faults);
+
+  if (!o.nic_addresses.empty()) {
+    if (o.nic_addresses.size() > kMaxNics) {
+      throw InputError(
+          fmt::format("{} NICs; at most {} are possible", o.nic_addresses.size(), kMaxNics));
+    }
+    o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
+  }
+  using Kind = TimedFault::Kind;
+  for (const std::string& text : kill_nic_) {
+    o.timed_faults.push_back(parse_nic_fault(Kind::kill_nic, "--kill-nic", text));
+  }
+  for (const std::string& text : revive_nic_) {
+    o.timed_faults.push_back(parse_nic_fault(Kind::revive_nic, "--revive-nic", text));
+  }
+  for (const std::string& text : degrade_nic_) {
+    o.timed_faults.push_back(parse_nic_fault(Kind::degrade_nic, "--degrade-nic", text));
+  }
+  for (const std::string& text : kill_rank_) {
+    o.timed_faults.push_back(parse_rank_fault("--kill-rank", text));
+  }
+  for (const TimedFault& fault : o.timed_faults) check_timed(o, fault);
+  std::stable_sort(o.timed_faults.begin(), o.timed_faults.end(),
+                   [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
+
+  // A rank waits for all others at every step; connections are all to all.
+  o.tunables.max_peers = std::max<std::uint64_t>(o.tunables.max_peers, o.ranks);
+  read_environment(o.tunables);
+  for (const std::string& text : tunable_) set_tunable(o.tunables, text, "--tunable");
+  return o;
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,55 @@
+// What `hawser run` was asked to do, checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hawser/tunables.hpp"
+#include "tool/run/fault_plan.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace hawser::tool {
+
+inline constexpr std::uint32_t kMaxRanks = 1024;
+inline constexpr std::uint32_t kMaxNics = 16;
+inline constexpr std::uint32_t kMaxSteps = 1'000'000;
+
+struct RunOptions {
+  std::uint32_t ranks = 8;
+  std::uint32_t nics = 4;
+  std::vector<std::string> nic_addresses;  // instead of loopback ones; the same for every rank
+  std::string workload = "gpt2";
+  std::uint32_t steps = 6;
+  std::uint64_t scale = 1;
+  std::uint64_t seed = 1;
+  unsigned threads = 0;
+  bool pin = false;
+  double timeout_s = 600;
+  std::string json;  // file for the report; "-" is standard output; empty: none
+  Tunables tunables{};
+  std::string lasting_faults;  // words of the fault grammar, without seed
+  std::vector<TimedFault> timed_faults;
+
+  // What the engine of a rank gets as its faults; empty if none is asked for.
+  [[nodiscard]] std::string engine_faults(std::uint32_t rank) const;
+};
+
+// Adds the options to `app`, to be filled when it parses, and returns what finish() needs.
+class RunOptionParser {
+ public:
+  explicit RunOptionParser(CLI::App& app);
+  // After parsing: checks, and translates what is text. A rank that joins others knows their number
+  // from elsewhere: it overrides --ranks unless 0. Throws InputError.
+  [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks);
+
+ private:
+  RunOptions options_;
+  std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
+  std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, kill_rank_, tunable_;
+};
+
+}  // namespace hawser::tool

@@ -1,0 +1,69 @@
+// The workload made concrete for N ranks: element counts, buffers, and batches that fit in memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tool/workload/groups.hpp"
+#include "tool/workload/model.hpp"
+
+namespace hawser::tool {
+
+// A phase as every rank will run it. Sizes are whole elements, and of collectives that divide their
+// buffer among the group a multiple of its size; both round up.
+struct Task {
+  Operation operation = Operation::all_reduce;
+  GroupKind group = GroupKind::world;
+  DataType type = DataType::f32;
+  Split split = Split::even;
+  std::uint32_t pair = 0;
+  std::uint32_t index = 0;     // among all tasks of the run
+  std::uint64_t elements = 0;  // of what Phase::bytes measures
+  std::string stage;
+
+  [[nodiscard]] std::uint64_t bytes() const { return elements * bytes_of(type); }
+};
+
+// How many elements each rank of a group sends to each other in an all_to_all.
+class SplitTable {
+ public:
+  // Of a task in one step, for the group whose first rank is `group`; the same on every rank.
+  SplitTable(const Task& task, std::uint32_t size, std::uint64_t seed, std::uint32_t step,
+             std::uint32_t group);
+  [[nodiscard]] std::uint64_t elements(std::uint32_t from, std::uint32_t to) const {
+    return counts_[std::size_t{from} * size_ + to];
+  }
+  [[nodiscard]] std::uint64_t sent(std::uint32_t from) const;
+  [[nodiscard]] std::uint64_t received(std::uint32_t to) const;
+
+ private:
+  std::uint32_t size_;
+  std::vector<std::uint64_t> counts_;
+};
+
+struct Schedule {
+  GroupLayout layout;
+  std::vector<Task> init;
+  std::vector<Task> step;
+  std::vector<std::string> warnings;
+};
+
+// Throws InputError if nothing is left to do, or a sum of so many ranks cannot be exact.
+[[nodiscard]] Schedule make_schedule(const Workload& workload, std::uint32_t ranks,
+                                     std::uint64_t scale);
+
+// The most that a rank needs for one task's buffers, in bytes, over all ranks and steps.
+[[nodiscard]] std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout);
+[[nodiscard]] std::uint64_t largest_buffer_bytes(const Schedule& schedule);
+
+// Payload bytes that a rank receives in a task, about: the measure of progress inside a step.
+[[nodiscard]] std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout);
+
+// Consecutive tasks whose buffers fit in `budget` together; a task larger than that stands alone.
+[[nodiscard]] std::vector<std::span<const Task>> make_batches(std::span<const Task> tasks,
+                                                              const GroupLayout& layout,
+                                                              std::uint64_t budget);
+
+}  // namespace hawser::tool

@@ -1,0 +1,41 @@
+// Workloads built in, computed from the published shapes of the models.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tool/workload/model.hpp"
+
+namespace hawser::tool {
+
+// A parameter tensor's bytes, in the order in which the module registers it.
+using TensorBytes = std::vector<std::uint64_t>;
+
+// The 148 parameter tensors of GPT-2 124M in f32 (the output head shares the token embedding).
+[[nodiscard]] TensorBytes gpt2_tensors();
+
+// PyTorch's DistributedDataParallel: tensors in the reverse of their order of registration are
+// added to a bucket until it has reached its limit; the first bucket's limit is 1 MiB, so that the
+// first all-reduce starts early, the others' 25 MiB. Returns the bytes of each bucket, first issued
+// first.
+[[nodiscard]] std::vector<std::uint64_t> ddp_buckets(std::span<const std::uint64_t> tensors);
+
+// GPT-2 124M, data parallel over all ranks: one all-reduce per gradient bucket.
+[[nodiscard]] Workload gpt2_workload();
+
+// Llama-2 7B, tensor parallel over all ranks: the all-reduces of one micro-batch.
+[[nodiscard]] Workload llama_workload();
+
+// Mixtral 8x7B, expert parallel over 8 ranks: tokens to their experts and back, uneven.
+[[nodiscard]] Workload mixtral_workload();
+
+struct BuiltinWorkload {
+  std::string_view name;
+  std::string_view text;
+  Workload (*make)();
+};
+[[nodiscard]] std::span<const BuiltinWorkload> builtin_workloads();
+
+}  // namespace hawser::tool

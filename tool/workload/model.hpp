@@ -1,0 +1,113 @@
+// A workload: the collectives that a training job issues, in order, without their computation.
+//
+// `init` runs once, then `step` runs as often as the user asks. Every rank runs the same list (the
+// program is SPMD); a phase names a kind of group, and every rank takes part in its own group of
+// that kind. What the kinds mean for N ranks is decided in groups.hpp.
+//
+// bytes of a phase, per rank, before `--scale`:
+//   all_reduce, broadcast: the tensor · all_gather: the gathered result · reduce_scatter: the input
+//   all_to_all: what one rank sends in all · shift_*: the message · barrier: 0
+// This is the meaning of msg_size in AICB's files (its own replayer divides by the group in the
+// same places).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hawser::tool {
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  broadcast,  // from the first rank of the group
+  barrier,
+  shift_next,  // every rank sends to the next of its group; the ends have no neighbour beyond
+  shift_prev,
+};
+
+enum class GroupKind : std::uint8_t {
+  world,          // all ranks
+  tensor,         // tensor parallel: neighbours, as inside a host
+  data,           // data parallel: same place in different replicas
+  expert,         // expert parallel
+  expert_data,    // data parallel among replicas of the same experts
+  pipeline,       // pipeline stages
+  pipeline_ends,  // first and last stage, which share an embedding
+};
+inline constexpr std::size_t kGroupKinds = 7;
+
+enum class DataType : std::uint8_t { f32, bf16 };
+
+// How the bytes of an all_to_all are split among the ranks of a group.
+enum class Split : std::uint8_t {
+  even,
+  by_expert,    // some ranks hold popular experts: uneven, drawn from the seed for each step
+  from_expert,  // the answers to a by_expert phase of the same `pair`: its transpose
+};
+
+struct Phase {
+  Operation operation = Operation::all_reduce;
+  GroupKind group = GroupKind::world;
+  DataType type = DataType::f32;
+  Split split = Split::even;
+  std::uint32_t pair = 0;  // by_expert and from_expert phases of one pair have one split
+  std::uint64_t bytes = 0;
+  std::string stage;  // for people: "layer 3 attention", "bucket 0"
+};
+
+// Sizes of the groups as the workload states them; 0 means that it does not say.
+struct GroupSizes {
+  std::array<std::uint64_t, kGroupKinds> of{};
+  [[nodiscard]] std::uint64_t& operator[](GroupKind kind) {
+    return of[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] std::uint64_t operator[](GroupKind kind) const {
+    return of[static_cast<std::size_t>(kind)];
+  }
+};
+
+struct Workload {
+  std::string name;
+  GroupSizes sizes{};
+  std::vector<Phase> init;
+  std::vector<Phase> step;
+  std::vector<std::string> warnings;  // what was understood otherwise than the file may have meant
+};
+
+[[nodiscard]] constexpr std::uint64_t bytes_of(DataType type) {
+  return type == DataType::f32 ? 4 : 2;
+}
+
+[[nodiscard]] constexpr std::string_view to_string(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce: return "all_reduce";
+    case Operation::reduce_scatter: return "reduce_scatter";
+    case Operation::all_gather: return "all_gather";
+    case Operation::all_to_all: return "all_to_all";
+    case Operation::broadcast: return "broadcast";
+    case Operation::barrier: return "barrier";
+    case Operation::shift_next: return "shift_next";
+    case Operation::shift_prev: return "shift_prev";
+  }
+  return "?";
+}
+
+[[nodiscard]] constexpr std::string_view to_string(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::world: return "world";
+    case GroupKind::tensor: return "tensor";
+    case GroupKind::data: return "data";
+    case GroupKind::expert: return "expert";
+    case GroupKind::expert_data: return "expert_data";
+    case GroupKind::pipeline: return "pipeline";
+    case GroupKind::pipeline_ends: return "pipeline_ends";
+  }
+  return "?";
+}
+
+}  // namespace hawser::tool
