@@ -30,12 +30,38 @@ std::uint64_t HeapGuard::allocations() const { return ::allocations - before_; }
 
 }  // namespace hawser::test
 
-// The array forms and the nothrow forms of the library call these.
+// All of them: the library's array and nothrow forms would call these, a sanitizer's would not.
 void* operator new(std::size_t bytes) { return take_or_throw(bytes, 1); }
+void* operator new[](std::size_t bytes) { return take_or_throw(bytes, 1); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes, 1); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return take_or_throw(bytes, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return take_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment,
+                     const std::nothrow_t&) noexcept {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
+
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
