@@ -107,7 +107,7 @@ class Describer {
     int ones = 0;
     for (const std::uint64_t word : words) ones += std::popcount(word);
     out_ << " has " << ones << " of " << 64 * words.size() << " [" << std::hex;
-    for (const std::uint64_t word : words) out_ << (&word == words.data() ? "" : " ") << word;
+    for (std::size_t i = 0; i < words.size(); ++i) out_ << (i == 0 ? "" : " ") << words[i];
     out_ << std::dec << ']';
   }
 

@@ -1,0 +1,284 @@
+// The parser against what is wrong: cut, flipped, out of range, unknown. Datagrams lie in
+// allocations of exactly their size, so the sanitizers see every byte read too many.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "proto/wire.hpp"
+#include "test/proto/wire_bytes.hpp"
+#include "test/proto/wire_roundtrip.hpp"
+#include "test/proto/wire_samples.hpp"
+
+namespace hawser::proto::wire {
+namespace {
+
+using Verdict = std::optional<DropReason>;
+
+Verdict judge(const std::vector<std::byte>& datagram, Queue queue, bool check_checksum = false) {
+  PacketView packet;
+  const Verdict verdict = parse(datagram, queue, check_checksum, packet);
+  if (!verdict) test::check_round_trip(datagram, queue, check_checksum);
+  return verdict;
+}
+
+std::vector<std::byte> first(const std::vector<std::byte>& bytes, std::size_t count) {
+  return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+// A CONTROL packet whose blocks are the given bytes, which are whole words.
+std::vector<std::byte> control_with(const std::vector<std::byte>& blocks) {
+  std::vector<std::byte> bytes(32);
+  bytes[0] = std::byte{kVersion};
+  bytes[1] = static_cast<std::byte>(PacketType::control);
+  bytes[20] = static_cast<std::byte>(4 + blocks.size() / 8);
+  bytes.insert(bytes.end(), blocks.begin(), blocks.end());
+  return bytes;
+}
+
+Verdict judge_blocks(std::string_view hex) {
+  return judge(control_with(test::from_hex(hex)), Queue::control);
+}
+
+TEST_CASE("wire hostile: the samples have every type and every block") {
+  std::set<PacketType> types;
+  std::set<int> blocks;
+  for (const test::Sample& sample : test::wire_samples()) {
+    PacketView packet;
+    REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
+    types.insert(packet.type);
+    packet.blocks.visit([&](const PathAckView&) { blocks.insert(1); });
+    packet.blocks.visit([&](const AckInfoBlock&) { blocks.insert(2); });
+    packet.blocks.visit([&](const RequestView&) { blocks.insert(3); });
+    packet.blocks.visit([&](const NicStateBlock&) { blocks.insert(4); });
+    packet.blocks.visit([&](const GrantBlock&) { blocks.insert(5); });
+    packet.blocks.visit([&](const StatusView&) { blocks.insert(6); });
+  }
+  CHECK(types.size() == kPacketRules.size());
+  for (int kind = 1; kind <= 6; ++kind) CHECK(blocks.contains(kind));
+}
+
+TEST_CASE("wire hostile: truncation at every length") {
+  for (const test::Sample& sample : test::wire_samples()) {
+    const std::size_t headers = std::to_integer<std::size_t>(sample.bytes[20]) * 8;
+    for (std::size_t length = 0; length < sample.bytes.size(); ++length) {
+      const std::vector<std::byte> cut = first(sample.bytes, length);
+      INFO(sample.name << " cut to " << length);
+      if (length < headers) {
+        REQUIRE(judge(cut, sample.queue, true) == DropReason::too_short);
+        REQUIRE(judge(cut, sample.queue, false) == DropReason::too_short);
+      } else {  // only payload is lost: the checksum sees it, else the message's length will
+        REQUIRE(judge(cut, sample.queue, true) == DropReason::bad_checksum);
+        REQUIRE(judge(cut, sample.queue, false) == std::nullopt);
+      }
+    }
+  }
+}
+
+TEST_CASE("wire hostile: bytes behind a packet without payload") {
+  for (const test::Sample& sample : test::wire_samples()) {
+    PacketView packet;
+    REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
+    std::vector<std::byte> longer = sample.bytes;
+    longer.push_back(std::byte{0});
+    INFO(sample.name);
+    CHECK(judge(longer, sample.queue, true) == DropReason::bad_checksum);
+    CHECK(judge(longer, sample.queue, false) ==
+          (rule_of(packet.type).payload ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+}
+
+TEST_CASE("wire hostile: with the checksum no flipped bit gets through") {
+  for (const test::Sample& sample : test::wire_samples()) {
+    for (std::size_t bit = 0; bit < 8 * sample.bytes.size(); ++bit) {
+      std::vector<std::byte> flipped = sample.bytes;
+      flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+      INFO(sample.name << " bit " << bit);
+      REQUIRE(judge(flipped, sample.queue, true) != std::nullopt);
+    }
+  }
+}
+
+TEST_CASE("wire hostile: without it any flipped bit is read safely or dropped") {
+  std::size_t accepted = 0;
+  for (const test::Sample& sample : test::wire_samples()) {
+    if (sample.bytes.size() > 600) continue;
+    for (std::size_t bit = 0; bit < 8 * sample.bytes.size(); ++bit) {
+      std::vector<std::byte> flipped = sample.bytes;
+      flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+      if (!judge(flipped, sample.queue, false)) ++accepted;
+    }
+  }
+  CHECK(accepted > 1000);
+}
+
+TEST_CASE("wire hostile: every version but one, before anything else is read") {
+  for (int version = 0; version < 256; ++version) {
+    std::vector<std::byte> bytes(32, std::byte{0xff});
+    bytes[0] = static_cast<std::byte>(version);
+    CHECK(judge(bytes, Queue::data) ==
+          (version == kVersion ? DropReason::bad_type : DropReason::bad_version));
+  }
+}
+
+TEST_CASE("wire hostile: types on the wrong queue, and types that do not exist") {
+  for (int type = 0; type < 256; ++type) {
+    for (const Queue queue : {Queue::data, Queue::control}) {
+      std::vector<std::byte> bytes(32);
+      bytes[0] = std::byte{kVersion};
+      bytes[1] = static_cast<std::byte>(type);
+      const PacketRule& rule = rule_of(static_cast<PacketType>(type));
+      const bool known = rule.own_words != 0 && rule.queue == queue;
+      INFO("type " << type);
+      // hwords is 0 here, so a type that is known fails by that.
+      REQUIRE(judge(bytes, queue) == (known ? DropReason::bad_field : DropReason::bad_type));
+    }
+  }
+}
+
+TEST_CASE("wire hostile: every value of hwords") {
+  for (const test::Sample& sample : test::wire_samples()) {
+    const std::size_t right = std::to_integer<std::size_t>(sample.bytes[20]);
+    const PacketRule& rule =
+        rule_of(static_cast<PacketType>(std::to_integer<std::uint8_t>(sample.bytes[1])));
+    for (std::size_t hwords = 0; hwords < 256; ++hwords) {
+      std::vector<std::byte> bytes = sample.bytes;
+      bytes[20] = static_cast<std::byte>(hwords);
+      test::fix_checksum(bytes);
+      const Verdict verdict = judge(bytes, sample.queue, true);
+      INFO(sample.name << " hwords " << hwords << " instead of " << right);
+      if (hwords == right) {
+        REQUIRE(verdict == std::nullopt);
+      } else if (hwords * 8 > bytes.size()) {
+        REQUIRE(verdict == DropReason::too_short);
+      } else if (hwords < rule.own_words || !rule.payload) {
+        REQUIRE(verdict == DropReason::bad_field);
+      }  // else payload is taken for blocks or blocks for payload; judge has read what came of it
+    }
+  }
+}
+
+TEST_CASE("wire hostile: block lengths per kind are the page's") {
+  struct Limits {
+    int kind;
+    int min;
+    int max;
+  };
+  constexpr Limits kPage[] = {{1, 2, 2}, {2, 3, 18}, {3, 2, 251}, {4, 3, 18}, {5, 3, 3}, {6, 1, 1}};
+  for (const Limits& limits : kPage) {
+    for (int words = 1; words <= 251; ++words) {
+      std::vector<std::byte> block(static_cast<std::size_t>(words) * 8);
+      block[0] = static_cast<std::byte>(limits.kind);
+      block[1] = static_cast<std::byte>(words);
+      if (limits.kind == 2 && words > 2) block[16] = std::byte{1};
+      if (limits.kind == 3) block[2] = static_cast<std::byte>(words - 1);
+      for (std::size_t entry = 8; limits.kind == 3 && entry < block.size(); entry += 8) {
+        block[entry + 4] = std::byte{1};  // status
+        block[entry + 6] = std::byte{1};  // run
+      }
+      INFO("kind " << limits.kind << " words " << words);
+      const bool right = words >= limits.min && words <= limits.max;
+      REQUIRE(judge(control_with(block), Queue::control) ==
+              (right ? std::nullopt : Verdict(DropReason::bad_field)));
+    }
+  }
+}
+
+TEST_CASE("wire hostile: a block of no words, and one that overruns the headers") {
+  CHECK(judge_blocks("00 00 00 00 00 00 00 00") == DropReason::bad_field);
+  CHECK(judge_blocks("06 00 00 00 00 00 00 00") == DropReason::bad_field);
+  CHECK(judge_blocks("06 02 00 00 00 00 00 00") == DropReason::too_short);
+  CHECK(judge_blocks("ff 02 00 00 00 00 00 00") == DropReason::too_short);
+  // The second of two.
+  CHECK(judge_blocks("06 01 00 00 00 00 00 00 05 03 00 00 00 00 00 00") == DropReason::too_short);
+}
+
+TEST_CASE("wire hostile: unknown kinds are skipped by their length") {
+  for (int kind = 0; kind < 256; ++kind) {
+    if (kind >= 1 && kind <= 6) continue;
+    std::vector<std::byte> blocks =
+        test::from_hex("00 02 ff ff ff ff ff ff  00 00 00 00 00 00 00 00  06 01 01 01 09 00 00 00");
+    blocks[0] = static_cast<std::byte>(kind);
+    const std::vector<std::byte> bytes = control_with(blocks);
+    PacketView packet;
+    REQUIRE(!parse(bytes, Queue::control, false, packet));
+    std::uint32_t sequence = 0;
+    packet.blocks.visit([&](const NicStateBlock& block) { sequence = block.sequence; });
+    CHECK(sequence == 9);
+  }
+}
+
+TEST_CASE("wire hostile: fields of blocks out of range") {
+  // PATH_ACK: slot 16; a bitmap that does not hold `largest` itself.
+  CHECK(judge_blocks("02 03 0f 00 00 00 00 00 00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00") ==
+        std::nullopt);
+  CHECK(judge_blocks("02 03 10 00 00 00 00 00 00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00") ==
+        DropReason::bad_field);
+  CHECK(judge_blocks("02 03 00 00 00 00 00 00 00 00 00 00 00 00 00 00 fe ff ff ff ff ff ff ff") ==
+        DropReason::bad_field);
+  // STATUS: a count that differs from the length; status 0 and 7; run 0.
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 06 00 01 00") == std::nullopt);
+  CHECK(judge_blocks("03 02 00 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 02 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 01 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 00 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 07 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 00") == DropReason::bad_field);
+  // NIC_STATE: NIC 16; state 2.
+  CHECK(judge_blocks("06 01 0f 01 00 00 00 00") == std::nullopt);
+  CHECK(judge_blocks("06 01 10 01 00 00 00 00") == DropReason::bad_field);
+  CHECK(judge_blocks("06 01 00 02 00 00 00 00") == DropReason::bad_field);
+}
+
+// A packet of the first sample of `type` with one byte (or two) changed and the checksum put right.
+Verdict judge_changed(PacketType type, std::size_t at, std::uint16_t value, std::size_t bytes = 1) {
+  for (test::Sample& sample : test::wire_samples()) {
+    if (sample.bytes[1] != static_cast<std::byte>(type)) continue;
+    std::memcpy(sample.bytes.data() + at, &value, bytes);
+    test::fix_checksum(sample.bytes);
+    return judge(sample.bytes, sample.queue, true);
+  }
+  return DropReason::bad_type;
+}
+
+TEST_CASE("wire hostile: fields of headers out of range") {
+  CHECK(judge_changed(PacketType::data, 22, 1023, 2) == std::nullopt);
+  CHECK(judge_changed(PacketType::data, 22, 1024, 2) == DropReason::bad_field);  // path_back
+  CHECK(judge_changed(PacketType::probe, 22, 1024, 2) == DropReason::bad_field);
+  CHECK(judge_changed(PacketType::control, 22, 1024, 2) == std::nullopt);  // means nothing there
+  CHECK(judge_changed(PacketType::data, 76, 2) == DropReason::bad_field);  // envelope kind
+  CHECK(judge_changed(PacketType::envelope, 76, 2) == DropReason::bad_field);
+  for (const PacketType type : {PacketType::hello, PacketType::welcome}) {
+    CHECK(judge_changed(type, 108, 0) == DropReason::bad_field);  // nics
+    CHECK(judge_changed(type, 108, 17) == DropReason::bad_field);
+    CHECK(judge_changed(type, 108, 255) == DropReason::bad_field);
+    CHECK(judge_changed(type, 144 + 46, 15) == std::nullopt);  // NIC index
+    CHECK(judge_changed(type, 144 + 46, 16) == DropReason::bad_field);
+    CHECK(judge_changed(type, 144 + 47, 2) == DropReason::bad_field);  // NIC state
+  }
+}
+
+TEST_CASE("wire hostile: a session packet with fragments too small to make headway") {
+  for (test::Sample& sample : test::wire_samples()) {
+    if (sample.name != "HELLO") continue;
+    for (const std::uint32_t fragment_bytes : {0u, 1u, kMinFragmentBytes - 1, kMinFragmentBytes}) {
+      std::memcpy(sample.bytes.data() + 104, &fragment_bytes, 4);
+      CHECK(judge(sample.bytes, sample.queue) ==
+            (fragment_bytes < kMinFragmentBytes ? Verdict(DropReason::bad_field) : std::nullopt));
+    }
+  }
+}
+
+TEST_CASE("wire hostile: reserved bits and bytes are ignored") {
+  CHECK(judge_changed(PacketType::data, 21, 0xff) == std::nullopt);  // flags
+  CHECK(judge_changed(PacketType::data, 61, 0xff) == std::nullopt);  // eflags
+  CHECK(judge_changed(PacketType::data, 77, 0xffff, 2) == std::nullopt);
+  CHECK(judge_changed(PacketType::data, 74, 0xff) == std::nullopt);  // collective: a hint
+  CHECK(judge_changed(PacketType::hello, 109, 0xff) == std::nullopt);
+  CHECK(judge_changed(PacketType::closed, 36, 0xffff, 2) == std::nullopt);
+  CHECK(judge_blocks("03 02 01 00 ff ff ff ff 00 00 00 00 01 ff 01 00") == std::nullopt);
+}
+
+}  // namespace
+}  // namespace hawser::proto::wire

@@ -1,0 +1,179 @@
+#include "test/proto/wire_samples.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/checksum.hpp"
+#include "proto/mac.hpp"
+
+namespace hawser::test {
+
+using namespace proto;
+using namespace proto::wire;
+
+namespace {
+
+class Maker {
+ public:
+  explicit Maker(std::mt19937_64& random) : random_(random) {}
+
+  Sample packet(PacketType type, std::size_t payload_bytes, std::size_t blocks) {
+    PacketBuffer buffer;
+    PacketWriter writer(buffer);
+    CommonHeader& header = writer.begin(type, u32(), u64(), u32());
+    header.slot = u8();
+    header.generation = u8();
+    header.flags = u8();
+    header.path_back = static_cast<std::uint16_t>(below(kMaxPathBack + 1u));
+    header.path_number = u32();
+    parts(writer, type);
+    for (std::size_t i = 0; i < blocks; ++i) block(writer, 1 + below(6));
+    if (rule_of(type).queue == Queue::data && !rule_of(type).sequenced) sign(writer, {});
+    std::vector<std::byte> payload(payload_bytes);
+    std::generate(payload.begin(), payload.end(), [this] { return std::byte{u8()}; });
+    const std::uint32_t header_bytes = writer.finish(true, payload);
+    Sample sample{std::string(rule_of(type).name), rule_of(type).queue,
+                  std::vector<std::byte>(header_bytes + payload_bytes)};
+    std::memcpy(sample.bytes.data(), buffer.bytes, header_bytes);
+    std::copy(payload.begin(), payload.end(), sample.bytes.begin() + header_bytes);
+    return sample;
+  }
+
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+
+ private:
+  void parts(PacketWriter& writer, PacketType type) {
+    switch (type) {
+      case PacketType::data:
+      case PacketType::envelope:
+        writer.part(FragmentPart{u32(), u32()});
+        writer.part(envelope());
+        break;
+      case PacketType::granted:
+        writer.part(FragmentPart{u32(), u32()});
+        writer.part(ReceiveSlotPart{u32(), u32()});
+        break;
+      case PacketType::hello:
+      case PacketType::welcome: session(writer); break;
+      case PacketType::close:
+      case PacketType::closed:
+      case PacketType::reset: writer.part(ClosingPart{u32(), 0, {}}); break;
+      case PacketType::probe:
+      case PacketType::control: break;
+    }
+  }
+
+  EnvelopePart envelope() {
+    EnvelopePart part{};
+    part.tag = u64();
+    part.immediate = u64();
+    part.set_length(u64() & kMaxWireLength);
+    part.eflags = u8();
+    part.context = u16();
+    part.group = u32();
+    part.step = u16();
+    part.steps = u16();
+    part.members = u16();
+    part.collective = u8();
+    part.priority = u8();
+    part.kind = static_cast<EnvelopeKind>(below(2));
+    return part;
+  }
+
+  void session(PacketWriter& writer) {
+    SessionPart part{};
+    for (std::uint64_t* field :
+         {&part.sender_id, &part.target_id, &part.epoch, &part.my_token, &part.echo_epoch,
+          &part.echo_token, &part.first_number, &part.cookie, &part.unscheduled_bytes}) {
+      *field = u64();
+    }
+    for (std::uint32_t* field : {&part.counter, &part.my_index, &part.echo_counter, &part.sequence})
+      *field = u32();
+    part.fragment_bytes = std::max(kMinFragmentBytes, u32());
+    part.nics = static_cast<std::uint8_t>(1 + below(kMaxNics));
+    part.absence_ms = u16();
+    writer.part(part);
+    for (std::uint8_t i = 0; i < part.nics; ++i) {
+      NicRecord nic{};
+      for (std::byte& byte : nic.address.bytes) byte = std::byte{u8()};
+      nic.receive_kib = u32();
+      nic.max_datagram = u16();
+      nic.index = i;
+      nic.state = static_cast<std::uint8_t>(below(2));
+      writer.part(nic);
+    }
+  }
+
+  // Leaves out what does not fit.
+  void block(PacketWriter& writer, std::uint64_t kind) {
+    switch (static_cast<BlockKind>(kind)) {
+      case BlockKind::ack_info: (void)writer.ack_info(u32(), u32()); break;
+      case BlockKind::path_ack:
+        (void)writer.path_ack(static_cast<std::uint8_t>(below(kMaxSlots)), u8(), u32(), u32(),
+                              u32(), bitmap());
+        break;
+      case BlockKind::status: {
+        std::vector<StatusEntry> entries(1 + below(5));
+        for (StatusEntry& entry : entries) {
+          entry = {u32(), static_cast<MessageStatus>(1 + below(6)), 0,
+                   static_cast<std::uint16_t>(1 + below(0xffff))};
+        }
+        (void)writer.statuses(entries);
+        break;
+      }
+      case BlockKind::request: (void)writer.request(u32(), u32(), bitmap()); break;
+      case BlockKind::grant: (void)writer.grant(u32(), u32(), u32(), u32(), u32()); break;
+      case BlockKind::nic_state:
+        (void)writer.nic_state(static_cast<std::uint8_t>(below(kMaxNics)), below(2) == 1, u32());
+        break;
+    }
+  }
+
+  std::vector<std::uint64_t> bitmap() {
+    std::vector<std::uint64_t> words(1 + below(kMaxBitmapWords));
+    for (std::uint64_t& word : words) word = u64();
+    words[0] |= 1;
+    return words;
+  }
+
+  std::uint64_t u64() { return random_(); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(random_()); }
+  std::uint16_t u16() { return static_cast<std::uint16_t>(random_()); }
+  std::uint8_t u8() { return static_cast<std::uint8_t>(random_()); }
+
+  std::mt19937_64& random_;
+};
+
+}  // namespace
+
+std::vector<Sample> wire_samples() {
+  std::mt19937_64 random(2);
+  Maker maker(random);
+  std::vector<Sample> samples;
+  for (const PacketRule& rule : kPacketRules) {
+    samples.push_back(maker.packet(rule.type, 0, 0));
+    if (rule.payload) {
+      samples.push_back(maker.packet(rule.type, 1, 0));
+      samples.push_back(maker.packet(rule.type, 263, 2));
+    }
+    // Enough blocks that every kind is among them.
+    if (rule.blocks) samples.push_back(maker.packet(rule.type, 0, 12));
+  }
+  return samples;
+}
+
+Sample random_packet(std::mt19937_64& random) {
+  Maker maker(random);
+  const PacketRule& rule = kPacketRules[maker.below(kPacketRules.size())];
+  const std::uint64_t payload = rule.payload ? maker.below(4) * maker.below(300) : 0;
+  return maker.packet(rule.type, payload, rule.blocks ? maker.below(6) : 0);
+}
+
+void fix_checksum(std::span<std::byte> datagram) {
+  const auto field = datagram.subspan(offsetof(CommonHeader, checksum), sizeof(std::uint32_t));
+  std::fill(field.begin(), field.end(), std::byte{0});
+  const std::uint32_t checksum = crc32c(datagram);
+  std::memcpy(field.data(), &checksum, sizeof checksum);
+}
+
+}  // namespace hawser::test

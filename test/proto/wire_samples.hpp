@@ -1,0 +1,31 @@
+// Packets for tests of the codec and seeds for its fuzzer.
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proto/wire.hpp"
+
+namespace hawser::test {
+
+// A datagram in an allocation of exactly its size, so that a sanitizer sees one byte too many.
+struct Sample {
+  std::string name;
+  proto::Queue queue = proto::Queue::data;
+  std::vector<std::byte> bytes;
+};
+
+// At least one well-formed packet of every type and with every kind of block, checksums set.
+[[nodiscard]] std::vector<Sample> wire_samples();
+
+// A well-formed packet of a random type with random fields, blocks and payload; its checksum is
+// set.
+[[nodiscard]] Sample random_packet(std::mt19937_64& random);
+
+// Puts the right checksum into a datagram of at least 32 bytes, whatever else is wrong with it.
+void fix_checksum(std::span<std::byte> datagram);
+
+}  // namespace hawser::test
