@@ -152,7 +152,7 @@ struct SessionPart {
   std::uint8_t reserved;
   std::uint16_t absence_ms;
   std::uint64_t cookie;
-  std::uint64_t reserved2;
+  std::uint64_t unscheduled_bytes;  // what the sender sends of a message before a grant
   Mac mac;
 };
 
@@ -294,7 +294,7 @@ HAWSER_WIRE_AT(SessionPart, nics, 108 - 32);
 HAWSER_WIRE_AT(SessionPart, reserved, 109 - 32);
 HAWSER_WIRE_AT(SessionPart, absence_ms, 110 - 32);
 HAWSER_WIRE_AT(SessionPart, cookie, 112 - 32);
-HAWSER_WIRE_AT(SessionPart, reserved2, 120 - 32);
+HAWSER_WIRE_AT(SessionPart, unscheduled_bytes, 120 - 32);
 HAWSER_WIRE_AT(SessionPart, mac, 128 - 32);
 
 HAWSER_WIRE_SIZE(NicRecord, 48);
