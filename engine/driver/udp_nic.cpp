@@ -1,0 +1,141 @@
+#include "engine/driver/udp_nic.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "hawser/engine.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+
+using proto::NicAddress;
+using proto::PacketBuffer;
+using proto::Queue;
+using proto::RemoteHandle;
+using proto::TxPacket;
+
+namespace {
+
+constexpr std::uint32_t kUdpHeader = 8;
+constexpr std::uint32_t kMaxIpBytes = 65535;
+constexpr std::size_t kGiveBatch = 64;
+
+std::uint32_t headers_of(const SocketAddress& local) {
+  return kUdpHeader + (local.is_v6() ? 40 : 20);
+}
+
+// A datagram, or a segmented message whole.
+std::uint32_t max_message(const SocketAddress& local) { return kMaxIpBytes - headers_of(local); }
+
+std::uint32_t max_datagram(const SocketAddress& local, const std::string& name) {
+  const std::uint32_t headers = headers_of(local);
+  const std::uint32_t mtu = interface_mtu(local);
+  if (mtu <= headers + PacketBuffer::kBytes) {
+    throw Error(name + ": its interface has an MTU of " + std::to_string(mtu) +
+                " bytes, too small for a packet header");
+  }
+  return std::min(mtu - headers, max_message(local));
+}
+
+}  // namespace
+
+UdpNic::Port::Port(UdpNic& nic, const UdpNicConfig& config, Queue queue)
+    : socket(nic.local_, config.receive_bytes, nic.name_),
+      segments(config.segment && socket.can_segment()),
+      sender(socket.fd(), queue, {segments, nic.max_datagram_bytes_, max_message(nic.local_)},
+             nic.remotes_, nic.addresses_),
+      receiver(socket.fd(), queue) {
+  if (config.coalesce) socket.coalesce();
+}
+
+UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
+    : pool_(pool),
+      name_("udp:" + config.address),
+      local_(parse_local_address(config.address)),
+      max_datagram_bytes_(max_datagram(local_, name_)),
+      remotes_(config.max_remotes),
+      addresses_(config.max_remotes),
+      data_(*this, config, Queue::data),
+      control_(*this, config, Queue::control),
+      address_(to_nic_address(data_.socket.address(), control_.socket.address())),
+      cookies_(config.send_slots) {
+  const std::uint32_t datagram = std::clamp(config.datagram_bytes, 1u, max_datagram_bytes_);
+  caps_.max_datagram_bytes = max_datagram_bytes_;
+  if (data_.segments) {
+    caps_.burst = std::clamp(max_message(local_) / datagram, 1u, kMaxSegments);
+  }
+  caps_.needs_checksum = true;
+  caps_.receive_bytes = datagram_bytes_in(data_.socket.receive_buffer(), datagram);
+}
+
+UdpQueueStats UdpNic::stats(Queue queue) const {
+  const Port& port = queue == Queue::data ? data_ : control_;
+  return {port.sender.stats(), port.receiver.stats()};
+}
+
+Status UdpNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
+  UdpRemote parsed;
+  if (!from_nic_address(remote, local_, parsed.data, parsed.control)) {
+    return Status::invalid_argument;
+  }
+  const RemoteTable::Opened opened = remotes_.open(remote);
+  if (opened.handle == proto::kNoRemote) return Status::again;
+  if (opened.is_new) addresses_[static_cast<std::size_t>(opened.handle)] = parsed;
+  handle = opened.handle;
+  return Status::ok;
+}
+
+std::size_t UdpNic::tx_burst(std::span<const TxPacket> packets) {
+  packets =
+      packets.first(std::min<std::size_t>(packets.size(), cookies_.capacity() - cookies_.size()));
+  std::size_t done = 0;
+  while (done < packets.size()) {
+    const std::span<const TxPacket> rest = packets.subspan(done);
+    const Queue queue = rest.front().queue;
+    const auto run = static_cast<std::size_t>(
+        std::find_if(rest.begin(), rest.end(),
+                     [queue](const TxPacket& packet) { return packet.queue != queue; }) -
+        rest.begin());
+    const std::size_t sent = (queue == Queue::data ? data_ : control_).sender.send(rest.first(run));
+    complete(rest.first(sent));
+    done += sent;
+    if (sent < run) break;
+  }
+  return done;
+}
+
+void UdpNic::complete(std::span<const TxPacket> packets) {
+  std::array<PacketBuffer*, kGiveBatch> buffers;
+  while (!packets.empty()) {
+    const std::size_t count = std::min(packets.size(), buffers.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers[i] = packets[i].buffer;
+      if (packets[i].cookie != TxPacket::kNoCookie) {
+        HAWSER_ASSERT(cookies_.push(packets[i].cookie));
+      }
+    }
+    pool_.give(std::span(buffers).first(count));
+    packets = packets.subspan(count);
+  }
+}
+
+std::size_t UdpNic::reap(std::span<std::uint64_t> cookies) {
+  const std::size_t count = std::min<std::size_t>(cookies.size(), cookies_.size());
+  for (std::size_t i = 0; i < count; ++i) cookies[i] = cookies_.pop();
+  return count;
+}
+
+std::size_t UdpNic::rx_burst(Queue queue, std::span<proto::RxPacket> packets) {
+  return (queue == Queue::data ? data_ : control_).receiver.receive(packets);
+}
+
+std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }
+
+std::size_t UdpNic::descriptors(std::span<int> fds) const {
+  const std::array<int, 2> own{data_.socket.fd(), control_.socket.fd()};
+  const std::size_t count = std::min(fds.size(), own.size());
+  std::copy_n(own.begin(), count, fds.begin());
+  return count;
+}
+
+}  // namespace hawser::engine

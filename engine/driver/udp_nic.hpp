@@ -1,0 +1,91 @@
+// The UDP NIC: an IP address of this host, with a data and a control socket on it. No hardware and
+// no privilege needed. The kernel copies at the send, so buffers are free at once and the cookies
+// come with the next reap.
+//
+// One entropy: a path hashes on the data sockets' ports. No events: what goes wrong with the
+// interface shows as silence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/driver/remote_table.hpp"
+#include "engine/driver/udp_address.hpp"
+#include "engine/driver/udp_receiver.hpp"
+#include "engine/driver/udp_sender.hpp"
+#include "engine/driver/udp_socket.hpp"
+#include "proto/nic.hpp"
+#include "proto/ring.hpp"
+
+namespace hawser::engine {
+
+struct UdpNicConfig {
+  std::string address;                            // "127.0.0.2", "::1", "fe80::1%eth0"
+  std::uint64_t receive_bytes = 4 * 1024 * 1024;  // asked of the kernel for each socket
+  std::uint32_t max_remotes = 256;
+  std::uint32_t send_slots = 4096;           // sends between tx_burst and reap
+  std::uint32_t datagram_bytes = 4096 + 64;  // of a full packet, to tell caps().burst and
+                                             // caps().receive_bytes
+  // Off: as on a kernel without it.
+  bool segment = true;   // UDP_SEGMENT
+  bool coalesce = true;  // UDP_GRO
+};
+
+// Per socket; running freely.
+struct UdpQueueStats {
+  UdpSendStats send;
+  UdpReceiveStats receive;
+};
+
+class UdpNic final : public proto::Nic {
+ public:
+  // `pool` outlives the NIC. Throws Error: no such address here, no port free, not permitted.
+  UdpNic(const UdpNicConfig& config, proto::PacketPool& pool);
+  UdpNic(const UdpNic&) = delete;
+  UdpNic& operator=(const UdpNic&) = delete;
+
+  [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
+  [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
+  [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
+                                   proto::RemoteHandle& handle) override;
+  void close_remote(proto::RemoteHandle handle) override { remotes_.close(handle); }
+  [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
+  [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
+  [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
+                                     std::span<proto::RxPacket> packets) override;
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
+  [[nodiscard]] std::uint64_t overruns() const override;
+  [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;
+  [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
+  void deregister_memory(const void*, std::size_t) override {}
+
+ private:
+  struct Port {
+    Port(UdpNic& nic, const UdpNicConfig& config, proto::Queue queue);
+    UdpSocket socket;
+    bool segments;
+    UdpSender sender;
+    UdpReceiver receiver;
+  };
+  // Ends the sends of packets whose bytes the kernel has, or which are lost.
+  void complete(std::span<const proto::TxPacket> packets);
+
+  proto::PacketPool& pool_;
+  std::string name_;
+  SocketAddress local_;
+  std::uint32_t max_datagram_bytes_;
+  RemoteTable remotes_;
+  std::vector<UdpRemote> addresses_;  // by handle
+  Port data_;
+  Port control_;
+  proto::NicAddress address_;
+  proto::NicCaps caps_;
+  proto::Ring<std::uint64_t> cookies_;
+};
+
+}  // namespace hawser::engine
