@@ -88,14 +88,9 @@ void Matching::hold(const UnexpectedEntry& entry) {
   HAWSER_ASSERT(index < messages_.size());
   Message& message = messages_[index];
   HAWSER_ASSERT(!message.held, "this descriptor holds a message");
-  Peer& peer = peers_[checked(entry.peer)];
-  if (!peer.messages.empty()) {
-    const std::uint64_t last = messages_[peer.messages.back()].entry.number;
-    HAWSER_ASSERT(static_cast<std::int64_t>(entry.number - last) > 0, "out of order");
-  }
   message.entry = entry;
   message.held = true;
-  peer.messages.push_back(messages_, index);
+  peers_[checked(entry.peer)].messages.push_back(messages_, index);
   all_messages_.push_back(messages_, index);
   for (std::uint32_t view = 0; view < views_used_; ++view) enter_in_bucket(index, view);
   ++message_count_;
@@ -189,11 +184,11 @@ std::uint32_t Matching::find_posted(const UnexpectedEntry& message) const {
   std::uint32_t best = kNoIndex;
   std::uint64_t best_sequence = std::numeric_limits<std::uint64_t>::max();
   // The first match on a list is the earliest posted of that list.
-  const auto scan = [&](const PostedBucket& list, std::uint32_t view) {
+  const auto scan = [&](const PostedBucket& list) {
     for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(posted_, i)) {
       const Posted& posted = posted_[i];
       if (posted.sequence > best_sequence) return;
-      if (posted.view != view || !matches(message, posted.receive)) continue;
+      if (!matches(message, posted.receive)) continue;
       best = i;
       best_sequence = posted.sequence;
       return;
@@ -202,9 +197,9 @@ std::uint32_t Matching::find_posted(const UnexpectedEntry& message) const {
   for (std::uint32_t view = 0; view < views_used_; ++view) {
     if (views_[view].posted == 0) continue;
     const std::uint64_t h = hash(view, message.peer, message.context, message.tag);
-    scan(posted_buckets_[h & (posted_buckets_.size() - 1)], view);
+    scan(posted_buckets_[h & (posted_buckets_.size() - 1)]);
   }
-  scan(without_view_, kNoView);
+  scan(without_view_);
   return best;
 }
 

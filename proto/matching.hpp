@@ -1,8 +1,8 @@
 // Tag matching: which receive gets which message.
 //
 // The order is MPI's. A message goes to the earliest posted receive that it matches; a receive gets
-// the oldest message that it matches. Messages of one peer arrive here in the order of their
-// numbers, so that is their age; between peers it is the order of arrival. Two match if the context
+// the oldest message that it matches, by the order of arrival here; the caller lets the messages of
+// one peer arrive in the order of their numbers, so none overtakes. Two match if the context
 // is the same, the peer is the same or the receive takes any, and the tags agree in the bits of the
 // receive's mask.
 //
@@ -63,7 +63,9 @@ class Matching {
   [[nodiscard]] std::optional<UnexpectedEntry> post(const PostedReceive& receive);
 
   // The earliest posted receive that the message matches, which is then no longer posted; or
-  // nothing, and the message is held as unexpected. Numbers of one peer come in rising order.
+  // nothing, and the message is held as unexpected. The order of these calls is the messages' age:
+  // their numbers aren't looked at, as a peer's next session counts anew while whole messages of
+  // the last one may still be held.
   [[nodiscard]] std::optional<PostedReceive> arrive(const UnexpectedEntry& message);
   // The two halves of arrive, for a caller that needs a descriptor for unmatched messages only:
   // `match` doesn't look at rx_message, `hold` is for a message that `match` found nothing for.

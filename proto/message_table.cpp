@@ -72,7 +72,6 @@ void MessageTable::give_block(std::uint32_t slot) {
   blocks_[slot] = kNoIndex;
   if (reserve_ == kNoIndex) {
     reserve_ = index;
-    pool_->at(index).reset();
   } else {
     pool_->free(index);
   }
