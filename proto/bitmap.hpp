@@ -29,7 +29,8 @@ class PathWindow {
   };
 
   // Numbers start at `first`; those before it count as seen.
-  explicit PathWindow(std::uint64_t first = 0) { restart(first); }
+  PathWindow() { restart(0); }
+  explicit PathWindow(std::uint64_t first) { restart(first); }
 
   void restart(std::uint64_t first) {
     largest_ = first - 1;

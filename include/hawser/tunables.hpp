@@ -68,7 +68,7 @@ namespace hawser {
     "lateness of a poll from which on expired timers wait for one drain and one SRTT")             \
   X(poll_budget_packets, "count", 256, 8, 65536, 8, 1024,                                          \
     "packets received from, and sent to, a NIC in one turn")                                       \
-  X(initial_sequence, "number", 0, 0, 18446744073709551615u, 0, 18446744073709551615u,             \
+  X(initial_sequence, "number", 0, 0, 1099511627776u, 0, 1099511627776u,                             \
     "where a session's message and path numbers start; tests start just below wrap")               \
   X(recovery_evacuate, "bool", 1, 0, 1, 0, 1,                                                      \
     "resend what a silent path holds on other paths at once; off, timers do it")                   \

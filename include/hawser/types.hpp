@@ -21,7 +21,7 @@ enum class OperationId : std::uint64_t {};
 inline constexpr OperationId kNoOperation{~std::uint64_t{0}};
 
 // Longest message, in bytes.
-inline constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kMaxMessageBytes = (std::uint64_t{1} << 40) - 1;
 
 // Which contexts are whose: an application takes 0 to 0x7fff, collectives 0x8000 to 0xbfff,
 // adapters (libfabric, NCCL) 0xc000 to 0xffff. A message matches only receives of its own context.

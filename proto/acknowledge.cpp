@@ -1,0 +1,286 @@
+// What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states, in
+// control packets at the end of a turn that has polled every NIC, or in front of a small payload.
+//
+// Timer of a peer: `ack_at`, armed at the first unacknowledged packet, max_ack_delay later; `ack_now` sends
+// with this turn.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr Duration kAllowanceEpoch = milliseconds(20);
+}
+
+// Enters a sequenced packet into its path's window. False: seen before, or of an older generation; the
+// packet is to be dropped.
+bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                  bool congestion_experienced) {
+  const wire::CommonHeader& header = *packet.header;
+  const std::uint8_t slot = header.slot & 15;
+  std::uint32_t& index = peer.receive_paths[slot];
+  if (index == kNoIndex) {
+    SlabId id;
+    ReceivePath* fresh = receive_paths.try_allocate(id);
+    if (fresh == nullptr) {
+      drop(DropReason::limit);
+      return false;
+    }
+    index = id.index;
+    start_receive_path(peer, *fresh, header);
+  }
+  ReceivePath& path = receive_paths.at(index);
+  const auto newer = static_cast<std::int8_t>(header.generation - path.generation);
+  if (newer < 0) {
+    drop(DropReason::stale_path);
+    return false;
+  }
+  if (newer > 0) start_receive_path(peer, path, header);
+
+  const std::uint64_t number = expand(header.path_number, path.window.largest() + 1);
+  const std::uint64_t largest = path.window.largest();
+  const auto insertion = path.window.insert(number);
+  owe(peer);
+  path.ack_due = true;
+  if (insertion.arrival != PathWindow::Arrival::fresh) {
+    peer.ack_now = true;  // its ack may have been lost
+    drop(DropReason::old_path_number);
+    return false;
+  }
+  path.local_nic = static_cast<std::uint8_t>(nic);
+  const std::uint64_t reach = number - header.path_back;
+  if (before(path.reach, reach)) path.reach = reach;
+  if (before(largest, number)) path.largest_arrival = previous_pass;
+  if (congestion_experienced) ++path.ce_count;
+
+  if (peer.active_epoch != allowance_epoch) {
+    peer.active_epoch = allowance_epoch;
+    ++epoch_peers;
+  }
+  if (++peer.unacknowledged >= tunables.ack_every_packets || insertion.new_gap ||
+      (header.flags & wire::kFlagAckNow) != 0) {
+    peer.ack_now = true;
+  }
+  if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
+  if ((header.flags & wire::kFlagAckNow) != 0) peer.ack_twice = true;
+  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
+  ++counters.data_packets_received;
+  return true;
+}
+
+void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
+                                        const wire::CommonHeader& header) {
+  path = ReceivePath{};
+  path.slot = header.slot & 15;
+  path.generation = header.generation;
+  path.window.restart(peer.first_remote_number);
+  path.reach = peer.first_remote_number;
+}
+
+void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
+  // The newest status of a number is the one that counts; a run of questions has one answer.
+  const std::uint32_t last = peer.statuses.back();
+  if (last != kNoIndex && statuses.at(last).number == number) {
+    statuses.at(last).status = status;
+    return;
+  }
+  SlabId id;
+  PendingStatus* entry = statuses.try_allocate(id);
+  if (entry == nullptr) return;  // the sender asks again
+  entry->number = number;
+  entry->status = status;
+  peer.statuses.push_back(statuses, id.index);
+  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
+  owe(peer);
+}
+
+void Endpoint::Core::owe(Peer& peer) {
+  const std::uint32_t index = index_of(peer);
+  if (!ackers.contains(peers, index)) ackers.push_back(peers, index);
+}
+
+// With the next turn: a caller that answers what just completed carries it along.
+void Endpoint::Core::owe_soon(Peer& peer) {
+  peer.ack_at = earlier(peer.ack_at, now + Duration{1});
+  owe(peer);
+}
+
+// The receive ring, shared among the peers that sent lately.
+std::uint32_t Endpoint::Core::allowance_kib() const {
+  const std::uint64_t active = std::max<std::uint64_t>({1, epoch_peers, last_epoch_peers});
+  const std::uint64_t least = 2 * (fragment_bytes + wire::kDataHeaderBytes);
+  return static_cast<std::uint32_t>(std::max(receive_bytes / active, least) / 1024);
+}
+
+// Statuses, requests, grants and acks of all peers that are due. The others stay on the list; their
+// timer is armed.
+void Endpoint::Core::acknowledge() {
+  if (allowance_epoch_end <= now) {
+    last_epoch_peers = now - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
+    epoch_peers = 0;
+    ++allowance_epoch;
+    allowance_epoch_end = now + kAllowanceEpoch;
+  }
+  ackers.for_each(peers, [&](std::uint32_t index) {
+    Peer& peer = peers.at(index);
+    if (peer.state != SessionState::ready) {
+      ackers.remove(peers, index);
+      return;
+    }
+    if (!peer.ack_now && now < peer.ack_at) return;
+    while (peer.ack_now || now >= peer.ack_at) {
+      if (!send_control(peer)) return;  // no buffer or no room in the NIC: with the next turn
+      if (!something_owed(peer)) break;
+      peer.ack_now = true;
+    }
+    progressed = true;
+    ackers.remove(peers, index);
+    touch(peer);
+  });
+}
+
+bool Endpoint::Core::something_owed(const Peer& peer) const {
+  if (!peer.statuses.empty() || !peer.to_say.empty() || peer.nic_state_due != 0) return true;
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index != kNoIndex && receive_paths.at(index).ack_due) return true;
+  }
+  return false;
+}
+
+// ACK_INFO and the PATH_ACKs of the paths that are due, or of all. What doesn't fit stays due. False if
+// nothing was written.
+bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool everything) {
+  bool any = false;
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index == kNoIndex) continue;
+    ReceivePath& path = receive_paths.at(index);
+    if (!path.ack_due && !everything) continue;
+    if (!any && !writer.ack_info(turn_number, allowance_kib())) return false;
+    any = true;
+    std::array<std::uint64_t, PathWindow::kWords> words;
+    const std::size_t count = path.window.write_ack(path.reach, words);
+    const auto residence = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>((now - path.largest_arrival).ns, 0, 0xffffffff));
+    if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
+                         path.ce_count, std::span(words).first(count))) {
+      return true;
+    }
+    path.ack_due = false;
+  }
+  if (any) {
+    peer.unacknowledged = 0;
+    peer.ack_now = false;
+    peer.ack_at = kNever;
+  }
+  return any;
+}
+
+void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
+  while (!peer.statuses.empty()) {
+    const std::uint32_t index = peer.statuses.front();
+    if (!writer.status(to_wire(statuses.at(index).number), statuses.at(index).status)) return;
+    peer.statuses.pop_front(statuses);
+    statuses.free(index);
+  }
+}
+
+// Grants and requests. False: no room for the rest.
+bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
+  while (!peer.to_say.empty()) {
+    const std::uint32_t index = peer.to_say.front();
+    IncomingMessage& message = incoming.at(index);
+    const SlabId id = incoming.id_at(index);
+    if (message.say_grant) {
+      if (!writer.grant(to_wire(message.number), id.index, id.generation,
+                        message.arrived.first_missing(), message.granted)) {
+        return false;
+      }
+      message.say_grant = false;
+    }
+    if (message.say_request) {
+      std::array<std::uint64_t, wire::kMaxBitmapWords> words;
+      const std::uint32_t base = message.arrived.first_missing();
+      const std::size_t count = message.arrived.write_missing(base, message.may_come, words);
+      if (count > 0) {
+        if (!writer.request(to_wire(message.number), base, std::span(words).first(count))) {
+          return false;
+        }
+        ++counters.requests_sent;
+      }
+      message.say_request = false;
+    }
+    peer.to_say.pop_front(incoming);
+  }
+  return true;
+}
+
+// Puts what is owed in front of a small payload.
+void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
+  const std::uint32_t index = index_of(peer);
+  if (!ackers.contains(peers, index)) return;
+  (void)write_acks(peer, writer, false);
+  write_statuses(peer, writer);
+  if (something_owed(peer)) {
+    peer.ack_now = true;
+  } else {
+    ackers.remove(peers, index);
+  }
+}
+
+bool Endpoint::Core::send_control(Peer& peer) {
+  std::uint8_t local = 0;
+  std::uint8_t remote_nic = 0;
+  control_route(peer, local, remote_nic);
+  PacketBuffer* buffer = nullptr;
+  const RemoteHandle to = remote(peer, local, remote_nic);
+  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return false;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token, to_wire(peer.floor))
+      .slot = static_cast<std::uint8_t>(local << 4);
+  bool asks = false;
+  peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
+  (void)write_acks(peer, writer, asks);
+  for (std::size_t nic = 0; nic < nics.size() && peer.nic_state_due != 0; ++nic) {
+    if ((peer.nic_state_due >> nic & 1) != 0 &&
+        writer.nic_state(static_cast<std::uint8_t>(nic), nics[nic].up, nics[nic].sequence)) {
+      peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due & ~(1u << nic));
+    }
+  }
+  if (write_sayings(peer, writer)) write_statuses(peer, writer);
+  peer.ack_now = false;
+  peer.ack_at = kNever;
+  TxPacket packet;
+  packet.buffer = buffer;
+  packet.header_bytes = writer.finish(checksum);
+  packet.remote = to;
+  packet.queue = Queue::control;
+  ++counters.control_packets_sent;
+  if (peer.ack_twice) {
+    peer.ack_twice = false;
+    copy_control(peer, *buffer, packet.header_bytes);
+  }
+  return send_one(local, packet);
+}
+
+// The peer waits for this one (it probes): say it over a second pair of NICs too, as the first may work
+// in one direction only.
+void Endpoint::Core::copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes) {
+  std::uint8_t local = 0;
+  std::uint8_t remote_nic = 0;
+  PacketBuffer* buffer = nullptr;
+  if (!other_route(peer, local, remote_nic)) return;
+  TxPacket packet;
+  packet.remote = remote(peer, local, remote_nic);
+  if (packet.remote == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
+  std::copy_n(original.bytes, bytes, buffer->bytes);
+  packet.buffer = buffer;
+  packet.header_bytes = bytes;
+  packet.queue = Queue::control;
+  ++counters.control_packets_sent;
+  (void)send_one(local, packet);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,117 @@
+// How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the family of
+// Swift (SIGCOMM 2020) and UEC's NSCC.
+//
+// It sees the *fabric* delay: response time less the residence in both hosts, so a descheduled peer is
+// not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for): only when
+// more than an eighth of a round is lost does the window give way, by that share.
+//
+// Invariants: two packets <= bytes() <= cap, where the cap is the receiver's allowance.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+struct WindowConfig {
+  std::uint64_t packet_bytes = 4096;  // a full packet
+  std::uint64_t initial_packets = 32;
+  Duration delay_target{};  // above the path's floor
+};
+
+class CongestionWindow {
+ public:
+  CongestionWindow() = default;
+  explicit CongestionWindow(const WindowConfig& config)
+      : config_(config), bytes_(config.packet_bytes * config.initial_packets) {}
+
+  [[nodiscard]] std::uint64_t bytes() const { return std::clamp(bytes_, floor(), cap()); }
+  [[nodiscard]] Duration fabric_floor() const { return floor_delay_; }
+
+  // The receiver's allowance: absolute, may shrink.
+  void limit(std::uint64_t allowance_bytes) { allowance_ = allowance_bytes; }
+
+  struct Ack {
+    Time now{};
+    std::uint64_t acked_bytes = 0;
+    std::uint64_t in_flight_before = 0;  // bytes, this ack's included
+    Duration fabric_delay{};
+    bool has_delay = false;
+    std::uint64_t marked_packets = 0;  // newly marked with ECN CE
+    std::uint64_t acked_packets = 0;
+    Duration round{};  // smoothed response time: the least distance of two decreases
+  };
+
+  void on_ack(const Ack& ack) {
+    round_acked_ += ack.acked_packets;
+    round_marked_ += ack.marked_packets;
+    if (ack.has_delay) observe_delay(ack);
+    if (ack.now - round_start_ >= ack.round) end_round(ack.now);
+    const bool was_used = ack.in_flight_before * 2 >= bytes();
+    if (!was_used || congested_) return;
+    bytes_ += slow_start_ ? ack.acked_bytes
+                          : std::max<std::uint64_t>(
+                                1, config_.packet_bytes * ack.acked_bytes / std::max(bytes_, floor()));
+    bytes_ = std::min(bytes_, cap());
+  }
+
+  void on_lost(std::uint64_t packets) { round_lost_ += packets; }
+
+ private:
+  [[nodiscard]] std::uint64_t floor() const { return 2 * config_.packet_bytes; }
+  [[nodiscard]] std::uint64_t cap() const { return std::max(allowance_, floor()); }
+
+  void observe_delay(const Ack& ack) {
+    const Duration delay = std::max(ack.fabric_delay, Duration{1});
+    if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
+    const Duration target = floor_delay_ + config_.delay_target;
+    congested_ = delay > target;
+    if (!congested_) return;
+    slow_start_ = false;
+    const double excess = static_cast<double>((delay - target).ns) / static_cast<double>(delay.ns);
+    decrease(ack.now, ack.round, std::max(0.5, 1.0 - 0.8 * excess));
+  }
+
+  void end_round(Time now) {
+    const std::uint64_t seen = round_acked_ + round_lost_;
+    if (seen > 0 && round_lost_ * 8 > seen) {
+      slow_start_ = false;
+      scale(1.0 - std::min(0.5, share(round_lost_, seen)));
+    } else if (round_marked_ > 0) {
+      slow_start_ = false;
+      scale(1.0 - 0.5 * std::min(1.0, share(round_marked_, seen)));
+    }
+    round_start_ = now;
+    round_acked_ = round_lost_ = round_marked_ = 0;
+  }
+
+  void decrease(Time now, Duration round, double factor) {
+    if (now - last_decrease_ < round) return;
+    last_decrease_ = now;
+    scale(factor);
+  }
+
+  void scale(double factor) {
+    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(bytes_) * factor));
+  }
+
+  [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
+  }
+
+  WindowConfig config_{};
+  std::uint64_t bytes_ = 0;
+  std::uint64_t allowance_ = ~std::uint64_t{0} >> 1;
+  Duration floor_delay_{};
+  Time last_decrease_{};
+  Time round_start_{};
+  std::uint64_t round_acked_ = 0;
+  std::uint64_t round_lost_ = 0;
+  std::uint64_t round_marked_ = 0;
+  bool slow_start_ = true;
+  bool congested_ = false;
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,363 @@
+// The state of one endpoint: everything that the protocol's files share, in slabs made at start.
+//
+// One file per event or decision works on it, each with its own header comment:
+//
+//   turn.cpp         order of one pass, dispatch           session.cpp        handshakes, liveness
+//   send.cpp         outgoing messages, statuses, grants   failure.cpp        failing and closing
+//   transmit.cpp     choice of path, bursts                small_packets.cpp  probes, envelopes, routes
+//   path_acks.cpp    acknowledged, lost, silent, PTO       paths.cpp          states, probing, bridges
+//   receive.cpp      fragments in, the floor               receives.cpp       matching, completion
+//   expect.cpp       levels, requests, grants              acknowledge.cpp    what is owed, control packets
+//
+// Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
+// pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer is
+// read until the message is finished and unreaped == 0; a receive buffer is written only between match
+// and completion.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hawser/stats.hpp"
+#include "hawser/tunables.hpp"
+#include "hawser/types.hpp"
+#include "proto/bitmap.hpp"
+#include "proto/deadline_heap.hpp"
+#include "proto/endpoint.hpp"
+#include "proto/mac.hpp"
+#include "proto/matching.hpp"
+#include "proto/nic.hpp"
+#include "proto/peer.hpp"
+#include "proto/random.hpp"
+#include "proto/ring.hpp"
+#include "proto/slab.hpp"
+#include "proto/wire.hpp"
+
+namespace hawser::proto {
+
+// A fragment of a message that was stored because no receive had matched yet.
+struct Chunk {
+  std::uint32_t next = kNoIndex;
+  std::uint32_t fragment = 0;
+  std::uint32_t bytes = 0;
+};
+
+// This endpoint's view of one of its NICs, shared by all peers.
+struct LocalNic {
+  Nic* nic = nullptr;
+  bool up = true;                // by word of the driver
+  std::uint32_t sequence = 0;    // of NIC_STATE
+  std::uint64_t packets_sent = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t packets_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t packets_lost = 0;
+  std::uint64_t retransmits = 0;
+};
+
+// What each operation index is at the moment, for cancel.
+struct OperationSlot {
+  OperationId operation = kNoOperation;
+  OperationKind kind = OperationKind::send;
+  bool live = false;
+};
+
+// A value of Peer::incoming: a descriptor's index, or this bit and the final status.
+inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
+[[nodiscard]] constexpr bool is_finished_entry(std::uint32_t entry) {
+  return (entry & kFinishedEntry) != 0;
+}
+[[nodiscard]] constexpr wire::MessageStatus status_of_entry(std::uint32_t entry) {
+  return static_cast<wire::MessageStatus>(entry & 0xff);
+}
+
+// A fragment chosen for sending.
+struct Pick {
+  std::uint32_t message = kNoIndex;
+  std::uint32_t fragment = 0;
+  bool again = false;
+};
+
+// The bytes of a message that a fragment carries.
+[[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,
+                                                           const OutgoingMessage& message,
+                                                           std::uint32_t fragment) {
+  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
+  if (begin >= message.bytes) return {};
+  const std::uint64_t left = message.bytes - begin;
+  return {message.data + begin,
+          static_cast<std::size_t>(left < peer.fragment_bytes ? left : peer.fragment_bytes)};
+}
+
+[[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
+
+struct Endpoint::Core {
+  Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
+
+  // ---- fixed at start
+  Tunables tunables;
+  std::uint64_t endpoint_id;
+  std::uint64_t epoch;
+  std::array<std::byte, wire::kMaxSecretBytes> secret_storage{};
+  std::size_t secret_bytes = 0;
+  std::vector<LocalNic> nics;
+  PacketPool& pool;
+  std::uint32_t fragment_bytes;      // largest that all NICs carry
+  std::size_t control_bytes;         // largest control packet
+  bool checksum;                     // some NIC has no check of its own
+  std::uint32_t burst_packets;       // the largest burst that a NIC likes
+  std::uint64_t receive_bytes;       // smallest data ring among the NICs
+  Duration granularity;
+
+  // ---- objects
+  Random random;
+  Slab<Peer> peers;
+  Slab<Path> paths;
+  Slab<ReceivePath> receive_paths;
+  Slab<OutgoingMessage> outgoing;
+  Slab<IncomingMessage> incoming;
+  Slab<Retransmit> retransmits;
+  Slab<PendingStatus> statuses;
+  SentBlockPool sent_blocks;
+  BlockPool bitmap_blocks;
+  MessageTablePool table_blocks;
+  Matching matching;
+  Slab<Chunk> chunks;
+  std::vector<std::byte> chunk_bytes;          // chunks.capacity() x fragment_bytes
+  std::vector<RemoteHandle> remotes;           // [peer][local NIC][remote NIC]
+  std::vector<OperationSlot> operations;
+  Ring<Completion> completions;
+  Ring<Event> events;
+  std::vector<std::byte> probe_padding;        // zeros, a fragment of them
+  std::uint32_t operations_live = 0;
+
+  // ---- timers: one deadline per object, the earliest of what it waits for
+  DeadlineHeap peer_timers;
+  DeadlineHeap outgoing_timers;
+  DeadlineHeap incoming_timers;
+
+  // ---- work at hand
+  IndexList<Peer, &Peer::send_link> senders;
+  IndexList<Peer, &Peer::ack_link> ackers;
+  IndexList<Peer, &Peer::touch_link> touched;
+
+  // ---- this turn
+  Time now{};
+  Time previous_pass{};              // when the rings were last looked into, before this turn
+  Time asked_wake{kNever};
+  std::uint32_t turn_number = 0;
+  bool late = false;                 // this turn came later than asked for
+  bool progressed = false;
+  bool backpressured = false;        // a NIC refused packets in this turn
+  std::uint32_t control_turn = 0;    // where the next choice of a control route begins
+  std::uint32_t epoch_peers = 0;     // peers that sent data in the present allowance epoch
+  std::uint32_t last_epoch_peers = 0;
+  std::uint32_t allowance_epoch = 1;
+  Time allowance_epoch_end{};
+
+  std::uint32_t handshake_counter = 0;
+  std::uint32_t session_sequence = 0;
+  std::uint32_t in_flight = 0;       // sequenced packets
+  std::uint64_t chunk_bytes_held = 0;
+  bool closing = false;
+  bool closed = false;
+  Time closing_since{};
+  Time close_wake{kNever};
+
+  EndpointStats counters;
+
+  // ---- turn.cpp
+  TurnResult turn(Time at);
+  void drop(DropReason reason) { ++counters.drops[static_cast<std::size_t>(reason)]; }
+  void emit(const Event& event);
+  void complete(const Completion& completion);
+  [[nodiscard]] bool put_off(Time& deadline, bool& used, Duration by) const;
+  void touch(Peer& peer);
+  void rearm(Peer& peer);
+  void expire(Peer& peer);
+  void expire_timers();
+  void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
+  void receive_packet(std::size_t nic, const RxPacket& received);
+  void receive_all();
+
+  // ---- session.cpp
+  [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
+  [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
+  void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
+  [[nodiscard]] bool begin_session(Peer& peer);
+  [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
+                                   std::span<const wire::NicRecord> records);
+  void want_session(Peer& peer);
+  void call_again(Peer& peer);
+  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic);
+  void on_session(std::size_t nic, const wire::PacketView& packet);
+  void become_ready(Peer& peer);
+  [[nodiscard]] bool pending(const Peer& peer) const;
+  void watch_liveness(Peer& peer);
+
+  // ---- failure.cpp
+  void fail_peer(Peer& peer, Status status);
+  void fail_receives(Peer& peer, Status status);
+  void forget_failed(Peer& peer);
+  void send_closing(Peer& peer, wire::PacketType type);
+  void on_closing(Peer& peer, const wire::PacketView& packet);
+  void progress_closing();
+  void cancel_all(Status status);
+
+  // ---- send.cpp
+  void prepare(const Peer& peer, OutgoingMessage& message) const;
+  void want_to_send(Peer& peer, OutgoingMessage& message);
+  void want_to_send_more(Peer& peer);
+  void finish_send(OutgoingMessage& message, Status status);
+  void release_send(OutgoingMessage& message);
+  void advance_floor(Peer& peer);
+  void reap();
+  void on_status(Peer& peer, const wire::StatusView& view);
+  void on_grant(Peer& peer, const wire::GrantBlock& grant);
+  void on_request(Peer& peer, const wire::RequestView& request);
+  void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
+  void drop_retransmit(Peer& peer, std::uint32_t entry);
+  void consider_asking(OutgoingMessage& message);
+  void ask_status(OutgoingMessage& message);
+
+  // ---- transmit.cpp
+  enum class Sent : std::uint8_t { all, more, blocked, refused };
+  void transmit();
+  [[nodiscard]] Sent transmit_burst(Peer& peer);
+  [[nodiscard]] Path* choose_path(Peer& peer, std::uint64_t want_bytes);
+  [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path);
+  void write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
+                      PacketBuffer& buffer, TxPacket& packet);
+  void commit_fragment(Path& path, const Pick& pick, const TxPacket& packet);
+
+  // ---- small_packets.cpp
+  [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
+  void control_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
+  [[nodiscard]] bool other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
+  void send_envelope(const OutgoingMessage& message);
+  [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
+
+  // ---- path_acks.cpp
+  [[nodiscard]] Duration pto_base(const Path& path) const;
+  void arm_pto(Path& path);
+  void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
+  void on_path_ack(Peer& peer, const wire::PathAckView& ack);
+  void acknowledge_packet(Peer& peer, Path& path, SentPacket& packet);
+  void lose_packet(Peer& peer, Path& path, SentPacket& packet, std::uint64_t& counter);
+  void find_gaps(Peer& peer, Path& path);
+  void evacuate(Peer& peer, Path& path);
+  void find_silence(Peer& peer);
+  void expire_pto(Peer& peer, Path& path);
+
+  // ---- paths.cpp
+  void open_paths(Peer& peer);
+  [[nodiscard]] Path* bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                                bool is_bridge);
+  void release_path(Peer& peer, Path& path);
+  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
+  [[nodiscard]] bool other_path_usable(Peer& peer, const Path& path);
+  void suspect(Peer& peer, Path& path);
+  void path_down(Peer& peer, Path& path);
+  void path_heard(Peer& peer, Path& path, bool full_probe);
+  void path_up(Peer& peer, Path& path);
+  void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  void move_bridge(Peer& peer, Path& path);
+  void expire_probe(Peer& peer, Path& path);
+  void take_nic_events();
+  void local_nic_changed(std::size_t nic, bool up);
+  void on_nic_state(Peer& peer, const wire::NicStateBlock& state);
+
+  // ---- receive.cpp
+  void on_floor(Peer& peer, std::uint32_t wire_floor);
+  [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
+                                               const wire::EnvelopePart& envelope);
+  void on_data(Peer& peer, const wire::PacketView& packet);
+  void on_granted(Peer& peer, const wire::PacketView& packet);
+  void on_envelope(Peer& peer, const wire::PacketView& packet);
+  void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
+  void place(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+             std::size_t count);
+  [[nodiscard]] bool store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+                           std::size_t count);
+  void drop_chunks(IncomingMessage& message);
+  void arrived_whole(IncomingMessage& message);
+  void free_incoming(IncomingMessage& message);
+
+  // ---- receives.cpp
+  void post_receive(const ReceiveRequest& request);
+  void process_in_order(Peer& peer);
+  void match(IncomingMessage& message, const PostedReceive& receive);
+  void note_unposted(const PostedReceive& receive);
+  void complete_receive(const IncomingMessage& message, Status status);
+  void complete_unmatched(const PostedReceive& receive, Status status);
+  [[nodiscard]] UnexpectedEntry unexpected_entry(const IncomingMessage& message,
+                                                 std::uint32_t index) const;
+
+  // ---- expect.cpp
+  void expect(IncomingMessage& message, bool progress);
+  void expire_expectation(IncomingMessage& message);
+  void request_missing(IncomingMessage& message);
+  void extend_grant(IncomingMessage& message, bool repeat);
+  void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
+  void note_duplicate(Peer& peer, IncomingMessage& message);
+  void say(Peer& peer, IncomingMessage& message);
+
+  // ---- acknowledge.cpp
+  [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                  bool congestion_experienced);
+  void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
+  void say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
+  void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
+  void owe_soon(Peer& peer);
+  [[nodiscard]] bool something_owed(const Peer& peer) const;
+  void acknowledge();
+  [[nodiscard]] std::uint32_t allowance_kib() const;
+  [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
+  void write_statuses(Peer& peer, wire::PacketWriter& writer);
+  [[nodiscard]] bool write_sayings(Peer& peer, wire::PacketWriter& writer);
+  void piggyback(Peer& peer, wire::PacketWriter& writer);
+  [[nodiscard]] bool send_control(Peer& peer);
+  void copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes);
+
+  // ---- small things that many need
+  [[nodiscard]] std::uint32_t index_of(const Peer& peer) const { return peers.index_of(peer); }
+  [[nodiscard]] std::span<const std::byte> secret() const {
+    return std::span(secret_storage).first(secret_bytes);
+  }
+  [[nodiscard]] Peer* live_peer(PeerId id) {
+    const auto index = static_cast<std::uint32_t>(id);
+    return peers.is_live(index) ? &peers.at(index) : nullptr;
+  }
+  // Null: the name is out of range, or in use.
+  [[nodiscard]] OperationSlot* free_slot(OperationId operation) {
+    const auto index = static_cast<std::uint32_t>(operation);
+    return index < operations.size() && !operations[index].live ? &operations[index] : nullptr;
+  }
+  template <class Visit>
+  void for_each_peer(Visit&& visit) {
+    for (std::uint32_t i = 0; i < peers.capacity(); ++i) {
+      if (peers.is_live(i)) visit(peers.at(i));
+    }
+  }
+  [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
+    return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);
+  }
+  [[nodiscard]] std::uint64_t wire_bytes_of_full_packet(const Peer& peer) const {
+    return peer.fragment_bytes + wire::kDataHeaderBytes;
+  }
+  template <class Visit>
+  void for_each_path(Peer& peer, Visit&& visit) {
+    for (const std::uint32_t index : peer.paths) {
+      if (index != kNoIndex) visit(paths.at(index));
+    }
+  }
+};
+
+}  // namespace hawser::proto

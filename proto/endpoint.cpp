@@ -1,0 +1,262 @@
+// The public face of proto/: checks arguments, charges limits, hands over to the Core.
+#include "proto/endpoint.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// The address blob: everything that connect needs, in the byte order of the wire.
+struct AddressHead {
+  std::array<char, 8> magic{'H', 'W', 'S', 'R', 'A', 'D', 'R', '1'};
+  std::uint64_t endpoint_id = 0;
+  std::uint64_t epoch = 0;
+  std::uint32_t nics = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
+              Endpoint::kMaxAddressBytes);
+
+std::uint32_t u32(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
+}
+
+}  // namespace
+
+Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, PacketPool& buffers)
+    : tunables(config.tunables),
+      endpoint_id(config.endpoint_id),
+      epoch(config.epoch),
+      pool(buffers),
+      random(config.seed),
+      peers(u32(tunables.max_peers)),
+      paths(u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots,
+                                                              2 * kMaxNics))),
+      receive_paths(u32(tunables.max_peers * kMaxPaths)),
+      outgoing(u32(tunables.max_operations)),
+      incoming(u32(tunables.max_receive_messages + tunables.max_operations + tunables.max_peers)),
+      retransmits(u32(tunables.max_in_flight_packets)),
+      statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
+      sent_blocks(u32(tunables.max_in_flight_packets / SentBlockPool::kRecords +
+                      4 * tunables.max_peers)),
+      bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
+      table_blocks(u32(4 * tunables.max_peers + tunables.max_operations / 16 +
+                       tunables.max_receive_messages / 16)),
+      matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
+      chunks(0),
+      operations(tunables.max_operations),
+      completions(u32(tunables.max_operations)),
+      events(u32(4 * tunables.max_peers + 64)),
+      peer_timers(u32(tunables.max_peers)),
+      outgoing_timers(outgoing.capacity()),
+      incoming_timers(incoming.capacity()) {
+  HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
+  HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
+  secret_bytes = config.job_secret.size();
+  std::ranges::copy(config.job_secret, secret_storage.begin());
+  std::uint64_t payload = tunables.fragment_bytes;
+  control_bytes = PacketBuffer::kBytes;
+  receive_bytes = ~std::uint64_t{0};
+  checksum = false;
+  burst_packets = 1;
+  for (Nic* nic : given) {
+    nics.push_back(LocalNic{.nic = nic});
+    const NicCaps& caps = nic->caps();
+    HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
+    payload = std::min<std::uint64_t>(payload, caps.max_datagram_bytes - wire::kDataHeaderBytes);
+    control_bytes = std::min<std::size_t>(control_bytes, caps.max_datagram_bytes);
+    receive_bytes = std::min(receive_bytes, caps.receive_bytes);
+    checksum |= caps.needs_checksum;
+    burst_packets = std::max(burst_packets, caps.burst);
+  }
+  fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
+  granularity = microseconds(tunables.timer_granularity_us);
+  const std::uint64_t stored = std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
+  chunks = Slab<Chunk>(u32(stored));
+  chunk_bytes.resize(std::size_t{chunks.capacity()} * fragment_bytes);
+  probe_padding.resize(fragment_bytes);
+  remotes.assign(std::size_t{peers.capacity()} * nics.size() * kMaxNics, kNoRemote);
+}
+
+Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)
+    : core_(std::make_unique<Core>(config, nics, pool)) {}
+
+Endpoint::~Endpoint() = default;
+
+std::size_t Endpoint::write_address(std::span<std::byte, kMaxAddressBytes> out) const {
+  AddressHead head;
+  head.endpoint_id = core_->endpoint_id;
+  head.epoch = core_->epoch;
+  head.nics = static_cast<std::uint32_t>(core_->nics.size());
+  std::memcpy(out.data(), &head, sizeof head);
+  std::size_t at = sizeof head;
+  for (std::size_t i = 0; i < core_->nics.size(); ++i) {
+    const wire::NicRecord record = core_->nic_record(i);
+    std::memcpy(out.data() + at, &record, sizeof record);
+    at += sizeof record;
+  }
+  return at;
+}
+
+Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& peer_id) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  AddressHead head;
+  if (address.size() < sizeof head) return Status::invalid_argument;
+  std::memcpy(&head, address.data(), sizeof head);
+  if (head.magic != AddressHead{}.magic || head.nics == 0 || head.nics > kMaxNics ||
+      address.size() != sizeof head + head.nics * sizeof(wire::NicRecord) ||
+      head.endpoint_id == core.endpoint_id || head.endpoint_id == 0) {
+    return Status::invalid_argument;
+  }
+  if (core.closing) return Status::endpoint_closed;
+  std::array<wire::NicRecord, kMaxNics> records;
+  std::memcpy(records.data(), address.data() + sizeof head, head.nics * sizeof(wire::NicRecord));
+  for (std::size_t i = 0; i < head.nics; ++i) {
+    if (records[i].index != i) return Status::invalid_argument;
+  }
+  Peer* peer = core.find_peer(head.endpoint_id);
+  if (peer == nullptr) peer = core.make_peer(head.endpoint_id);
+  if (peer == nullptr) return Status::again;
+  if (peer->state == SessionState::failed) core.forget_failed(*peer);
+  if (peer->state == SessionState::idle) {
+    core.learn_nics(*peer, std::span(records).first(head.nics));
+  }
+  core.want_session(*peer);
+  peer_id = PeerId{core.index_of(*peer)};
+  return Status::ok;
+}
+
+Status Endpoint::send(Time now, const SendRequest& request) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  if (core.closing) return Status::endpoint_closed;
+  if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
+    return Status::invalid_argument;
+  }
+  Peer* peer = core.live_peer(request.peer);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->state == SessionState::failed) return peer->failure;
+  core.want_session(*peer);
+  if (peer->state == SessionState::idle) return Status::again;
+  if (peer->next_number - peer->floor >= core.tunables.max_messages_per_peer) return Status::again;
+  OperationSlot* slot = core.free_slot(request.operation);
+  if (slot == nullptr) return Status::invalid_argument;
+  SlabId id;
+  OutgoingMessage* message = core.outgoing.try_allocate(id);
+  if (message == nullptr) return Status::again;
+  if (!peer->outgoing.set(peer->next_number, id.index)) {
+    core.outgoing.free(id.index);
+    return Status::again;
+  }
+  message->operation = request.operation;
+  message->peer = core.index_of(*peer);
+  message->number = peer->next_number++;
+  message->data = request.data;
+  message->bytes = request.bytes;
+  message->tag = request.tag;
+  message->context = request.context;
+  message->options = request.options;
+  *slot = {request.operation, OperationKind::send, true};
+  ++core.operations_live;
+  ++peer->open_sends;
+  if (peer->state == SessionState::ready) {
+    core.prepare(*peer, *message);
+    core.want_to_send(*peer, *message);
+    core.consider_asking(*message);
+  }
+  core.touch(*peer);
+  core.asked_wake = earlier(core.asked_wake, core.now);
+  return Status::ok;
+}
+
+Status Endpoint::receive(Time now, const ReceiveRequest& request) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  if (core.closing) return Status::endpoint_closed;
+  if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
+  OperationSlot* slot = core.free_slot(request.operation);
+  if (slot == nullptr) return Status::invalid_argument;
+  if (request.peer != kAnyPeer) {
+    Peer* peer = core.live_peer(request.peer);
+    if (peer == nullptr) return Status::unknown_peer;
+    if (peer->state == SessionState::failed &&
+        core.matching.probe(request.peer, request.context, request.tag, request.mask) == nullptr) {
+      return peer->failure;
+    }
+  }
+  *slot = {request.operation, OperationKind::receive, true};
+  ++core.operations_live;
+  core.post_receive(request);
+  core.asked_wake = earlier(core.asked_wake, core.now);
+  return Status::ok;
+}
+
+Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+                       Envelope& envelope) const {
+  if (peer != kAnyPeer && core_->live_peer(peer) == nullptr) return Status::unknown_peer;
+  const UnexpectedEntry* found = core_->matching.probe(peer, context, tag, mask);
+  if (found == nullptr) return Status::again;
+  envelope = {found->peer, found->tag, found->bytes, found->immediate};
+  return Status::ok;
+}
+
+Status Endpoint::cancel(Time now, OperationId operation) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  const auto index = static_cast<std::uint32_t>(operation);
+  if (index >= core.operations.size()) return Status::unknown_operation;
+  const OperationSlot& slot = core.operations[index];
+  if (!slot.live || slot.operation != operation || slot.kind != OperationKind::receive) {
+    return Status::unknown_operation;
+  }
+  const auto receive = core.matching.cancel_receive(operation);
+  if (!receive) return Status::too_late;
+  core.note_unposted(*receive);
+  core.complete_unmatched(*receive, Status::cancelled);
+  return Status::ok;
+}
+
+Status Endpoint::disconnect(Time now, PeerId id) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  Peer* peer = core.live_peer(id);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->state == SessionState::ready) core.send_closing(*peer, wire::PacketType::close);
+  if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
+  return Status::ok;
+}
+
+void Endpoint::close(Time now) {
+  Core& core = *core_;
+  if (core.closing) return;
+  core.now = later(core.now, now);
+  core.closing = true;
+  core.closing_since = core.now;
+  core.close_wake = core.now;
+}
+
+bool Endpoint::closed() const { return core_->closed; }
+
+TurnResult Endpoint::turn(Time now) { return core_->turn(now); }
+
+std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
+  std::size_t n = 0;
+  while (n < completions.size() && !core_->completions.empty()) {
+    completions[n++] = core_->completions.pop();
+  }
+  return n;
+}
+
+std::size_t Endpoint::poll_events(std::span<Event> events) {
+  std::size_t n = 0;
+  while (n < events.size() && !core_->events.empty()) events[n++] = core_->events.pop();
+  return n;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,121 @@
+// Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
+// missing when it does not; and the grants, which say what may come.
+//
+// Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing. Its
+// interval depends on the level: TAIL (all was sent once, or little is missing) SRTT/2 + 4 max(RTTVAR,
+// granularity), BULK four times that, as gaps speak there; doubled per fruitless expiry, reset by progress;
+// scaled by the peer's patience, which grows when a requested fragment turns out to have been under way.
+//
+// Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
+// [first_missing, granted).
+#include <algorithm>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint32_t kTailFragments = 32;
+constexpr std::uint32_t kMostPatience = 64;  // eighths
+constexpr std::uint8_t kMostBackoff = 10;
+}  // namespace
+
+void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
+  if (progress) message.backoff = 0;
+  if (message.arrived.claimed() >= message.may_come || tunables.recovery_request == 0 ||
+      (message.no_room && !message.matched)) {
+    message.expect_at = kNever;
+    return;
+  }
+  const Peer& peer = peers.at(message.peer);
+  const Duration spread = std::max(peer.response.variance(), granularity) * 4;
+  Duration interval = peer.response.smoothed() / 2 + spread;
+  const bool tail =
+      message.all_sent || message.may_come - message.arrived.claimed() <= kTailFragments;
+  if (!tail) interval = interval * 4;
+  interval = interval * peer.patience_eighths / 8;
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, interval);
+  message.expect_at =
+      now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
+  message.expect_put_off = false;
+  // The heap holds a lower bound: it is moved only forward in time, when it fires.
+  const std::uint32_t index = incoming.index_of(message);
+  if (message.expect_at < incoming_timers.deadline_of(index)) {
+    incoming_timers.update(index, message.expect_at);
+  }
+}
+
+void Endpoint::Core::expire_expectation(IncomingMessage& message) {
+  const std::uint32_t index = incoming.index_of(message);
+  Peer& peer = peers.at(message.peer);
+  if (message.expect_at == kNever || peer.state != SessionState::ready) return;
+  if (now < message.expect_at ||
+      put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
+    incoming_timers.update(index, message.expect_at);
+    return;
+  }
+  if (message.granted > 0) extend_grant(message, true);
+  request_missing(message);
+  if (message.backoff < kMostBackoff) ++message.backoff;
+  expect(message, false);
+}
+
+void Endpoint::Core::request_missing(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  message.say_request = true;
+  message.asked_at = now;
+  message.asked_from = message.arrived.first_missing();
+  message.asked_to = message.asked_from + 1;
+  say(peer, message);
+}
+
+void Endpoint::Core::extend_grant(IncomingMessage& message, bool repeat) {
+  const auto window = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
+                              FragmentBitmap::kSpan - BlockPool::kBlockBits));
+  const std::uint32_t first = message.arrived.first_missing();
+  const std::uint32_t up_to = message.fragments - first <= window ? message.fragments : first + window;
+  const bool unasked = message.may_come == message.fragments && message.granted == 0;
+  if (unasked && !message.no_room) return;  // all of it comes by itself
+  const bool worth_it = up_to > message.granted && (message.granted == 0 ||
+                                                    up_to - message.granted >= window / 2 ||
+                                                    up_to == message.fragments);
+  if (!worth_it && !repeat) return;
+  if (worth_it) {
+    message.asked_at = now;
+    message.asked_from = std::max(message.granted, message.no_room ? first : message.may_come);
+    message.asked_to = up_to;
+    message.granted = up_to;
+    message.may_come = std::max(message.may_come, up_to);
+  }
+  message.say_grant = true;
+  say(peers.at(message.peer), message);
+}
+
+// A fresh fragment: is it the answer to the last grant or request?
+void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+  if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
+    return;
+  }
+  peer.response.sample(now - message.asked_at);
+  message.asked_at = Time{};
+  if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
+}
+
+// A fragment came twice. If it had been requested, that was too early: be more patient with this peer.
+void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message) {
+  if (message.backoff == 0) return;
+  peer.patience_eighths =
+      std::min(kMostPatience, peer.patience_eighths + peer.patience_eighths / 2);
+  message.backoff = 0;
+}
+
+void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
+  const std::uint32_t index = incoming.index_of(message);
+  if (!peer.to_say.contains(incoming, index)) peer.to_say.push_back(incoming, index);
+  peer.ack_now = true;
+  owe(peer);
+}
+
+}  // namespace hawser::proto

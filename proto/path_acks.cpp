@@ -1,0 +1,238 @@
+// Acknowledgements of paths at the sender: what arrived, what is lost, which path is silent, and the
+// probe timeout. These are layers 1 and 3 of loss detection (docs/protocol.md §9) and the silence rule
+// (§10). They release nothing: messages complete by statuses.
+//
+// Timers of a path: `pto_at` armed while something is in flight; `gap_at` while a packet that was
+// overtaken is still given time.
+//
+// Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest` is
+// never beyond the oldest of them; largest_acked < sent.next().
+#include <algorithm>
+
+#include "proto/core.hpp"
+#include "proto/gap_rule.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+void settle(Path& path, SentPacket& record, SentPacket::State state) {
+  HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
+  record.state = state;
+  HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
+  --path.packets_in_flight;
+  path.bytes_in_flight -= record.wire_bytes;
+}
+
+void advance_oldest(Path& path, SentBlockPool& blocks) {
+  if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
+  while (path.oldest != path.sent.next() &&
+         path.sent.at(blocks, path.oldest).state != SentPacket::State::in_flight) {
+    ++path.oldest;
+  }
+}
+
+}  // namespace
+
+Duration Endpoint::Core::pto_base(const Path& path) const {
+  return path.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
+}
+
+void Endpoint::Core::arm_pto(Path& path) {
+  path.pto_put_off = false;
+  if (path.packets_in_flight == 0 || tunables.recovery_pto == 0) {
+    path.pto_at = kNever;
+    return;
+  }
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
+  path.pto_at = path.last_sent +
+                std::min(pto_base(path) * (std::int64_t{1} << std::min<int>(path.unanswered, 16)),
+                         longest);
+}
+
+void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
+  peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
+  const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
+  if (peer.any_turn && ahead <= 0) return;
+  if (peer.any_turn) peer.settled_sent = later(peer.settled_sent, peer.newest_acked_sent);
+  peer.any_turn = true;
+  peer.ack_turn = info.turn;
+}
+
+void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, SentPacket& packet) {
+  OutgoingMessage* message =
+      packet.message == kNoIndex
+          ? nullptr
+          : outgoing.get(SlabId{packet.message, packet.message_generation});
+  if (packet.state == SentPacket::State::lost) {
+    const SlabId entry{packet.retransmit, packet.retransmit_generation};
+    packet.state = SentPacket::State::acknowledged;
+    if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
+      drop_retransmit(peer, packet.retransmit);  // in time: nothing is sent twice
+      if (message != nullptr) consider_asking(*message);
+    } else if (packet.message != kNoIndex) {
+      ++counters.spurious_retransmits;
+    }
+    if (packet.lost_by_gap) path.reordering_proven = true;
+    return;
+  }
+  settle(path, packet, SentPacket::State::acknowledged);
+  --in_flight;
+  path.delivered_bytes += packet.wire_bytes;
+  if (message != nullptr) {
+    --message->in_flight;
+    consider_asking(*message);
+  }
+}
+
+void Endpoint::Core::lose_packet(Peer& peer, Path& path, SentPacket& packet,
+                                 std::uint64_t& counter) {
+  settle(path, packet, SentPacket::State::lost);
+  packet.lost_at = now;
+  packet.lost_by_gap = &counter == &counters.lost_by_gap;
+  --in_flight;
+  if (packet.message == kNoIndex) return;  // a probe
+  ++counter;
+  ++counters.packets_lost;
+  ++path.packets_lost;
+  ++nics[path.local_nic].packets_lost;
+  const SlabId id{packet.message, packet.message_generation};
+  OutgoingMessage* message = outgoing.get(id);
+  if (message == nullptr) return;
+  --message->in_flight;
+  if (message->finished) return;
+  queue_retransmit(peer, id, packet.fragment, &packet);
+  consider_asking(*message);
+}
+
+void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
+  Path* path = path_of(peer, ack.slot);
+  if (path == nullptr || path->generation != ack.generation) return drop(DropReason::stale_path);
+  const std::uint64_t largest = expand(ack.largest, path->sent.next());
+  if (!before(largest, path->sent.next())) return drop(DropReason::bad_field);
+  if (before(largest, path->sent.base())) return;  // all of it is settled
+
+  CongestionWindow::Ack window_ack;
+  window_ack.in_flight_before = path->bytes_in_flight;
+  const std::uint64_t reach = ack.bitmap.size() * 64;
+  bool full_probe = false;
+  bool heard = false;
+  Time newest_sent{};
+  const std::uint64_t from =
+      before(path->sent.base(), path->oldest) && !path->lost_lately ? path->oldest
+                                                                    : path->sent.base();
+  for (std::uint64_t n = from; !before(largest, n); ++n) {
+    const std::uint64_t back = largest - n;
+    if (back >= reach || ((ack.bitmap[back / 64] >> (back % 64)) & 1) == 0) continue;
+    SentPacket& record = path->sent.at(sent_blocks, n);
+    if (record.state == SentPacket::State::acknowledged) continue;
+    const bool first_time = record.state == SentPacket::State::in_flight;
+    heard = true;
+    full_probe |= record.full_probe;
+    newest_sent = later(newest_sent, record.sent);
+    if (first_time) {
+      window_ack.acked_bytes += record.wire_bytes;
+      ++window_ack.acked_packets;
+    }
+    if (n == largest && first_time) {
+      const Duration rtt = now - record.sent;
+      path->response.sample(rtt);
+      window_ack.has_delay = true;
+      window_ack.fabric_delay =
+          rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
+    }
+    acknowledge_packet(peer, *path, record);
+  }
+  if (heard) {
+    peer.newest_acked_sent = later(peer.newest_acked_sent, newest_sent);
+    if (!path->any_acked || before(path->largest_acked, largest)) {
+      path->largest_acked = largest;
+      path->any_acked = true;
+    }
+    window_ack.now = now;
+    window_ack.round = path->response.smoothed();
+    window_ack.marked_packets = ack.ce_count - path->ce_count;
+    path->ce_count = ack.ce_count;
+    path->window.on_ack(window_ack);
+    path_heard(peer, *path, full_probe);
+    find_gaps(peer, *path);
+    advance_oldest(*path, sent_blocks);
+    path->sent.trim(sent_blocks, now - path->response.overdue(granularity) * 2);
+    if (path->oldest == path->sent.base()) path->lost_lately = false;
+    arm_pto(*path);
+    want_to_send_more(peer);
+  }
+}
+
+// Layer 1.
+void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
+  path.gap_at = kNever;
+  if (!path.any_acked) return;
+  advance_oldest(path, sent_blocks);
+  const Duration patience = gap_patience(path.response);
+  std::uint64_t lost = 0;
+  for (std::uint64_t n = path.oldest; before(n, path.largest_acked); ++n) {
+    SentPacket& record = path.sent.at(sent_blocks, n);
+    if (record.state != SentPacket::State::in_flight) continue;
+    const GapVerdict verdict = judge_gap(n, path.largest_acked, record.sent, now, patience,
+                                         tunables.reorder_packets, path.reordering_proven);
+    if (verdict.lost) {
+      lose_packet(peer, path, record, counters.lost_by_gap);
+      ++lost;
+    } else {
+      path.gap_at = earlier(path.gap_at, verdict.ask_again);
+    }
+  }
+  if (lost > 0) {
+    path.lost_lately = true;
+    path.window.on_lost(lost);
+    advance_oldest(path, sent_blocks);
+  }
+}
+
+void Endpoint::Core::evacuate(Peer& peer, Path& path) {
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    SentPacket& record = path.sent.at(sent_blocks, n);
+    if (record.state == SentPacket::State::in_flight) {
+      lose_packet(peer, path, record, counters.lost_by_evacuation);
+    }
+  }
+  advance_oldest(path, sent_blocks);
+  path.lost_lately = true;
+  path.gap_at = kNever;
+  path.pto_at = kNever;
+}
+
+// The silence rule, after all blocks of a packet that carried acknowledgements.
+void Endpoint::Core::find_silence(Peer& peer) {
+  for_each_path(peer, [&](Path& path) {
+    if (path.state != PathState::up || path.packets_in_flight == 0) return;
+    advance_oldest(path, sent_blocks);
+    if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
+    const SentPacket& oldest = path.sent.at(sent_blocks, path.oldest);
+    if (oldest.sent + pto_base(path) < peer.settled_sent && tunables.recovery_evacuate != 0) {
+      ++counters.evacuations;
+      suspect(peer, path);
+    }
+  });
+}
+
+// Layer 3: makes the peer speak; declares nothing.
+void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
+  advance_oldest(path, sent_blocks);
+  HAWSER_ASSERT(path.packets_in_flight > 0);
+  if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
+  ++counters.ptos;
+  ++path.unanswered;
+  // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
+  const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
+  if (path.state == PathState::up && path.unanswered >= 3 && other_path_usable(peer, path) &&
+      oldest + pto_base(path) < peer.last_heard) {
+    return suspect(peer, path);
+  }
+  if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;
+  arm_pto(path);
+}
+
+}  // namespace hawser::proto

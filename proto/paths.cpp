@@ -1,0 +1,267 @@
+// The life of paths: bound, suspected, down, probed, back; and bridges between NICs that were not
+// paired at first. docs/protocol.md §10 has the table of states.
+//
+// Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
+//
+// Invariants: a slot that changes its NIC pair gets a new generation and starts its numbers anew, and
+// only after everything in flight on it was evacuated; a path in DOWN carries probes only.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint8_t kProbesUntilDown = 3;
+constexpr std::uint8_t kProbesUntilUp = 2;
+}  // namespace
+
+void Endpoint::Core::open_paths(Peer& peer) {
+  const auto local_count = static_cast<std::uint32_t>(nics.size());
+  const std::uint32_t wanted = std::max(local_count, peer.remote_nics);
+  const auto slots = static_cast<std::uint32_t>(tunables.max_path_slots);
+  for (std::uint32_t i = 0; i < std::min(wanted, slots); ++i) {
+    const auto local = static_cast<std::uint8_t>(i % local_count);
+    const auto remote_nic = static_cast<std::uint8_t>(i % peer.remote_nics);
+    Path* path = bind_path(peer, local, remote_nic, false);
+    if (path == nullptr) return;
+    if (!nics[local].up || peer.nics[remote_nic].state == 0) path_down(peer, *path);
+  }
+}
+
+Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                                bool is_bridge) {
+  const auto end = peer.paths.begin() + static_cast<std::ptrdiff_t>(tunables.max_path_slots);
+  const auto place = std::find(peer.paths.begin(), end, kNoIndex);
+  if (place == end) return nullptr;
+  SlabId id;
+  Path* path = paths.try_allocate(id);
+  if (path == nullptr) return nullptr;
+  const auto slot = static_cast<std::size_t>(place - peer.paths.begin());
+  *place = id.index;
+  path->slot = static_cast<std::uint8_t>(slot);
+  path->generation = ++peer.generations[slot];
+  path->local_nic = local;
+  path->remote_nic = remote_nic;
+  path->bridge = is_bridge;
+  path->sent.start(tunables.initial_sequence);
+  path->oldest = path->sent.base();
+  path->response = peer.response.sampled() ? peer.response
+                                           : ResponseTime(microseconds(tunables.initial_rtt_us));
+  path->window = fresh_window(peer);
+  return path;
+}
+
+CongestionWindow Endpoint::Core::fresh_window(const Peer& peer) const {
+  return CongestionWindow(WindowConfig{wire_bytes_of_full_packet(peer),
+                                       tunables.initial_window_packets,
+                                       microseconds(tunables.delay_target_us)});
+}
+
+void Endpoint::Core::release_path(Peer& peer, Path& path) {
+  evacuate(peer, path);
+  path.sent.clear(sent_blocks);
+  peer.paths[path.slot] = kNoIndex;
+  paths.free(paths.index_of(path));
+}
+
+bool Endpoint::Core::other_path_usable(Peer& peer, const Path& path) {
+  bool found = false;
+  for_each_path(peer, [&](const Path& other) {
+    found |= &other != &path && other.state == PathState::up && nics[other.local_nic].up;
+  });
+  return found;
+}
+
+void Endpoint::Core::suspect(Peer& peer, Path& path) {
+  path.state = PathState::suspect;
+  path.unanswered = 0;
+  evacuate(peer, path);
+  path.probe_at = now;  // at once, in this turn's timers or the next's
+  want_to_send_more(peer);
+  rearm(peer);
+}
+
+void Endpoint::Core::path_down(Peer& peer, Path& path) {
+  if (path.state != PathState::down) {
+    ++counters.paths_down;
+    emit({.kind = Event::Kind::path_down,
+          .peer = PeerId{index_of(peer)},
+          .endpoint_id = peer.remote_id,
+          .nic = path.local_nic,
+          .remote_nic = path.remote_nic});
+    path.probe_interval = microseconds(tunables.path_probe_min_us);
+  }
+  path.state = PathState::down;
+  path.unanswered = 0;
+  path.answered = 0;
+  evacuate(peer, path);
+  path.probe_at = now + path.probe_interval;
+  bridge(peer, path.local_nic, path.remote_nic);
+  want_to_send_more(peer);
+  rearm(peer);
+}
+
+// Any of the path's packets was acknowledged.
+void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
+  path.unanswered = 0;
+  switch (path.state) {
+    case PathState::up: return;
+    case PathState::suspect: return path_up(peer, path);
+    case PathState::down:
+      path.state = PathState::probing;
+      path.answered = full_probe ? 1 : 0;
+      path.probe_at = now;
+      return;
+    case PathState::probing:
+      if (full_probe && ++path.answered >= kProbesUntilUp) return path_up(peer, path);
+      path.probe_at = now;
+      return;
+  }
+}
+
+void Endpoint::Core::path_up(Peer& peer, Path& path) {
+  const bool returned = path.state == PathState::probing;
+  path.state = PathState::up;
+  path.probe_at = kNever;
+  path.answered = 0;
+  if (returned) {
+    ++counters.paths_returned;
+    emit({.kind = Event::Kind::path_up,
+          .peer = PeerId{index_of(peer)},
+          .endpoint_id = peer.remote_id,
+          .nic = path.local_nic,
+          .remote_nic = path.remote_nic});
+    path.window = fresh_window(peer);
+    if (!path.bridge) {
+      for_each_path(peer, [&](Path& other) {
+        if (other.bridge && other.local_nic == path.local_nic) release_path(peer, other);
+      });
+    }
+  }
+  want_to_send_more(peer);
+}
+
+// Finds another partner for the two NICs of a path that went down, so that any pair of living NICs
+// finds each other: the local NIC tries the remote ones in turn, one bridge at a time.
+void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
+  if (peer.remote_nics < 2 || !nics[local].up) return;
+  bool has_bridge = false;
+  std::uint32_t taken = 0;  // remote NICs that this local one is bound to, a bit each
+  for_each_path(peer, [&](const Path& path) {
+    if (path.local_nic != local) return;
+    has_bridge |= path.bridge;
+    taken |= 1u << path.remote_nic;
+  });
+  if (has_bridge) return;
+  for (std::uint32_t i = 1; i < peer.remote_nics; ++i) {
+    const auto candidate = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
+    if ((taken >> candidate & 1) != 0) continue;
+    Path* path = bind_path(peer, local, candidate, true);
+    if (path == nullptr) return;
+    // It must prove itself before it carries data.
+    path->state = PathState::down;
+    path->probe_interval = microseconds(tunables.path_probe_min_us);
+    path->probe_at = now;
+    return;
+  }
+}
+
+void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
+  const Duration patience = path.response.overdue(granularity);
+  if (path.state == PathState::up) {
+    path.probe_at = kNever;
+    return;
+  }
+  if (path.packets_in_flight > 0) {
+    // The last probe was not answered in time.
+    if (late) {
+      path.probe_at = now + path.response.smoothed();
+      return;
+    }
+    evacuate(peer, path);
+    ++path.unanswered;
+    if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
+      return path_down(peer, path);
+    }
+    if (path.state == PathState::probing) return path_down(peer, path);
+    if (path.state == PathState::down && path.bridge && path.unanswered >= kProbesUntilDown) {
+      return move_bridge(peer, path);
+    }
+  }
+  (void)send_probe(peer, path, path.state != PathState::suspect);
+  if (path.state == PathState::down) {
+    path.probe_interval =
+        std::min(path.probe_interval * 2, microseconds(tunables.path_probe_max_us));
+    path.probe_at = now + std::max(path.probe_interval, patience) +
+                    random.jitter(path.probe_interval / 4);
+  } else {
+    path.probe_at = now + patience;
+  }
+}
+
+// A bridge that leads nowhere tries the next remote NIC.
+void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
+  const std::uint8_t local = path.local_nic;
+  const std::uint8_t remote_nic = path.remote_nic;
+  const Duration interval = path.probe_interval;
+  release_path(peer, path);
+  bridge(peer, local, remote_nic);
+  for_each_path(peer, [&](Path& other) {
+    if (!other.bridge || other.local_nic != local) return;
+    other.probe_interval = interval;
+    other.probe_at = now + interval;
+  });
+}
+
+void Endpoint::Core::take_nic_events() {
+  std::array<NicEvent, 8> batch;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    for (std::size_t n = batch.size(); n == batch.size();) {
+      n = nics[nic].nic->events(batch);
+      for (std::size_t i = 0; i < n; ++i) {
+        local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
+      }
+    }
+  }
+}
+
+void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
+  LocalNic& local = nics[nic];
+  if (local.up == up) return;
+  local.up = up;
+  ++local.sequence;
+  emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
+        .nic = static_cast<std::uint8_t>(nic)});
+  for_each_peer([&](Peer& peer) {
+    if (peer.state != SessionState::ready) return;
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
+      Path& path = paths.at(index);
+      if (!up && path.state != PathState::down) path_down(peer, path);
+      if (up && path.state == PathState::down) path.probe_at = now;
+    }
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    owe(peer);
+    peer.ack_now = true;
+    rearm(peer);
+  });
+}
+
+void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
+  if (state.nic >= peer.remote_nics || state.state > 1) return drop(DropReason::bad_field);
+  std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
+  if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
+  newest = state.sequence;
+  peer.nics[state.nic].state = state.state;
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;
+    Path& path = paths.at(index);
+    if (state.state == 0 && path.state != PathState::down) path_down(peer, path);
+    if (state.state == 1 && path.state == PathState::down) path.probe_at = now;
+  }
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,253 @@
+// Incoming messages: a fragment's way from the packet to its place, and the floor.
+//
+// A number's entry in peer.incoming is either a descriptor's index or, once the message is finished, its
+// final status (kFinishedEntry | status), kept until the sender's floor passes it. A descriptor outlives its
+// entry when the floor passes a message that is accepted and still unmatched.
+//
+// Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed before
+// its bytes are written; a receive buffer is written only between match and completion; chunks are
+// held only by unmatched messages.
+#include <algorithm>
+#include <cstring>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+std::uint32_t count_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
+  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + fragment_bytes - 1) / fragment_bytes);
+}
+
+std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragment,
+                            std::uint32_t fragment_bytes) {
+  const std::uint64_t begin = std::uint64_t{fragment} * fragment_bytes;
+  return begin >= message.bytes ? 0
+                                : static_cast<std::size_t>(std::min<std::uint64_t>(
+                                      fragment_bytes, message.bytes - begin));
+}
+
+}  // namespace
+
+void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
+  const std::uint64_t floor = expand(wire_floor, peer.remote_floor);
+  if (!before(peer.remote_floor, floor)) return;
+  if (before(peer.next_to_process, floor)) return drop(DropReason::bad_field);
+  peer.remote_floor = floor;
+  peer.incoming.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
+}
+
+// The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null: the
+// packet is done with.
+IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView& packet) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  if (before(number, peer.remote_floor)) {
+    drop(DropReason::below_floor);
+    return nullptr;
+  }
+  if (!peer.incoming.in_window(number)) {
+    drop(DropReason::beyond_window);
+    return nullptr;
+  }
+  if (const auto entry = peer.incoming.get(number)) {
+    if (!is_finished_entry(*entry)) return &incoming.at(*entry);
+    say_status(peer, number, status_of_entry(*entry));
+    if (packet.type == wire::PacketType::data) {
+      ++counters.duplicate_fragments;
+      drop(DropReason::duplicate_fragment);
+    }
+    return nullptr;
+  }
+  return make_incoming(peer, number, *packet.envelope);
+}
+
+IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
+                                               const wire::EnvelopePart& envelope) {
+  // The lowest unprocessed number always finds a descriptor: as many as there are peers are kept back.
+  const bool lowest = number == peer.next_to_process;
+  const bool room = incoming.size() + (lowest ? 0 : peers.capacity()) < incoming.capacity();
+  SlabId id;
+  IncomingMessage* message = room ? incoming.try_allocate(id) : nullptr;
+  if (message == nullptr) {
+    drop(DropReason::no_descriptor);
+    return nullptr;
+  }
+  message->peer = index_of(peer);
+  message->number = number;
+  message->tag = envelope.tag;
+  message->immediate = envelope.immediate;
+  message->bytes = envelope.length();
+  message->context = envelope.context;
+  message->delivered_level = (envelope.eflags & wire::kEnvelopeDelivered) != 0;
+  message->hint = {.group = envelope.group,
+                   .members = envelope.members,
+                   .step = envelope.step,
+                   .steps = envelope.steps,
+                   .collective = static_cast<Collective>(envelope.collective),
+                   .priority = envelope.priority};
+  message->fragments = count_fragments(message->bytes, peer.fragment_bytes);
+  message->may_come = message->bytes <= peer.remote_unscheduled
+                          ? message->fragments
+                          : static_cast<std::uint32_t>(peer.remote_unscheduled / peer.fragment_bytes);
+  if (!message->arrived.start(bitmap_blocks, message->fragments) ||
+      !peer.incoming.set(number, id.index)) {
+    message->arrived.release();
+    incoming.free(id.index);
+    drop(DropReason::no_descriptor);
+    return nullptr;
+  }
+  if (lowest) process_in_order(peer);  // matches it before its payload needs a place
+  return message;
+}
+
+void Endpoint::Core::on_data(Peer& peer, const wire::PacketView& packet) {
+  if (IncomingMessage* message = incoming_for(peer, packet)) take_fragment(peer, *message, packet);
+}
+
+void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
+  const SlabId id{packet.receive_slot->rx_slot, packet.receive_slot->rx_generation};
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  IncomingMessage* message = incoming.get(id);
+  if (message != nullptr && message->peer == index_of(peer) && message->number == number) {
+    take_fragment(peer, *message, packet);
+    return;
+  }
+  // Finished, most likely: the sender that still resends it lacks the status.
+  const auto entry = peer.incoming.get(number);
+  if (entry && is_finished_entry(*entry)) {
+    ++counters.duplicate_fragments;
+    say_status(peer, number, status_of_entry(*entry));
+    return drop(DropReason::duplicate_fragment);
+  }
+  drop(before(number, peer.remote_floor) ? DropReason::below_floor : DropReason::bad_slot);
+}
+
+// An envelope alone asks what became of the message; the answer is absolute.
+void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
+  IncomingMessage* message = incoming_for(peer, packet);
+  if (message == nullptr) return;
+  if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
+  if (message->matched) {
+    if (message->granted > 0) {
+      extend_grant(*message, true);
+    }
+    if (message->all_sent || message->granted > 0) request_missing(*message);
+  } else if (message->no_room) {
+    say_status(peer, message->number, wire::MessageStatus::no_room);
+  } else if (message->arrived.complete()) {
+    say_status(peer, message->number, wire::MessageStatus::accepted);
+  } else if (message->arrived.claimed() < message->may_come) {
+    request_missing(*message);
+  } else {
+    say_status(peer, message->number, wire::MessageStatus::pending);
+  }
+}
+
+void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
+                                   const wire::PacketView& packet) {
+  const std::uint32_t fragment = packet.fragment->fragment;
+  if (fragment >= message.fragments ||
+      packet.payload.size() != fragment_length(message, fragment, peer.fragment_bytes)) {
+    return drop(DropReason::bad_field);
+  }
+  if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
+  if (message.arrived.is_claimed(fragment)) {
+    ++counters.duplicate_fragments;
+    note_duplicate(peer, message);
+    return drop(DropReason::duplicate_fragment);
+  }
+  if (!message.matched &&
+      !store(message, fragment, packet.payload.data(), packet.payload.size())) {
+    message.no_room = true;
+    ++counters.no_room_answers;
+    say_status(peer, message.number, wire::MessageStatus::no_room);
+    return drop(DropReason::no_room);
+  }
+  if (message.arrived.claim(fragment) != FragmentBitmap::Claim::fresh) {
+    return drop(DropReason::beyond_window);
+  }
+  counters.data_bytes_received += packet.payload.size();
+  if (message.matched) place(message, fragment, packet.payload.data(), packet.payload.size());
+  progressed = true;
+  answered(peer, message, fragment);
+  if (message.arrived.complete()) return arrived_whole(message);
+  if (message.matched) extend_grant(message, false);
+  expect(message, true);
+}
+
+void Endpoint::Core::place(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+                           std::size_t count) {
+  const std::uint64_t begin = std::uint64_t{fragment} * peers.at(message.peer).fragment_bytes;
+  if (begin >= message.buffer_bytes) return;
+  const auto room = static_cast<std::size_t>(
+      std::min<std::uint64_t>(count, message.buffer_bytes - begin));
+  if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
+}
+
+// False: no room. An empty fragment needs none. The bit must be claimable: stored fragments are
+// unscheduled ones, which lie at the beginning.
+bool Endpoint::Core::store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+                           std::size_t count) {
+  if (count == 0) return true;
+  if (message.no_room) return false;  // its sender starts anew with the grant
+  SlabId id;
+  Chunk* chunk = chunks.try_allocate(id);
+  if (chunk == nullptr) return false;
+  chunk->next = message.first_chunk;
+  chunk->fragment = fragment;
+  chunk->bytes = static_cast<std::uint32_t>(count);
+  message.first_chunk = id.index;
+  std::memcpy(chunk_bytes.data() + std::size_t{id.index} * fragment_bytes, bytes, count);
+  chunk_bytes_held += count;
+  return true;
+}
+
+void Endpoint::Core::drop_chunks(IncomingMessage& message) {
+  while (message.first_chunk != kNoIndex) {
+    const std::uint32_t index = message.first_chunk;
+    message.first_chunk = chunks.at(index).next;
+    chunk_bytes_held -= chunks.at(index).bytes;
+    chunks.free(index);
+  }
+}
+
+// Every fragment is claimed and in its place.
+void Endpoint::Core::arrived_whole(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  incoming_timers.remove(incoming.index_of(message));
+  message.expect_at = kNever;
+  const bool counts = peer.state == SessionState::ready &&
+                      !before(message.number, peer.remote_floor);  // the sender awaits a status
+  if (!message.matched) {
+    if (counts) say_status(peer, message.number, wire::MessageStatus::accepted);
+    owe_soon(peer);
+    return;
+  }
+  const bool whole = message.bytes <= message.buffer_bytes;
+  const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
+  complete_receive(message, whole ? Status::ok : Status::truncated);
+  ++counters.messages_received;
+  if (counts) {
+    const bool kept =
+        peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));
+    HAWSER_ASSERT(kept);  // the entry was there
+    say_status(peer, message.number, status);
+    owe_soon(peer);
+  }
+  --peer.open_receives;
+  free_incoming(message);
+}
+
+void Endpoint::Core::free_incoming(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = incoming.index_of(message);
+  drop_chunks(message);
+  message.arrived.release();
+  if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);
+  incoming_timers.remove(index);
+  incoming.free(index);
+}
+
+}  // namespace hawser::proto

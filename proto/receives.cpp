@@ -1,0 +1,112 @@
+// Receives: posting, matching in the order of message numbers, completion.
+//
+// Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts the
+// receives posted for exactly that peer; peer.open_receives the matched messages that are not whole.
+#include <algorithm>
+
+#include "proto/core.hpp"
+
+namespace hawser::proto {
+
+UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
+                                                 std::uint32_t index) const {
+  return {.peer = PeerId{message.peer},
+          .rx_message = index,
+          .number = message.number,
+          .context = message.context,
+          .tag = message.tag,
+          .bytes = message.bytes,
+          .immediate = message.immediate};
+}
+
+void Endpoint::Core::process_in_order(Peer& peer) {
+  for (;;) {
+    const auto entry = peer.incoming.get(peer.next_to_process);
+    if (!entry || is_finished_entry(*entry)) return;
+    ++peer.next_to_process;
+    IncomingMessage& message = incoming.at(*entry);
+    message.processed = true;
+    const auto receive = matching.arrive(unexpected_entry(message, *entry));
+    if (receive) {
+      note_unposted(*receive);
+      match(message, *receive);
+    } else {
+      ++counters.unexpected_messages;
+    }
+  }
+}
+
+void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receive) {
+  Peer& peer = peers.at(message.peer);
+  message.matched = true;
+  message.operation = receive.operation;
+  message.buffer = receive.data;
+  message.buffer_bytes = receive.bytes;
+  message.options = receive.options;
+  if (message.hint.group == 0) message.hint = receive.options.hint;
+  ++peer.open_receives;
+  for (std::uint32_t i = message.first_chunk; i != kNoIndex; i = chunks.at(i).next) {
+    place(message, chunks.at(i).fragment, chunk_bytes.data() + std::size_t{i} * fragment_bytes,
+          chunks.at(i).bytes);
+  }
+  drop_chunks(message);
+  if (message.arrived.complete()) return arrived_whole(message);
+  if (message.no_room || message.may_come < message.fragments) extend_grant(message, message.no_room);
+  expect(message, true);
+  touch(peer);
+}
+
+void Endpoint::Core::post_receive(const ReceiveRequest& request) {
+  const PostedReceive receive{.operation = request.operation,
+                              .peer = request.peer,
+                              .context = request.context,
+                              .tag = request.tag,
+                              .mask = request.mask,
+                              .data = request.data,
+                              .bytes = request.bytes,
+                              .options = request.options};
+  if (const auto found = matching.post(receive)) {
+    match(incoming.at(found->rx_message), receive);
+  } else if (request.peer != kAnyPeer) {
+    Peer& peer = peers.at(static_cast<std::uint32_t>(request.peer));
+    ++peer.posted_receives;
+    touch(peer);
+  }
+}
+
+void Endpoint::Core::note_unposted(const PostedReceive& receive) {
+  if (receive.peer == kAnyPeer) return;
+  Peer& peer = peers.at(static_cast<std::uint32_t>(receive.peer));
+  HAWSER_ASSERT(peer.posted_receives > 0);
+  --peer.posted_receives;
+}
+
+void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {
+  Completion completion;
+  completion.operation = message.operation;
+  completion.user_data = message.options.user_data;
+  completion.kind = OperationKind::receive;
+  completion.status = status;
+  completion.context = message.context;
+  completion.peer = PeerId{message.peer};
+  completion.tag = message.tag;
+  completion.bytes = std::min(message.bytes, message.buffer_bytes);
+  completion.message_bytes = message.bytes;
+  completion.immediate = message.immediate;
+  complete(completion);
+}
+
+// Ends a receive that no message has matched.
+void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status status) {
+  Completion completion;
+  completion.operation = receive.operation;
+  completion.user_data = receive.options.user_data;
+  completion.kind = OperationKind::receive;
+  completion.status = status;
+  completion.context = receive.context;
+  completion.peer = receive.peer;
+  completion.tag = receive.tag;
+  complete(completion);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,85 @@
+// Statistics of an endpoint, for people and tests. Nothing here decides anything.
+#include <algorithm>
+
+#include "proto/core.hpp"
+
+namespace hawser::proto {
+
+EndpointStats Endpoint::stats() const {
+  EndpointStats stats = core_->counters;
+  stats.operations_pending = core_->operations_live;
+  stats.packets_in_flight = core_->in_flight;
+  stats.buffers_in_use = core_->pool.in_use();
+  stats.unexpected_bytes_held = core_->chunk_bytes_held;
+  for (const LocalNic& local : core_->nics) stats.host_overruns += local.nic->overruns();
+  return stats;
+}
+
+void Endpoint::nic_stats(std::span<NicStats> out) const {
+  Core& core = *core_;
+  for (std::size_t i = 0; i < std::min(out.size(), core.nics.size()); ++i) {
+    const LocalNic& local = core.nics[i];
+    NicStats& stats = out[i];
+    stats = NicStats{};
+    stats.packets_sent = local.packets_sent;
+    stats.bytes_sent = local.bytes_sent;
+    stats.packets_received = local.packets_received;
+    stats.bytes_received = local.bytes_received;
+    stats.packets_lost = local.packets_lost;
+    stats.retransmits = local.retransmits;
+    stats.overruns = local.nic->overruns();
+    stats.state = PathState::probing;
+    std::uint64_t up = 0;
+    bool any = false;
+    core.for_each_peer([&](Peer& peer) {
+      core.for_each_path(peer, [&](const Path& path) {
+        if (path.local_nic != i) return;
+        any = true;
+        stats.state = std::min(stats.state, path.state);
+        stats.bytes_in_flight += path.bytes_in_flight;
+        stats.window_bytes += path.window.bytes();
+        if (path.state == PathState::up && path.response.sampled()) {
+          stats.srtt_ns += static_cast<std::uint64_t>(path.response.smoothed().ns);
+          ++up;
+        }
+      });
+    });
+    if (!any) stats.state = PathState::up;
+    if (!local.up) stats.state = PathState::down;
+    if (up > 0) stats.srtt_ns /= up;
+  }
+}
+
+Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
+  Core& core = *core_;
+  Peer* peer = core.live_peer(id);
+  if (peer == nullptr) return Status::unknown_peer;
+  stats = PeerStats{};
+  stats.peer = id;
+  stats.endpoint_id = peer->remote_id;
+  stats.established = peer->state == SessionState::ready;
+  stats.failure = peer->failure;
+  stats.sends_pending = peer->open_sends;
+  stats.last_heard_ns_ago = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, (later(now, core.now) - peer->last_heard).ns));
+  core.for_each_path(*peer, [&](const Path& path) {
+    PathStats out;
+    out.slot = path.slot;
+    out.generation = path.generation;
+    out.local_nic = path.local_nic;
+    out.remote_nic = path.remote_nic;
+    out.state = path.state;
+    out.srtt_ns = static_cast<std::uint64_t>(path.response.smoothed().ns);
+    out.rttvar_ns = static_cast<std::uint64_t>(path.response.variance().ns);
+    out.min_fabric_delay_ns = static_cast<std::uint64_t>(path.window.fabric_floor().ns);
+    out.delivered_bytes = path.delivered_bytes;
+    out.window_bytes = path.window.bytes();
+    out.bytes_in_flight = path.bytes_in_flight;
+    out.packets_sent = path.packets_sent;
+    out.packets_lost = path.packets_lost;
+    stats.paths.push_back(out);
+  });
+  return Status::ok;
+}
+
+}  // namespace hawser::proto

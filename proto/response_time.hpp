@@ -1,0 +1,47 @@
+// The response time of a path or a peer: smoothed round trip, variance and latest (RFC 6298, RFC 9002 §5),
+// measured from departure to the processing of the answer, the absences of both hosts included. Loss
+// timers derive from it, so that a busy host looks slow, not dead.
+#pragma once
+
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+class ResponseTime {
+ public:
+  ResponseTime() = default;
+  explicit ResponseTime(Duration initial) : smoothed_(initial), variance_(initial / 2) {}
+
+  void sample(Duration rtt) {
+    if (rtt < Duration{1}) rtt = Duration{1};
+    latest_ = rtt;
+    if (!sampled_) {
+      sampled_ = true;
+      smoothed_ = rtt;
+      variance_ = rtt / 2;
+      return;
+    }
+    const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
+    variance_ = (variance_ * 3 + error) / 4;
+    smoothed_ = (smoothed_ * 7 + rtt) / 8;
+  }
+
+  [[nodiscard]] bool sampled() const { return sampled_; }
+  [[nodiscard]] Duration smoothed() const { return smoothed_; }
+  [[nodiscard]] Duration variance() const { return variance_; }
+  [[nodiscard]] Duration latest() const { return sampled_ ? latest_ : smoothed_; }
+
+  // SRTT + max(4 RTTVAR, granularity): when an answer that was not delayed on purpose is overdue.
+  [[nodiscard]] Duration overdue(Duration granularity) const {
+    const Duration spread = variance_ * 4;
+    return smoothed_ + (spread < granularity ? granularity : spread);
+  }
+
+ private:
+  Duration smoothed_{};
+  Duration variance_{};
+  Duration latest_{};
+  bool sampled_ = false;
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,289 @@
+// Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean, when
+// it asks for its status, and when it is over.
+//
+// A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
+// nothing of it is in flight, queued or allowed to be sent and its final status is missing; it sends the
+// envelope, backing off, and the answer is absolute state. So whatever packet is lost, something of the
+// message is either in flight (path timers), queued, or asked about.
+//
+// Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
+// fragments; a finished message sends nothing more and is freed once no NIC reads from it.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+// What depends on the session: known only once it is ready.
+void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
+  const std::uint64_t size = peer.fragment_bytes;
+  const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
+  message.fragments = static_cast<std::uint32_t>(count);
+  message.may_send =
+      message.bytes <= tunables.unscheduled_bytes
+          ? message.fragments
+          : static_cast<std::uint32_t>(tunables.unscheduled_bytes / size);
+}
+
+void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
+      !peer.to_send.contains(outgoing, index)) {
+    // Higher priority first, first come first served within one.
+    std::uint32_t before = peer.to_send.front();
+    if (message.options.hint.priority == 0) before = kNoIndex;
+    while (before != kNoIndex &&
+           outgoing.at(before).options.hint.priority >= message.options.hint.priority) {
+      before = peer.to_send.next(outgoing, before);
+    }
+    peer.to_send.insert_before(outgoing, before, index);
+  }
+  want_to_send_more(peer);
+}
+
+// Puts the peer on the list of senders if it has something to send. Called for new data and whenever what
+// blocked it may be gone.
+void Endpoint::Core::want_to_send_more(Peer& peer) {
+  if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
+      !senders.contains(peers, index_of(peer))) {
+    senders.push_back(peers, index_of(peer));
+  }
+}
+
+void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
+  HAWSER_ASSERT(!message.finished);
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = outgoing.index_of(message);
+  message.finished = true;
+  message.result = status;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  outgoing_timers.remove(index);
+  message.ask_at = kNever;
+  peer.outgoing.erase(message.number);
+  --peer.open_sends;
+  if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
+  advance_floor(peer);
+  progressed = true;
+  if (message.unreaped == 0) release_send(message);
+}
+
+void Endpoint::Core::release_send(OutgoingMessage& message) {
+  Completion completion;
+  completion.operation = message.operation;
+  completion.user_data = message.options.user_data;
+  completion.kind = OperationKind::send;
+  completion.status = message.result;
+  completion.context = message.context;
+  completion.peer = PeerId{message.peer};
+  completion.tag = message.tag;
+  completion.bytes = message.bytes;
+  completion.message_bytes = message.bytes;
+  completion.immediate = message.options.immediate;
+  complete(completion);
+  outgoing.free(outgoing.index_of(message));
+}
+
+void Endpoint::Core::advance_floor(Peer& peer) {
+  while (peer.floor != peer.next_number && !peer.outgoing.get(peer.floor)) {
+    ++peer.floor;
+    peer.outgoing.advance_floor(peer.floor, [](std::uint64_t, std::uint32_t) {});
+  }
+}
+
+void Endpoint::Core::reap() {
+  std::array<std::uint64_t, 64> cookies;
+  for (LocalNic& local : nics) {
+    for (std::size_t n = cookies.size(); n == cookies.size();) {
+      n = local.nic->reap(cookies);
+      for (std::size_t i = 0; i < n; ++i) {
+        OutgoingMessage& message = outgoing.at(static_cast<std::uint32_t>(cookies[i]));
+        HAWSER_ASSERT(message.unreaped > 0);
+        if (--message.unreaped == 0 && message.finished) release_send(message);
+      }
+    }
+  }
+}
+
+void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
+  for (const wire::StatusEntry& entry : view.entries) {
+    const std::uint64_t first = expand(entry.message, peer.next_number);
+    for (std::uint64_t i = 0; i < entry.run; ++i) {
+      const std::uint64_t number = first + i;
+      if (!before(number, peer.next_number)) return drop(DropReason::bad_field);
+      const auto index = peer.outgoing.get(number);
+      if (!index) continue;  // final already
+      OutgoingMessage& message = outgoing.at(*index);
+      message.ask_interval = Duration{};
+      switch (entry.status) {
+        case wire::MessageStatus::delivered: finish_send(message, Status::ok); break;
+        case wire::MessageStatus::truncated:
+          finish_send(message, message.options.level == Level::delivered ? Status::truncated
+                                                                         : Status::ok);
+          break;
+        case wire::MessageStatus::cancelled: finish_send(message, Status::cancelled); break;
+        case wire::MessageStatus::accepted:
+          if (message.options.level == Level::accepted) finish_send(message, Status::ok);
+          break;
+        case wire::MessageStatus::no_room:
+          // A grant names the slot to go on with; one that overtook this answer stands.
+          if (!message.granted) message.stopped = true;
+          break;
+        case wire::MessageStatus::pending: break;
+      }
+    }
+  }
+}
+
+void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
+  const std::uint64_t number = expand(grant.message, peer.next_number);
+  const auto index = peer.outgoing.get(number);
+  if (!index) return;
+  OutgoingMessage& message = outgoing.at(*index);
+  if (grant.up_to > message.fragments || grant.from > grant.up_to) {
+    return drop(DropReason::bad_field);
+  }
+  message.rx_slot = grant.rx_slot;
+  message.rx_generation = grant.rx_generation;
+  message.granted = true;
+  message.ask_interval = Duration{};
+  if (message.stopped) {
+    // What was sent before NO_ROOM did not stay there.
+    message.stopped = false;
+    message.next_fragment = grant.from;
+  }
+  message.may_send = std::max(message.may_send, grant.up_to);
+  message.ask_at = kNever;
+  want_to_send(peer, message);
+  consider_asking(message);
+}
+
+void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment,
+                                      SentPacket* record) {
+  SlabId id;
+  Retransmit* entry = retransmits.try_allocate(id);
+  if (entry == nullptr) return;  // the receiver asks again
+  entry->message = message;
+  entry->fragment = fragment;
+  if (record != nullptr) {
+    record->retransmit = id.index;
+    record->retransmit_generation = id.generation;
+  }
+  peer.retransmits.push_back(retransmits, id.index);
+  OutgoingMessage& owner = outgoing.at(message.index);
+  ++owner.queued;
+  owner.ask_at = kNever;
+  want_to_send_more(peer);
+}
+
+void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
+  Retransmit& entry = retransmits.at(index);
+  if (OutgoingMessage* message = outgoing.get(entry.message)) {
+    HAWSER_ASSERT(message->queued > 0);
+    --message->queued;
+  }
+  peer.retransmits.remove(retransmits, index);
+  retransmits.free(index);
+}
+
+namespace {
+// The fragments of a REQUEST that are still to be dealt with.
+struct Wanted {
+  std::array<std::uint64_t, wire::kMaxBitmapWords> words{};
+  std::uint32_t base = 0;
+
+  [[nodiscard]] bool take(std::uint32_t fragment) {
+    const std::uint32_t offset = fragment - base;
+    if (offset >= words.size() * 64) return false;
+    const std::uint64_t bit = std::uint64_t{1} << (offset % 64);
+    const bool was = (words[offset / 64] & bit) != 0;
+    words[offset / 64] &= ~bit;
+    return was;
+  }
+  [[nodiscard]] bool empty() const {
+    return std::ranges::all_of(words, [](std::uint64_t w) { return w == 0; });
+  }
+};
+}  // namespace
+
+// Layer 2 at the sender. Only what layer 1 can't still decide is sent again: a requested fragment whose
+// last transmission its path has got past, or is overdue, or that is not under way at all.
+void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
+  ++counters.requests_received;
+  const auto index = peer.outgoing.get(expand(request.message, peer.next_number));
+  if (!index) return;
+  OutgoingMessage& message = outgoing.at(*index);
+  const SlabId id = outgoing.id_of(message);
+  Wanted wanted;
+  wanted.base = request.base;
+  std::ranges::copy(request.bitmap, wanted.words.begin());
+
+  for_each_path(peer, [&](Path& path) {
+    const Duration overdue = path.response.overdue(granularity);
+    for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+      SentPacket& record = path.sent.at(sent_blocks, n);
+      if (record.state != SentPacket::State::in_flight || record.message != id.index ||
+          record.message_generation != id.generation || !wanted.take(record.fragment)) {
+        continue;
+      }
+      const bool covered = path.any_acked && before(n, path.largest_acked);
+      if (covered || now - record.sent > overdue) {
+        lose_packet(peer, path, record, counters.lost_by_request);
+      }
+    }
+  });
+  if (wanted.empty()) return;
+  peer.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
+    if (retransmits.at(entry).message == id) (void)wanted.take(retransmits.at(entry).fragment);
+  });
+  for (std::size_t w = 0; w < wanted.words.size(); ++w) {
+    for (std::uint64_t left = wanted.words[w]; left != 0; left &= left - 1) {
+      const std::uint64_t fragment =
+          std::uint64_t{request.base} + 64 * w + static_cast<unsigned>(std::countr_zero(left));
+      if (fragment >= message.next_fragment) return;  // not sent yet: it comes by itself
+      queue_retransmit(peer, id, static_cast<std::uint32_t>(fragment), nullptr);
+    }
+  }
+}
+
+void Endpoint::Core::consider_asking(OutgoingMessage& message) {
+  if (message.finished) return;
+  Peer& peer = peers.at(message.peer);
+  const bool busy = message.in_flight > 0 || message.queued > 0 ||
+                    (message.next_fragment < message.may_send && !message.stopped);
+  if (busy || peer.state != SessionState::ready) {
+    message.ask_at = kNever;
+    return;
+  }
+  if (message.ask_at != kNever) return;
+  if (message.ask_interval == Duration{}) {
+    // Nothing may go unasked: then the envelope itself is the first word.
+    message.ask_interval = message.next_fragment == 0 && !message.stopped
+                               ? Duration{}
+                               : peer.response.overdue(granularity) +
+                                     microseconds(tunables.max_ack_delay_us);
+  }
+  message.ask_at = now + message.ask_interval;
+  message.ask_put_off = false;
+  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+}
+
+void Endpoint::Core::ask_status(OutgoingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  if (message.finished || message.ask_at == kNever || peer.state != SessionState::ready) return;
+  if (now < message.ask_at) {
+    outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+    return;
+  }
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, granularity);
+  message.ask_interval = std::clamp(message.ask_interval * 2,
+                                    peer.response.overdue(granularity), longest);
+  message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
+  message.ask_put_off = false;
+  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+  send_envelope(message);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,142 @@
+// Packets that carry no data: envelopes that ask for a status, probes of paths, and the choice of the
+// pair of NICs that control goes over.
+#include <algorithm>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
+  const Hint& hint = message.options.hint;
+  wire::EnvelopePart part{};
+  part.tag = message.tag;
+  part.immediate = message.options.immediate;
+  part.set_length(message.bytes);
+  part.eflags = message.options.level == Level::delivered ? wire::kEnvelopeDelivered : 0;
+  part.context = message.context;
+  part.group = hint.group;
+  part.step = hint.step;
+  part.steps = hint.steps;
+  part.members = hint.members;
+  part.collective = static_cast<std::uint8_t>(hint.collective);
+  part.priority = hint.priority;
+  part.kind = wire::EnvelopeKind::message;
+  return part;
+}
+
+bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
+  if (nics[nic].nic->tx_burst(std::span(&packet, 1)) == 1) {
+    ++nics[nic].packets_sent;
+    nics[nic].bytes_sent += packet.header_bytes + packet.payload_bytes;
+    return true;
+  }
+  ++counters.nic_backpressure;
+  pool.give(std::span(&packet.buffer, 1));
+  return false;
+}
+
+// Control goes over the pair last heard, unless what is known of it says otherwise; then over a path that
+// is UP; if there is none, over all pairs in turn.
+void Endpoint::Core::control_route(const Peer& peer, std::uint8_t& local,
+                                   std::uint8_t& remote_nic) {
+  local = peer.route_local;
+  remote_nic = peer.route_remote;
+  bool bad = !nics[local].up;
+  for (const std::uint32_t index : peer.paths) {
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    bad |= path.local_nic == local && path.remote_nic == remote_nic && path.state != PathState::up;
+  }
+  if (!bad || other_route(peer, local, remote_nic)) return;
+  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
+  control_turn = (control_turn + 1) % pairs;
+  local = static_cast<std::uint8_t>(control_turn % nics.size());
+  remote_nic = static_cast<std::uint8_t>(control_turn / nics.size());
+}
+
+// A pair that is UP, other than the one last heard. False: there is none; nothing was set.
+bool Endpoint::Core::other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic) {
+  for (std::size_t i = 0; i < kMaxPaths; ++i) {
+    const std::uint32_t index = peer.paths[(i + control_turn) % kMaxPaths];
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    if (path.state != PathState::up || !nics[path.local_nic].up ||
+        (path.local_nic == peer.route_local && path.remote_nic == peer.route_remote)) {
+      continue;
+    }
+    control_turn = path.slot + 1u;
+    local = path.local_nic;
+    remote_nic = path.remote_nic;
+    return true;
+  }
+  return false;
+}
+
+void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  PacketBuffer* buffer = nullptr;
+  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  std::uint8_t local = 0;
+  std::uint8_t remote_nic = 0;
+  control_route(peer, local, remote_nic);
+  wire::PacketWriter writer(*buffer);
+  writer.begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token,
+               to_wire(peer.floor)).slot = static_cast<std::uint8_t>(local << 4);
+  if (message.next_fragment == message.fragments) writer.header().flags |= wire::kFlagAllSent;
+  writer.part(wire::FragmentPart{to_wire(message.number), 0});
+  writer.part(envelope_of(message));
+  TxPacket packet;
+  packet.buffer = buffer;
+  packet.header_bytes = writer.finish(checksum);
+  packet.remote = remote(peer, local, remote_nic);
+  packet.queue = Queue::control;
+  ++counters.message_probes_sent;
+  if (packet.remote == kNoRemote) return pool.give(std::span(&buffer, 1));
+  (void)send_one(local, packet);
+}
+
+bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
+  if (path.sent.room() < 2) path.sent.trim(sent_blocks, now);
+  const RemoteHandle to = remote(peer, path.local_nic, path.remote_nic);
+  PacketBuffer* buffer = nullptr;
+  if (to == kNoRemote || path.sent.reserve(sent_blocks, 1) == 0 ||
+      pool.take(std::span(&buffer, 1)) == 0) {
+    return false;
+  }
+  const std::uint64_t number = path.sent.next();
+  wire::PacketWriter writer(*buffer);
+  wire::CommonHeader& header = writer.begin(wire::PacketType::probe, peer.remote_index,
+                                            peer.remote_token, to_wire(peer.floor));
+  header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
+  header.generation = path.generation;
+  header.path_number = to_wire(number);
+  header.path_back =
+      static_cast<std::uint16_t>(path.packets_in_flight == 0 ? 0 : number - path.oldest);
+  header.flags = wire::kFlagAckNow;
+  const auto padding =
+      full ? std::span<const std::byte>(probe_padding).first(peer.fragment_bytes)
+           : std::span<const std::byte>{};
+  TxPacket packet;
+  packet.buffer = buffer;
+  packet.header_bytes = writer.finish(checksum, padding);
+  packet.payload = padding.data();
+  packet.payload_bytes = static_cast<std::uint32_t>(padding.size());
+  packet.remote = to;
+  packet.queue = Queue::data;
+  if (!send_one(path.local_nic, packet)) return false;
+  if (path.packets_in_flight == 0) path.oldest = number;
+  SentPacket& record = path.sent.push(sent_blocks);
+  record.sent = now;
+  record.full_probe = full;
+  record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
+  ++path.packets_in_flight;
+  ++in_flight;
+  path.bytes_in_flight += record.wire_bytes;
+  ++path.packets_sent;
+  path.last_sent = now;
+  ++counters.path_probes_sent;
+  return true;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,242 @@
+// Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
+//
+// The path is chosen per burst: of the UP paths with room in their window the one with the earliest
+// expected delivery, (in flight + burst) x SRTT / window, as window / SRTT is the rate that the path has
+// proven. A degraded NIC so gets its share, not an equal one. If no path is UP, SUSPECT ones serve.
+//
+// A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes back
+// to where it was picked, in order.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+constexpr std::size_t kMaxBurst = 64;
+
+// A burst under construction.
+struct Burst {
+  std::array<Pick, kMaxBurst> picks;
+  std::array<TxPacket, kMaxBurst> packets;
+  std::array<PacketBuffer*, kMaxBurst> buffers;
+  std::size_t size = 0;
+};
+
+}  // namespace
+
+void Endpoint::Core::transmit() {
+  std::uint64_t budget = tunables.poll_budget_packets * nics.size();
+  std::size_t refusals = 0;
+  while (!senders.empty() && budget > 0 && refusals <= nics.size()) {
+    const std::uint32_t index = senders.pop_front(peers);
+    Peer& peer = peers.at(index);
+    const std::uint64_t sent_before = counters.data_packets_sent;
+    const Sent outcome = transmit_burst(peer);
+    const std::uint64_t sent = counters.data_packets_sent - sent_before;
+    budget -= std::min(budget, sent);
+    if (sent > 0) {
+      progressed = true;
+      touch(peer);
+    }
+    // What blocks a peer (windows, paths) puts it back on the list when it is gone.
+    if (outcome == Sent::more || outcome == Sent::refused) {
+      if (!senders.contains(peers, index)) senders.push_back(peers, index);
+    }
+    if (outcome == Sent::refused) ++refusals;
+  }
+}
+
+Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
+  const std::uint64_t full = wire_bytes_of_full_packet(peer);
+  for (const PathState wanted : {PathState::up, PathState::suspect}) {
+    Path* best = nullptr;
+    double best_score = 0;
+    bool any = false;
+    for (std::size_t i = 0; i < kMaxPaths; ++i) {
+      Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+      if (path == nullptr || path->state != wanted || !nics[path->local_nic].up) continue;
+      any = true;
+      const std::uint64_t window = std::min(path->window.bytes(), peer.allowance);
+      // A burst that is cut short costs as much as a full one: wait for room for half the window.
+      const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
+      if (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) continue;
+      const double score = tunables.spray_weighted == 0
+                               ? static_cast<double>(i)
+                               : static_cast<double>(path->bytes_in_flight + want_bytes) *
+                                     static_cast<double>(path->response.smoothed().ns) /
+                                     static_cast<double>(std::max(window, full));
+      if (best == nullptr || score < best_score) {
+        best = path;
+        best_score = score;
+      }
+    }
+    if (best != nullptr) {
+      peer.turn_slot = static_cast<std::uint32_t>(best->slot + 1);
+      return best;
+    }
+    if (any) break;
+  }
+  return nullptr;
+}
+
+namespace {
+
+// Takes the next fragment to send: what was lost first.
+template <class Core>
+bool next_pick(Core& core, Peer& peer, Pick& pick) {
+  while (!peer.retransmits.empty()) {
+    const std::uint32_t entry = peer.retransmits.front();
+    const Retransmit retransmit = core.retransmits.at(entry);
+    const OutgoingMessage* message = core.outgoing.get(retransmit.message);
+    core.drop_retransmit(peer, entry);
+    if (message == nullptr || message->finished || message->stopped) continue;
+    pick = {retransmit.message.index, retransmit.fragment, true};
+    return true;
+  }
+  if (peer.to_send.empty()) return false;
+  const std::uint32_t index = peer.to_send.front();
+  OutgoingMessage& message = core.outgoing.at(index);
+  pick = {index, message.next_fragment++, false};
+  if (message.next_fragment >= message.may_send) peer.to_send.remove(core.outgoing, index);
+  return true;
+}
+
+// Gives back, last first, what no NIC took.
+template <class Core>
+void unpick(Core& core, Peer& peer, const Pick& pick) {
+  OutgoingMessage& message = core.outgoing.at(pick.message);
+  if (pick.again) {
+    SlabId id;
+    if (Retransmit* entry = core.retransmits.try_allocate(id)) {
+      entry->message = core.outgoing.id_at(pick.message);
+      entry->fragment = pick.fragment;
+      peer.retransmits.push_front(core.retransmits, id.index);
+      ++message.queued;
+    }
+    return;
+  }
+  message.next_fragment = pick.fragment;
+  if (!peer.to_send.contains(core.outgoing, pick.message)) {
+    peer.to_send.push_front(core.outgoing, pick.message);
+  }
+}
+
+}  // namespace
+
+void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
+                                    PacketBuffer& buffer, TxPacket& packet) {
+  const OutgoingMessage& message = outgoing.at(pick.message);
+  const auto payload = payload_of(peer, message, pick.fragment);
+  wire::PacketWriter writer(buffer);
+  wire::CommonHeader& header =
+      writer.begin(message.granted ? wire::PacketType::granted : wire::PacketType::data,
+                   peer.remote_index, peer.remote_token, to_wire(peer.floor));
+  header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
+  header.generation = path.generation;
+  header.path_number = to_wire(number);
+  const std::uint64_t oldest = path.packets_in_flight == 0 ? path.sent.next() : path.oldest;
+  header.path_back = static_cast<std::uint16_t>(number - oldest);
+  if (message.next_fragment == message.fragments) header.flags |= wire::kFlagAllSent;
+  if (pick.again) header.flags |= wire::kFlagRetransmit;
+  writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
+  if (message.granted) {
+    writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
+  } else {
+    writer.part(envelope_of(message));
+  }
+  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) piggyback(peer, writer);
+  packet = TxPacket{};
+  packet.buffer = &buffer;
+  packet.header_bytes = writer.finish(checksum, payload);
+  packet.payload = payload.data();
+  packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  packet.remote = remote(peer, path.local_nic, path.remote_nic);
+  packet.queue = Queue::data;
+  packet.cookie = pick.message;
+}
+
+void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacket& packet) {
+  OutgoingMessage& message = outgoing.at(pick.message);
+  if (path.packets_in_flight == 0) path.oldest = path.sent.next();
+  SentPacket& record = path.sent.push(sent_blocks);
+  record.sent = now;
+  record.message = pick.message;
+  record.message_generation = outgoing.id_at(pick.message).generation;
+  record.fragment = pick.fragment;
+  record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
+  ++message.in_flight;
+  ++message.unreaped;
+  ++in_flight;
+  ++path.packets_in_flight;
+  path.bytes_in_flight += record.wire_bytes;
+  ++path.packets_sent;
+  LocalNic& nic = nics[path.local_nic];
+  ++nic.packets_sent;
+  nic.bytes_sent += record.wire_bytes;
+  ++counters.data_packets_sent;
+  counters.data_bytes_sent += packet.payload_bytes;
+  if (pick.again) {
+    ++counters.fragments_retransmitted;
+    counters.bytes_retransmitted += packet.payload_bytes;
+    ++nic.retransmits;
+  }
+}
+
+// Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's taste.
+std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
+  const std::uint64_t full = wire_bytes_of_full_packet(peer);
+  const std::uint64_t window = std::min(path.window.bytes(), peer.allowance);
+  const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
+  std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
+  limit = std::min<std::uint64_t>(limit, nics[path.local_nic].nic->caps().burst);
+  limit = std::min<std::uint64_t>(limit, kMaxBurst);
+  limit = std::min<std::uint64_t>(
+      limit, tunables.max_in_flight_packets -
+                 std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
+  path.sent.trim(sent_blocks, now - path.response.overdue(granularity) * 2);
+  if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
+  return static_cast<std::size_t>(path.sent.reserve(sent_blocks, limit));
+}
+
+Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
+  if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
+  Path* path = choose_path(peer, wire_bytes_of_full_packet(peer) * burst_packets);
+  if (path == nullptr) {
+    ++counters.window_limited;
+    return Sent::blocked;
+  }
+  Burst burst;
+  const std::size_t limit =
+      pool.take(std::span(burst.buffers).first(burst_limit(peer, *path)));
+  if (limit == 0) return Sent::refused;
+  while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
+    write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],
+                   *burst.buffers[burst.size], burst.packets[burst.size]);
+    ++burst.size;
+  }
+  const std::size_t accepted =
+      burst.size == 0
+          ? 0
+          : nics[path->local_nic].nic->tx_burst(std::span(burst.packets).first(burst.size));
+  pool.give(std::span(burst.buffers).subspan(accepted, limit - accepted));
+  for (std::size_t i = 0; i < accepted; ++i) {
+    commit_fragment(*path, burst.picks[i], burst.packets[i]);
+  }
+  for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
+  if (accepted > 0) {
+    path->last_sent = now;
+    arm_pto(*path);
+  }
+  if (accepted < burst.size) {
+    ++counters.nic_backpressure;
+    backpressured = true;
+    return Sent::refused;
+  }
+  return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,226 @@
+// One pass of the poll loop, in this order: reap, NIC events, receive (control before data) from every
+// NIC, expired timers, send, acknowledge, re-arm. An acknowledgement so leaves only after every NIC has
+// been polled.
+//
+// Drain before you declare: a turn that comes later than the wake-up that was asked for has `late` set;
+// timers that expired meanwhile are put off once (put_off), after what lay in the rings was read.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::size_t kReceiveBurst = 64;
+// A NIC that refused packets has room again soon, and there is no event for it.
+constexpr Duration kBackpressureRetry = microseconds(50);
+}  // namespace
+
+void Endpoint::Core::emit(const Event& event) {
+  Event stamped = event;
+  stamped.time_ns = static_cast<std::uint64_t>(now.ns);
+  if (events.full()) (void)events.pop();  // the newest ones tell the present state
+  (void)events.push(stamped);
+}
+
+void Endpoint::Core::complete(const Completion& completion) {
+  OperationSlot& slot = operations[static_cast<std::uint32_t>(completion.operation)];
+  HAWSER_ASSERT(slot.live && slot.operation == completion.operation);
+  slot.live = false;
+  --operations_live;
+  HAWSER_ASSERT(completions.push(completion));  // one place per operation was reserved
+  progressed = true;
+}
+
+// Whether an expired timer waits for one drain; then `deadline` is moved.
+bool Endpoint::Core::put_off(Time& deadline, bool& used, Duration by) const {
+  if (!late || used) return false;
+  used = true;
+  deadline = now + by;
+  return true;
+}
+
+void Endpoint::Core::touch(Peer& peer) {
+  const std::uint32_t index = index_of(peer);
+  if (!touched.contains(peers, index)) touched.push_back(peers, index);
+}
+
+// Folds a peer's timers into its one deadline.
+void Endpoint::Core::rearm(Peer& peer) {
+  Time at = kNever;
+  if (peer.state == SessionState::ready) {
+    for_each_path(peer, [&](const Path& path) {
+      at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
+    });
+    at = earlier(at, peer.ack_at);
+    if (pending(peer)) {
+      const Time since = peer.pending_since == Time{} ? now : peer.pending_since;
+      at = earlier(at, later(since, peer.last_heard) + milliseconds(tunables.peer_timeout_ms) +
+                           peer.remote_absence);
+      at = earlier(at, peer.keepalive_at == kNever
+                           ? peer.last_heard + milliseconds(tunables.peer_timeout_ms) / 4
+                           : peer.keepalive_at);
+    }
+  } else {
+    at = earlier(at, peer.call_at);
+  }
+  peer_timers.update(index_of(peer), at);
+}
+
+void Endpoint::Core::expire(Peer& peer) {
+  if (peer.state != SessionState::ready && peer.call_at <= now) call_again(peer);
+  if (peer.state == SessionState::ready) {
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || !paths.is_live(index)) continue;
+      Path& path = paths.at(index);
+      if (path.gap_at <= now) find_gaps(peer, path);
+      if (path.pto_at <= now) expire_pto(peer, path);
+      if (path.probe_at <= now) expire_probe(peer, path);
+    }
+    watch_liveness(peer);
+  }
+  if (peer.state != SessionState::failed) rearm(peer);
+}
+
+void Endpoint::Core::expire_timers() {
+  while (peer_timers.next() <= now) {
+    Peer& peer = peers.at(peer_timers.pop().id);
+    expire(peer);
+    touch(peer);
+    if (peer_timers.deadline_of(index_of(peer)) <= now) {
+      peer_timers.update(index_of(peer), now + Duration{1});  // what waits for this turn's end
+    }
+  }
+  while (outgoing_timers.next() <= now) {
+    OutgoingMessage& message = outgoing.at(outgoing_timers.pop().id);
+    if (message.ask_at != kNever &&
+        put_off(message.ask_at, message.ask_put_off, peers.at(message.peer).response.smoothed())) {
+      outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+      continue;
+    }
+    ask_status(message);
+  }
+  while (incoming_timers.next() <= now) {
+    expire_expectation(incoming.at(incoming_timers.pop().id));
+  }
+}
+
+// Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
+void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
+  if (blocks.empty()) return;
+  bool acked = false;
+  struct Visitor {
+    Core& core;
+    Peer& peer;
+    bool& acked;
+    void operator()(const wire::AckInfoBlock& block) {
+      core.on_ack_info(peer, block);
+      acked = true;
+    }
+    void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
+    void operator()(wire::StatusView view) { core.on_status(peer, view); }
+    void operator()(wire::RequestView view) { core.on_request(peer, view); }
+    void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
+    void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
+  };
+  blocks.visit(Visitor{*this, peer, acked});
+  if (acked) {
+    find_silence(peer);
+    want_to_send_more(peer);
+  }
+}
+
+void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
+  wire::PacketView packet;
+  const auto bad = wire::parse({received.data, received.bytes}, received.queue,
+                               nics[nic].nic->caps().needs_checksum, packet);
+  if (bad) return drop(*bad);
+  ++nics[nic].packets_received;
+  nics[nic].bytes_received += received.bytes;
+  if (packet.session != nullptr) return on_session(nic, packet);
+
+  if (!peers.is_live(packet.header->receiver)) return drop(DropReason::unknown_receiver);
+  Peer& peer = peers.at(packet.header->receiver);
+  if (peer.token == 0 || packet.header->token != peer.token) return drop(DropReason::wrong_token);
+  const std::uint8_t far = packet.header->slot >> 4;
+  if (far >= peer.remote_nics) return drop(DropReason::not_connected);
+  if (packet.closing != nullptr) return on_closing(peer, packet);
+  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
+  if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
+
+  peer.last_heard = now;
+  peer.route_local = static_cast<std::uint8_t>(nic);
+  peer.route_remote = far;
+  touch(peer);
+  on_floor(peer, packet.header->floor);
+  switch (packet.type) {
+    case wire::PacketType::data:
+      if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_data(peer, packet);
+      break;
+    case wire::PacketType::granted:
+      if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_granted(peer, packet);
+      break;
+    case wire::PacketType::probe:
+      (void)note_arrival(peer, nic, packet, received.congestion_experienced);
+      break;
+    case wire::PacketType::envelope: on_envelope(peer, packet); break;
+    default: ++counters.control_packets_received; break;
+  }
+  apply_blocks(peer, packet.blocks);
+}
+
+void Endpoint::Core::receive_all() {
+  std::array<RxPacket, kReceiveBurst> batch;
+  for (const Queue queue : {Queue::control, Queue::data}) {
+    for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      // A late turn drains: one ring's worth, whatever the budget.
+      std::uint64_t budget = tunables.poll_budget_packets;
+      if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      for (std::size_t n = batch.size(); n == batch.size() && budget > 0;) {
+        n = nics[nic].nic->rx_burst(queue, batch);
+        for (std::size_t i = 0; i < n; ++i) receive_packet(nic, batch[i]);
+        budget -= std::min<std::uint64_t>(budget, n);
+        if (n > 0) progressed = true;
+      }
+    }
+  }
+}
+
+TurnResult Endpoint::Core::turn(Time at) {
+  now = later(now, at);  // a clock never goes back for us
+  progressed = false;
+  backpressured = false;
+  ++turn_number;
+  const Time expected = asked_wake == kNever ? now : later(asked_wake, previous_pass);
+  late = previous_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
+  if (late) ++counters.late_turns;
+
+  reap();
+  take_nic_events();
+  receive_all();
+  expire_timers();
+  transmit();
+  acknowledge();
+  progress_closing();
+  while (!touched.empty()) {
+    Peer& peer = peers.at(touched.pop_front(peers));
+    if (peer.state == SessionState::failed) continue;
+    watch_liveness(peer);
+    if (peer.state != SessionState::failed) rearm(peer);
+  }
+  previous_pass = now;
+
+  TurnResult result;
+  result.progressed = progressed;
+  result.wake_at = earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
+  result.wake_at = earlier(result.wake_at, close_wake);
+  if (backpressured || (!senders.empty() && !progressed)) {
+    result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
+  }
+  asked_wake = progressed ? now : result.wake_at;
+  return result;
+}
+
+}  // namespace hawser::proto
