@@ -1,0 +1,31 @@
+#include "engine/entropy.hpp"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#include <string>
+#include <system_error>
+
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+
+void fill_random(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      throw Error("The system gives no random numbers: " + std::generic_category().message(errno) +
+                  ".");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (number == 0) fill_random(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+}  // namespace hawser::engine

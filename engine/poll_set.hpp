@@ -1,0 +1,30 @@
+// Descriptors that a thread waits for together, and the wait itself.
+#pragma once
+
+#include "engine/descriptor.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::engine {
+
+class PollSet {
+ public:
+  PollSet();  // throws hawser::Error
+
+  void add(int fd);  // throws hawser::Error
+  void remove(int fd) noexcept;
+
+  // Sleeps until a descriptor of the set is readable or `until` has come; kNever: no limit. A
+  // signal ends it too.
+  void wait(proto::Time now, proto::Time until) const noexcept;
+
+  // Readable while one of them is.
+  [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
+
+ private:
+  Descriptor epoll_;
+};
+
+// Sleeps until `fd` is readable or `until` has come, likewise.
+void wait_readable(int fd, proto::Time now, proto::Time until) noexcept;
+
+}  // namespace hawser::engine
