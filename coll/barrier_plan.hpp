@@ -1,0 +1,31 @@
+// Barrier by dissemination (Hensgen, Finkel and Manber, 1988): in stage i everyone tells the rank
+// 2^i further on and hears from the one 2^i back; after ceil(log2 n) stages all have heard of all.
+#pragma once
+
+#include <cstdint>
+
+#include "coll/plan.hpp"
+
+namespace hawser::coll {
+
+class BarrierPlan final : public Plan {
+ public:
+  BarrierPlan(Rank rank, Rank ranks) noexcept : rank_(rank), ranks_(ranks) {}
+
+  void begin(std::byte*) noexcept override {}
+  [[nodiscard]] std::uint64_t sends() const noexcept override { return ceil_log2(ranks_); }
+  [[nodiscard]] std::uint64_t receives() const noexcept override { return ceil_log2(ranks_); }
+  [[nodiscard]] Outgoing send(std::uint64_t index) const noexcept override;
+  [[nodiscard]] Incoming receive(std::uint64_t index) const noexcept override;
+  std::uint64_t process(std::uint64_t) noexcept override { return 0; }
+  [[nodiscard]] std::uint32_t groups() const noexcept override { return ceil_log2(ranks_); }
+  [[nodiscard]] bool sends_scratch() const noexcept override { return true; }
+
+ private:
+  void fill(Transfer& transfer, std::uint64_t index) const noexcept;
+
+  Rank rank_;
+  Rank ranks_;
+};
+
+}  // namespace hawser::coll

@@ -1,0 +1,49 @@
+// What a communicator posts its operations with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "coll/layout.hpp"
+#include "hawser/engine.hpp"
+
+namespace hawser::coll {
+
+// Why a communicator is revoked.
+struct Failure {
+  Rank rank = 0;  // who failed, or called abort
+  Status status = Status::ok;
+  std::string text;  // for people: operation, rank, status, who saw it
+};
+
+struct Channel {
+  Endpoint& endpoint;
+  std::span<const PeerId> peers;  // by rank
+  std::uint32_t id = 0;
+  Rank rank = 0;
+  std::uint64_t route = 0;  // the upper 16 bits of every user_data
+
+  [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
+  [[nodiscard]] std::uint16_t context() const noexcept { return context_of(id); }
+};
+
+// The lower 48 bits of user_data: which of a communicator's operations it is.
+struct Mark {
+  enum class Kind : std::uint8_t { send, receive, abort_send, listener };
+  Kind kind = Kind::send;
+  std::uint32_t slot = 0;   // of the execution
+  std::uint32_t index = 0;  // within the window, or of the neighbour, or of the listener
+
+  [[nodiscard]] constexpr std::uint64_t pack() const noexcept {
+    return static_cast<std::uint64_t>(slot & 0xffff) << 24 |
+           static_cast<std::uint64_t>(kind) << 16 | (index & 0xffff);
+  }
+  [[nodiscard]] static constexpr Mark unpack(std::uint64_t user_data) noexcept {
+    return {.kind = static_cast<Kind>(user_data >> 16 & 0xff),
+            .slot = static_cast<std::uint32_t>(user_data >> 24 & 0xffff),
+            .index = static_cast<std::uint32_t>(user_data & 0xffff)};
+  }
+};
+
+}  // namespace hawser::coll

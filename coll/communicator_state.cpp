@@ -1,0 +1,231 @@
+#include "coll/communicator_state.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace hawser::coll {
+namespace {
+
+// How much is reduced or copied between two polls of the endpoint. Where progress is inline, peers
+// wait for acknowledgements meanwhile; this much takes well below a millisecond.
+constexpr std::uint64_t kProcessBytesPerTurn = 256 * 1024;
+
+void require(bool condition, const char* text) {
+  if (!condition) throw Error(text);
+}
+
+void check(const CommunicatorConfig& config) {
+  const CommunicatorOptions& o = config.options;
+  require(config.id < kMaxCommunicators, "A communicator's id must be below 2^22.");
+  require(!config.peers.empty() && config.peers.size() <= kMaxRanks,
+          "A communicator has 1 to 65536 ranks.");
+  require(config.rank < config.peers.size(), "The own rank must be below the number of ranks.");
+  require(o.chunk_bytes >= 64 && o.chunk_bytes <= 1u << 30 && o.chunk_bytes % 64 == 0,
+          "chunk_bytes must be a multiple of 64 from 64 to 2^30.");
+  require(o.pipeline >= 1 && 2 * o.pipeline <= Execution::kMaxWindow, "pipeline must be 1 to 32.");
+  require(o.max_active >= 1 && o.max_active <= Communicator::kMaxStarted,
+          "max_active must be 1 to 64.");
+  require(o.small_bytes <= 1u << 20, "small_bytes must be at most 2^20.");
+  std::vector<PeerId> others = config.peers;
+  others.erase(others.begin() + config.rank);
+  std::sort(others.begin(), others.end());
+  require(std::adjacent_find(others.begin(), others.end()) == others.end(),
+          "Two ranks of a communicator have the same peer.");
+}
+
+const CommunicatorConfig& checked(const CommunicatorConfig& config) {
+  check(config);
+  return config;
+}
+
+// Ring steps and exchanges need 2 · pipeline slots of a chunk, recursive doubling its own.
+std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
+  const std::uint64_t slots = 2 * std::uint64_t{options.pipeline} * options.chunk_bytes;
+  const std::uint64_t copies = DoublingPlan::slots(ranks) * options.small_bytes;
+  return (std::max(slots, copies) + 63) / 64 * 64;
+}
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config)
+    : peers_(checked(config).peers),
+      options_(config.options),
+      channel_{.endpoint = router.endpoint(),
+               .peers = peers_,
+               .id = config.id,
+               .rank = config.rank,
+               .route = 0},
+      block_bytes_(scratch_bytes(options_, channel_.ranks())),
+      slots_(Communicator::kMaxStarted),
+      revocation_(channel_),
+      next_group_(first_group(config.id)) {
+  // Not zeroed: pages that are never used are never resident. 63 bytes to align.
+  scratch_ = std::make_unique_for_overwrite<std::byte[]>(block_bytes_ * options_.max_active + 63);
+  for (std::uint32_t i = options_.max_active; i-- > 0;) free_blocks_.push_back(i);
+  for (std::uint32_t i = Communicator::kMaxStarted; i-- > 0;) free_slots_.push_back(i);
+  line_.reserve(Communicator::kMaxStarted);
+  channel_.route = router.add(*this);
+}
+
+Status CommunicatorState::admit() const noexcept {
+  if (failure_) return failure_->status;
+  return free_slots_.empty() ? Status::again : Status::ok;
+}
+
+Request CommunicatorState::launch(const Signature& signature, const AnyPlan& plan) {
+  const std::uint32_t index = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[index];
+  slot.in_line = true;
+  slot.finished = false;
+  slot.execution.prepare({.slot = index,
+                          .sequence = next_sequence_++,
+                          .first_group = next_group_,
+                          .signature = signature.hash(),
+                          .collective = signature.collective},
+                         plan, 2 * options_.pipeline);
+  next_group_ += std::visit([](const auto& one) { return one.groups(); }, plan);
+  line_.push_back(index);
+  const Request request{index, slot.generation};
+  advance();
+  return request;
+}
+
+const CommunicatorState::Slot* CommunicatorState::find(const Request& request) const noexcept {
+  if (request.slot >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[request.slot];
+  return slot.in_line && slot.generation == request.generation ? &slot : nullptr;
+}
+
+// A slot leaves the line only when its collective has ended well.
+Status CommunicatorState::test(const Request& request) const noexcept {
+  const Slot* slot = find(request);
+  if (slot == nullptr || slot->finished) return Status::ok;
+  return failure_ ? failure_->status : Status::again;
+}
+
+bool CommunicatorState::released(const Request& request) const noexcept {
+  const Slot* slot = find(request);
+  if (slot == nullptr || slot->finished) return true;
+  return failure_ && slot->execution.in_flight() == 0;
+}
+
+bool CommunicatorState::idle() const noexcept {
+  return revocation_.untold() == 0 &&
+         std::all_of(line_.begin(), line_.end(), [this](std::uint32_t index) {
+           return failure_ && slots_[index].execution.in_flight() == 0;
+         });
+}
+
+std::uint64_t CommunicatorState::in_flight() const noexcept {
+  std::uint64_t count = revocation_.in_flight();
+  for (const std::uint32_t index : line_) count += slots_[index].execution.in_flight();
+  return count;
+}
+
+bool CommunicatorState::held_back() const noexcept { return held_back_ || revocation_.held_back(); }
+
+void CommunicatorState::on_completion(const Completion& completion) {
+  const Mark mark = Mark::unpack(completion.user_data);
+  if (mark.kind == Mark::Kind::abort_send || mark.kind == Mark::Kind::listener) {
+    if (const auto notice = revocation_.on_completion(mark, completion)) {
+      const bool usable = notice->status != Status::ok && notice->status != Status::again;
+      const Status status = usable ? notice->status : Status::cancelled;
+      fail({.rank = notice->rank,
+            .status = status,
+            .text = "rank " + std::to_string(notice->rank) + ": " + std::string(to_string(status)) +
+                    ", as rank " + std::to_string(notice->reporter) + " reports"},
+           notice->reporter);
+    }
+    return;
+  }
+  auto failed = slots_[mark.slot].execution.on_completion(mark, completion);
+  if (failed) fail(std::move(*failed), channel_.rank);
+}
+
+void CommunicatorState::begin_first() {
+  const std::size_t count = std::min<std::size_t>(line_.size(), options_.max_active);
+  for (std::size_t i = 0; i < count; ++i) {
+    Slot& slot = slots_[line_[i]];
+    if (slot.block != kNoBlock) continue;
+    slot.block = free_blocks_.back();
+    free_blocks_.pop_back();
+    void* memory = scratch_.get();
+    std::size_t space = block_bytes_ * options_.max_active + 63;
+    auto* aligned =
+        static_cast<std::byte*>(std::align(64, block_bytes_ * options_.max_active, memory, space));
+    slot.execution.begin(aligned + slot.block * block_bytes_);
+  }
+}
+
+// True if one has left the line, so that another may begin.
+bool CommunicatorState::retire_finished() {
+  bool left = false;
+  for (std::size_t i = 0; i < line_.size() && i < options_.max_active;) {
+    const std::uint32_t index = line_[i];
+    Slot& slot = slots_[index];
+    slot.finished = slot.finished || slot.execution.finished();
+    if (!slot.finished || !slot.execution.sends_done() || slot.execution.in_flight() > 0) {
+      ++i;
+      continue;
+    }
+    line_.erase(line_.begin() + static_cast<std::ptrdiff_t>(i));
+    free_blocks_.push_back(slot.block);
+    free_slots_.push_back(index);
+    slot.block = kNoBlock;
+    slot.in_line = false;
+    ++slot.generation;
+    left = true;
+  }
+  return left;
+}
+
+void CommunicatorState::advance() {
+  revocation_.advance(channel_);
+  busy_ = false;
+  held_back_ = false;
+  if (failure_) {
+    for (const std::uint32_t index : line_) slots_[index].execution.cancel_receives(channel_);
+    return;
+  }
+  TurnBudget budget{.process_bytes = kProcessBytesPerTurn};
+  do {
+    begin_first();
+    const std::size_t count = std::min<std::size_t>(line_.size(), options_.max_active);
+    for (std::size_t i = 0; i < count; ++i) {
+      auto failed = slots_[line_[i]].execution.advance(channel_, budget);
+      if (failed) return fail(std::move(*failed), channel_.rank);
+    }
+  } while (retire_finished());
+  busy_ = budget.process_bytes == 0;
+  held_back_ = !budget.may_send || !budget.may_receive;
+}
+
+void CommunicatorState::fail(Failure failure, Rank reporter) {
+  if (failure_) return;
+  // It is our own endpoint that closed, not the peer's.
+  if (failure.status == Status::endpoint_closed) failure.rank = channel_.rank;
+  failure_ = std::move(failure);
+  revocation_.revoke({.rank = failure_->rank, .reporter = reporter, .status = failure_->status});
+  advance();
+}
+
+void CommunicatorState::abort(Rank failed, Status reason) {
+  if (reason == Status::ok || reason == Status::again) reason = Status::cancelled;
+  fail({.rank = failed,
+        .status = reason,
+        .text = "rank " + std::to_string(failed) + ": " + std::string(to_string(reason)) +
+                ", aborted by rank " + std::to_string(channel_.rank)},
+       channel_.rank);
+}
+
+// Members that still wait for this rank must not wait in vain.
+void CommunicatorState::retire() {
+  const bool unfinished = std::any_of(
+      line_.begin(), line_.end(), [this](std::uint32_t index) { return !slots_[index].finished; });
+  if (unfinished) abort(channel_.rank, Status::cancelled);
+  revocation_.retire();
+  advance();
+}
+
+}  // namespace hawser::coll

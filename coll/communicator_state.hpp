@@ -1,0 +1,82 @@
+// What a communicator consists of; outlives it while operations are in flight.
+//
+// Started collectives stand in line. The first max_active of them run, each with a block of scratch
+// memory of its own; one leaves the line when nothing of it is in flight. As every rank starts the
+// same ones in the same order, the oldest unfinished one of all runs everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "coll/completion_router.hpp"
+#include "coll/execution.hpp"
+#include "coll/revocation.hpp"
+
+namespace hawser::coll {
+
+class CommunicatorState final : public Route {
+ public:
+  // Throws Error if the configuration is out of range.
+  CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config);
+
+  // ok: may start · again · the failure's status.
+  [[nodiscard]] Status admit() const noexcept;
+  // After ok of admit: puts the plan in line.
+  [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan);
+  // After ok of admit: a collective that needs no messages, at any rank.
+  void skip() noexcept { ++next_sequence_; }
+
+  [[nodiscard]] Status test(const Request& request) const noexcept;
+  [[nodiscard]] bool released(const Request& request) const noexcept;
+  [[nodiscard]] bool idle() const noexcept;
+  void abort(Rank failed, Status reason);
+
+  [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
+  [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
+
+  void on_completion(const Completion& completion) override;
+  void advance() override;
+  [[nodiscard]] bool busy() const noexcept override { return busy_; }
+  [[nodiscard]] bool held_back() const noexcept override;
+  [[nodiscard]] std::uint64_t in_flight() const noexcept override;
+  void retire() override;
+
+ private:
+  static constexpr std::uint32_t kNoBlock = ~0u;
+
+  struct Slot {
+    std::uint32_t generation = 0;
+    bool in_line = false;
+    bool finished = false;  // test says ok
+    std::uint32_t block = kNoBlock;
+    Execution execution;
+  };
+
+  void begin_first();
+  [[nodiscard]] bool retire_finished();
+  void fail(Failure failure, Rank reporter);
+  [[nodiscard]] const Slot* find(const Request& request) const noexcept;
+
+  std::vector<PeerId> peers_;
+  CommunicatorOptions options_;
+  Channel channel_;
+  std::uint64_t block_bytes_ = 0;
+  std::unique_ptr<std::byte[]> scratch_;
+  std::vector<std::uint32_t> free_blocks_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::vector<std::uint32_t> line_;  // slots, oldest first
+  Revocation revocation_;
+  std::optional<Failure> failure_;
+  std::uint32_t next_sequence_ = 0;
+  std::uint32_t next_group_ = 0;
+  bool busy_ = false;
+  bool held_back_ = false;
+};
+
+}  // namespace hawser::coll

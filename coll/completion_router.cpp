@@ -1,0 +1,107 @@
+#include "coll/completion_router.hpp"
+
+#include <algorithm>
+
+namespace hawser::coll {
+namespace {
+
+constexpr std::uint64_t kRouted = 1ull << 63;
+constexpr unsigned kRouteShift = 48;
+constexpr std::size_t kMaxRoutes = 1u << 15;
+
+// How long to block at most while the endpoint refuses operations: it says `again` because of what
+// others have posted, and their completion need not wake us.
+constexpr std::uint64_t kHeldBackWait_ns = 1'000'000;
+
+// How patiently the destructor waits, first for operations to end by themselves, then after close.
+constexpr std::uint64_t kDrainWait_ns = 1'000'000;
+constexpr int kDrainWaits = 100;
+constexpr int kCloseWaits = 10'000;
+
+}  // namespace
+
+CompletionRouter::CompletionRouter(Endpoint& endpoint) : endpoint_(endpoint) {}
+
+CompletionRouter::~CompletionRouter() {
+  for (int i = 0; i < kDrainWaits && !quiet(); ++i) wait(kDrainWait_ns);
+  if (quiet()) return;
+  endpoint_.close();
+  for (int i = 0; i < kCloseWaits && !quiet(); ++i) wait(kDrainWait_ns);
+  // A NIC that still holds on to a buffer may read it whenever it comes back to life: rather leave
+  // that memory allocated for good than let it be reused.
+  for (Entry& entry : entries_) {
+    if (entry.adopted && entry.adopted->in_flight() > 0) (void)entry.adopted.release();
+  }
+}
+
+std::uint64_t CompletionRouter::add(Route& route) {
+  std::size_t index = 0;
+  while (index < entries_.size() && entries_[index].route != nullptr) ++index;
+  if (index == kMaxRoutes) throw Error("A router takes at most 32768 communicators.");
+  if (index == entries_.size()) entries_.emplace_back();
+  entries_[index].route = &route;
+  return kRouted | static_cast<std::uint64_t>(index) << kRouteShift;
+}
+
+void CompletionRouter::adopt(std::uint64_t mark, std::unique_ptr<Route> route) {
+  Entry& entry = entries_[(mark & ~kRouted) >> kRouteShift];
+  route->retire();
+  entry.adopted = std::move(route);
+  release_adopted();
+}
+
+void CompletionRouter::release_adopted() {
+  for (Entry& entry : entries_) {
+    if (!entry.adopted || entry.adopted->in_flight() > 0) continue;
+    entry.adopted.reset();
+    entry.route = nullptr;
+  }
+}
+
+bool CompletionRouter::quiet() const noexcept {
+  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.route == nullptr || entry.route->in_flight() == 0;
+  });
+}
+
+void CompletionRouter::turn(std::uint64_t timeout_ns, bool may_block) {
+  const std::size_t count = may_block ? endpoint_.wait(batch_, timeout_ns) : endpoint_.poll(batch_);
+  for (const Completion& completion : std::span(batch_).first(count)) {
+    if ((completion.user_data & kRouted) == 0) {
+      application_.push_back(completion);
+      continue;
+    }
+    const std::size_t index = (completion.user_data & ~kRouted) >> kRouteShift;
+    if (index < entries_.size() && entries_[index].route != nullptr) {
+      entries_[index].route->on_completion(completion);
+    }
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.route != nullptr) entry.route->advance();
+  }
+  release_adopted();
+}
+
+void CompletionRouter::progress() { turn(0, false); }
+
+void CompletionRouter::wait(std::uint64_t timeout_ns) {
+  bool busy = false;
+  bool held_back = false;
+  for (const Entry& entry : entries_) {
+    if (entry.route == nullptr) continue;
+    busy |= entry.route->busy();
+    held_back |= entry.route->held_back();
+  }
+  turn(held_back ? std::min(timeout_ns, kHeldBackWait_ns) : timeout_ns, !busy);
+}
+
+std::size_t CompletionRouter::take(std::span<Completion> completions) {
+  const std::size_t count = std::min(completions.size(), application_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    completions[i] = application_.front();
+    application_.pop_front();
+  }
+  return count;
+}
+
+}  // namespace hawser::coll

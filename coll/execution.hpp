@@ -1,0 +1,113 @@
+// Runs one plan: keeps a window of its sends and receives in flight, in the order of their waits.
+//
+// An entry goes pending -> in flight -> (receives: arrived ->) done. The window begins at the first
+// entry that is not done and is `window` long; entries in it are independent of each other but for
+// their waits, so a late one delays only what depends on it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "coll/barrier_plan.hpp"
+#include "coll/broadcast_plan.hpp"
+#include "coll/channel.hpp"
+#include "coll/doubling_plan.hpp"
+#include "coll/exchange_plan.hpp"
+#include "coll/ring_plan.hpp"
+
+namespace hawser::coll {
+
+using AnyPlan = std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, RingPlan>;
+
+// What an advance may still do this turn; shared by a communicator's collectives, oldest first.
+struct TurnBudget {
+  std::uint64_t process_bytes = 0;  // beyond it the endpoint is polled before more is reduced
+  bool may_send = true;             // false once the endpoint said `again`
+  bool may_receive = true;
+};
+
+class Execution {
+ public:
+  static constexpr std::uint32_t kMaxWindow = 64;
+
+  struct Identity {
+    std::uint32_t slot = 0;
+    std::uint32_t sequence = 0;
+    std::uint32_t first_group = 0;
+    std::uint64_t signature = 0;
+    Collective collective = Collective::none;
+  };
+
+  // `window` is 1 to kMaxWindow. Nothing runs before `begin`.
+  void prepare(const Identity& identity, const AnyPlan& plan, std::uint32_t window);
+  void begin(std::byte* scratch);
+
+  // Processes what has arrived and posts what is ready. nullopt: all is well.
+  [[nodiscard]] std::optional<Failure> advance(const Channel& channel, TurnBudget& budget);
+
+  // The completion of one of its operations, `mark` being the one it was posted with. A released
+  // one reduces in_flight.
+  [[nodiscard]] std::optional<Failure> on_completion(const Mark& mark,
+                                                     const Completion& completion);
+
+  // Asks to cancel what is still posted; each receive once, over several calls if need be.
+  void cancel_receives(const Channel& channel);
+
+  // The results are in place, and the user's buffers free.
+  [[nodiscard]] bool finished() const noexcept;
+  [[nodiscard]] std::uint32_t in_flight() const noexcept {
+    return sends_.in_flight + receives_.in_flight;
+  }
+  [[nodiscard]] bool sends_done() const noexcept { return sends_.base == sends_.total; }
+
+ private:
+  // Bits are by index mod 64; outside the window they are 0.
+  struct Lane {
+    std::uint64_t total = 0;
+    std::uint64_t base = 0;  // all below are done
+    std::uint64_t posted = 0;
+    std::uint64_t done = 0;
+    std::uint32_t in_flight = 0;
+
+    [[nodiscard]] bool is_done(std::uint64_t index) const noexcept;
+    void finish(std::uint64_t index) noexcept;
+    [[nodiscard]] std::uint64_t index_of(std::uint32_t bit) const noexcept {
+      return base + ((bit - base) & (kMaxWindow - 1));
+    }
+  };
+
+  [[nodiscard]] static std::uint64_t bit(std::uint64_t index) noexcept {
+    return std::uint64_t{1} << (index & (kMaxWindow - 1));
+  }
+  [[nodiscard]] const Plan& plan() const noexcept;
+  [[nodiscard]] Plan& plan() noexcept;
+  [[nodiscard]] bool ready(const Transfer& transfer) const noexcept;
+  [[nodiscard]] bool sends_issued() const noexcept;
+  [[nodiscard]] Hint hint(const Transfer& transfer) const noexcept;
+  [[nodiscard]] Mark mark(Mark::Kind kind, std::uint64_t index) const noexcept;
+
+  void process_arrived(TurnBudget& budget, bool& changed);
+  [[nodiscard]] std::optional<Failure> post_receives(const Channel& channel, TurnBudget& budget,
+                                                     bool& changed);
+  [[nodiscard]] std::optional<Failure> post_sends(const Channel& channel, TurnBudget& budget,
+                                                  bool& changed);
+  [[nodiscard]] Status post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index);
+  [[nodiscard]] Status post(const Channel& channel, const Incoming& incoming, std::uint64_t index);
+  [[nodiscard]] std::optional<Failure> check(const Incoming& expected,
+                                             const Completion& completion) const;
+  [[nodiscard]] Failure failure(const char* what, Rank rank, Status status) const;
+
+  Identity identity_;
+  std::optional<AnyPlan> plan_;
+  std::uint32_t window_ = 1;
+  Lane sends_;
+  Lane receives_;
+  std::uint64_t arrived_ = 0;  // received, not yet processed
+  std::uint64_t cancel_asked_ = 0;
+  bool worth_a_look_ = false;  // something changed, or was put off, since the last advance
+  std::array<OperationId, kMaxWindow> receive_operations_{};
+};
+
+}  // namespace hawser::coll

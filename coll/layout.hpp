@@ -1,0 +1,89 @@
+// How contexts, tags, signatures and groups are put together (docs/collectives.md, "On the wire").
+//
+//   context:   0x8000 | id mod 2^14
+//   tag:       | 63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start
+//   | immediate: data: the signature of what was started; abort: | status 8 | rank 24 | reporter 24
+//   | 0 |
+#pragma once
+
+#include <cstdint>
+
+#include "coll/data_type.hpp"
+#include "hawser/types.hpp"
+
+namespace hawser::coll {
+
+using Rank = std::uint32_t;
+
+inline constexpr unsigned kContextIdBits = 14;
+inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below
+inline constexpr std::uint32_t kMaxRanks = 65536;             // an endpoint has no more peers
+
+inline constexpr std::uint64_t kTagIdMask = 0xffull << 56;
+inline constexpr std::uint64_t kTagAbort = 1ull << 55;
+inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
+
+[[nodiscard]] constexpr std::uint16_t context_of(std::uint32_t id) noexcept {
+  return static_cast<std::uint16_t>(kCollectiveContext | (id & ((1u << kContextIdBits) - 1)));
+}
+
+[[nodiscard]] constexpr std::uint64_t tag_base(std::uint32_t id) noexcept {
+  return static_cast<std::uint64_t>(id >> kContextIdBits) << 56;
+}
+
+// Numbers beyond 2^23 wrap: only a window of them is on its way, and equal tags match in order.
+[[nodiscard]] constexpr std::uint64_t data_tag(std::uint32_t id, std::uint32_t sequence,
+                                               std::uint64_t number) noexcept {
+  return tag_base(id) | (number & kTagNumberMask) << 32 | sequence;
+}
+
+[[nodiscard]] constexpr std::uint64_t abort_tag(std::uint32_t id) noexcept {
+  return tag_base(id) | kTagAbort;
+}
+
+// What all ranks must agree on; hashed so that it fits into a message's immediate.
+struct Signature {
+  Collective collective = Collective::none;
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
+  std::uint64_t count = 0;    // elements, or bytes where there is no type
+  std::uint64_t options = 0;  // what decides how data is cut into messages
+
+  [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
+    const std::uint64_t words[] = {static_cast<std::uint64_t>(collective) << 16 |
+                                       static_cast<std::uint64_t>(type) << 8 |
+                                       static_cast<std::uint64_t>(op),
+                                   root, count, options};
+    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over words, with a final mix
+    for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 32;
+    return hash * 0x9e3779b97f4a7c15;
+  }
+};
+
+// The first group number of a communicator; it counts up from there. Only timers depend on it, so
+// two communicators may overlap now and then.
+[[nodiscard]] constexpr std::uint32_t first_group(std::uint32_t id) noexcept {
+  return (id + 1) * 0x9e3779b1u;
+}
+
+struct AbortNotice {
+  Rank rank = 0;      // who failed
+  Rank reporter = 0;  // who saw it
+  Status status = Status::ok;
+};
+
+[[nodiscard]] constexpr std::uint64_t pack(const AbortNotice& notice) noexcept {
+  return static_cast<std::uint64_t>(notice.status) << 56 |
+         static_cast<std::uint64_t>(notice.rank & 0xffffff) << 32 |
+         static_cast<std::uint64_t>(notice.reporter & 0xffffff) << 8;
+}
+
+[[nodiscard]] constexpr AbortNotice unpack_abort(std::uint64_t immediate) noexcept {
+  return {.rank = static_cast<Rank>(immediate >> 32 & 0xffffff),
+          .reporter = static_cast<Rank>(immediate >> 8 & 0xffffff),
+          .status = static_cast<Status>(immediate >> 56)};
+}
+
+}  // namespace hawser::coll

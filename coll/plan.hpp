@@ -1,0 +1,105 @@
+// A plan: one collective of one rank as pure arithmetic.
+//
+// It lists the messages to send and to receive, each list numbered from 0, and says of every entry
+// what it waits for. Nothing is stored per message, so plans are small and their size does not grow
+// with the data. Invariant that execution relies on: order all entries of all ranks by when they
+// could run at the earliest; every wait, and every receive on its send, points backwards in it, and
+// within a list numbers follow it.
+//
+// To add an algorithm: derive from Plan, keep it free of heap, add it to Execution's variant, and
+// to the property test of plans.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/layout.hpp"
+#include "hawser/types.hpp"
+
+namespace hawser::coll {
+
+inline constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+
+struct Transfer {
+  Rank peer = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t number = 0;  // the same at both ends; part of the tag
+  bool skip = false;         // there is nothing to move, as both ends know
+  Hint hint{};               // group counts from 0 within the collective
+  // The index of the receive that must have been processed, and of the send that must be complete,
+  // before this may be posted.
+  std::uint64_t after_receive = kNothing;
+  std::uint64_t after_send = kNothing;
+};
+
+struct Outgoing : Transfer {
+  const std::byte* data = nullptr;
+};
+
+struct Incoming : Transfer {
+  std::byte* data = nullptr;
+  // The receive that must have been processed, and the send that must be complete, before this one
+  // may be processed.
+  std::uint64_t process_after_receive = kNothing;
+  std::uint64_t process_after_send = kNothing;
+};
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  // Called once, when the execution begins and before send, receive and process: the memory that
+  // the plan may use until its last send has completed. Copies what stays on this rank.
+  virtual void begin(std::byte* scratch) noexcept = 0;
+
+  [[nodiscard]] virtual std::uint64_t sends() const noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t receives() const noexcept = 0;
+  [[nodiscard]] virtual Outgoing send(std::uint64_t index) const noexcept = 0;
+  [[nodiscard]] virtual Incoming receive(std::uint64_t index) const noexcept = 0;
+
+  // Receive `index` has arrived: reduces or copies it to its place. Returns the bytes it went over.
+  // Every receive that is not skipped is processed once, in any order that the waits allow.
+  virtual std::uint64_t process(std::uint64_t index) noexcept = 0;
+
+  // How many group numbers it uses, the same at all ranks.
+  [[nodiscard]] virtual std::uint32_t groups() const noexcept = 0;
+
+  // Sends read scratch memory only, so the result may be handed out while they are on their way.
+  [[nodiscard]] virtual bool sends_scratch() const noexcept { return false; }
+
+ protected:
+  Plan() = default;
+  Plan(const Plan&) = default;
+  Plan& operator=(const Plan&) = default;
+};
+
+// Smallest piece that pipelining cuts to.
+inline constexpr std::uint64_t kSmallestPieceBytes = 16 * 1024;
+inline constexpr std::uint64_t kPiecesOfBlock = 4;
+
+// Elements in a piece of a block of `block_elements`: at most chunk_bytes, and a quarter of the
+// block where that is no less than kSmallestPieceBytes, in multiples of 64 bytes where there are
+// that many.
+[[nodiscard]] constexpr std::uint64_t piece_elements(std::uint64_t block_elements,
+                                                     std::uint64_t element_bytes,
+                                                     std::uint64_t chunk_bytes) noexcept {
+  const std::uint64_t line = 64 / element_bytes;
+  const std::uint64_t most = std::max<std::uint64_t>(1, chunk_bytes / element_bytes);
+  const std::uint64_t least = std::min(most, kSmallestPieceBytes / element_bytes);
+  const std::uint64_t part = (block_elements + kPiecesOfBlock - 1) / kPiecesOfBlock;
+  const std::uint64_t whole_lines = (part + line - 1) / line * line;
+  return std::clamp(whole_lines, least, most);
+}
+
+[[nodiscard]] constexpr std::uint16_t saturate16(std::uint64_t value) noexcept {
+  return value > 0xffff ? std::uint16_t{0xffff} : static_cast<std::uint16_t>(value);
+}
+
+[[nodiscard]] constexpr unsigned ceil_log2(std::uint64_t value) noexcept {
+  unsigned bits = 0;
+  while ((std::uint64_t{1} << bits) < value) ++bits;
+  return bits;
+}
+
+}  // namespace hawser::coll

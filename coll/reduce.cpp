@@ -1,0 +1,108 @@
+#include "coll/reduce.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "coll/float16.hpp"
+
+// Iterations are independent although `out` may be `left` or `right`; without a word the compilers
+// test for overlap at run time and take a scalar loop when the pointers are equal.
+#if defined(__clang__)
+#define HAWSER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HAWSER_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace hawser::coll {
+namespace {
+
+// How an element is stored and what it is computed in.
+template <typename T>
+struct Plain {
+  using Stored = T;
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+struct Bf16 {
+  using Stored = std::uint16_t;
+  static float load(Stored value) { return bf16_to_f32(value); }
+  static Stored store(float value) { return f32_to_bf16(value); }
+};
+struct F16 {
+  using Stored = std::uint16_t;
+  static float load(Stored value) { return f16_to_f32(value); }
+  static Stored store(float value) { return f32_to_f16(value); }
+};
+
+// Integers wrap: computed as unsigned ones, as signed overflow is undefined.
+template <typename T>
+auto wrapping(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return value;
+  }
+}
+
+struct Sum {
+  template <typename T>
+  static T apply(T left, T right) {
+    return static_cast<T>(wrapping(left) + wrapping(right));
+  }
+};
+struct Prod {
+  template <typename T>
+  static T apply(T left, T right) {
+    return static_cast<T>(wrapping(left) * wrapping(right));
+  }
+};
+struct Min {
+  template <typename T>
+  static T apply(T left, T right) {
+    return right < left ? right : left;
+  }
+};
+struct Max {
+  template <typename T>
+  static T apply(T left, T right) {
+    return left < right ? right : left;
+  }
+};
+
+template <typename Element, typename Op>
+void loop(void* out, const void* left, const void* right, std::uint64_t count) {
+  using Stored = typename Element::Stored;
+  auto* o = static_cast<Stored*>(out);
+  const auto* l = static_cast<const Stored*>(left);
+  const auto* r = static_cast<const Stored*>(right);
+  HAWSER_INDEPENDENT
+  for (std::uint64_t i = 0; i < count; ++i) {
+    o[i] = Element::store(Op::apply(Element::load(l[i]), Element::load(r[i])));
+  }
+}
+
+template <typename Element>
+void dispatch(ReduceOp op, void* out, const void* left, const void* right, std::uint64_t count) {
+  switch (op) {
+    case ReduceOp::sum: return loop<Element, Sum>(out, left, right, count);
+    case ReduceOp::prod: return loop<Element, Prod>(out, left, right, count);
+    case ReduceOp::min: return loop<Element, Min>(out, left, right, count);
+    case ReduceOp::max: return loop<Element, Max>(out, left, right, count);
+  }
+}
+
+}  // namespace
+
+void reduce(DataType type, ReduceOp op, void* out, const void* left, const void* right,
+            std::uint64_t count) noexcept {
+  switch (type) {
+    case DataType::f32: return dispatch<Plain<float>>(op, out, left, right, count);
+    case DataType::f64: return dispatch<Plain<double>>(op, out, left, right, count);
+    case DataType::f16: return dispatch<F16>(op, out, left, right, count);
+    case DataType::bf16: return dispatch<Bf16>(op, out, left, right, count);
+    case DataType::i32: return dispatch<Plain<std::int32_t>>(op, out, left, right, count);
+    case DataType::i64: return dispatch<Plain<std::int64_t>>(op, out, left, right, count);
+  }
+}
+
+}  // namespace hawser::coll

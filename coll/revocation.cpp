@@ -1,0 +1,98 @@
+#include "coll/revocation.hpp"
+
+#include <algorithm>
+
+namespace hawser::coll {
+
+Revocation::Revocation(const Channel& channel) {
+  const std::uint64_t ranks = channel.ranks();
+  for (std::uint64_t distance = 1; distance < ranks; distance *= 2) {
+    neighbours_.push_back(static_cast<Rank>((channel.rank + distance) % ranks));
+    neighbours_.push_back(static_cast<Rank>((channel.rank + ranks - distance) % ranks));
+  }
+  std::sort(neighbours_.begin(), neighbours_.end());
+  neighbours_.erase(std::unique(neighbours_.begin(), neighbours_.end()), neighbours_.end());
+}
+
+std::uint32_t Revocation::listeners() const noexcept {
+  return static_cast<std::uint32_t>(std::count_if(listeners_.begin(), listeners_.end(),
+                                                  [](const Listener& one) { return one.posted; }));
+}
+
+void Revocation::listen(const Channel& channel, std::uint32_t index) {
+  Listener& listener = listeners_[index];
+  if (listener.posted || closed_) return;
+  // The id's part of the tag must agree in any case: others share the context.
+  const std::uint64_t mask = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
+  const ReceiveOptions options{
+      .user_data = channel.route | Mark{.kind = Mark::Kind::listener, .index = index}.pack()};
+  const Status status = channel.endpoint.receive(kAnyPeer, channel.context(), abort_tag(channel.id),
+                                                 mask, nullptr, 0, options, listener.operation);
+  listener.posted = status == Status::ok;
+  listener.cancel_asked = false;
+  if (status == Status::again) {
+    held_back_ = true;
+  } else if (status != Status::ok) {
+    closed_ = true;
+  }
+}
+
+void Revocation::tell(const Channel& channel) {
+  for (; next_ < neighbours_.size(); ++next_) {
+    const Rank to = neighbours_[next_];
+    if (to == notice_.reporter) continue;  // it told us
+    // Who is held for dead may only have been away, and wait for members that have given it up.
+    const bool dead = to == notice_.rank && is_peer_failure(notice_.status);
+    const SendOptions options{
+        .immediate = pack({notice_.rank, channel.rank, notice_.status}),
+        .user_data = channel.route | Mark{.kind = Mark::Kind::abort_send, .index = dead}.pack()};
+    OperationId operation = kNoOperation;
+    const Status status =
+        channel.endpoint.send(channel.peers[to], channel.context(), abort_tag(channel.id), nullptr,
+                              0, options, operation);
+    if (status == Status::again) {
+      held_back_ = true;
+      return;
+    }
+    // Another status: this one can't be told, as it is gone, or we are.
+    if (status == Status::ok) ++(dead ? sends_to_dead_ : sends_);
+  }
+}
+
+void Revocation::advance(const Channel& channel) {
+  held_back_ = false;
+  if (retired_) {
+    cancel_listeners(channel);
+  } else {
+    listen(channel, kAborts);
+    if (revoked_) listen(channel, kStragglers);
+  }
+  if (revoked_) tell(channel);
+}
+
+void Revocation::revoke(const AbortNotice& notice) {
+  if (revoked_) return;
+  revoked_ = true;
+  notice_ = notice;
+}
+
+std::optional<AbortNotice> Revocation::on_completion(const Mark& mark,
+                                                     const Completion& completion) {
+  if (mark.kind == Mark::Kind::abort_send) {
+    // Whether it arrived or not: others tell it too.
+    if (completion.released) --(mark.index != 0 ? sends_to_dead_ : sends_);
+    return std::nullopt;
+  }
+  listeners_[mark.index].posted = !completion.released;
+  if (mark.index != kAborts || completion.status != Status::ok || revoked_) return std::nullopt;
+  return unpack_abort(completion.immediate);
+}
+
+void Revocation::cancel_listeners(const Channel& channel) {
+  for (Listener& listener : listeners_) {
+    if (!listener.posted || listener.cancel_asked) continue;
+    listener.cancel_asked = channel.endpoint.cancel(listener.operation) != Status::again;
+  }
+}
+
+}  // namespace hawser::coll

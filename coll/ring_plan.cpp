@@ -1,0 +1,173 @@
+#include "coll/ring_plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "coll/reduce.hpp"
+
+namespace hawser::coll {
+
+RingPlan::RingPlan(const RingArguments& arguments) noexcept : a_(arguments) {
+  const std::uint32_t around = a_.ranks - 1;
+  reduce_steps_ = a_.collective == Collective::all_gather ? 0 : around;
+  steps_ = reduce_steps_ + (a_.collective == Collective::reduce_scatter ? 0 : around);
+  const std::uint64_t longest = block_elements(0);
+  piece_ = piece_elements(longest, a_.element_bytes, a_.chunk_bytes);
+  const std::uint64_t pieces = (longest + piece_ - 1) / piece_;
+  lanes_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(pieces, 1, a_.depth));
+  slabs_ = (pieces + lanes_ - 1) / lanes_;
+  entries_ = slabs_ * steps_ * lanes_;
+}
+
+void RingPlan::begin(std::byte* scratch) noexcept {
+  scratch_ = scratch;
+  if (a_.collective != Collective::all_gather) return;
+  std::byte* own = a_.out + block_begin(a_.rank) * a_.element_bytes;
+  if (own != a_.in) std::memcpy(own, a_.in, a_.count * a_.element_bytes);
+}
+
+RingPlan::Position RingPlan::position(std::uint64_t index) const noexcept {
+  const std::uint64_t step_of_all = index / lanes_;
+  return {.slab = step_of_all / steps_,
+          .step = static_cast<std::uint32_t>(step_of_all % steps_),
+          .lane = static_cast<std::uint32_t>(index % lanes_)};
+}
+
+std::uint64_t RingPlan::index(const Position& position) const noexcept {
+  return (position.slab * steps_ + position.step) * lanes_ + position.lane;
+}
+
+Rank RingPlan::sent_block(std::uint32_t step) const noexcept {
+  // Reduce step s sends block rank - 1 - s, so that the last one leaves block `rank` here; gather
+  // step t sends block rank - t.
+  const std::uint32_t behind = step < reduce_steps_ ? step + 1 : step - reduce_steps_;
+  return (a_.rank + a_.ranks - behind) % a_.ranks;
+}
+
+Rank RingPlan::received_block(std::uint32_t step) const noexcept {
+  return (sent_block(step) + a_.ranks - 1) % a_.ranks;
+}
+
+std::uint64_t RingPlan::block_elements(Rank block) const noexcept {
+  if (a_.collective != Collective::all_reduce) return a_.count;
+  return a_.count / a_.ranks + (block < a_.count % a_.ranks ? 1 : 0);
+}
+
+std::uint64_t RingPlan::block_begin(Rank block) const noexcept {
+  if (a_.collective != Collective::all_reduce) return block * a_.count;
+  return block * (a_.count / a_.ranks) + std::min<std::uint64_t>(block, a_.count % a_.ranks);
+}
+
+RingPlan::Range RingPlan::range(Rank block, const Position& position) const noexcept {
+  const std::uint64_t length = block_elements(block);
+  const std::uint64_t begin = std::min(length, (position.slab * lanes_ + position.lane) * piece_);
+  return {.offset = (block_begin(block) + begin) * a_.element_bytes,
+          .offset_in_block = begin * a_.element_bytes,
+          .elements = std::min(piece_, length - begin)};
+}
+
+std::byte* RingPlan::slot(const Position& position) const noexcept {
+  const std::uint64_t turn =
+      (position.slab * reduce_steps_ + position.step) * lanes_ + position.lane;
+  return scratch_ + turn % (2 * std::uint64_t{a_.depth}) * a_.chunk_bytes;
+}
+
+// The slot's previous tenant is free once it was sent on, or in the last reduce step, processed.
+void RingPlan::wait_for_slot(const Position& position, Incoming& incoming) const noexcept {
+  const std::uint64_t turn =
+      (position.slab * reduce_steps_ + position.step) * lanes_ + position.lane;
+  const std::uint64_t slots = 2 * std::uint64_t{a_.depth};
+  if (turn < slots) return;
+  const std::uint64_t step_of_all = (turn - slots) / lanes_;
+  const Position previous{.slab = step_of_all / reduce_steps_,
+                          .step = static_cast<std::uint32_t>(step_of_all % reduce_steps_),
+                          .lane = static_cast<std::uint32_t>((turn - slots) % lanes_)};
+  if (previous.step + 1 == reduce_steps_) {
+    incoming.after_receive = index(previous);
+  } else {
+    incoming.after_send = index(previous) + lanes_;
+  }
+}
+
+// In place, a gather step overwrites a block of the input, which must have been used: block
+// rank - 1 was sent from the input in reduce step 0, the others were reduced in an earlier step.
+void RingPlan::wait_in_place(std::uint64_t index, const Position& position,
+                             Incoming& incoming) const noexcept {
+  if (reduce_steps_ == 0 || a_.in != a_.out) return;
+  const std::uint32_t gather_step = position.step - reduce_steps_;
+  const std::uint64_t around = std::uint64_t{reduce_steps_} * lanes_;
+  if (gather_step == 0) {
+    incoming.after_send = index - around;
+  } else {
+    incoming.after_receive = index - around - lanes_;
+  }
+}
+
+Hint RingPlan::hint(Rank block, const Position& position) const noexcept {
+  const std::uint64_t pieces = (block_elements(block) + piece_ - 1) / piece_;
+  const std::uint64_t first = position.slab * lanes_;
+  const std::uint64_t members =
+      pieces > first ? std::min<std::uint64_t>(pieces - first, lanes_) : 0;
+  return {.group = static_cast<std::uint32_t>(position.slab * steps_ + position.step),
+          .members = saturate16(members),
+          .step = saturate16(position.step),
+          .steps = saturate16(steps_),
+          .collective = a_.collective};
+}
+
+Outgoing RingPlan::send(std::uint64_t index) const noexcept {
+  const Position at = position(index);
+  const Rank block = sent_block(at.step);
+  const Range piece = range(block, at);
+  Outgoing outgoing;
+  outgoing.peer = (a_.rank + 1) % a_.ranks;
+  outgoing.bytes = piece.elements * a_.element_bytes;
+  outgoing.number = index;
+  outgoing.skip = piece.elements == 0;
+  outgoing.hint = hint(block, at);
+  if (at.step > 0) outgoing.after_receive = index - lanes_;
+  if (at.step >= reduce_steps_) {
+    outgoing.data = a_.out + piece.offset;
+  } else if (at.step == 0) {
+    outgoing.data = a_.in + piece.offset;
+  } else {
+    outgoing.data = slot({.slab = at.slab, .step = at.step - 1, .lane = at.lane});
+  }
+  return outgoing;
+}
+
+Incoming RingPlan::receive(std::uint64_t index) const noexcept {
+  const Position at = position(index);
+  const Rank block = received_block(at.step);
+  const Range piece = range(block, at);
+  Incoming incoming;
+  incoming.peer = (a_.rank + a_.ranks - 1) % a_.ranks;
+  incoming.bytes = piece.elements * a_.element_bytes;
+  incoming.number = index;
+  incoming.skip = piece.elements == 0;
+  incoming.hint = hint(block, at);
+  if (at.step < reduce_steps_) {
+    incoming.data = slot(at);
+    wait_for_slot(at, incoming);
+  } else {
+    incoming.data = a_.out + piece.offset;
+    wait_in_place(index, at, incoming);
+  }
+  return incoming;
+}
+
+std::uint64_t RingPlan::process(std::uint64_t index) noexcept {
+  const Position at = position(index);
+  if (at.step >= reduce_steps_) return 0;
+  const Range piece = range(received_block(at.step), at);
+  std::byte* received = slot(at);
+  std::byte* target = received;
+  if (at.step + 1 == reduce_steps_) {
+    target =
+        a_.out + (a_.collective == Collective::all_reduce ? piece.offset : piece.offset_in_block);
+  }
+  reduce(a_.type, a_.op, target, a_.in + piece.offset, received, piece.elements);
+  return piece.elements * a_.element_bytes;
+}
+
+}  // namespace hawser::coll

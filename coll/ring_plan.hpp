@@ -1,0 +1,92 @@
+// All-reduce, reduce-scatter and all-gather around a ring (Patarasuk and Yuan, 2009).
+//
+// Every rank sends to the next and receives from the previous. The data is n blocks. In n - 1
+// *reduce steps* a block travels once around, each rank adding its own share, and ends at the rank
+// of its number; in n - 1 *gather steps* the results travel on to everyone. Reduce-scatter has only
+// the former, all-gather only the latter.
+//
+// Blocks are cut into pieces. Up to `depth` pieces of every block go round together: a slab. Entry
+//   k = (slab · steps + step) · pieces of a slab + piece
+// of a rank's sends is entry k of its neighbour's receives. What is sent in one step was received
+// in the one before, so send k waits for receive k - pieces.
+//
+// A reduce step receives into a scratch slot, reduces there with the input and sends on from there;
+// the last one reduces into the output. Slots are used in turn; a receive waits until the one
+// before it in its slot has been sent on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/plan.hpp"
+
+namespace hawser::coll {
+
+struct RingArguments {
+  Collective collective = Collective::all_reduce;  // or reduce_scatter, all_gather
+  Rank rank = 0;
+  Rank ranks = 2;
+  // all_reduce: elements in all; else: elements of each rank's block.
+  std::uint64_t count = 0;
+  // all_gather has no arithmetic: elements of one byte.
+  std::uint64_t element_bytes = 1;
+  DataType type = DataType::f32;
+  ReduceOp op = ReduceOp::sum;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  // Reduce steps use 2 · depth scratch slots of chunk_bytes.
+  std::uint64_t chunk_bytes = 0;
+  std::uint32_t depth = 1;
+};
+
+class RingPlan final : public Plan {
+ public:
+  explicit RingPlan(const RingArguments& arguments) noexcept;
+
+  void begin(std::byte* scratch) noexcept override;
+  [[nodiscard]] std::uint64_t sends() const noexcept override { return entries_; }
+  [[nodiscard]] std::uint64_t receives() const noexcept override { return entries_; }
+  [[nodiscard]] Outgoing send(std::uint64_t index) const noexcept override;
+  [[nodiscard]] Incoming receive(std::uint64_t index) const noexcept override;
+  std::uint64_t process(std::uint64_t index) noexcept override;
+  [[nodiscard]] std::uint32_t groups() const noexcept override {
+    return static_cast<std::uint32_t>(slabs_ * steps_);
+  }
+
+ private:
+  struct Position {
+    std::uint64_t slab = 0;
+    std::uint32_t step = 0;
+    std::uint32_t lane = 0;  // piece within the slab
+  };
+  // A run of elements within a block.
+  struct Range {
+    std::uint64_t offset = 0;           // bytes from the start of all blocks
+    std::uint64_t offset_in_block = 0;  // bytes
+    std::uint64_t elements = 0;
+  };
+
+  [[nodiscard]] Position position(std::uint64_t index) const noexcept;
+  [[nodiscard]] std::uint64_t index(const Position& position) const noexcept;
+  [[nodiscard]] Rank sent_block(std::uint32_t step) const noexcept;
+  [[nodiscard]] Rank received_block(std::uint32_t step) const noexcept;
+  [[nodiscard]] std::uint64_t block_elements(Rank block) const noexcept;
+  [[nodiscard]] std::uint64_t block_begin(Rank block) const noexcept;
+  [[nodiscard]] Range range(Rank block, const Position& position) const noexcept;
+  [[nodiscard]] std::byte* slot(const Position& position) const noexcept;
+  void wait_for_slot(const Position& position, Incoming& incoming) const noexcept;
+  void wait_in_place(std::uint64_t index, const Position& position,
+                     Incoming& incoming) const noexcept;
+  [[nodiscard]] Hint hint(Rank block, const Position& position) const noexcept;
+
+  RingArguments a_;
+  std::byte* scratch_ = nullptr;
+  std::uint32_t reduce_steps_ = 0;
+  std::uint32_t steps_ = 0;
+  std::uint64_t piece_ = 1;  // elements
+  std::uint32_t lanes_ = 1;  // pieces of a slab
+  std::uint64_t slabs_ = 0;
+  std::uint64_t entries_ = 0;
+};
+
+}  // namespace hawser::coll

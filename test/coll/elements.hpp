@@ -1,0 +1,35 @@
+// Elements as the tests see them: decoded one by one, by other means than coll/ uses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "coll/data_type.hpp"
+#include "proto/random.hpp"
+
+namespace hawser::test {
+
+// The value of an element of a floating-point type; exact.
+[[nodiscard]] double decode_float(coll::DataType type, const std::byte* element);
+[[nodiscard]] std::int64_t decode_integer(coll::DataType type, const std::byte* element);
+// `value` must be representable.
+void encode_float(coll::DataType type, double value, std::byte* element);
+void encode_integer(coll::DataType type, std::int64_t value, std::byte* element);
+
+[[nodiscard]] constexpr bool is_float(coll::DataType type) {
+  return type != coll::DataType::i32 && type != coll::DataType::i64;
+}
+
+// Elements such that any order of reducing up to 64 ranks' gives the same exact result.
+[[nodiscard]] std::vector<std::byte> exact_elements(coll::DataType type, coll::ReduceOp op,
+                                                    std::uint64_t count, std::uint32_t rank,
+                                                    proto::Random& random);
+
+// The index of the first element of `result` that is not the reduction of those at the same index
+// of `inputs`; `count` if there is none.
+[[nodiscard]] std::uint64_t first_wrong(coll::DataType type, coll::ReduceOp op,
+                                        const std::vector<const std::byte*>& inputs,
+                                        const std::byte* result, std::uint64_t count);
+
+}  // namespace hawser::test

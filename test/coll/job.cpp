@@ -1,0 +1,211 @@
+#include "test/coll/job.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "test/coll/elements.hpp"
+
+namespace hawser::test {
+namespace {
+
+using coll::Segment;
+
+constexpr std::byte kMarginByte{0x3c};
+
+std::uint64_t end_of(const std::vector<Segment>& segments) {
+  std::uint64_t end = 0;
+  for (const Segment& one : segments) end = std::max(end, one.offset + one.bytes);
+  return end;
+}
+
+bool reduces(JobKind kind) {
+  return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter;
+}
+
+// Small counts often, as edges lie there.
+std::uint64_t draw_count(proto::Random& random, std::uint64_t most) {
+  switch (random.below(6)) {
+    case 0: return random.below(std::min<std::uint64_t>(most, 3) + 1);
+    case 1: return random.below(std::min<std::uint64_t>(most, 40) + 1);
+    case 2:
+    case 3: return random.below(std::min<std::uint64_t>(most, 2000) + 1);
+    default: return random.below(most + 1);
+  }
+}
+
+}  // namespace
+
+std::string JobShape::text() const {
+  static constexpr const char* names[kJobKinds] = {"all_reduce", "reduce_scatter", "all_gather",
+                                                   "all_to_all", "all_to_all_v",   "broadcast",
+                                                   "barrier"};
+  return std::string(names[static_cast<std::size_t>(kind)]) + " of " + std::to_string(count) + " " +
+         std::string(to_string(type)) + " " + std::string(to_string(op)) + ", " +
+         std::to_string(ranks) + " ranks, root " + std::to_string(root) +
+         (in_place ? ", in place" : "");
+}
+
+JobShape draw_job(proto::Random& random, std::uint32_t ranks, std::uint64_t most_bytes) {
+  JobShape shape{.kind = static_cast<JobKind>(random.below(kJobKinds)),
+                 .type = static_cast<coll::DataType>(random.below(coll::kDataTypes)),
+                 .op = static_cast<coll::ReduceOp>(random.below(coll::kReduceOps)),
+                 .ranks = ranks,
+                 .root = static_cast<std::uint32_t>(random.below(ranks)),
+                 .in_place = random.below(2) == 0};
+  std::uint64_t most = most_bytes;
+  if (reduces(shape.kind)) most /= coll::size_of(shape.type);
+  if (shape.kind != JobKind::all_reduce && shape.kind != JobKind::broadcast) most /= ranks;
+  shape.count = draw_count(random, most);
+  if (shape.kind == JobKind::all_to_all_v) shape.in_place = false;
+  return shape;
+}
+
+void Job::Buffer::make(std::uint64_t bytes) { memory.assign(bytes + 2 * kMargin, kMarginByte); }
+
+bool Job::Buffer::margins_untouched() const {
+  const auto untouched = [](std::byte one) { return one == kMarginByte; };
+  return std::all_of(memory.begin(), memory.begin() + kMargin, untouched) &&
+         std::all_of(memory.end() - kMargin, memory.end(), untouched);
+}
+
+Job::Job(const JobShape& shape, proto::Random& random) : shape_(shape), per_rank_(shape.ranks) {
+  const std::uint64_t unit = reduces(shape.kind) ? coll::size_of(shape.type) : 1;
+  const std::uint64_t block = shape.count * unit;
+  const bool gathers = shape.kind == JobKind::all_gather || shape.kind == JobKind::all_to_all;
+  output_bytes_ = gathers ? block * shape.ranks : block;
+  if (shape.kind == JobKind::barrier) output_bytes_ = 0;
+  if (shape.kind == JobKind::all_to_all_v) draw_lengths(random);
+  for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
+    PerRank& own = per_rank_[rank];
+    own.in_place = shape.in_place || shape.kind == JobKind::broadcast;
+    fill_input(rank, random);
+    own.input.make(own.original.size());
+    std::copy(own.original.begin(), own.original.end(), own.input.data());
+    if (!own.in_place) {
+      own.output.make(shape.kind == JobKind::all_to_all_v ? end_of(own.from) : output_bytes_);
+      continue;
+    }
+    own.output.make(std::max<std::uint64_t>(own.original.size(), output_bytes_));
+    if (shape.kind == JobKind::all_gather) own.in_offset = rank * block;
+    if (shape.kind == JobKind::reduce_scatter) own.out_offset = rank * block;
+    std::copy(own.original.begin(), own.original.end(), own.output.data() + own.in_offset);
+  }
+}
+
+// What rank i has for rank j, sometimes nothing.
+void Job::draw_lengths(proto::Random& random) {
+  for (PerRank& one : per_rank_) {
+    one.to.resize(shape_.ranks);
+    one.from.resize(shape_.ranks);
+  }
+  for (std::uint32_t i = 0; i < shape_.ranks; ++i) {
+    for (std::uint32_t j = 0; j < shape_.ranks; ++j) {
+      const std::uint64_t bytes = random.below(3) == 0 ? 0 : random.below(shape_.count + 1);
+      per_rank_[i].to[j].bytes = bytes;
+      per_rank_[j].from[i].bytes = bytes;
+    }
+  }
+  for (PerRank& one : per_rank_) {
+    lay_out(one.to, random);
+    lay_out(one.from, random);
+  }
+}
+
+// Any order, with gaps.
+void Job::lay_out(std::vector<Segment>& segments, proto::Random& random) const {
+  std::vector<std::size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  std::uint64_t at = random.below(9);
+  for (const std::size_t index : order) {
+    segments[index].offset = at;
+    at += segments[index].bytes + random.below(9);
+  }
+}
+
+std::uint64_t Job::input_bytes(std::uint32_t rank) const {
+  switch (shape_.kind) {
+    case JobKind::all_to_all: return shape_.count * shape_.ranks;
+    case JobKind::all_to_all_v: return end_of(per_rank_[rank].to);
+    case JobKind::barrier: return 0;
+    default: return shape_.count;
+  }
+}
+
+void Job::fill_input(std::uint32_t rank, proto::Random& random) {
+  std::vector<std::byte>& original = per_rank_[rank].original;
+  if (reduces(shape_.kind)) {
+    const std::uint64_t blocks = shape_.kind == JobKind::reduce_scatter ? shape_.ranks : 1;
+    original = exact_elements(shape_.type, shape_.op, shape_.count * blocks, rank, random);
+    return;
+  }
+  original.resize(input_bytes(rank));
+  for (std::byte& one : original) one = static_cast<std::byte>(random.next());
+}
+
+Status Job::start(coll::Communicator& communicator) {
+  PerRank& own = per_rank_[communicator.rank()];
+  std::byte* out = own.output.data() + own.out_offset;
+  const std::byte* in = own.in_place ? own.output.data() + own.in_offset : own.input.data();
+  switch (shape_.kind) {
+    case JobKind::all_reduce:
+      return communicator.all_reduce(in, out, shape_.count, shape_.type, shape_.op, own.request);
+    case JobKind::reduce_scatter:
+      return communicator.reduce_scatter(in, out, shape_.count, shape_.type, shape_.op,
+                                         own.request);
+    case JobKind::all_gather: return communicator.all_gather(in, out, shape_.count, own.request);
+    case JobKind::all_to_all: return communicator.all_to_all(in, out, shape_.count, own.request);
+    case JobKind::all_to_all_v:
+      return communicator.all_to_all_v(in, own.to, out, own.from, own.request);
+    case JobKind::broadcast:
+      return communicator.broadcast(out, shape_.count, shape_.root, own.request);
+    case JobKind::barrier: return communicator.barrier(own.request);
+  }
+  return Status::invalid_argument;
+}
+
+std::string Job::wrong(std::uint32_t rank) const {
+  const PerRank& own = per_rank_[rank];
+  if (!own.input.margins_untouched() || !own.output.margins_untouched()) return "wrote outside";
+  if (!std::equal(own.original.begin(), own.original.end(), own.input.data())) {
+    return "wrote to its input";
+  }
+  return reduces(shape_.kind) ? wrong_reduction(rank) : wrong_bytes(rank);
+}
+
+std::string Job::wrong_reduction(std::uint32_t rank) const {
+  const std::uint64_t block = shape_.count * coll::size_of(shape_.type);
+  std::vector<const std::byte*> inputs;
+  for (const PerRank& one : per_rank_) {
+    inputs.push_back(one.original.data() +
+                     (shape_.kind == JobKind::reduce_scatter ? rank * block : 0));
+  }
+  const std::uint64_t at =
+      first_wrong(shape_.type, shape_.op, inputs, per_rank_[rank].out(), shape_.count);
+  return at == shape_.count ? "" : "element " + std::to_string(at) + " is wrong";
+}
+
+std::string Job::wrong_bytes(std::uint32_t rank) const {
+  const PerRank& own = per_rank_[rank];
+  const auto differs = [&](std::uint64_t out_offset, std::uint32_t from, std::uint64_t in_offset,
+                           std::uint64_t bytes) {
+    return bytes > 0 && std::memcmp(own.out() + out_offset,
+                                    per_rank_[from].original.data() + in_offset, bytes) != 0;
+  };
+  const std::uint64_t n = shape_.count;
+  for (std::uint32_t other = 0; other < shape_.ranks; ++other) {
+    bool wrong = false;
+    if (shape_.kind == JobKind::all_gather) wrong = differs(other * n, other, 0, n);
+    if (shape_.kind == JobKind::all_to_all) wrong = differs(other * n, other, rank * n, n);
+    if (shape_.kind == JobKind::broadcast) wrong = differs(0, shape_.root, 0, n);
+    if (shape_.kind == JobKind::all_to_all_v) {
+      wrong = differs(own.from[other].offset, other, per_rank_[other].to[rank].offset,
+                      own.from[other].bytes);
+    }
+    if (wrong) return "the data of rank " + std::to_string(other) + " is wrong";
+  }
+  return "";
+}
+
+}  // namespace hawser::test

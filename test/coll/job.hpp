@@ -1,0 +1,92 @@
+// One collective of all ranks: draws its arguments and inputs, starts it, and checks every byte of
+// the result by a naive computation of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "proto/random.hpp"
+
+namespace hawser::test {
+
+enum class JobKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  all_to_all_v,
+  broadcast,
+  barrier,
+};
+inline constexpr std::uint64_t kJobKinds = 7;
+
+struct JobShape {
+  JobKind kind = JobKind::barrier;
+  coll::DataType type = coll::DataType::f32;
+  coll::ReduceOp op = coll::ReduceOp::sum;
+  std::uint32_t ranks = 1;
+  std::uint64_t count = 0;  // as the call's argument: elements or bytes
+  std::uint32_t root = 0;
+  bool in_place = false;
+
+  [[nodiscard]] std::string text() const;
+};
+
+// `most_bytes`: of one rank's input.
+[[nodiscard]] JobShape draw_job(proto::Random& random, std::uint32_t ranks,
+                                std::uint64_t most_bytes);
+
+class Job {
+ public:
+  Job(const JobShape& shape, proto::Random& random);
+
+  [[nodiscard]] Status start(coll::Communicator& communicator);
+  [[nodiscard]] const coll::Request& request(std::uint32_t rank) const {
+    return per_rank_[rank].request;
+  }
+  // What is wrong with the results of `rank`; empty if nothing.
+  [[nodiscard]] std::string wrong(std::uint32_t rank) const;
+  [[nodiscard]] const JobShape& shape() const { return shape_; }
+  [[nodiscard]] const std::byte* output(std::uint32_t rank) const { return per_rank_[rank].out(); }
+  [[nodiscard]] std::uint64_t output_bytes() const { return output_bytes_; }
+
+ private:
+  // With a margin on both sides that must stay as it is.
+  struct Buffer {
+    static constexpr std::uint64_t kMargin = 64;
+    std::vector<std::byte> memory;
+    void make(std::uint64_t bytes);
+    [[nodiscard]] std::byte* data() { return memory.data() + kMargin; }
+    [[nodiscard]] const std::byte* data() const { return memory.data() + kMargin; }
+    [[nodiscard]] std::uint64_t size() const { return memory.size() - 2 * kMargin; }
+    [[nodiscard]] bool margins_untouched() const;
+  };
+  struct PerRank {
+    std::vector<std::byte> original;  // the input as it was
+    Buffer input;
+    Buffer output;
+    bool in_place = false;
+    std::uint64_t in_offset = 0;  // in place: where the call's `in` and `out` lie in `output`
+    std::uint64_t out_offset = 0;
+    std::vector<coll::Segment> to;
+    std::vector<coll::Segment> from;
+    coll::Request request;
+    [[nodiscard]] const std::byte* out() const { return output.data() + out_offset; }
+  };
+
+  void draw_lengths(proto::Random& random);
+  void lay_out(std::vector<coll::Segment>& segments, proto::Random& random) const;
+  [[nodiscard]] std::uint64_t input_bytes(std::uint32_t rank) const;
+  void fill_input(std::uint32_t rank, proto::Random& random);
+  [[nodiscard]] std::string wrong_reduction(std::uint32_t rank) const;
+  [[nodiscard]] std::string wrong_bytes(std::uint32_t rank) const;
+
+  JobShape shape_;
+  std::uint64_t output_bytes_ = 0;  // of the call's `out`, where it is the same for all ranks
+  std::vector<PerRank> per_rank_;
+};
+
+}  // namespace hawser::test

@@ -1,0 +1,150 @@
+// A naive model of hawser::Endpoint for tests of what is built on it: N endpoints in one process
+// and one thread, in virtual time (a tick a poll), with one seed for everything.
+//
+// It keeps the contract as loosely as it may: completions come after random delays and in random
+// order, calls answer `again` at random, unexpected payload beyond a limit stays with its sender.
+// And it checks its user: that a send's bytes don't change before its completion, that nobody
+// writes to a posted receive's buffer (which is filled with junk meanwhile, so reading it early
+// shows), that hints add up. Complaints are collected, for the test to look at.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hawser/engine.hpp"
+
+namespace hawser::test {
+
+struct LoopbackOptions {
+  std::uint64_t seed = 1;
+  double again = 0;             // probability that a send or receive is refused
+  std::uint32_t max_delay = 0;  // ticks that a message, or a completion, takes at most
+  std::uint32_t max_operations = 8192;
+  std::uint32_t max_messages_per_peer = 2048;
+  std::uint64_t unexpected_bytes = 1 << 20;  // of an endpoint
+  std::uint32_t peer_timeout = 200;          // ticks from a death until operations fail
+};
+
+class LoopbackEndpoint;
+
+class LoopbackNetwork {
+ public:
+  LoopbackNetwork(std::size_t endpoints, const LoopbackOptions& options);
+  ~LoopbackNetwork();
+
+  [[nodiscard]] Endpoint& endpoint(std::size_t index);
+  // How endpoint `from` calls endpoint `to`. Not its index, so that nobody mixes them up.
+  [[nodiscard]] PeerId peer(std::size_t from, std::size_t to) const;
+
+  // The endpoint stops: what it sent and has not arrived is lost, others notice after peer_timeout.
+  void kill(std::size_t index);
+
+  // Called by an endpoint's wait, so that a test can run the others meanwhile.
+  std::function<void(std::size_t index)> on_wait;
+
+  // What users did wrong; empty if nothing.
+  [[nodiscard]] const std::vector<std::string>& complaints() const { return complaints_; }
+  void complain(const std::string& text);
+
+  // Complains about groups of which fewer messages came than they have members.
+  void check_groups();
+
+  // Messages that arrived and that nobody received, at all living endpoints.
+  [[nodiscard]] std::size_t unmatched() const;
+  [[nodiscard]] std::size_t operations_pending(std::size_t index) const;
+  // The most that were pending at an endpoint at once.
+  [[nodiscard]] std::size_t most_sends() const { return most_sends_; }
+  [[nodiscard]] std::size_t most_receives() const { return most_receives_; }
+  [[nodiscard]] std::uint64_t now() const { return now_; }
+
+ private:
+  friend class LoopbackEndpoint;
+
+  struct Operation {
+    OperationId id = kNoOperation;
+    OperationKind kind = OperationKind::send;
+    std::size_t owner = 0;
+    std::size_t other = 0;  // kAny for a receive from anyone
+    std::uint16_t context = 0;
+    std::uint64_t tag = 0;
+    std::uint64_t mask = ~std::uint64_t{0};
+    std::byte* target = nullptr;        // receive
+    const std::byte* source = nullptr;  // send
+    std::uint64_t bytes = 0;
+    std::uint64_t hash = 0;           // of the buffer while it is the endpoint's
+    std::vector<std::byte> before{};  // receive: what the junk replaced
+    SendOptions send{};
+    ReceiveOptions receive{};
+    bool matched = false;
+    bool ended = false;  // its (last) completion is scheduled
+  };
+  using OperationPointer = std::shared_ptr<Operation>;
+
+  struct Message {
+    OperationPointer send;
+    std::uint64_t arrives_at = 0;
+    bool stored = false;  // the payload is here
+    std::vector<std::byte> payload{};
+  };
+
+  struct Ending {
+    OperationPointer operation;
+    Completion completion;
+    std::vector<std::byte> payload{};  // written to the receive's buffer when it is polled
+  };
+
+  struct Group {
+    Hint hint;
+    std::uint32_t count = 0;
+  };
+
+  struct Node {
+    std::unique_ptr<LoopbackEndpoint> endpoint;
+    bool alive = true;
+    bool closed = false;
+    std::uint64_t killed_at = 0;
+    std::list<OperationPointer> pending{};   // without a scheduled final completion
+    std::list<OperationPointer> receives{};  // unmatched, in order of posting
+    std::list<Message> unexpected{};         // in order of arrival
+    std::uint64_t unexpected_bytes = 0;
+    std::multimap<std::uint64_t, Ending> endings{};  // by due time
+    std::map<std::uint32_t, Group> groups{};
+    std::size_t operations = 0;  // accepted and not yet completed for good
+    std::size_t sends = 0;
+  };
+  static constexpr std::size_t kAny = ~std::size_t{0};
+
+  [[nodiscard]] std::size_t index_of(std::size_t from, PeerId peer) const;
+  [[nodiscard]] bool chance(double probability);
+  [[nodiscard]] std::uint64_t delay();
+  void tick();
+  void deliver_arrivals();
+  void arrive(Message&& message);
+  void match(const OperationPointer& receive, Message& message);
+  void count_group(const Operation& receive, const Operation& send);
+  void fail_operations(std::size_t index);
+  [[nodiscard]] bool noticed_dead(const Operation& operation) const;
+  void end(const OperationPointer& operation, Status status, std::uint64_t after,
+           bool released = true);
+  void finish(const Ending& ending);
+  void check_buffer(const Operation& operation);
+
+  LoopbackOptions options_;
+  std::mt19937_64 random_;
+  std::uint64_t now_ = 0;
+  std::uint64_t next_operation_ = 1;
+  std::vector<Node> nodes_;
+  std::vector<std::deque<Message>> flying_;  // [from * n + to], in order
+  std::vector<std::string> complaints_;
+  std::size_t most_sends_ = 0;
+  std::size_t most_receives_ = 0;
+};
+
+}  // namespace hawser::test
