@@ -51,7 +51,7 @@ struct FaultNicConfig {
   // Set apart NICs with the same seed; the NIC's index, say.
   std::uint64_t stream = 0;
   // The longest datagram that may be held, and with it caps().max_datagram_bytes at most.
-  std::uint32_t max_datagram_bytes = 4096 + 512;
+  std::uint32_t max_datagram_bytes = 4096 + proto::PacketBuffer::kBytes;
   std::uint32_t held_packets = 1024;  // per direction
   std::uint32_t completions = 4096;   // sends that wait in the fault layer for reap
   std::uint32_t max_remotes = 256;

@@ -17,8 +17,8 @@ using proto::TxPacket;
 namespace {
 
 const MemoryNicConfig& checked(const MemoryNicConfig& config) {
-  if (config.max_datagram_bytes == 0 || config.data_slots == 0 || config.control_slots == 0 ||
-      config.send_slots == 0 || config.max_remotes == 0) {
+  if (config.max_datagram_bytes == 0 || config.datagram_bytes == 0 || config.data_slots == 0 ||
+      config.control_slots == 0 || config.send_slots == 0 || config.max_remotes == 0) {
     throw Error("memory NIC: every size in its configuration must be at least 1");
   }
   return config;
@@ -39,8 +39,9 @@ MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig
       sends_(config.send_slots) {
   caps_.max_datagram_bytes = config.max_datagram_bytes;
   caps_.needs_checksum = config.needs_checksum;
-  // A slot holds one datagram, so this is for full ones.
-  caps_.receive_bytes = std::uint64_t{port_->data.slots()} * config.max_datagram_bytes;
+  // A slot holds one datagram, of whatever length.
+  caps_.receive_bytes = std::uint64_t{port_->data.slots()} *
+                        std::min(config.datagram_bytes, config.max_datagram_bytes);
 }
 
 MemoryNic::~MemoryNic() {

@@ -19,7 +19,8 @@
 namespace hawser::engine {
 
 struct MemoryNicConfig {
-  std::uint32_t max_datagram_bytes = 4096 + 512;
+  std::uint32_t max_datagram_bytes = 4096 + proto::PacketBuffer::kBytes;
+  std::uint32_t datagram_bytes = 4096 + 64;  // of a full packet, to tell caps().receive_bytes
   std::uint32_t data_slots = 1024;  // datagrams that the data ring holds; beyond it they are lost
   std::uint32_t control_slots = 1024;  // the same for control
   std::uint32_t send_slots = 1024;     // sends between tx_burst and reap; beyond it: back-pressure

@@ -1,0 +1,61 @@
+// A packet pool for tests and benches: a free list that notices what a driver does wrong. A buffer
+// given back twice, or that isn't the pool's, is a broken invariant; what is read after it was
+// given back is visibly not what was written.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "proto/assert.hpp"
+#include "proto/nic.hpp"
+
+namespace hawser::test {
+
+class SimplePool final : public proto::PacketPool {
+ public:
+  // Without `poison`, giving costs what a pool costs (for benches).
+  explicit SimplePool(std::size_t buffers, bool poison = true)
+      : memory_(std::make_unique<proto::PacketBuffer[]>(buffers)),
+        out_(buffers, false),
+        poison_(poison) {
+    for (std::size_t i = buffers; i-- > 0;) free_.push_back(&memory_[i]);
+  }
+
+  [[nodiscard]] std::size_t take(std::span<proto::PacketBuffer*> buffers) override {
+    const std::size_t count = std::min(buffers.size(), free_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers[i] = free_.back();
+      free_.pop_back();
+      out_[index_of(buffers[i])] = true;
+    }
+    return count;
+  }
+
+  void give(std::span<proto::PacketBuffer* const> buffers) override {
+    for (proto::PacketBuffer* const buffer : buffers) {
+      const std::size_t index = index_of(buffer);
+      HAWSER_ASSERT(index < out_.size() && out_[index], "given back twice, or not of this pool");
+      out_[index] = false;
+      if (poison_) std::memset(buffer->bytes, 0xdd, sizeof buffer->bytes);
+      free_.push_back(buffer);
+    }
+  }
+
+  [[nodiscard]] std::size_t in_use() const override { return out_.size() - free_.size(); }
+
+ private:
+  [[nodiscard]] std::size_t index_of(const proto::PacketBuffer* buffer) const {
+    return static_cast<std::size_t>(buffer - memory_.get());
+  }
+
+  std::unique_ptr<proto::PacketBuffer[]> memory_;
+  std::vector<proto::PacketBuffer*> free_;  // its room is never given up, so giving can't allocate
+  std::vector<bool> out_;
+  bool poison_;
+};
+
+}  // namespace hawser::test
