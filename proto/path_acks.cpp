@@ -220,8 +220,12 @@ void Endpoint::Core::find_silence(Peer& peer) {
 
 // Layer 3: makes the peer speak; declares nothing.
 void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
+  if (path.packets_in_flight == 0 || path.state == PathState::down ||
+      path.state == PathState::probing) {
+    path.pto_at = kNever;  // nothing awaited, or expire_probe watches over it
+    return;
+  }
   advance_oldest(path, sent_blocks);
-  HAWSER_ASSERT(path.packets_in_flight > 0);
   if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
   ++counters.ptos;
   ++path.unanswered;

@@ -5,6 +5,7 @@
 // asserted. §13 there is the checklist for a new type or block.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -417,6 +418,10 @@ inline constexpr auto kRuleByKind = [] {
   return table;
 }();
 }  // namespace detail
+
+static_assert(std::ranges::all_of(detail::kRuleByKind,
+                                  [](const BlockRule& rule) { return rule.min_words > 0; }),
+              "a block without words would never end");
 
 // own_words is 0 if there is no such type.
 [[nodiscard]] constexpr const PacketRule& rule_of(PacketType type) {

@@ -53,14 +53,28 @@ Verdict check_block(const std::byte* at, BlockHead head) {
 Verdict check_blocks(const std::byte* at, const std::byte* end) {
   while (at != end) {
     const BlockHead head = *detail::view<BlockHead>(at);
-    if (head.words == 0) return DropReason::bad_field;
     if (head.words * kWordBytes > static_cast<std::size_t>(end - at)) return DropReason::too_short;
-    const BlockRule& rule = rule_of(head.kind);
+    const BlockRule& rule = rule_of(head.kind);  // min_words is at least 1: this ends
     if (head.words < rule.min_words || head.words > rule.max_words) return DropReason::bad_field;
     if (const Verdict bad = check_block(at, head)) return bad;
     at += head.words * kWordBytes;
   }
   return std::nullopt;
+}
+
+// One assignment a field: assigning a whole PacketView{} costs a `rep stos`, more than all the rest.
+void begin_view(const CommonHeader& header, std::span<const std::byte> payload,
+                PacketView& packet) {
+  packet.header = &header;
+  packet.type = header.type;
+  packet.fragment = nullptr;
+  packet.envelope = nullptr;
+  packet.receive_slot = nullptr;
+  packet.session = nullptr;
+  packet.nics = {};
+  packet.closing = nullptr;
+  packet.blocks = {};
+  packet.payload = payload;
 }
 
 Verdict parse_session(const std::byte* bytes, PacketView& packet) {
@@ -120,10 +134,7 @@ std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue
       (!rule.payload && header_bytes != datagram.size())) {
     return DropReason::bad_field;
   }
-  packet = PacketView{};
-  packet.header = &header;
-  packet.type = header.type;
-  packet.payload = datagram.subspan(header_bytes);
+  begin_view(header, datagram.subspan(header_bytes), packet);
   if (const Verdict bad = parse_parts(bytes, packet)) return bad;
   if (header.hwords == rule.own_words || packet.session != nullptr) return std::nullopt;
 

@@ -1,0 +1,63 @@
+// Messages between two endpoints over a fabric without faults, and with exact ones.
+#include <catch2/catch.hpp>
+
+#include "test/support/virtual_world.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::microseconds;
+using proto::milliseconds;
+
+TEST_CASE("message__arrives_whole_in_a_posted_receive") {
+  for (const std::size_t bytes : {0, 1, 8, 4095, 4096, 4097, 65536, 65537, 1000000, 20000000}) {
+    INFO(bytes << " bytes");
+    World world({});
+    world.connect_all();
+    const std::string sent = pattern(bytes, bytes);
+    std::string got(bytes, 'x');
+    const OperationId r = world.receive(1, world.peer(1, 0), 7, got);
+    const OperationId s = world.send(0, 1, 7, sent);
+    REQUIRE(world.run_until_completed(0, 1, milliseconds(1000)));
+    REQUIRE(world.run_until_completed(1, 1, milliseconds(1000)));
+    CHECK(world.completion(0, s)->status == Status::ok);
+    REQUIRE(world.completion(1, r)->status == Status::ok);
+    CHECK(world.completion(1, r)->bytes == bytes);
+    CHECK(got == sent);
+    world.run_for(milliseconds(100));
+    CHECK(world.stats(0).fragments_retransmitted == 0);
+    CHECK(world.stats(0).duplicate_fragments == 0);
+    CHECK(world.buffers_in_use(0) == 0);
+    CHECK(world.buffers_in_use(1) == 0);
+    CHECK(world.stats(0).packets_in_flight == 0);
+  }
+}
+
+TEST_CASE("message__survives_loss_duplication_reordering_and_damage") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nics = 4;
+    config.seed = seed;
+    config.faults = "delay=5us,loss=0.05,duplicate=0.01,reorder=0.05,corrupt=0.001";
+    World world(config);
+    world.connect_all();
+    const std::string sent = pattern(seed, 3000000);
+    std::string got(sent.size(), 'x');
+    world.receive(1, world.peer(1, 0), 7, got);
+    world.send(0, 1, 7, sent);
+    REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
+    REQUIRE(world.run_until_completed(1, 1, milliseconds(5000)));
+    CHECK(world.completions(0)[0].status == Status::ok);
+    CHECK(world.completions(1)[0].status == Status::ok);
+    CHECK(got == sent);
+    const EndpointStats stats = world.stats(0);
+    UNSCOPED_INFO("time " << world.now().ns << " retransmitted " << stats.fragments_retransmitted
+                          << " spurious " << stats.spurious_retransmits << " ptos " << stats.ptos
+                          << " evac " << stats.evacuations);
+    CHECK(stats.fragments_retransmitted > 0);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test

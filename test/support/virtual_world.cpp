@@ -1,0 +1,202 @@
+#include "test/support/virtual_world.hpp"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "proto/random.hpp"
+
+namespace hawser::test {
+
+namespace {
+constexpr proto::Duration kTurnCost = proto::microseconds(1);
+}
+
+std::string pattern(std::uint64_t seed, std::size_t bytes) {
+  std::string out(bytes, '\0');
+  proto::Random random(seed);
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    const std::uint64_t word = random.next();
+    for (std::size_t j = i; j < std::min(bytes, i + 8); ++j) {
+      out[j] = static_cast<char>(word >> (8 * (j - i)));
+    }
+  }
+  return out;
+}
+
+World::World(WorldConfig config)
+    : config_(std::move(config)), fabric_(std::make_shared<engine::MemoryFabric>("world", 1)) {
+  for (std::uint32_t i = 0; i < config_.nodes; ++i) {
+    nodes_.push_back(std::make_unique<Node>());
+    build(i);
+  }
+  peers_.assign(config_.nodes, std::vector<PeerId>(config_.nodes, kAnyPeer));
+}
+
+World::~World() {
+  for (auto& node : nodes_) node->endpoint.reset();
+}
+
+void World::build(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  node.endpoint.reset();
+  node.nics.clear();
+  node.pool = std::make_unique<SimplePool>(config_.tunables.packet_buffers);
+  const std::uint32_t count = config_.nics_of.empty() ? config_.nics : config_.nics_of[index];
+  std::vector<proto::Nic*> nics;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    engine::MemoryNicConfig memory;
+    memory.data_slots = config_.ring_slots;
+    memory.needs_checksum = true;  // so that damage can be injected
+    engine::FaultNicConfig fault;
+    fault.seed = config_.seed * 1000 + index;
+    fault.stream = i + 1000 * node.epoch;
+    fault.held_packets = 8192;
+    fault.completions = 16384;
+    if (config_.hook) {
+      fault.hook = [this, index, i](const engine::FaultPacket& packet) {
+        return config_.hook(index, i, packet);
+      };
+    }
+    auto nic = std::make_unique<engine::FaultNic>(
+        std::make_unique<engine::MemoryNic>(fabric_, memory, *node.pool), *node.pool,
+        std::move(fault));
+    REQUIRE_FALSE(nic->apply(config_.faults).has_value());
+    nic->set_time(now_);
+    nics.push_back(nic.get());
+    node.nics.push_back(std::move(nic));
+  }
+  proto::EndpointConfig endpoint;
+  endpoint.tunables = config_.tunables;
+  endpoint.endpoint_id = index + 1;
+  endpoint.epoch = node.epoch;
+  endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
+  node.endpoint = std::make_unique<proto::Endpoint>(endpoint, nics, *node.pool);
+  node.next_turn = now_;
+  node.operations = 0;
+}
+
+void World::crash(std::uint32_t index, bool restart) {
+  Node& node = *nodes_[index];
+  node.endpoint.reset();
+  node.nics.clear();
+  node.completions.clear();
+  node.events.clear();
+  ++node.epoch;
+  std::ranges::fill(peers_[index], kAnyPeer);
+  if (restart) build(index);
+}
+
+PeerId World::peer(std::uint32_t from, std::uint32_t to) {
+  PeerId& peer = peers_[from][to];
+  if (peer == kAnyPeer) {
+    std::array<std::byte, proto::Endpoint::kMaxAddressBytes> blob;
+    const std::size_t bytes = endpoint(to).write_address(blob);
+    REQUIRE(endpoint(from).connect(now_, std::span(blob).first(bytes), peer) == Status::ok);
+    nodes_[from]->next_turn = now_;
+  }
+  return peer;
+}
+
+void World::connect_all() {
+  for (std::uint32_t i = 0; i < config_.nodes; ++i) {
+    for (std::uint32_t j = 0; j < config_.nodes; ++j) {
+      if (i != j) (void)peer(i, j);
+    }
+  }
+}
+
+OperationId World::next_operation(std::uint32_t index) {
+  const std::uint64_t n = nodes_[index]->operations++;
+  const std::uint64_t slots = config_.tunables.max_operations;
+  return OperationId{(n / slots) << 32 | n % slots};
+}
+
+OperationId World::send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
+                        const std::string& bytes, const SendOptions& options) {
+  proto::SendRequest request;
+  request.operation = next_operation(from);
+  request.peer = peer(from, to);
+  request.tag = tag;
+  request.data = reinterpret_cast<const std::byte*>(bytes.data());
+  request.bytes = bytes.size();
+  request.options = options;
+  REQUIRE(endpoint(from).send(now_, request) == Status::ok);
+  nodes_[from]->next_turn = now_;
+  return request.operation;
+}
+
+OperationId World::receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
+                           std::uint64_t mask) {
+  proto::ReceiveRequest request;
+  request.operation = next_operation(node);
+  request.peer = from;
+  request.tag = tag;
+  request.mask = mask;
+  request.data = reinterpret_cast<std::byte*>(buffer.data());
+  request.bytes = buffer.size();
+  REQUIRE(endpoint(node).receive(now_, request) == Status::ok);
+  nodes_[node]->next_turn = now_;
+  return request.operation;
+}
+
+void World::take_turn(Node& node) {
+  ++turns_;
+  for (auto& nic : node.nics) nic->set_time(now_);
+  const proto::TurnResult result = node.endpoint->turn(now_);
+  node.next_turn = result.progressed ? now_ + kTurnCost : result.wake_at;
+  std::array<Completion, 64> completions;
+  for (std::size_t n = completions.size(); n == completions.size();) {
+    n = node.endpoint->poll_completions(completions);
+    node.completions.insert(node.completions.end(), completions.begin(), completions.begin() + n);
+  }
+  std::array<Event, 64> events;
+  for (std::size_t n = events.size(); n == events.size();) {
+    n = node.endpoint->poll_events(events);
+    node.events.insert(node.events.end(), events.begin(), events.begin() + n);
+  }
+}
+
+void World::step(proto::Time limit) {
+  proto::Time next = limit;
+  for (const auto& node : nodes_) {
+    if (!node->endpoint) continue;
+    if (!node->paused) next = proto::earlier(next, node->next_turn);
+    for (const auto& nic : node->nics) next = proto::earlier(next, nic->next_release());
+  }
+  now_ = proto::later(now_, next);
+  bool released = false;
+  for (auto& node : nodes_) {
+    for (auto& nic : node->nics) {
+      if (nic->next_release() > now_) continue;
+      nic->set_time(now_);
+      released = true;
+    }
+  }
+  for (auto& node : nodes_) {
+    if (!node->endpoint || node->paused) continue;
+    if (released || node->next_turn <= now_) take_turn(*node);
+  }
+}
+
+bool World::run_until(const std::function<bool()>& done, proto::Duration limit) {
+  const proto::Time end = now_ + limit;
+  while (!done()) {
+    if (now_ >= end) return false;
+    step(end);
+  }
+  return true;
+}
+
+bool World::run_until_completed(std::uint32_t node, std::size_t count, proto::Duration limit) {
+  return run_until([&] { return completions(node).size() >= count; }, limit);
+}
+
+const Completion* World::completion(std::uint32_t node, OperationId operation) const {
+  for (const Completion& completion : completions(node)) {
+    if (completion.operation == operation) return &completion;
+  }
+  return nullptr;
+}
+
+}  // namespace hawser::test

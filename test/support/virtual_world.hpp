@@ -1,0 +1,106 @@
+// Several endpoints in one thread and in virtual time, joined by memory NICs with a fault NIC around
+// each. Same configuration, same calls: same run.
+//
+// Time jumps to what is due next: a turn that an endpoint asked for, a packet that the fault layer
+// releases, a packet that arrived. A paused node takes no turns; its NICs go on receiving.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/driver/fault_nic.hpp"
+#include "engine/driver/memory_nic.hpp"
+#include "hawser/types.hpp"
+#include "proto/endpoint.hpp"
+#include "test/support/simple_pool.hpp"
+
+namespace hawser::test {
+
+struct WorldConfig {
+  std::uint32_t nodes = 2;
+  std::uint32_t nics = 1;
+  std::vector<std::uint32_t> nics_of;  // per node, where they differ
+  Tunables tunables{};
+  std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
+  std::uint64_t seed = 1;
+  std::uint32_t ring_slots = 1024;
+  // Fate of single packets, asked for each packet of each NIC.
+  std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
+                                            const engine::FaultPacket&)>
+      hook;
+};
+
+class World {
+ public:
+  explicit World(WorldConfig config);
+  ~World();
+
+  [[nodiscard]] proto::Endpoint& endpoint(std::uint32_t node) { return *nodes_[node]->endpoint; }
+  [[nodiscard]] engine::FaultNic& nic(std::uint32_t node, std::uint32_t nic) {
+    return *nodes_[node]->nics[nic];
+  }
+  [[nodiscard]] proto::Time now() const { return now_; }
+  [[nodiscard]] EndpointStats stats(std::uint32_t node) { return endpoint(node).stats(); }
+  [[nodiscard]] std::size_t buffers_in_use(std::uint32_t node) { return nodes_[node]->pool->in_use(); }
+
+  // Connects every node to every other.
+  void connect_all();
+  [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to);
+  // The endpoint goes without a word; with `restart`, a new one with a higher epoch takes its name.
+  void crash(std::uint32_t node, bool restart);
+  void pause(std::uint32_t node, bool paused) { nodes_[node]->paused = paused; }
+
+  // Posts; the status must be ok. The bytes belong to the caller until the completion.
+  OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag, const std::string& bytes,
+                   const SendOptions& options = {});
+  OperationId receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
+                      std::uint64_t mask = ~std::uint64_t{0});
+
+  // Until `done` or for so long. True if `done` came true.
+  bool run_until(const std::function<bool()>& done, proto::Duration limit);
+  void run_for(proto::Duration time) { (void)run_until([] { return false; }, time); }
+  // Until so many completions are there in all, at that node.
+  bool run_until_completed(std::uint32_t node, std::size_t count, proto::Duration limit);
+
+  [[nodiscard]] const std::vector<Completion>& completions(std::uint32_t node) const {
+    return nodes_[node]->completions;
+  }
+  [[nodiscard]] const Completion* completion(std::uint32_t node, OperationId operation) const;
+  [[nodiscard]] const std::vector<Event>& events(std::uint32_t node) const {
+    return nodes_[node]->events;
+  }
+  [[nodiscard]] OperationId next_operation(std::uint32_t node);
+  [[nodiscard]] std::uint64_t turns() const { return turns_; }
+
+ private:
+  struct Node {
+    std::unique_ptr<SimplePool> pool;
+    std::vector<std::unique_ptr<engine::FaultNic>> nics;
+    std::unique_ptr<proto::Endpoint> endpoint;
+    std::vector<Completion> completions;
+    std::vector<Event> events;
+    proto::Time next_turn{};
+    std::uint64_t operations = 0;
+    std::uint64_t epoch = 1;
+    bool paused = false;
+  };
+
+  void build(std::uint32_t node);
+  void step(proto::Time limit);
+  void take_turn(Node& node);
+
+  WorldConfig config_;
+  std::shared_ptr<engine::MemoryFabric> fabric_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::vector<PeerId>> peers_;
+  proto::Time now_{1000000000};
+  std::uint64_t turns_ = 0;
+};
+
+// Bytes that tell where they belong.
+[[nodiscard]] std::string pattern(std::uint64_t seed, std::size_t bytes);
+
+}  // namespace hawser::test
