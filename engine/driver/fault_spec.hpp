@@ -54,4 +54,9 @@ struct FaultSpecError {
                                                              FaultSettings& settings,
                                                              FaultActions& actions);
 
+// The word that a NIC with these caps can't do, if there is one: damage on a fabric that is trusted
+// to deliver what was sent would be believed.
+[[nodiscard]] std::optional<FaultSpecError> find_unsupported(const FaultSettings& settings,
+                                                             const proto::NicCaps& caps);
+
 }  // namespace hawser::engine
