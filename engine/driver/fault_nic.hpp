@@ -77,8 +77,8 @@ class FaultNic final : public proto::Nic {
   FaultNic(const FaultNic&) = delete;
   FaultNic& operator=(const FaultNic&) = delete;
 
-  // Changes the faults; the thread that uses the NIC. An error names the first bad word, and
-  // nothing has changed.
+  // Changes the faults; the thread that uses the NIC. An error (of parse_fault_spec, or of
+  // find_unsupported) names the bad word, and nothing has changed.
   [[nodiscard]] std::optional<FaultSpecError> apply(std::string_view spec);
 
   // The time of this turn; sends what has become due.
