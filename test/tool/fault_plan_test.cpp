@@ -12,10 +12,9 @@ TEST_CASE("fault_plan: moments are fractions of the steps") {
   CHECK(parse_fraction("1/3").value() == Approx(1.0 / 3));
   CHECK(parse_fraction("0.25").value() == Approx(0.25));
   CHECK(parse_fraction("0").value() == 0);
-  CHECK(parse_fraction("1").value() == 1);
   CHECK(parse_fraction("2.5/5").value() == Approx(0.5));
   for (const char* bad :
-       {"", "1/0", "-1", "1.1", "3/2", "1/", "/2", "x", "1/3x", "nan", "inf", "0x1"}) {
+       {"", "1", "1/0", "-1", "1.1", "3/2", "1/", "/2", "x", "1/3x", "nan", "inf", "0x1"}) {
     INFO(bad);
     CHECK_FALSE(parse_fraction(bad));
   }

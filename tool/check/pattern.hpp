@@ -61,7 +61,7 @@ class SumPattern {
   unsigned bits_;  // of p and of c
 };
 
-// The bytes from `first` on (a multiple of 4) of what `sender` has for `receiver`; for what goes to
+// The bytes from `first` on of what `sender` has for `receiver`; for what goes to
 // all, `receiver` is kEveryone.
 inline constexpr std::uint32_t kEveryone = ~std::uint32_t{0};
 void fill_bytes(const PatternKey& key, std::uint32_t sender, std::uint32_t receiver,

@@ -50,7 +50,7 @@ Moment split(std::string_view option, std::string_view text, std::string_view ex
     when = when.substr(0, colon);
   }
   const std::optional<double> fraction = parse_fraction(when);
-  if (!fraction) fail(option, text, "a moment from 0 to 1 behind the @, such as 1/3 or 0.4");
+  if (!fraction) fail(option, text, "a moment from 0 to below 1 behind the @, such as 1/3 or 0.4");
   moment.when = *fraction;
   return moment;
 }
@@ -67,7 +67,7 @@ std::optional<double> parse_fraction(std::string_view text) {
   } else {
     value = parse_number(text);
   }
-  if (!value || !(*value >= 0) || !(*value <= 1)) return std::nullopt;
+  if (!value || !(*value >= 0) || !(*value < 1)) return std::nullopt;
   return value;
 }
 
@@ -125,12 +125,12 @@ TimedFault parse_rank_fault(std::string_view option, std::string_view text) {
 FaultWindow fault_window(const std::vector<TimedFault>& faults) {
   constexpr double kNever = 2;
   FaultWindow window;
-  if (faults.empty()) return window;
   // By NIC: the last thing that happens to it. "Every rank" is a rank of its own here: a NIC killed
   // on every rank and revived on one stays dead on the others.
   std::map<std::pair<std::int64_t, std::uint32_t>, const TimedFault*> last;
-  window.end = 0;
   for (const TimedFault& fault : faults) {
+    if (fault.kind == TimedFault::Kind::kill_rank) continue;
+    if (!window.exists()) window.end = 0;
     window.begin = std::min(window.begin, fault.when);
     window.end = std::max(window.end, fault.when);
     const std::pair nic{fault.rank ? static_cast<std::int64_t>(*fault.rank) : -1, fault.nic};

@@ -32,13 +32,13 @@ inline constexpr std::uint64_t kDegradedBytesPerS = 50'000'000;
                                          std::string_view text);
 // "RANK@WHEN"
 [[nodiscard]] TimedFault parse_rank_fault(std::string_view option, std::string_view text);
-// "1/3", "0.4", "1"
+// "1/3", "0.4", "0"; nothing if it is not from 0 to below 1.
 [[nodiscard]] std::optional<double> parse_fraction(std::string_view text);
 // "50M"
 [[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);
 
-// When collectives count as before, during or after the timed faults: from the first of them to the
-// last revival, or without end while a NIC stays killed or degraded.
+// When collectives count as before, during or after the timed faults of NICs: from the first of
+// them to the last revival, or without end while a NIC stays killed or degraded.
 struct FaultWindow {
   double begin = 2;  // fraction of the steps; above 1: there is none
   double end = 2;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -22,7 +21,7 @@ void check_faults(const std::string& spec) {
   }
 }
 
-void set_tunable(Tunables& tunables, const std::string& text, std::string_view origin) {
+void set_tunable(Tunables& tunables, const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
   const auto row = std::find_if(kTunables.begin(), kTunables.end(),
@@ -35,21 +34,8 @@ void set_tunable(Tunables& tunables, const std::string& text, std::string_view o
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + equals + 1, end, value);
   if (parsed.ec != std::errc{} || parsed.ptr != end || tunables.set(name, value) != Status::ok) {
-    throw InputError(fmt::format("{} {}: {} takes {} to {} ({})", origin, text, name, row->minimum,
+    throw InputError(fmt::format("--tunable {}: {} takes {} to {} ({})", text, name, row->minimum,
                                  row->maximum, row->unit));
-  }
-}
-
-// HAWSER_<NAME> of the environment; --tunable overrides it.
-void read_environment(Tunables& tunables) {
-  for (const TunableRow& row : kTunables) {
-    std::string variable = "HAWSER_";
-    for (const char c : row.name) {
-      variable += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    }
-    const char* const value = std::getenv(variable.c_str());
-    if (value == nullptr) continue;
-    set_tunable(tunables, fmt::format("{}={}", row.name, value), "the environment's " + variable);
   }
 }
 
@@ -107,7 +93,11 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option("--json", o.json, "write the report to this file as JSON; - is standard output");
   app.add_option("--tunable", tunable_, "NAME=VALUE, see `hawser info`; may be repeated")
       ->allow_extra_args(false);
+  add_lasting_faults(app);
+  add_timed_faults(app);
+}
 
+void RunOptionParser::add_lasting_faults(CLI::App& app) {
   const std::string lasting = "Faults of every NIC, all the time";
   app.add_option("--loss", loss_, "probability that a packet is lost")->group(lasting);
   app.add_option("--burst-loss", burst_loss_,
@@ -121,7 +111,9 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option("--delay", delay_, "TIME[/JITTER] that packets wait, such as 100us/50us")
       ->group(lasting);
   app.add_option("--corrupt", corrupt_, "probability that bits of a packet flip")->group(lasting);
+}
 
+void RunOptionParser::add_timed_faults(CLI::App& app) {
   const std::string timed = "Faults at a moment (WHEN: fraction of the steps, such as 1/3)";
   app.add_option("--kill-nic", kill_nic_,
                  "[RANK.]NIC@WHEN[:event]: a NIC dies, of all ranks if RANK is left out, silently "
@@ -141,9 +133,8 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
       ->group(timed);
 }
 
-RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
+void RunOptionParser::finish_lasting_faults() {
   RunOptions& o = options_;
-  if (joined_ranks > 0) o.ranks = joined_ranks;
   const auto add = [&](std::string_view word, const std::string& value) {
     if (value.empty()) return;
     // A comma would smuggle in another word.
@@ -159,14 +150,10 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
   add("delay", delay_);
   add("corrupt", corrupt_);
   check_faults(o.lasting_faults);
+}
 
-  if (!o.nic_addresses.empty()) {
-    if (o.nic_addresses.size() > kMaxNics) {
-      throw InputError(
-          fmt::format("{} NICs; at most {} are possible", o.nic_addresses.size(), kMaxNics));
-    }
-    o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
-  }
+void RunOptionParser::finish_timed_faults() {
+  RunOptions& o = options_;
   using Kind = TimedFault::Kind;
   for (const std::string& text : kill_nic_) {
     o.timed_faults.push_back(parse_nic_fault(Kind::kill_nic, "--kill-nic", text));
@@ -183,11 +170,24 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
   for (const TimedFault& fault : o.timed_faults) check_timed(o, fault);
   std::stable_sort(o.timed_faults.begin(), o.timed_faults.end(),
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
+}
+
+RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
+  RunOptions& o = options_;
+  if (joined_ranks > 0) o.ranks = joined_ranks;
+  finish_lasting_faults();
+  if (!o.nic_addresses.empty()) {
+    if (o.nic_addresses.size() > kMaxNics) {
+      throw InputError(
+          fmt::format("{} NICs; at most {} are possible", o.nic_addresses.size(), kMaxNics));
+    }
+    o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
+  }
+  finish_timed_faults();
 
   // A rank waits for all others at every step; connections are all to all.
   o.tunables.max_peers = std::max<std::uint64_t>(o.tunables.max_peers, o.ranks);
-  read_environment(o.tunables);
-  for (const std::string& text : tunable_) set_tunable(o.tunables, text, "--tunable");
+  for (const std::string& text : tunable_) set_tunable(o.tunables, text);
   return o;
 }
 

@@ -47,6 +47,11 @@ class RunOptionParser {
   [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks);
 
  private:
+  void add_lasting_faults(CLI::App& app);
+  void add_timed_faults(CLI::App& app);
+  void finish_lasting_faults();
+  void finish_timed_faults();
+
   RunOptions options_;
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
   std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, kill_rank_, tunable_;

@@ -188,7 +188,8 @@ Workload parse_aicb_csv(const Source& source) {
       columns = parse_header(source, line);
       continue;
     }
-    if (columns.count == 0) source.fail(line, "expected the header line, 'comm_type,comm_group,...'");
+    if (columns.count == 0)
+      source.fail(line, "expected the header line, 'comm_type,comm_group,...'");
     Call call = parse_call(source, line, columns);
     if (sections > 1) continue;
     if (call.epoch_end) epochs.emplace_back();

@@ -1,0 +1,98 @@
+#include "tool/run/report.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+namespace hawser::tool {
+namespace {
+
+NicSample nic(const std::string& name, PathState state) {
+  NicSample sample;
+  sample.name = name;
+  sample.state = state;
+  sample.packets_sent = 1;
+  sample.packets_received = 2;
+  sample.bytes_sent = 3;
+  sample.bytes_received = 4;
+  sample.packets_lost = 5;
+  sample.retransmits = 6;
+  sample.overruns = 7;
+  sample.srtt_ns = 8;
+  return sample;
+}
+
+RankResult result() {
+  RankResult made;
+  made.rank = 3;
+  made.failure =
+      RankFailure{ExitCode::peer_failed, "peer_timeout", 7, "all_reduce: rank 7: \xff timeout"};
+  made.task_ns = {1, 2, 3};
+  made.stalls[1] = {100, 50, 0.25};
+  made.verified_bytes = 10;
+  made.verified_tasks = 11;
+  made.wrong_elements = 12;
+  made.damaged_guard_bytes = 13;
+  made.wrong = {"step 1: wrong\nreally"};
+  made.counters = {{"ptos", 14}};
+  made.drops = {{"bad_mac", 15}};
+  made.operations_left = 16;
+  made.buffers_left = 17;
+  made.unexpected_bytes_left = 18;
+  made.nics = {nic("udp:127.0.0.1", PathState::probing)};
+  made.setup_ns = 19;
+  made.communication_ns = 20;
+  made.check_ns = 21;
+  made.peak_memory_bytes = 22;
+  return made;
+}
+
+TEST_CASE("report: a result comes through a line as it was") {
+  RankMessage message;
+  message.result = result();
+  const std::string line = to_line(message);
+  CHECK(line.find('\n') == line.size() - 1);
+  const auto back = from_line(line);
+  REQUIRE(back);
+  REQUIRE(back->result);
+  CHECK_FALSE(back->progress);
+  CHECK_FALSE(back->note);
+  // A second time: all fields are in the text, and the text is stable.
+  CHECK(to_line(*back) == line);
+  CHECK(back->result->failure->peer == 7u);
+  CHECK(back->result->failure->code == ExitCode::peer_failed);
+  CHECK(back->result->nics[0].state == PathState::probing);
+  CHECK(back->result->stalls[1].at == 0.25);
+  CHECK(back->result->task_ns == std::vector<std::uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("report: every number of a result is in its line") {
+  const nlohmann::json json = result();
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (int number = 10; number <= 22; ++number) {
+    INFO(number);
+    CHECK(text.find(":" + std::to_string(number)) != std::string::npos);
+  }
+}
+
+TEST_CASE("report: progress and notes") {
+  RankMessage message;
+  message.progress = Progress{0.5, {nic("a", PathState::up), nic("b", PathState::down)}};
+  message.note = "NIC 2 killed";
+  const auto back = from_line(to_line(message));
+  REQUIRE(back);
+  CHECK(back->progress->done == 0.5);
+  CHECK(back->progress->nics.size() == 2);
+  CHECK(back->progress->nics[1].state == PathState::down);
+  CHECK(*back->note == "NIC 2 killed");
+}
+
+TEST_CASE("report: what is no message is none") {
+  for (const char* line : {"", "x", "{}", "[]", "3", "{\"result\":{}}",
+                           "{\"progress\":{\"done\":1}}", "{\"note\":3}", "{\"result\""}) {
+    INFO(line);
+    CHECK_FALSE(from_line(line));
+  }
+}
+
+}  // namespace
+}  // namespace hawser::tool

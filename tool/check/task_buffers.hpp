@@ -1,0 +1,70 @@
+// The buffers of one task at one rank: filled with what the rank contributes, and verified against
+// what must come out. Shares no code with coll/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tool/check/pattern.hpp"
+#include "tool/run/buffers.hpp"
+#include "tool/run/schedule.hpp"
+
+namespace hawser::tool {
+
+// Part of a buffer that goes to, or comes from, one rank of the group.
+struct Block {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+class TaskBuffers {
+ public:
+  // Carves the buffers out of `arena`, of which footprint() says the share.
+  TaskBuffers(const Task& task, const GroupLayout& layout, std::uint32_t rank, std::uint64_t seed,
+              std::uint32_t step, BufferArena& arena);
+
+  // At least what the constructor takes of an arena.
+  [[nodiscard]] static std::size_t footprint(const Task& task, const GroupLayout& layout);
+
+  void fill();
+
+  struct Verdict {
+    std::uint64_t bytes = 0;  // verified
+    std::optional<Mismatch> mismatch;
+  };
+  // Results, and inputs that had to stay as they were.
+  [[nodiscard]] Verdict verify() const;
+
+  [[nodiscard]] const Task& task() const { return *task_; }
+  [[nodiscard]] std::uint32_t index() const { return index_; }  // of this rank in its group
+  [[nodiscard]] std::uint32_t size() const { return size_; }    // of the group
+  // The same buffer where the operation works in place.
+  [[nodiscard]] std::span<std::byte> in() const { return in_; }
+  [[nodiscard]] std::span<std::byte> out() const { return out_; }
+  // all_to_all: by rank of the group.
+  [[nodiscard]] std::span<const Block> to() const { return to_; }
+  [[nodiscard]] std::span<const Block> from() const { return from_; }
+  // shift_*: the neighbours' places in the group, if there are any.
+  [[nodiscard]] std::optional<std::uint32_t> target() const;
+  [[nodiscard]] std::optional<std::uint32_t> origin() const;
+
+ private:
+  [[nodiscard]] std::uint64_t own_block_bytes() const { return in_.size() / size_; }
+  void check_sum(Verdict& verdict, std::uint64_t first, std::span<const std::byte> result) const;
+  void check_bytes(Verdict& verdict, std::uint32_t sender, std::uint32_t receiver,
+                   std::span<const std::byte> result) const;
+
+  const Task* task_;
+  std::uint32_t size_;
+  std::uint32_t index_;
+  PatternKey key_;
+  std::span<std::byte> in_;
+  std::span<std::byte> out_;
+  std::vector<Block> to_;
+  std::vector<Block> from_;
+};
+
+}  // namespace hawser::tool

@@ -1,0 +1,59 @@
+#include "tool/run/conclude.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tool/error.hpp"
+#include "tool/run/summary.hpp"
+
+namespace hawser::tool {
+namespace {
+
+void write_json(const std::string& path, const nlohmann::json& report) {
+  if (path == "-") {
+    std::cout << report.dump(2) << "\n";
+    return;
+  }
+  std::ofstream file(path);
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) throw InputError(fmt::format("cannot write the report to '{}'", path));
+}
+
+}  // namespace
+
+std::string opening(const RunOptions& options, const Schedule& schedule) {
+  std::uint64_t bytes = 0;
+  for (const Task& task : schedule.step) bytes += task.bytes();
+  std::string text = fmt::format("{} ranks x {} NICs, workload {}, {} steps of {} collectives, {}",
+                                 options.ranks, options.nics, options.workload, options.steps,
+                                 schedule.step.size(), bytes_text(bytes));
+  if (options.scale > 1) text += fmt::format(" (sizes divided by {})", options.scale);
+  if (!options.lasting_faults.empty()) text += fmt::format(", {}", options.lasting_faults);
+  for (const std::string& warning : schedule.warnings) text += "\nwarning: " + warning;
+  return text;
+}
+
+ExitCode conclude(const RunOptions& options, const Schedule& schedule,
+                  const std::vector<RankResult>& results, ExitCode code,
+                  const std::vector<std::string>& notes, double wall_s) {
+  const Summary summary = summarize(options, schedule, results);
+  const bool right = summary.wrong.empty();
+  if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
+  // A report on standard output has it for itself.
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  if (summary.complete || !right) fmt::print(out, "\n{}", to_text(summary, options));
+  for (const std::string& note : notes) fmt::print(out, "{}\n", note);
+  fmt::print(out, "{:.1f} s in all\n", wall_s);
+  std::fflush(out);
+  if (!options.json.empty()) {
+    write_json(options.json, to_json(summary, options, results, wall_s, static_cast<int>(code)));
+  }
+  return code;
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,23 @@
+// The end of a run, wherever the results have come together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tool/exit_code.hpp"
+#include "tool/run/options.hpp"
+#include "tool/run/report.hpp"
+#include "tool/run/schedule.hpp"
+
+namespace hawser::tool {
+
+// Prints the report to standard output, writes the JSON file if one was asked for, and returns how
+// the command ends: `code`, or worse if the results are wrong. `notes` say how ranks failed.
+[[nodiscard]] ExitCode conclude(const RunOptions& options, const Schedule& schedule,
+                                const std::vector<RankResult>& results, ExitCode code,
+                                const std::vector<std::string>& notes, double wall_s);
+
+// The line that a run begins with, and the workload's warnings behind it.
+[[nodiscard]] std::string opening(const RunOptions& options, const Schedule& schedule);
+
+}  // namespace hawser::tool

@@ -1,0 +1,52 @@
+#include "tool/run/message_sink.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "tool/run/clock.hpp"
+
+namespace hawser::tool {
+
+PipeSink::PipeSink(int fd) : fd_(fd) {
+  (void)::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
+}
+
+PipeSink::~PipeSink() {
+  pollfd writable{fd_, POLLOUT, 0};
+  while (!backlog_.empty()) {
+    if (write_some()) continue;
+    if (errno != EAGAIN || ::poll(&writable, 1, kLastWordsMs) <= 0) break;
+  }
+  ::close(fd_);
+}
+
+bool PipeSink::write_some() {
+  const ssize_t written = ::write(fd_, backlog_.data(), backlog_.size());
+  if (written < 0) return errno == EINTR;
+  backlog_.erase(0, static_cast<std::size_t>(written));
+  return true;
+}
+
+void PipeSink::send(const RankMessage& message) {
+  const bool must = message.note || message.result;
+  if (must || backlog_.size() < kBacklogBytes) backlog_ += to_line(message);
+  while (!backlog_.empty() && write_some()) {
+  }
+}
+
+void ConsoleSink::send(const RankMessage& message) {
+  if (message.note) fmt::print(stderr, "rank {}: {}\n", rank_, *message.note);
+  if (!message.progress || rank_ != 0) return;
+  constexpr std::uint64_t kIntervalNs = 2'000'000'000;
+  const std::uint64_t now = now_ns();
+  if (now - last_ns_ < kIntervalNs) return;
+  last_ns_ = now;
+  fmt::print(stderr, "{:3.0f}% of the run, rank 0 of {}\n", 100 * message.progress->done, ranks_);
+}
+
+}  // namespace hawser::tool

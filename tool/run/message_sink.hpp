@@ -1,0 +1,51 @@
+// Where a rank's messages go: to its launcher, or, of a rank that joined by itself, to people.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tool/run/report.hpp"
+
+namespace hawser::tool {
+
+class MessageSink {
+ public:
+  virtual ~MessageSink() = default;
+  // Progress may be left out when the reader is slow; notes and results never are.
+  virtual void send(const RankMessage& message) = 0;
+};
+
+// Lines over a pipe, which never stop a rank whose launcher does not read.
+class PipeSink final : public MessageSink {
+ public:
+  explicit PipeSink(int fd);  // takes it over
+  ~PipeSink() override;       // writes what is left, for at most kLastWordsMs
+  PipeSink(const PipeSink&) = delete;
+  PipeSink& operator=(const PipeSink&) = delete;
+
+  void send(const RankMessage& message) override;
+
+ private:
+  static constexpr std::size_t kBacklogBytes = 256 * 1024;  // beyond it progress is left out
+  static constexpr int kLastWordsMs = 5000;
+
+  // False if the pipe is full or closed.
+  bool write_some();
+
+  int fd_;
+  std::string backlog_;
+};
+
+// Progress as a line now and then, of one rank; notes of every rank.
+class ConsoleSink final : public MessageSink {
+ public:
+  ConsoleSink(std::uint32_t rank, std::uint32_t ranks) : rank_(rank), ranks_(ranks) {}
+  void send(const RankMessage& message) override;
+
+ private:
+  std::uint32_t rank_;
+  std::uint32_t ranks_;
+  std::uint64_t last_ns_ = 0;
+};
+
+}  // namespace hawser::tool

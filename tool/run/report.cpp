@@ -1,0 +1,146 @@
+#include "tool/run/report.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace hawser::tool {
+
+using nlohmann::json;
+
+namespace {
+
+// One table for both directions, so that they cannot part.
+template <typename Visit, typename Sample>
+void visit_nic(Sample& sample, Visit visit) {
+  visit("name", sample.name);
+  visit("packets_sent", sample.packets_sent);
+  visit("packets_received", sample.packets_received);
+  visit("bytes_sent", sample.bytes_sent);
+  visit("bytes_received", sample.bytes_received);
+  visit("packets_lost", sample.packets_lost);
+  visit("retransmits", sample.retransmits);
+  visit("overruns", sample.overruns);
+  visit("srtt_ns", sample.srtt_ns);
+}
+
+template <typename Visit, typename Result>
+void visit_result(Result& result, Visit visit) {
+  visit("rank", result.rank);
+  visit("task_ns", result.task_ns);
+  visit("verified_bytes", result.verified_bytes);
+  visit("verified_tasks", result.verified_tasks);
+  visit("wrong_elements", result.wrong_elements);
+  visit("damaged_guard_bytes", result.damaged_guard_bytes);
+  visit("wrong", result.wrong);
+  visit("counters", result.counters);
+  visit("drops", result.drops);
+  visit("operations_left", result.operations_left);
+  visit("buffers_left", result.buffers_left);
+  visit("unexpected_bytes_left", result.unexpected_bytes_left);
+  visit("nics", result.nics);
+  visit("setup_ns", result.setup_ns);
+  visit("communication_ns", result.communication_ns);
+  visit("check_ns", result.check_ns);
+  visit("peak_memory_bytes", result.peak_memory_bytes);
+}
+
+struct Write {
+  json& target;
+  template <typename Value>
+  void operator()(const char* name, const Value& value) const {
+    target[name] = value;
+  }
+};
+
+struct Read {
+  const json& source;
+  template <typename Value>
+  void operator()(const char* name, Value& value) const {
+    source.at(name).get_to(value);
+  }
+};
+
+PathState path_state(const std::string& name) {
+  for (const PathState state :
+       {PathState::up, PathState::suspect, PathState::down, PathState::probing}) {
+    if (to_string(state) == name) return state;
+  }
+  return PathState::down;
+}
+
+json stall_json(const Stall& stall) {
+  return {{"ns", stall.ns}, {"away_ns", stall.away_ns}, {"at", stall.at}};
+}
+
+json failure_json(const RankFailure& failure) {
+  json out{
+      {"code", static_cast<int>(failure.code)}, {"status", failure.status}, {"text", failure.text}};
+  if (failure.peer) out["peer"] = *failure.peer;
+  return out;
+}
+
+RankFailure failure_from(const json& in) {
+  RankFailure failure;
+  failure.code = static_cast<ExitCode>(in.at("code").get<int>());
+  failure.status = in.at("status").get<std::string>();
+  failure.text = in.at("text").get<std::string>();
+  if (in.contains("peer")) failure.peer = in.at("peer").get<std::uint32_t>();
+  return failure;
+}
+
+}  // namespace
+
+void to_json(json& out, const NicSample& sample) {
+  visit_nic(sample, Write{out});
+  out["state"] = std::string(to_string(sample.state));
+}
+
+void from_json(const json& in, NicSample& sample) {
+  visit_nic(sample, Read{in});
+  sample.state = path_state(in.at("state").get<std::string>());
+}
+
+void to_json(json& out, const RankResult& result) {
+  visit_result(result, Write{out});
+  out["stalls"] = json::array();
+  for (const Stall& stall : result.stalls) out["stalls"].push_back(stall_json(stall));
+  if (result.failure) out["failure"] = failure_json(*result.failure);
+}
+
+void from_json(const json& in, RankResult& result) {
+  visit_result(result, Read{in});
+  for (std::size_t i = 0; i < result.stalls.size(); ++i) {
+    const json& stall = in.at("stalls").at(i);
+    result.stalls[i] = {stall.at("ns"), stall.at("away_ns"), stall.at("at")};
+  }
+  if (in.contains("failure")) result.failure = failure_from(in.at("failure"));
+}
+
+std::string to_line(const RankMessage& message) {
+  json out = json::object();
+  if (message.progress) {
+    out["progress"] = {{"done", message.progress->done}, {"nics", message.progress->nics}};
+  }
+  if (message.note) out["note"] = *message.note;
+  if (message.result) out["result"] = *message.result;
+  // Bytes that are no UTF-8 (a file name in a message) are replaced rather than thrown about.
+  return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::optional<RankMessage> from_line(const std::string& line) {
+  try {
+    const json in = json::parse(line);
+    RankMessage message;
+    if (in.contains("progress")) {
+      const json& progress = in.at("progress");
+      message.progress = Progress{progress.at("done"), progress.at("nics")};
+    }
+    if (in.contains("note")) message.note = in.at("note").get<std::string>();
+    if (in.contains("result")) message.result = in.at("result").get<RankResult>();
+    if (!message.progress && !message.note && !message.result) return std::nullopt;
+    return message;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace hawser::tool

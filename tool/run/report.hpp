@@ -1,0 +1,90 @@
+// What a rank tells: while it runs, and at its end. Also the lines that carry it to the launcher.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hawser/stats.hpp"
+#include "tool/exit_code.hpp"
+
+namespace hawser::tool {
+
+// One NIC at one moment, counters from the start.
+struct NicSample {
+  std::string name;
+  PathState state = PathState::up;
+  std::uint64_t packets_sent = 0;
+  std::uint64_t packets_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t packets_lost = 0;
+  std::uint64_t retransmits = 0;
+  std::uint64_t overruns = 0;
+  std::uint64_t srtt_ns = 0;
+};
+
+struct Progress {
+  double done = 0;  // of the run, 0 to 1
+  std::vector<NicSample> nics;
+};
+
+// The longest time in which a rank that was in a collective got neither a byte nor a completion.
+struct Stall {
+  std::uint64_t ns = 0;
+  std::uint64_t away_ns = 0;  // of it, the longest time in which the process itself did not run
+  double at = 0;              // fraction of the run
+};
+
+// How a rank failed; in the words for the person who reads it.
+struct RankFailure {
+  ExitCode code = ExitCode::wrong;
+  std::string status;                 // name of the Status, where there is one
+  std::optional<std::uint32_t> peer;  // the rank to blame, where it is known
+  std::string text;
+};
+
+struct RankResult {
+  std::uint32_t rank = 0;
+  std::optional<RankFailure> failure;
+  std::vector<std::uint64_t> task_ns;  // of each finished task of each step, in order
+  std::array<Stall, 3> stalls{};       // by When
+  std::uint64_t verified_bytes = 0;
+  std::uint64_t verified_tasks = 0;
+  std::uint64_t wrong_elements = 0;
+  std::uint64_t damaged_guard_bytes = 0;
+  std::vector<std::string> wrong;  // the first few mismatches, for people
+  std::map<std::string, std::uint64_t> counters;
+  std::map<std::string, std::uint64_t> drops;  // those above 0
+  // After the last barrier, when all should be quiet.
+  std::uint64_t operations_left = 0;
+  std::uint64_t buffers_left = 0;
+  std::uint64_t unexpected_bytes_left = 0;
+  std::vector<NicSample> nics;
+  std::uint64_t setup_ns = 0;
+  std::uint64_t communication_ns = 0;  // between the barriers around the batches
+  std::uint64_t check_ns = 0;          // filling and verifying
+  std::uint64_t peak_memory_bytes = 0;
+};
+
+// One line of a rank to its launcher.
+struct RankMessage {
+  std::optional<Progress> progress;
+  std::optional<std::string> note;  // what happened, for people
+  std::optional<RankResult> result;
+};
+
+[[nodiscard]] std::string to_line(const RankMessage& message);  // ends with a newline
+// Nothing if the line is not one of to_line.
+[[nodiscard]] std::optional<RankMessage> from_line(const std::string& line);
+
+void to_json(nlohmann::json& json, const NicSample& sample);
+void from_json(const nlohmann::json& json, NicSample& sample);
+void to_json(nlohmann::json& json, const RankResult& result);
+void from_json(const nlohmann::json& json, RankResult& result);
+
+}  // namespace hawser::tool

@@ -1,0 +1,194 @@
+#include "tool/run/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "tool/run/clock.hpp"
+
+namespace hawser::tool {
+namespace {
+
+// Where each task of a step begins and ends, as fractions of the run; the same on every rank.
+std::vector<std::pair<double, double>> task_positions(const RunOptions& options,
+                                                      const Schedule& schedule) {
+  double total = 0;
+  for (const Task& task : schedule.step) {
+    total += static_cast<double>(expected_receive_bytes(task, schedule.layout));
+  }
+  std::vector<std::pair<double, double>> positions;
+  for (std::uint32_t step = 0; step < options.steps; ++step) {
+    const double begin = static_cast<double>(step) / options.steps;
+    const double end = static_cast<double>(step + 1) / options.steps;
+    double done = 0;
+    for (const Task& task : schedule.step) {
+      const double from = begin + (end - begin) * done / total;
+      done += static_cast<double>(expected_receive_bytes(task, schedule.layout));
+      const bool last = &task == &schedule.step.back();
+      positions.emplace_back(from, last ? end : begin + (end - begin) * done / total);
+    }
+  }
+  return positions;
+}
+
+struct Times {
+  std::vector<std::uint64_t> ns;
+  double bytes = 0;
+  double bus_bytes = 0;
+};
+
+std::vector<TimeRow> time_rows(const RunOptions& options, const Schedule& schedule,
+                               const std::vector<RankResult>& results) {
+  const FaultWindow window = fault_window(options.timed_faults);
+  const std::vector<std::pair<double, double>> positions = task_positions(options, schedule);
+  std::size_t finished = positions.size();
+  for (const RankResult& result : results) finished = std::min(finished, result.task_ns.size());
+
+  std::map<std::pair<Operation, When>, Times> parts;
+  for (std::size_t i = 0; i < finished; ++i) {
+    const Task& task = schedule.step[i % schedule.step.size()];
+    if (task.operation == Operation::barrier) continue;
+    std::uint64_t longest = 0;
+    for (const RankResult& result : results) longest = std::max(longest, result.task_ns[i]);
+    Times& times =
+        parts[{task.operation, classify(window, positions[i].first, positions[i].second)}];
+    times.ns.push_back(longest);
+    times.bytes += static_cast<double>(task.bytes());
+    times.bus_bytes += static_cast<double>(task.bytes()) *
+                       bus_factor(task.operation, schedule.layout[task.group].size);
+  }
+  std::vector<TimeRow> rows;
+  for (auto& [key, times] : parts) {
+    std::sort(times.ns.begin(), times.ns.end());
+    double total_s = 0;
+    for (const std::uint64_t ns : times.ns) total_s += seconds(ns);
+    TimeRow row;
+    row.operation = key.first;
+    row.when = key.second;
+    row.n = times.ns.size();
+    row.p50_ns = percentile(times.ns, 50);
+    row.p99_ns = percentile(times.ns, 99);
+    row.longest_ns = times.ns.back();
+    row.algorithm_bytes_per_s = times.bytes / total_s;
+    row.bus_bytes_per_s = times.bus_bytes / total_s;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+void add_counters(std::map<std::string, std::uint64_t>& into,
+                  const std::map<std::string, std::uint64_t>& from) {
+  for (const auto& [name, value] : from) into[name] += value;
+}
+
+std::uint64_t value_of(const std::map<std::string, std::uint64_t>& counters, const char* name) {
+  const auto found = counters.find(name);
+  return found == counters.end() ? 0 : found->second;
+}
+
+void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
+  for (const RankResult& result : results) {
+    const auto tell = [&](const std::string& text) {
+      summary.wrong.push_back(fmt::format("rank {}: {}", result.rank, text));
+    };
+    for (const std::string& text : result.wrong) tell(text);
+    if (result.damaged_guard_bytes > 0) {
+      tell(fmt::format("{} bytes beside buffers were written", result.damaged_guard_bytes));
+    }
+    if (result.failure) continue;  // what a failure leaves behind is no leak
+    if (result.operations_left > 0) {
+      tell(fmt::format("{} operations never completed", result.operations_left));
+    }
+    if (result.buffers_left > 0) tell(fmt::format("{} packets leaked", result.buffers_left));
+    if (result.unexpected_bytes_left > 0) {
+      tell(fmt::format("{} bytes of messages that nobody received", result.unexpected_bytes_left));
+    }
+  }
+  const std::uint64_t sent = value_of(summary.counters, "messages_sent");
+  const std::uint64_t received = value_of(summary.counters, "messages_received");
+  if (summary.complete && sent != received) {
+    summary.wrong.push_back(fmt::format("{} messages were sent and {} received", sent, received));
+  }
+}
+
+}  // namespace
+
+std::uint64_t percentile(const std::vector<std::uint64_t>& ascending, double percent) {
+  if (ascending.empty()) return 0;
+  const auto rank =
+      static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(ascending.size())));
+  return ascending[std::max<std::size_t>(rank, 1) - 1];
+}
+
+double bus_factor(Operation operation, std::uint32_t ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (operation) {
+    case Operation::all_reduce: return 2 * others;
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::all_to_all: return others;
+    case Operation::broadcast:
+    case Operation::shift_next:
+    case Operation::shift_prev: return 1;
+    case Operation::barrier: break;
+  }
+  return 0;
+}
+
+std::vector<NicRow> add_up_nics(const std::vector<const std::vector<NicSample>*>& ranks) {
+  std::vector<NicRow> rows;
+  std::vector<std::uint64_t> known;
+  for (const std::vector<NicSample>* nics : ranks) {
+    rows.resize(std::max(rows.size(), nics->size()));
+    known.resize(rows.size());
+    for (std::size_t i = 0; i < nics->size(); ++i) {
+      const NicSample& nic = (*nics)[i];
+      NicSample& sum = rows[i].sum;
+      sum.packets_sent += nic.packets_sent;
+      sum.packets_received += nic.packets_received;
+      sum.bytes_sent += nic.bytes_sent;
+      sum.bytes_received += nic.bytes_received;
+      sum.packets_lost += nic.packets_lost;
+      sum.retransmits += nic.retransmits;
+      sum.overruns += nic.overruns;
+      sum.srtt_ns += nic.srtt_ns;
+      known[i] += nic.srtt_ns > 0;
+      ++rows[i].states[static_cast<std::size_t>(nic.state)];
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (known[i] > 0) rows[i].sum.srtt_ns /= known[i];
+  }
+  return rows;
+}
+
+Summary summarize(const RunOptions& options, const Schedule& schedule,
+                  const std::vector<RankResult>& results) {
+  Summary summary;
+  summary.complete = results.size() == options.ranks;
+  std::vector<const std::vector<NicSample>*> nics;
+  for (const RankResult& result : results) {
+    summary.complete = summary.complete && !result.failure;
+    add_counters(summary.counters, result.counters);
+    add_counters(summary.drops, result.drops);
+    summary.verified_bytes += result.verified_bytes;
+    summary.verified_tasks += result.verified_tasks;
+    summary.communication_s = std::max(summary.communication_s, seconds(result.communication_ns));
+    summary.check_s = std::max(summary.check_s, seconds(result.check_ns));
+    summary.setup_s = std::max(summary.setup_s, seconds(result.setup_ns));
+    summary.peak_memory_bytes += result.peak_memory_bytes;
+    for (std::size_t when = 0; when < result.stalls.size(); ++when) {
+      if (result.stalls[when].ns <= summary.stalls[when].ns) continue;
+      summary.stalls[when] = result.stalls[when];
+      summary.stall_ranks[when] = result.rank;
+    }
+    nics.push_back(&result.nics);
+  }
+  summary.nics = add_up_nics(nics);
+  if (results.size() == options.ranks) summary.times = time_rows(options, schedule, results);
+  find_wrong(summary, results);
+  return summary;
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,80 @@
+// What a run comes to: the results of all ranks in one report, for people and as JSON.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tool/run/fault_plan.hpp"
+#include "tool/run/options.hpp"
+#include "tool/run/report.hpp"
+#include "tool/run/schedule.hpp"
+
+namespace hawser::tool {
+
+// Times of one operation's collectives in one part of the run. A collective's time is that of the
+// rank that took longest.
+struct TimeRow {
+  Operation operation = Operation::all_reduce;
+  When when = When::before;
+  std::size_t n = 0;
+  std::uint64_t p50_ns = 0;
+  std::uint64_t p99_ns = 0;
+  std::uint64_t longest_ns = 0;
+  double algorithm_bytes_per_s = 0;  // bytes of the collectives by their times
+  double bus_bytes_per_s = 0;        // times what each rank must send and receive of a byte
+};
+
+// The same NIC of all ranks.
+struct NicRow {
+  NicSample sum;                          // counters added up, srtt_ns the mean of those known
+  std::array<std::uint32_t, 4> states{};  // by PathState
+};
+
+struct Summary {
+  bool complete = false;           // every rank finished
+  std::vector<std::string> wrong;  // why the run is not right; empty if it is
+  std::vector<TimeRow> times;
+  std::array<Stall, 3> stalls{};  // the longest of all ranks, by When
+  std::array<std::uint32_t, 3> stall_ranks{};
+  std::map<std::string, std::uint64_t> counters;  // of all ranks
+  std::map<std::string, std::uint64_t> drops;
+  std::uint64_t verified_bytes = 0;
+  std::uint64_t verified_tasks = 0;
+  std::vector<NicRow> nics;
+  double communication_s = 0;  // of the rank that communicated longest
+  double check_s = 0;
+  double setup_s = 0;
+  std::uint64_t peak_memory_bytes = 0;  // all ranks together
+};
+
+// The nearest-rank percentile of values in ascending order; 0 of none.
+[[nodiscard]] std::uint64_t percentile(const std::vector<std::uint64_t>& ascending, double percent);
+
+// Bytes that each rank must send per byte of the collective, as nccl-tests' PERFORMANCE.md defines
+// bus bandwidth.
+[[nodiscard]] double bus_factor(Operation operation, std::uint32_t ranks);
+
+[[nodiscard]] std::vector<NicRow> add_up_nics(
+    const std::vector<const std::vector<NicSample>*>& ranks);
+
+[[nodiscard]] Summary summarize(const RunOptions& options, const Schedule& schedule,
+                                const std::vector<RankResult>& results);
+
+// The report that a run ends with.
+[[nodiscard]] std::string to_text(const Summary& summary, const RunOptions& options);
+[[nodiscard]] nlohmann::json to_json(const Summary& summary, const RunOptions& options,
+                                     const std::vector<RankResult>& results, double wall_s,
+                                     int exit_code);
+
+// "12.3 ms", "1.25 GB"
+[[nodiscard]] std::string duration_text(std::uint64_t ns);
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+// A table row of a NIC, with the rate that belongs to it.
+[[nodiscard]] std::string nic_table_head();
+[[nodiscard]] std::string nic_table_row(std::size_t index, const NicRow& row, double bits_per_s);
+
+}  // namespace hawser::tool

@@ -1,0 +1,64 @@
+// Watches the ranks of a launcher: reads what they say, and decides when to end them.
+//
+// A run ends when every rank has. It is brought to an end by
+//   Ctrl-C or SIGTERM      every rank is asked to end, and killed after a few seconds
+//   --timeout              the same
+//   a rank's bad input     the same: it can't get better
+//   a dead rank            the others find out by themselves, within peer_timeout, and say so; only
+//   if
+//                          they don't are they asked. A stopped rank extends that, as it may go on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tool/run/child.hpp"
+#include "tool/run/display.hpp"
+#include "tool/run/options.hpp"
+#include "tool/run/report.hpp"
+
+namespace hawser::tool {
+
+struct WatchOutcome {
+  std::vector<RankResult> results;  // of the ranks that gave one
+  ExitCode code = ExitCode::ok;
+  std::vector<std::string> notes;  // how ranks ended that did not end well
+};
+
+class Watch {
+ public:
+  // `signals` is a signalfd with SIGCHLD, SIGINT and SIGTERM, which are blocked.
+  Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, int signals,
+        Display& display);
+
+  [[nodiscard]] WatchOutcome run();
+
+ private:
+  void wait();
+  void read_signals();
+  void read(Child& child);
+  void look_after_processes(std::uint64_t now);
+  void on_end(const Child& child, std::uint64_t now);
+  void check_deadlines(std::uint64_t now);
+  void ask_to_end(std::uint64_t now, ExitCode code, const std::string& why);
+  [[nodiscard]] bool all_ended() const;
+  void worsen(ExitCode code);
+  void tell_others(std::uint64_t now);
+
+  const RunOptions& options_;
+  std::vector<std::unique_ptr<Child>>& children_;
+  int signals_;
+  Display& display_;
+  std::vector<std::optional<RankResult>> results_;
+  WatchOutcome outcome_;
+  std::uint64_t started_ns_;
+  std::uint64_t first_death_ns_ = 0;     // 0: none
+  std::uint64_t patience_until_ns_ = 0;  // after a death
+  std::uint64_t kill_at_ns_ = 0;         // 0: nobody was asked to end
+  bool interrupted_ = false;
+};
+
+}  // namespace hawser::tool
