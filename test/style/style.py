@@ -162,8 +162,9 @@ def rule_function(source):
 LINKS = {
     "hawser_proto": {"hawser_api", "hawser_isal", "hawser_sodium"},
     "hawser_virtual_nics": {"hawser_api", "hawser_proto"},
-    "hawser_engine": {"hawser_api", "hawser_proto", "hawser_virtual_nics", "hawser_dpdk",
-                      "hawser_sodium", "Boost::headers", "fmt::fmt", "spdlog::spdlog",
+    "hawser_udp_nic": {"hawser_api", "hawser_proto", "hawser_virtual_nics"},
+    "hawser_engine": {"hawser_api", "hawser_proto", "hawser_virtual_nics", "hawser_udp_nic",
+                      "hawser_dpdk", "hawser_sodium", "Boost::headers", "fmt::fmt", "spdlog::spdlog",
                       "Threads::Threads"},
     "hawser_coll": {"hawser_api"},
     "hawser_sim": {"hawser_api", "hawser_proto", "hawser_virtual_nics"},
