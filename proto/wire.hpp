@@ -29,6 +29,10 @@ template <class Struct>
   static_assert(std::is_trivially_copyable_v<Struct> && alignof(Struct) <= kWordBytes);
   return reinterpret_cast<const Struct*>(bytes);
 }
+
+// CRC32C of both together; the header's `checksum` is 0.
+[[nodiscard]] std::uint32_t packet_checksum(std::span<const std::byte> headers,
+                                            std::span<const std::byte> payload);
 }  // namespace detail
 
 // ---- reading ---------------------------------------------------------------------------------
@@ -160,7 +164,12 @@ class PacketWriter {
 
   // Sets hwords and, with `with_checksum`, the CRC32C over the headers and `payload` (which is not
   // copied); else the checksum is 0. Returns header_bytes(). May be called again after a change.
-  std::uint32_t finish(bool with_checksum, std::span<const std::byte> payload = {});
+  std::uint32_t finish(bool with_checksum, std::span<const std::byte> payload = {}) {
+    header_->checksum = 0;
+    const std::span<const std::byte> headers = seal();
+    if (with_checksum) header_->checksum = detail::packet_checksum(headers, payload);
+    return header_bytes();
+  }
 
   [[nodiscard]] CommonHeader& header() { return *header_; }
   [[nodiscard]] std::uint32_t header_bytes() const {

@@ -62,7 +62,8 @@ Verdict check_blocks(const std::byte* at, const std::byte* end) {
   return std::nullopt;
 }
 
-// One assignment a field: assigning a whole PacketView{} costs a `rep stos`, more than all the rest.
+// One assignment a field: assigning a whole PacketView{} costs a `rep stos`, more than all the
+// rest.
 void begin_view(const CommonHeader& header, std::span<const std::byte> payload,
                 PacketView& packet) {
   packet.header = &header;

@@ -97,11 +97,11 @@ bool PacketWriter::nic_state(std::uint8_t nic, bool up, std::uint32_t sequence) 
   return true;
 }
 
-std::uint32_t PacketWriter::finish(bool with_checksum, std::span<const std::byte> payload) {
-  header_->checksum = 0;
-  const std::span<const std::byte> headers = seal();
-  if (with_checksum) header_->checksum = crc32c(payload, crc32c(headers));
-  return header_bytes();
+namespace detail {
+std::uint32_t packet_checksum(std::span<const std::byte> headers,
+                              std::span<const std::byte> payload) {
+  return crc32c(payload, crc32c(headers));
 }
+}  // namespace detail
 
 }  // namespace hawser::proto::wire

@@ -76,6 +76,46 @@ TEST_CASE("wire hostile: truncation at every length") {
   }
 }
 
+TEST_CASE("wire hostile: a datagram shorter than the common header, whatever it says") {
+  for (std::size_t length = 0; length < 32; ++length) {
+    std::vector<std::byte> bytes(length);
+    if (length > 1) {
+      bytes[0] = std::byte{kVersion};
+      bytes[1] = static_cast<std::byte>(PacketType::control);
+    }
+    CHECK(judge(bytes, Queue::control) == DropReason::too_short);
+  }
+}
+
+TEST_CASE("wire hostile: blocks in a type that takes none") {
+  for (const PacketType type : {PacketType::closed, PacketType::reset, PacketType::close}) {
+    std::vector<std::byte> bytes(56);
+    bytes[0] = std::byte{kVersion};
+    bytes[1] = static_cast<std::byte>(type);
+    bytes[20] = std::byte{7};
+    CHECK(judge(bytes, Queue::data) == std::nullopt);
+    const std::vector<std::byte> block = test::from_hex("06 01 00 00 00 00 00 00");
+    bytes.insert(bytes.end(), block.begin(), block.end());
+    bytes[20] = std::byte{8};
+    CHECK(judge(bytes, Queue::data) ==
+          (type == PacketType::close ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+}
+
+TEST_CASE("wire hostile: a view used again shows nothing of the packet before") {
+  const std::vector<test::Sample> samples = test::wire_samples();
+  for (const test::Sample& before : samples) {
+    for (const test::Sample& after : samples) {
+      PacketView fresh;
+      PacketView used;
+      REQUIRE(!parse(before.bytes, before.queue, true, used));
+      REQUIRE(!parse(after.bytes, after.queue, true, fresh));
+      REQUIRE(!parse(after.bytes, after.queue, true, used));
+      REQUIRE(test::flatten(used) == test::flatten(fresh));
+    }
+  }
+}
+
 TEST_CASE("wire hostile: bytes behind a packet without payload") {
   for (const test::Sample& sample : test::wire_samples()) {
     PacketView packet;
@@ -256,6 +296,20 @@ TEST_CASE("wire hostile: fields of headers out of range") {
     CHECK(judge_changed(type, 144 + 46, 15) == std::nullopt);  // NIC index
     CHECK(judge_changed(type, 144 + 46, 16) == DropReason::bad_field);
     CHECK(judge_changed(type, 144 + 47, 2) == DropReason::bad_field);  // NIC state
+  }
+}
+
+TEST_CASE("wire hostile: session packets with no NIC record, and with one too many") {
+  for (std::size_t nics = 0; nics <= 20; ++nics) {
+    std::vector<std::byte> bytes(144 + nics * 48);
+    bytes[0] = std::byte{kVersion};
+    bytes[1] = static_cast<std::byte>(PacketType::hello);
+    bytes[20] = static_cast<std::byte>(bytes.size() / 8);
+    bytes[105] = std::byte{0x10};  // fragment_bytes
+    bytes[108] = static_cast<std::byte>(nics);
+    INFO(nics << " records");
+    CHECK(judge(bytes, Queue::data) ==
+          (nics >= 1 && nics <= 16 ? std::nullopt : Verdict(DropReason::bad_field)));
   }
 }
 
