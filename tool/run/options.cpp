@@ -27,8 +27,8 @@ void set_tunable(Tunables& tunables, const std::string& text) {
   const auto row = std::find_if(kTunables.begin(), kTunables.end(),
                                 [&](const TunableRow& some) { return some.name == name; });
   if (equals == std::string::npos || row == kTunables.end()) {
-    throw InputError(fmt::format("{} {}: expected NAME=VALUE with a name that `hawser info` lists",
-                                 origin, text));
+    throw InputError(fmt::format(
+        "--tunable {}: expected NAME=VALUE with a name that `hawser info` lists", text));
   }
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
