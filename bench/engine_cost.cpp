@@ -1,10 +1,10 @@
 // Question: what does the engine itself cost, in ns a packet, sending and receiving apart, with and
 // without copying the payload?
-// Metric: time inside turn() of the sending and of the receiving endpoint, divided by data packets; two
-// endpoints in one thread over memory NICs without checksum. "Without the copy" receives into buffers of
-// no bytes, so that every fragment is claimed and none is written. The NIC's own share (one copy into the
-// receiver's ring, the ring itself) is measured by the same packets without a protocol and shown beside.
-// Runtime: 2 s. `--short` moves less, for the tests.
+// Metric: time inside turn() of the sending and of the receiving endpoint, divided by data packets;
+// two endpoints in one thread over memory NICs without checksum. "Without the copy" receives into
+// buffers of no bytes, so that every fragment is claimed and none is written. The NIC's own share
+// (one copy into the receiver's ring, the ring itself) is measured by the same packets without a
+// protocol and shown beside. Runtime: 2 s. `--short` moves less, for the tests.
 #include <fmt/core.h>
 
 #include <algorithm>

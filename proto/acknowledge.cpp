@@ -1,8 +1,9 @@
-// What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states, in
-// control packets at the end of a turn that has polled every NIC, or in front of a small payload.
+// What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states,
+// in control packets at the end of a turn that has polled every NIC, or in front of a small
+// payload.
 //
-// Timer of a peer: `ack_at`, armed at the first unacknowledged packet, max_ack_delay later; `ack_now` sends
-// with this turn.
+// Timer of a peer: `ack_at`, armed at the first unacknowledged packet, max_ack_delay later;
+// `ack_now` sends with this turn.
 #include <algorithm>
 #include <array>
 
@@ -15,8 +16,8 @@ namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
 }
 
-// Enters a sequenced packet into its path's window. False: seen before, or of an older generation; the
-// packet is to be dropped.
+// Enters a sequenced packet into its path's window. False: seen before, or of an older generation;
+// the packet is to be dropped.
 bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
                                   bool congestion_experienced) {
   const wire::CommonHeader& header = *packet.header;
@@ -150,8 +151,8 @@ bool Endpoint::Core::something_owed(const Peer& peer) const {
   return false;
 }
 
-// ACK_INFO and the PATH_ACKs of the paths that are due, or of all. What doesn't fit stays due. False if
-// nothing was written.
+// ACK_INFO and the PATH_ACKs of the paths that are due, or of all. What doesn't fit stays due.
+// False if nothing was written.
 bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool everything) {
   bool any = false;
   for (const std::uint32_t index : peer.receive_paths) {
@@ -265,8 +266,8 @@ bool Endpoint::Core::send_control(Peer& peer) {
   return send_one(local, packet);
 }
 
-// The peer waits for this one (it probes): say it over a second pair of NICs too, as the first may work
-// in one direction only.
+// The peer waits for this one (it probes): say it over a second pair of NICs too, as the first may
+// work in one direction only.
 void Endpoint::Core::copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes) {
   std::uint8_t local = 0;
   std::uint8_t remote_nic = 0;

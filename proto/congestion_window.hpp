@@ -1,9 +1,9 @@
-// How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the family of
-// Swift (SIGCOMM 2020) and UEC's NSCC.
+// How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the
+// family of Swift (SIGCOMM 2020) and UEC's NSCC.
 //
-// It sees the *fabric* delay: response time less the residence in both hosts, so a descheduled peer is
-// not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for): only when
-// more than an eighth of a round is lost does the window give way, by that share.
+// It sees the *fabric* delay: response time less the residence in both hosts, so a descheduled peer
+// is not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for):
+// only when more than an eighth of a round is lost does the window give way, by that share.
 //
 // Invariants: two packets <= bytes() <= cap, where the cap is the receiver's allowance.
 #pragma once
@@ -52,8 +52,8 @@ class CongestionWindow {
     const bool was_used = ack.in_flight_before * 2 >= bytes();
     if (!was_used || congested_) return;
     bytes_ += slow_start_ ? ack.acked_bytes
-                          : std::max<std::uint64_t>(
-                                1, config_.packet_bytes * ack.acked_bytes / std::max(bytes_, floor()));
+                          : std::max<std::uint64_t>(1, config_.packet_bytes * ack.acked_bytes /
+                                                           std::max(bytes_, floor()));
     bytes_ = std::min(bytes_, cap());
   }
 

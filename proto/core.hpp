@@ -4,15 +4,16 @@
 //
 //   turn.cpp         order of one pass, dispatch           session.cpp        handshakes, liveness
 //   send.cpp         outgoing messages, statuses, grants   failure.cpp        failing and closing
-//   transmit.cpp     choice of path, bursts                small_packets.cpp  probes, envelopes, routes
-//   path_acks.cpp    acknowledged, lost, silent, PTO       paths.cpp          states, probing, bridges
-//   receive.cpp      fragments in, the floor               receives.cpp       matching, completion
-//   expect.cpp       levels, requests, grants              acknowledge.cpp    what is owed, control packets
+//   transmit.cpp     choice of path, bursts                small_packets.cpp  probes, envelopes,
+//   routes path_acks.cpp    acknowledged, lost, silent, PTO       paths.cpp          states,
+//   probing, bridges receive.cpp      fragments in, the floor               receives.cpp matching,
+//   completion expect.cpp       levels, requests, grants              acknowledge.cpp    what is
+//   owed, control packets
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
-// pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer is
-// read until the message is finished and unreaped == 0; a receive buffer is written only between match
-// and completion.
+// pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
+// is read until the message is finished and unreaped == 0; a receive buffer is written only between
+// match and completion.
 #pragma once
 
 #include <array>
@@ -49,8 +50,8 @@ struct Chunk {
 // This endpoint's view of one of its NICs, shared by all peers.
 struct LocalNic {
   Nic* nic = nullptr;
-  bool up = true;                // by word of the driver
-  std::uint32_t sequence = 0;    // of NIC_STATE
+  bool up = true;              // by word of the driver
+  std::uint32_t sequence = 0;  // of NIC_STATE
   std::uint64_t packets_sent = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t packets_received = 0;
@@ -106,11 +107,11 @@ struct Endpoint::Core {
   std::size_t secret_bytes = 0;
   std::vector<LocalNic> nics;
   PacketPool& pool;
-  std::uint32_t fragment_bytes;      // largest that all NICs carry
-  std::size_t control_bytes;         // largest control packet
-  bool checksum;                     // some NIC has no check of its own
-  std::uint32_t burst_packets;       // the largest burst that a NIC likes
-  std::uint64_t receive_bytes;       // smallest data ring among the NICs
+  std::uint32_t fragment_bytes;  // largest that all NICs carry
+  std::size_t control_bytes;     // largest control packet
+  bool checksum;                 // some NIC has no check of its own
+  std::uint32_t burst_packets;   // the largest burst that a NIC likes
+  std::uint64_t receive_bytes;   // smallest data ring among the NICs
   Duration granularity;
 
   // ---- objects
@@ -127,12 +128,12 @@ struct Endpoint::Core {
   MessageTablePool table_blocks;
   Matching matching;
   Slab<Chunk> chunks;
-  std::vector<std::byte> chunk_bytes;          // chunks.capacity() x fragment_bytes
-  std::vector<RemoteHandle> remotes;           // [peer][local NIC][remote NIC]
+  std::vector<std::byte> chunk_bytes;  // chunks.capacity() x fragment_bytes
+  std::vector<RemoteHandle> remotes;   // [peer][local NIC][remote NIC]
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;
-  std::vector<std::byte> probe_padding;        // zeros, a fragment of them
+  std::vector<std::byte> probe_padding;  // zeros, a fragment of them
   std::uint32_t operations_live = 0;
 
   // ---- timers: one deadline per object, the earliest of what it waits for
@@ -147,21 +148,21 @@ struct Endpoint::Core {
 
   // ---- this turn
   Time now{};
-  Time previous_pass{};              // when the rings were last looked into, before this turn
+  Time previous_pass{};  // when the rings were last looked into, before this turn
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
-  bool late = false;                 // this turn came later than asked for
+  bool late = false;  // this turn came later than asked for
   bool progressed = false;
-  bool backpressured = false;        // a NIC refused packets in this turn
-  std::uint32_t control_turn = 0;    // where the next choice of a control route begins
-  std::uint32_t epoch_peers = 0;     // peers that sent data in the present allowance epoch
+  bool backpressured = false;      // a NIC refused packets in this turn
+  std::uint32_t control_turn = 0;  // where the next choice of a control route begins
+  std::uint32_t epoch_peers = 0;   // peers that sent data in the present allowance epoch
   std::uint32_t last_epoch_peers = 0;
   std::uint32_t allowance_epoch = 1;
   Time allowance_epoch_end{};
 
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
-  std::uint32_t in_flight = 0;       // sequenced packets
+  std::uint32_t in_flight = 0;  // sequenced packets
   std::uint64_t chunk_bytes_held = 0;
   bool closing = false;
   bool closed = false;

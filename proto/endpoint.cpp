@@ -35,15 +35,15 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       pool(buffers),
       random(config.seed),
       peers(u32(tunables.max_peers)),
-      paths(u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots,
-                                                              2 * kMaxNics))),
+      paths(
+          u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots, 2 * kMaxNics))),
       receive_paths(u32(tunables.max_peers * kMaxPaths)),
       outgoing(u32(tunables.max_operations)),
       incoming(u32(tunables.max_receive_messages + tunables.max_operations + tunables.max_peers)),
       retransmits(u32(tunables.max_in_flight_packets)),
       statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
-      sent_blocks(u32(tunables.max_in_flight_packets / SentBlockPool::kRecords +
-                      4 * tunables.max_peers)),
+      sent_blocks(
+          u32(tunables.max_in_flight_packets / SentBlockPool::kRecords + 4 * tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
       table_blocks(u32(4 * tunables.max_peers + tunables.max_operations / 16 +
                        tunables.max_receive_messages / 16)),
@@ -76,7 +76,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   }
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
-  const std::uint64_t stored = std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
+  const std::uint64_t stored =
+      std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
   chunks = Slab<Chunk>(u32(stored));
   chunk_bytes.resize(std::size_t{chunks.capacity()} * fragment_bytes);
   probe_padding.resize(fragment_bytes);

@@ -1,7 +1,9 @@
-// The protocol of one endpoint: operations in, packets through the NICs it was given, completions out.
+// The protocol of one endpoint: operations in, packets through the NICs it was given, completions
+// out.
 //
 // Sans-IO: it never reads a clock, blocks or, after construction, allocates. One thread uses it.
-// Its owner calls turn(now) over and over, at the latest at the moment that the last turn asked for.
+// Its owner calls turn(now) over and over, at the latest at the moment that the last turn asked
+// for.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +22,14 @@ namespace hawser::proto {
 
 struct EndpointConfig {
   Tunables tunables{};
-  std::uint64_t endpoint_id = 0;  // not 0
-  std::uint64_t epoch = 0;        // grows with each restart of this endpoint
-  std::uint64_t seed = 0;         // all randomness of the endpoint comes from it
+  std::uint64_t endpoint_id = 0;            // not 0
+  std::uint64_t epoch = 0;                  // grows with each restart of this endpoint
+  std::uint64_t seed = 0;                   // all randomness of the endpoint comes from it
   std::span<const std::byte> job_secret{};  // copied; at most 64 bytes
 };
 
-// The caller names operations: low 32 bits an index below max_operations that no live operation has,
-// high 32 bits anything. The name comes back in the completion, after which the index is free.
+// The caller names operations: low 32 bits an index below max_operations that no live operation
+// has, high 32 bits anything. The name comes back in the completion, after which the index is free.
 struct SendRequest {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
@@ -78,8 +80,8 @@ class Endpoint {
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 
-  // Starts closing: tells the peers and lingers. `closed` once all is settled or close_timeout is over;
-  // then every operation has its completion.
+  // Starts closing: tells the peers and lingers. `closed` once all is settled or close_timeout is
+  // over; then every operation has its completion.
   void close(Time now);
   [[nodiscard]] bool closed() const;
 

@@ -1,10 +1,11 @@
 // Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
 // missing when it does not; and the grants, which say what may come.
 //
-// Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing. Its
-// interval depends on the level: TAIL (all was sent once, or little is missing) SRTT/2 + 4 max(RTTVAR,
-// granularity), BULK four times that, as gaps speak there; doubled per fruitless expiry, reset by progress;
-// scaled by the peer's patience, which grows when a requested fragment turns out to have been under way.
+// Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing.
+// Its interval depends on the level: TAIL (all was sent once, or little is missing) SRTT/2 + 4
+// max(RTTVAR, granularity), BULK four times that, as gaps speak there; doubled per fruitless
+// expiry, reset by progress; scaled by the peer's patience, which grows when a requested fragment
+// turns out to have been under way.
 //
 // Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
 // [first_missing, granted).
@@ -36,8 +37,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
   if (!tail) interval = interval * 4;
   interval = interval * peer.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, interval);
-  message.expect_at =
-      now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
+  message.expect_at = now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
   message.expect_put_off = false;
   // The heap holds a lower bound: it is moved only forward in time, when it fires.
   const std::uint32_t index = incoming.index_of(message);
@@ -71,16 +71,17 @@ void Endpoint::Core::request_missing(IncomingMessage& message) {
 }
 
 void Endpoint::Core::extend_grant(IncomingMessage& message, bool repeat) {
-  const auto window = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
-                              FragmentBitmap::kSpan - BlockPool::kBlockBits));
+  const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
+      FragmentBitmap::kSpan - BlockPool::kBlockBits));
   const std::uint32_t first = message.arrived.first_missing();
-  const std::uint32_t up_to = message.fragments - first <= window ? message.fragments : first + window;
+  const std::uint32_t up_to =
+      message.fragments - first <= window ? message.fragments : first + window;
   const bool unasked = message.may_come == message.fragments && message.granted == 0;
   if (unasked && !message.no_room) return;  // all of it comes by itself
-  const bool worth_it = up_to > message.granted && (message.granted == 0 ||
-                                                    up_to - message.granted >= window / 2 ||
-                                                    up_to == message.fragments);
+  const bool worth_it =
+      up_to > message.granted &&
+      (message.granted == 0 || up_to - message.granted >= window / 2 || up_to == message.fragments);
   if (!worth_it && !repeat) return;
   if (worth_it) {
     message.asked_at = now;
@@ -103,7 +104,8 @@ void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_
   if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
 }
 
-// A fragment came twice. If it had been requested, that was too early: be more patient with this peer.
+// A fragment came twice. If it had been requested, that was too early: be more patient with this
+// peer.
 void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message) {
   if (message.backoff == 0) return;
   peer.patience_eighths =

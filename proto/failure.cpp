@@ -2,8 +2,8 @@
 //
 // Timer: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
 //
-// Invariant: after fail_peer no operation to that peer is pending, except sends that a NIC still reads
-// from; these complete when it lets go. Whole messages that nobody has asked for yet stay.
+// Invariant: after fail_peer no operation to that peer is pending, except sends that a NIC still
+// reads from; these complete when it lets go. Whole messages that nobody has asked for yet stay.
 #include <algorithm>
 #include <array>
 
@@ -53,8 +53,8 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   progressed = true;
 }
 
-// Receives that wait for this peer alone end with the session; whole messages that no receive has asked
-// for yet stay to be received.
+// Receives that wait for this peer alone end with the session; whole messages that no receive has
+// asked for yet stay to be received.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
   if (peer.incoming.is_open()) {

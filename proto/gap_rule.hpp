@@ -1,9 +1,9 @@
 // Layer 1 of loss detection: is a packet lost, given that a later one of the same path was
 // acknowledged? A pure function after RFC 9002 §6.1.
 //
-// One path is close to FIFO, so being overtaken within it means loss; reordering between paths never
-// reaches this rule. Once a packet that it declared lost was acknowledged after all, reordering inside
-// that path is proven, and only time decides there.
+// One path is close to FIFO, so being overtaken within it means loss; reordering between paths
+// never reaches this rule. Once a packet that it declared lost was acknowledged after all,
+// reordering inside that path is proven, and only time decides there.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@
 
 namespace hawser::proto {
 
-// What the other side needs to reach a NIC, opaque to the protocol. Drivers put their kind in byte 0
-// (NicKind) and zero what they don't use, so that equal addresses are equal bytes.
+// What the other side needs to reach a NIC, opaque to the protocol. Drivers put their kind in byte
+// 0 (NicKind) and zero what they don't use, so that equal addresses are equal bytes.
 //   udp:    kind, family (4|6), data port, control port (big endian), IP address (16 bytes)
 //   verbs:  kind, link layer, LID, data QPN, control QPN, QKey, GID
 //   memory: kind, fabric-wide number
@@ -55,15 +55,15 @@ class PacketPool {
 
 // One datagram to send: header || payload.
 struct TxPacket {
-  PacketBuffer* buffer = nullptr;          // holds the header at offset 0
-  std::uint32_t header_bytes = 0;          // 1 to PacketBuffer::kBytes
-  std::uint32_t payload_bytes = 0;         // 0 if there is none
-  const std::byte* payload = nullptr;      // in the user's buffer or the protocol's store
+  PacketBuffer* buffer = nullptr;      // holds the header at offset 0
+  std::uint32_t header_bytes = 0;      // 1 to PacketBuffer::kBytes
+  std::uint32_t payload_bytes = 0;     // 0 if there is none
+  const std::byte* payload = nullptr;  // in the user's buffer or the protocol's store
   RemoteHandle remote = kNoRemote;
-  std::uint16_t entropy = 0;               // 0 to caps().entropies - 1
+  std::uint16_t entropy = 0;  // 0 to caps().entropies - 1
   Queue queue = Queue::data;
-  std::uint64_t cookie = kNoCookie;        // below kDriverCookies: comes back from reap;
-                                           // kNoCookie never does
+  std::uint64_t cookie = kNoCookie;  // below kDriverCookies: comes back from reap;
+                                     // kNoCookie never does
   static constexpr std::uint64_t kNoCookie = ~std::uint64_t{0};
   // The upper half is for drivers that wrap a driver and send packets of their own through it.
   static constexpr std::uint64_t kDriverCookies = std::uint64_t{1} << 63;
@@ -110,24 +110,25 @@ class Nic {
 
   // Hands over a prefix of `packets`, in order; returns how many.
   //   Packets in the prefix: buffer and payload belong to the driver until the send is reaped: the
-  //   buffer goes back to the pool by the driver's hand, the cookie comes out of reap. This holds for
-  //   packets that could not be sent too (the datagram is then lost).
-  //   The others: the caller's as before; the ring is full, try after reap.
+  //   buffer goes back to the pool by the driver's hand, the cookie comes out of reap. This holds
+  //   for packets that could not be sent too (the datagram is then lost). The others: the caller's
+  //   as before; the ring is full, try after reap.
   [[nodiscard]] virtual std::size_t tx_burst(std::span<const TxPacket> packets) = 0;
 
   // Cookies of sends whose buffers the NIC no longer reads, in any order; each cookie once.
   [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
 
-  // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the ring
-  // was seen empty. Invalidates the views of the previous call for the same queue.
-  // One call gives at most kMaxRxBurst: asking for more is asking for that.
+  // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
+  // ring was seen empty. Invalidates the views of the previous call for the same queue. One call
+  // gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
 
   [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
 
-  // Datagrams (or aggregates, where the kernel counts these) that this host lost in the receive rings
-  // since construction. May cost system calls: for statistics and slow timers, not for every turn.
+  // Datagrams (or aggregates, where the kernel counts these) that this host lost in the receive
+  // rings since construction. May cost system calls: for statistics and slow timers, not for every
+  // turn.
   [[nodiscard]] virtual std::uint64_t overruns() const = 0;
 
   // Appends the descriptors that become readable when rx_burst or events have something.

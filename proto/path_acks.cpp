@@ -1,12 +1,12 @@
-// Acknowledgements of paths at the sender: what arrived, what is lost, which path is silent, and the
-// probe timeout. These are layers 1 and 3 of loss detection (docs/protocol.md §9) and the silence rule
-// (§10). They release nothing: messages complete by statuses.
+// Acknowledgements of paths at the sender: what arrived, what is lost, which path is silent, and
+// the probe timeout. These are layers 1 and 3 of loss detection (docs/protocol.md §9) and the
+// silence rule (§10). They release nothing: messages complete by statuses.
 //
 // Timers of a path: `pto_at` armed while something is in flight; `gap_at` while a packet that was
 // overtaken is still given time.
 //
-// Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest` is
-// never beyond the oldest of them; largest_acked < sent.next().
+// Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest`
+// is never beyond the oldest of them; largest_acked < sent.next().
 #include <algorithm>
 
 #include "proto/core.hpp"
@@ -46,9 +46,9 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
-  path.pto_at = path.last_sent +
-                std::min(pto_base(path) * (std::int64_t{1} << std::min<int>(path.unanswered, 16)),
-                         longest);
+  path.pto_at =
+      path.last_sent +
+      std::min(pto_base(path) * (std::int64_t{1} << std::min<int>(path.unanswered, 16)), longest);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
@@ -61,10 +61,9 @@ void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
 }
 
 void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, SentPacket& packet) {
-  OutgoingMessage* message =
-      packet.message == kNoIndex
-          ? nullptr
-          : outgoing.get(SlabId{packet.message, packet.message_generation});
+  OutgoingMessage* message = packet.message == kNoIndex
+                                 ? nullptr
+                                 : outgoing.get(SlabId{packet.message, packet.message_generation});
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
@@ -119,9 +118,9 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   bool full_probe = false;
   bool heard = false;
   Time newest_sent{};
-  const std::uint64_t from =
-      before(path->sent.base(), path->oldest) && !path->lost_lately ? path->oldest
-                                                                    : path->sent.base();
+  const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
+                                 ? path->oldest
+                                 : path->sent.base();
   for (std::uint64_t n = from; !before(largest, n); ++n) {
     const std::uint64_t back = largest - n;
     if (back >= reach || ((ack.bitmap[back / 64] >> (back % 64)) & 1) == 0) continue;

@@ -3,8 +3,8 @@
 //
 // Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
 //
-// Invariants: a slot that changes its NIC pair gets a new generation and starts its numbers anew, and
-// only after everything in flight on it was evacuated; a path in DOWN carries probes only.
+// Invariants: a slot that changes its NIC pair gets a new generation and starts its numbers anew,
+// and only after everything in flight on it was evacuated; a path in DOWN carries probes only.
 #include <algorithm>
 #include <array>
 
@@ -48,8 +48,8 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t rem
   path->bridge = is_bridge;
   path->sent.start(tunables.initial_sequence);
   path->oldest = path->sent.base();
-  path->response = peer.response.sampled() ? peer.response
-                                           : ResponseTime(microseconds(tunables.initial_rtt_us));
+  path->response =
+      peer.response.sampled() ? peer.response : ResponseTime(microseconds(tunables.initial_rtt_us));
   path->window = fresh_window(peer);
   return path;
 }
@@ -195,8 +195,8 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   if (path.state == PathState::down) {
     path.probe_interval =
         std::min(path.probe_interval * 2, microseconds(tunables.path_probe_max_us));
-    path.probe_at = now + std::max(path.probe_interval, patience) +
-                    random.jitter(path.probe_interval / 4);
+    path.probe_at =
+        now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
   } else {
     path.probe_at = now + patience;
   }

@@ -1,7 +1,7 @@
 // What an endpoint knows of one peer and of the messages and paths between them.
 //
-// Plain data: the rules live in the files named after the event (session, transmit, path_acks, paths,
-// receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
+// Plain data: the rules live in the files named after the event (session, transmit, path_acks,
+// paths, receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 #include "hawser/types.hpp"
 #include "proto/congestion_window.hpp"
 
+#include "proto/bitmap.hpp"
 #include "proto/list.hpp"
 #include "proto/message_table.hpp"
 #include "proto/nic.hpp"
-#include "proto/bitmap.hpp"
 #include "proto/response_time.hpp"
 #include "proto/sent_packets.hpp"
 #include "proto/slab.hpp"
@@ -32,29 +32,29 @@ struct Path {
   std::uint8_t generation = 0;
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
-  bool bridge = false;            // bound in place of a path that is down; goes when that returns
-  bool reordering_proven = false; // only time decides about gaps
-  bool lost_lately = false;       // records below `oldest` may still be acknowledged late
+  bool bridge = false;             // bound in place of a path that is down; goes when that returns
+  bool reordering_proven = false;  // only time decides about gaps
+  bool lost_lately = false;        // records below `oldest` may still be acknowledged late
   PathState state = PathState::up;
-  std::uint8_t unanswered = 0;    // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
-  std::uint8_t answered = 0;      // PROBING: full-size probes acknowledged in a row
+  std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
 
   SentPackets sent;
   std::uint64_t largest_acked = 0;  // meaningful if any_acked
   bool any_acked = false;
-  std::uint32_t ce_count = 0;       // as last reported
+  std::uint32_t ce_count = 0;  // as last reported
   std::uint64_t bytes_in_flight = 0;
   std::uint32_t packets_in_flight = 0;
-  std::uint64_t oldest = 0;         // no number below is in flight (a cursor, moved lazily)
+  std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)
 
   ResponseTime response;
   CongestionWindow window;
 
   Time last_sent{};
-  Time pto_at = kNever;       // armed while something is in flight
-  bool pto_put_off = false;   // drain-before-declare was used for this arming
-  Time gap_at = kNever;       // when a gap that is still patient becomes a loss
-  Time probe_at = kNever;     // SUSPECT, DOWN, PROBING: the next probe
+  Time pto_at = kNever;      // armed while something is in flight
+  bool pto_put_off = false;  // drain-before-declare was used for this arming
+  Time gap_at = kNever;      // when a gap that is still patient becomes a loss
+  Time probe_at = kNever;    // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
 
   // For people, and for nothing else.
@@ -69,10 +69,10 @@ struct ReceivePath {
   std::uint8_t generation = 0;
   std::uint8_t local_nic = 0;  // where its packets arrive
   PathWindow window;
-  std::uint64_t reach = 0;     // the oldest number that its sender still awaits
-  Time largest_arrival{};      // lower bound of when `largest` arrived: the pass before it was seen
+  std::uint64_t reach = 0;  // the oldest number that its sender still awaits
+  Time largest_arrival{};   // lower bound of when `largest` arrived: the pass before it was seen
   std::uint32_t ce_count = 0;
-  bool ack_due = false;        // something arrived since the last PATH_ACK of this path
+  bool ack_due = false;  // something arrived since the last PATH_ACK of this path
 };
 
 struct OutgoingMessage {
@@ -90,18 +90,18 @@ struct OutgoingMessage {
   std::uint32_t may_send = 0;        // fragments below it may be sent
   std::uint32_t rx_slot = kNoIndex;  // of the grant
   std::uint32_t rx_generation = 0;
-  std::uint32_t in_flight = 0;       // packets not yet acknowledged nor lost
-  std::uint32_t queued = 0;          // entries in the retransmit queue
-  std::uint32_t unreaped = 0;        // sends that a NIC may still read from
+  std::uint32_t in_flight = 0;  // packets not yet acknowledged nor lost
+  std::uint32_t queued = 0;     // entries in the retransmit queue
+  std::uint32_t unreaped = 0;   // sends that a NIC may still read from
   bool granted = false;
-  bool stopped = false;              // NO_ROOM: waits for a grant
-  bool finished = false;             // has its final status; lives on until the NICs let go of it
+  bool stopped = false;   // NO_ROOM: waits for a grant
+  bool finished = false;  // has its final status; lives on until the NICs let go of it
   Status result = Status::ok;
 
-  Time ask_at = kNever;              // when to ask for the status
+  Time ask_at = kNever;  // when to ask for the status
   Duration ask_interval{};
   bool ask_put_off = false;
-  ListLink send_link;                // on the peer's list of messages with fragments to send
+  ListLink send_link;  // on the peer's list of messages with fragments to send
 };
 
 // A fragment that waits for being sent again.
@@ -118,20 +118,20 @@ struct IncomingMessage {
   std::uint64_t immediate = 0;
   std::uint64_t bytes = 0;
   std::uint16_t context = 0;
-  bool delivered_level = false;      // the sender waits for delivered
+  bool delivered_level = false;  // the sender waits for delivered
   Hint hint{};
 
   std::uint32_t fragments = 1;
   FragmentBitmap arrived;
-  std::uint32_t may_come = 0;        // fragments below it may be sent: unscheduled, then granted
-  std::uint32_t granted = 0;         // up_to of the last grant, 0 before
+  std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
+  std::uint32_t granted = 0;   // up_to of the last grant, 0 before
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
-  bool processed = false;            // its number's turn to match has come
+  bool processed = false;  // its number's turn to match has come
   bool matched = false;
-  bool no_room = false;              // payload was dropped; the sender waits for a grant
+  bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;
-  bool say_grant = false;            // in the next control packet
+  bool say_grant = false;  // in the next control packet
   bool say_request = false;
 
   // The matched receive.
@@ -140,13 +140,13 @@ struct IncomingMessage {
   std::uint64_t buffer_bytes = 0;
   ReceiveOptions options{};
 
-  Time expect_at = kNever;           // detection interval of layer 2
-  Time asked_at{};                   // when the last grant or request left; 0: answered
-  std::uint32_t asked_from = 0;      // a fragment in [asked_from, asked_to) is its answer
+  Time expect_at = kNever;       // detection interval of layer 2
+  Time asked_at{};               // when the last grant or request left; 0: answered
+  std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
   std::uint32_t asked_to = 0;
   std::uint8_t backoff = 0;
   bool expect_put_off = false;
-  ListLink say_link;                 // on the peer's list of messages with a grant or request due
+  ListLink say_link;  // on the peer's list of messages with a grant or request due
 };
 
 struct PendingStatus {
@@ -159,8 +159,8 @@ enum class SessionState : std::uint8_t { idle, calling, answered, ready, failed 
 
 struct Peer {
   SessionState state = SessionState::idle;
-  Status failure = Status::ok;       // FAILED: why
-  bool wanted = false;               // connect was called or operations were posted here
+  Status failure = Status::ok;  // FAILED: why
+  bool wanted = false;          // connect was called or operations were posted here
 
   // Identity (§6). Incarnations are (epoch, counter).
   std::uint64_t remote_id = 0;
@@ -169,12 +169,12 @@ struct Peer {
   std::uint32_t remote_sequence = 0;  // newest session packet applied
   std::uint32_t remote_index = 0xffffffffu;
   std::uint64_t remote_token = 0;
-  std::uint32_t counter = 0;          // of our handshake
-  std::uint64_t token = 0;            // ours: what the peer must say
+  std::uint32_t counter = 0;  // of our handshake
+  std::uint64_t token = 0;    // ours: what the peer must say
   std::uint32_t remote_nics = 0;
   std::array<wire::NicRecord, kMaxNics> nics{};
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
-  std::uint64_t remote_unscheduled = 0;  // what it sends of a message unasked
+  std::uint64_t remote_unscheduled = 0;                        // what it sends of a message unasked
   std::uint32_t fragment_bytes = 0;
   Duration remote_absence{};
 
@@ -182,17 +182,17 @@ struct Peer {
   Time call_at = kNever;
   Duration call_interval{};
   std::uint32_t calls = 0;
-  Time called_at{};                   // of the newest HELLO: its answer measures the response time
+  Time called_at{};  // of the newest HELLO: its answer measures the response time
   Time calling_since{};
   bool close_answered = false;
   Time close_at = kNever;
 
   // Liveness.
   Time last_heard{};
-  Time pending_since{};               // since when something is pending; 0: nothing is
+  Time pending_since{};  // since when something is pending; 0: nothing is
   bool timeout_put_off = false;
   Time keepalive_at = kNever;
-  std::uint8_t route_local = 0;       // NIC pair over which it was last heard
+  std::uint8_t route_local = 0;  // NIC pair over which it was last heard
   std::uint8_t route_remote = 0;
   std::uint32_t posted_receives = 0;  // receives posted for exactly this peer
   std::uint32_t open_sends = 0;       // outgoing messages without a final status
@@ -206,8 +206,8 @@ struct Peer {
   MessageTable outgoing;
   IndexList<OutgoingMessage, &OutgoingMessage::send_link> to_send;
   IndexList<Retransmit, &Retransmit::link> retransmits;
-  std::uint32_t turn_slot = 0;        // where the next choice of a path begins
-  std::uint64_t allowance = 0;        // bytes in flight per remote NIC, as the peer last said
+  std::uint32_t turn_slot = 0;  // where the next choice of a path begins
+  std::uint64_t allowance = 0;  // bytes in flight per remote NIC, as the peer last said
 
   // Silence (§10): by acknowledgements of turns before `ack_turn`, everything sent until
   // `settled_sent` on some path has been seen to arrive.
@@ -224,20 +224,20 @@ struct Peer {
   MessageTable incoming;
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
-  ResponseTime response;              // of this peer to our handshakes, grants and requests
-  std::uint32_t patience_eighths = 8; // detection intervals are scaled by it: 8 is 1
-  std::uint32_t active_epoch = 0;     // when it last sent data, for the allowance
+  ResponseTime response;               // of this peer to our handshakes, grants and requests
+  std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
+  std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
 
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
   bool ack_now = false;
-  bool ack_twice = false;             // the peer waits for it: use a second NIC pair too
+  bool ack_twice = false;  // the peer waits for it: use a second NIC pair too
   Time ack_at = kNever;
-  std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
+  std::uint16_t nic_state_due = 0;  // bit per local NIC whose state the peer should hear of
 
-  ListLink send_link;                 // on the endpoint's list of peers with data to send
-  ListLink ack_link;                  // on the endpoint's list of peers with control to send
-  ListLink touch_link;                // on this turn's list of peers whose timers may have changed
+  ListLink send_link;   // on the endpoint's list of peers with data to send
+  ListLink ack_link;    // on the endpoint's list of peers with control to send
+  ListLink touch_link;  // on this turn's list of peers whose timers may have changed
 };
 
 }  // namespace hawser::proto

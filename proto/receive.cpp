@@ -1,12 +1,13 @@
 // Incoming messages: a fragment's way from the packet to its place, and the floor.
 //
-// A number's entry in peer.incoming is either a descriptor's index or, once the message is finished, its
-// final status (kFinishedEntry | status), kept until the sender's floor passes it. A descriptor outlives its
-// entry when the floor passes a message that is accepted and still unmatched.
+// A number's entry in peer.incoming is either a descriptor's index or, once the message is
+// finished, its final status (kFinishedEntry | status), kept until the sender's floor passes it. A
+// descriptor outlives its entry when the floor passes a message that is accepted and still
+// unmatched.
 //
-// Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed before
-// its bytes are written; a receive buffer is written only between match and completion; chunks are
-// held only by unmatched messages.
+// Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed
+// before its bytes are written; a receive buffer is written only between match and completion;
+// chunks are held only by unmatched messages.
 #include <algorithm>
 #include <cstring>
 
@@ -39,8 +40,8 @@ void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
   peer.incoming.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
-// The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null: the
-// packet is done with.
+// The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null:
+// the packet is done with.
 IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
   if (before(number, peer.remote_floor)) {
@@ -65,7 +66,8 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
-  // The lowest unprocessed number always finds a descriptor: as many as there are peers are kept back.
+  // The lowest unprocessed number always finds a descriptor: as many as there are peers are kept
+  // back.
   const bool lowest = number == peer.next_to_process;
   const bool room = incoming.size() + (lowest ? 0 : peers.capacity()) < incoming.capacity();
   SlabId id;
@@ -88,9 +90,10 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                    .collective = static_cast<Collective>(envelope.collective),
                    .priority = envelope.priority};
   message->fragments = count_fragments(message->bytes, peer.fragment_bytes);
-  message->may_come = message->bytes <= peer.remote_unscheduled
-                          ? message->fragments
-                          : static_cast<std::uint32_t>(peer.remote_unscheduled / peer.fragment_bytes);
+  message->may_come =
+      message->bytes <= peer.remote_unscheduled
+          ? message->fragments
+          : static_cast<std::uint32_t>(peer.remote_unscheduled / peer.fragment_bytes);
   if (!message->arrived.start(bitmap_blocks, message->fragments) ||
       !peer.incoming.set(number, id.index)) {
     message->arrived.release();
@@ -158,8 +161,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     note_duplicate(peer, message);
     return drop(DropReason::duplicate_fragment);
   }
-  if (!message.matched &&
-      !store(message, fragment, packet.payload.data(), packet.payload.size())) {
+  if (!message.matched && !store(message, fragment, packet.payload.data(), packet.payload.size())) {
     message.no_room = true;
     ++counters.no_room_answers;
     say_status(peer, message.number, wire::MessageStatus::no_room);
@@ -181,8 +183,8 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint32_t fragment, con
                            std::size_t count) {
   const std::uint64_t begin = std::uint64_t{fragment} * peers.at(message.peer).fragment_bytes;
   if (begin >= message.buffer_bytes) return;
-  const auto room = static_cast<std::size_t>(
-      std::min<std::uint64_t>(count, message.buffer_bytes - begin));
+  const auto room =
+      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
 }
 

@@ -1,7 +1,8 @@
 // Receives: posting, matching in the order of message numbers, completion.
 //
-// Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts the
-// receives posted for exactly that peer; peer.open_receives the matched messages that are not whole.
+// Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts
+// the receives posted for exactly that peer; peer.open_receives the matched messages that are not
+// whole.
 #include <algorithm>
 
 #include "proto/core.hpp"
@@ -51,7 +52,8 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   }
   drop_chunks(message);
   if (message.arrived.complete()) return arrived_whole(message);
-  if (message.no_room || message.may_come < message.fragments) extend_grant(message, message.no_room);
+  if (message.no_room || message.may_come < message.fragments)
+    extend_grant(message, message.no_room);
   expect(message, true);
   touch(peer);
 }

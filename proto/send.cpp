@@ -1,10 +1,10 @@
-// Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean, when
-// it asks for its status, and when it is over.
+// Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean,
+// when it asks for its status, and when it is over.
 //
 // A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
-// nothing of it is in flight, queued or allowed to be sent and its final status is missing; it sends the
-// envelope, backing off, and the answer is absolute state. So whatever packet is lost, something of the
-// message is either in flight (path timers), queued, or asked about.
+// nothing of it is in flight, queued or allowed to be sent and its final status is missing; it
+// sends the envelope, backing off, and the answer is absolute state. So whatever packet is lost,
+// something of the message is either in flight (path timers), queued, or asked about.
 //
 // Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
 // fragments; a finished message sends nothing more and is freed once no NIC reads from it.
@@ -22,10 +22,9 @@ void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
   const std::uint64_t size = peer.fragment_bytes;
   const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
   message.fragments = static_cast<std::uint32_t>(count);
-  message.may_send =
-      message.bytes <= tunables.unscheduled_bytes
-          ? message.fragments
-          : static_cast<std::uint32_t>(tunables.unscheduled_bytes / size);
+  message.may_send = message.bytes <= tunables.unscheduled_bytes
+                         ? message.fragments
+                         : static_cast<std::uint32_t>(tunables.unscheduled_bytes / size);
 }
 
 void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
@@ -44,8 +43,8 @@ void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
   want_to_send_more(peer);
 }
 
-// Puts the peer on the list of senders if it has something to send. Called for new data and whenever what
-// blocked it may be gone.
+// Puts the peer on the list of senders if it has something to send. Called for new data and
+// whenever what blocked it may be gone.
 void Endpoint::Core::want_to_send_more(Peer& peer) {
   if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
       !senders.contains(peers, index_of(peer))) {
@@ -120,8 +119,8 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
       switch (entry.status) {
         case wire::MessageStatus::delivered: finish_send(message, Status::ok); break;
         case wire::MessageStatus::truncated:
-          finish_send(message, message.options.level == Level::delivered ? Status::truncated
-                                                                         : Status::ok);
+          finish_send(message,
+                      message.options.level == Level::delivered ? Status::truncated : Status::ok);
           break;
         case wire::MessageStatus::cancelled: finish_send(message, Status::cancelled); break;
         case wire::MessageStatus::accepted:
@@ -208,8 +207,8 @@ struct Wanted {
 };
 }  // namespace
 
-// Layer 2 at the sender. Only what layer 1 can't still decide is sent again: a requested fragment whose
-// last transmission its path has got past, or is overdue, or that is not under way at all.
+// Layer 2 at the sender. Only what layer 1 can't still decide is sent again: a requested fragment
+// whose last transmission its path has got past, or is overdue, or that is not under way at all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++counters.requests_received;
   const auto index = peer.outgoing.get(expand(request.message, peer.next_number));
@@ -260,10 +259,10 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   if (message.ask_at != kNever) return;
   if (message.ask_interval == Duration{}) {
     // Nothing may go unasked: then the envelope itself is the first word.
-    message.ask_interval = message.next_fragment == 0 && !message.stopped
-                               ? Duration{}
-                               : peer.response.overdue(granularity) +
-                                     microseconds(tunables.max_ack_delay_us);
+    message.ask_interval =
+        message.next_fragment == 0 && !message.stopped
+            ? Duration{}
+            : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
   }
   message.ask_at = now + message.ask_interval;
   message.ask_put_off = false;
@@ -278,8 +277,8 @@ void Endpoint::Core::ask_status(OutgoingMessage& message) {
     return;
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, granularity);
-  message.ask_interval = std::clamp(message.ask_interval * 2,
-                                    peer.response.overdue(granularity), longest);
+  message.ask_interval =
+      std::clamp(message.ask_interval * 2, peer.response.overdue(granularity), longest);
   message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);

@@ -1,9 +1,9 @@
-// What is in flight on one path: a record per path number, from the oldest that still matters to the
-// newest, in blocks of a pool that all paths of an endpoint share.
+// What is in flight on one path: a record per path number, from the oldest that still matters to
+// the newest, in blocks of a pool that all paths of an endpoint share.
 //
 // A record lives until its packet is acknowledged, or was declared lost long enough ago that a late
-// acknowledgement is not to be expected any more (it would prove the loss spurious). Path numbers are
-// consecutive, so a record is found by arithmetic.
+// acknowledgement is not to be expected any more (it would prove the loss spurious). Path numbers
+// are consecutive, so a record is found by arithmetic.
 //
 // Invariants: next() - base() <= kPathNumbers; records below base() are gone; a block is held only
 // while one of its numbers is in [base, next).
@@ -22,21 +22,19 @@ namespace hawser::proto {
 // In flight on a path never exceeds what its acknowledgements cover.
 inline constexpr std::uint64_t kPathNumbers = 1024;
 
-
-
 struct SentPacket {
   enum class State : std::uint8_t { in_flight, acknowledged, lost };
   Time sent{};
   Time lost_at{};
-  std::uint32_t message = kNoIndex;             // index of the outgoing message; kNoIndex: a probe
-  std::uint32_t message_generation = 0;      // a finished message's slot may have been given away
+  std::uint32_t message = kNoIndex;      // index of the outgoing message; kNoIndex: a probe
+  std::uint32_t message_generation = 0;  // a finished message's slot may have been given away
   std::uint32_t fragment = 0;
-  std::uint32_t retransmit = kNoIndex;          // lost: its entry in the retransmit queue, while queued
+  std::uint32_t retransmit = kNoIndex;  // lost: its entry in the retransmit queue, while queued
   std::uint32_t retransmit_generation = 0;
   std::uint16_t wire_bytes = 0;
   State state = State::in_flight;
   bool full_probe = false;
-  bool lost_by_gap = false;                  // lost: by layer 1, which reordering could have fooled
+  bool lost_by_gap = false;  // lost: by layer 1, which reordering could have fooled
 };
 static_assert(sizeof(SentPacket) <= 48);
 
@@ -75,9 +73,7 @@ class SentPackets {
   [[nodiscard]] std::uint64_t base() const { return base_; }
   [[nodiscard]] std::uint64_t next() const { return next_; }
   [[nodiscard]] bool empty() const { return base_ == next_; }
-  [[nodiscard]] bool contains(std::uint64_t number) const {
-    return number - base_ < next_ - base_;
-  }
+  [[nodiscard]] bool contains(std::uint64_t number) const { return number - base_ < next_ - base_; }
 
   // How many more records fit, given that the pool has blocks.
   [[nodiscard]] std::uint64_t room() const { return kPathNumbers - (next_ - base_); }
@@ -107,7 +103,8 @@ class SentPackets {
     return pool.at(block, static_cast<std::uint32_t>(number % SentBlockPool::kRecords));
   }
 
-  // Forgets acknowledged records at the base, and lost ones that were declared before `forget_before`.
+  // Forgets acknowledged records at the base, and lost ones that were declared before
+  // `forget_before`.
   void trim(SentBlockPool& pool, Time forget_before) {
     while (base_ != next_) {
       const SentPacket& record = at(pool, base_);

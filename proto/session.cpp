@@ -1,7 +1,8 @@
 // Sessions: the handshake and liveness (docs/protocol.md §6, §12).
 //
-// Timers of a peer: `call_at` (the next HELLO), `keepalive_at`, the peer timeout. The handshake is symmetric: both sides send their whole state, and a side is READY once the other
-// has echoed its token, so HELLOs that cross make one session.
+// Timers of a peer: `call_at` (the next HELLO), `keepalive_at`, the peer timeout. The handshake is
+// symmetric: both sides send their whole state, and a side is READY once the other has echoed its
+// token, so HELLOs that cross make one session.
 //
 // Invariants: index and token that the other must say are drawn afresh for every session; a session
 // packet whose MAC or target is wrong changes nothing.
@@ -64,8 +65,9 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
 
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
-  matching.drop_peer(PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
-                     [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
+  matching.drop_peer(
+      PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
+      [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
   if (!peer.outgoing.open(table_blocks, tunables.initial_sequence)) return false;
   peer.failure = Status::ok;
   peer.counter = ++handshake_counter;
@@ -103,8 +105,8 @@ void Endpoint::Core::call_again(Peer& peer) {
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
   const std::uint32_t attempt = peer.calls++ % pairs;
   const auto local = static_cast<std::uint8_t>(attempt % nics.size());
-  const auto far = static_cast<std::uint8_t>((attempt + attempt / nics.size()) %
-                                             std::max(peer.remote_nics, 1u));
+  const auto far =
+      static_cast<std::uint8_t>((attempt + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
   peer.called_at = now;
   send_session(peer, wire::PacketType::hello, local, far);
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
@@ -120,7 +122,8 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
   wire::PacketWriter writer(*buffer);
   const bool known = peer.remote_token != 0;
-  writer.begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
+  writer
+      .begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
       .slot = static_cast<std::uint8_t>(local << 4);
   wire::SessionPart part{};
   part.sender_id = endpoint_id;
@@ -181,10 +184,9 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   const bool same = peer.remote_token != 0 && hello.epoch == peer.remote_epoch &&
                     hello.counter == peer.remote_counter && hello.my_token == peer.remote_token;
   if (!same) {
-    const bool newer =
-        peer.remote_token == 0 || hello.epoch > peer.remote_epoch ||
-        (hello.epoch == peer.remote_epoch &&
-         static_cast<std::int32_t>(hello.counter - peer.remote_counter) > 0);
+    const bool newer = peer.remote_token == 0 || hello.epoch > peer.remote_epoch ||
+                       (hello.epoch == peer.remote_epoch &&
+                        static_cast<std::int32_t>(hello.counter - peer.remote_counter) > 0);
     if (!newer) return drop(DropReason::stale_session);
     if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
     if (closing) return drop(DropReason::limit);
@@ -282,7 +284,8 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.
     if (late && !peer.timeout_put_off) {
       peer.timeout_put_off = true;
-      peer.pending_since = now - timeout + std::min(timeout, peer.response.overdue(granularity) * 4);
+      peer.pending_since =
+          now - timeout + std::min(timeout, peer.response.overdue(granularity) * 4);
     } else {
       return fail_peer(peer, Status::peer_timeout);
     }

@@ -1,5 +1,5 @@
-// Packets that carry no data: envelopes that ask for a status, probes of paths, and the choice of the
-// pair of NICs that control goes over.
+// Packets that carry no data: envelopes that ask for a status, probes of paths, and the choice of
+// the pair of NICs that control goes over.
 #include <algorithm>
 
 #include "proto/core.hpp"
@@ -36,8 +36,8 @@ bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
   return false;
 }
 
-// Control goes over the pair last heard, unless what is known of it says otherwise; then over a path that
-// is UP; if there is none, over all pairs in turn.
+// Control goes over the pair last heard, unless what is known of it says otherwise; then over a
+// path that is UP; if there is none, over all pairs in turn.
 void Endpoint::Core::control_route(const Peer& peer, std::uint8_t& local,
                                    std::uint8_t& remote_nic) {
   local = peer.route_local;
@@ -81,8 +81,9 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   std::uint8_t remote_nic = 0;
   control_route(peer, local, remote_nic);
   wire::PacketWriter writer(*buffer);
-  writer.begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token,
-               to_wire(peer.floor)).slot = static_cast<std::uint8_t>(local << 4);
+  writer
+      .begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token, to_wire(peer.floor))
+      .slot = static_cast<std::uint8_t>(local << 4);
   if (message.next_fragment == message.fragments) writer.header().flags |= wire::kFlagAllSent;
   writer.part(wire::FragmentPart{to_wire(message.number), 0});
   writer.part(envelope_of(message));
@@ -114,9 +115,8 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   header.path_back =
       static_cast<std::uint16_t>(path.packets_in_flight == 0 ? 0 : number - path.oldest);
   header.flags = wire::kFlagAckNow;
-  const auto padding =
-      full ? std::span<const std::byte>(probe_padding).first(peer.fragment_bytes)
-           : std::span<const std::byte>{};
+  const auto padding = full ? std::span<const std::byte>(probe_padding).first(peer.fragment_bytes)
+                            : std::span<const std::byte>{};
   TxPacket packet;
   packet.buffer = buffer;
   packet.header_bytes = writer.finish(checksum, padding);

@@ -1,11 +1,12 @@
 // Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
 //
 // The path is chosen per burst: of the UP paths with room in their window the one with the earliest
-// expected delivery, (in flight + burst) x SRTT / window, as window / SRTT is the rate that the path has
-// proven. A degraded NIC so gets its share, not an equal one. If no path is UP, SUSPECT ones serve.
+// expected delivery, (in flight + burst) x SRTT / window, as window / SRTT is the rate that the
+// path has proven. A degraded NIC so gets its share, not an equal one. If no path is UP, SUSPECT
+// ones serve.
 //
-// A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes back
-// to where it was picked, in order.
+// A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
+// back to where it was picked, in order.
 #include <algorithm>
 #include <array>
 
@@ -186,7 +187,8 @@ void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacke
   }
 }
 
-// Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's taste.
+// Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's
+// taste.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   const std::uint64_t window = std::min(path.window.bytes(), peer.allowance);
@@ -210,8 +212,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
     return Sent::blocked;
   }
   Burst burst;
-  const std::size_t limit =
-      pool.take(std::span(burst.buffers).first(burst_limit(peer, *path)));
+  const std::size_t limit = pool.take(std::span(burst.buffers).first(burst_limit(peer, *path)));
   if (limit == 0) return Sent::refused;
   while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
     write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],

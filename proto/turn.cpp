@@ -1,9 +1,10 @@
-// One pass of the poll loop, in this order: reap, NIC events, receive (control before data) from every
-// NIC, expired timers, send, acknowledge, re-arm. An acknowledgement so leaves only after every NIC has
-// been polled.
+// One pass of the poll loop, in this order: reap, NIC events, receive (control before data) from
+// every NIC, expired timers, send, acknowledge, re-arm. An acknowledgement so leaves only after
+// every NIC has been polled.
 //
-// Drain before you declare: a turn that comes later than the wake-up that was asked for has `late` set;
-// timers that expired meanwhile are put off once (put_off), after what lay in the rings was read.
+// Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
+// set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
+// read.
 #include <algorithm>
 #include <array>
 
@@ -160,7 +161,8 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
       if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_data(peer, packet);
       break;
     case wire::PacketType::granted:
-      if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_granted(peer, packet);
+      if (note_arrival(peer, nic, packet, received.congestion_experienced))
+        on_granted(peer, packet);
       break;
     case wire::PacketType::probe:
       (void)note_arrival(peer, nic, packet, received.congestion_experienced);
@@ -214,7 +216,8 @@ TurnResult Endpoint::Core::turn(Time at) {
 
   TurnResult result;
   result.progressed = progressed;
-  result.wake_at = earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
+  result.wake_at =
+      earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, close_wake);
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);

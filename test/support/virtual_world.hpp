@@ -1,5 +1,5 @@
-// Several endpoints in one thread and in virtual time, joined by memory NICs with a fault NIC around
-// each. Same configuration, same calls: same run.
+// Several endpoints in one thread and in virtual time, joined by memory NICs with a fault NIC
+// around each. Same configuration, same calls: same run.
 //
 // Time jumps to what is due next: a turn that an endpoint asked for, a packet that the fault layer
 // releases, a packet that arrived. A paused node takes no turns; its NICs go on receiving.
@@ -44,7 +44,9 @@ class World {
   }
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] EndpointStats stats(std::uint32_t node) { return endpoint(node).stats(); }
-  [[nodiscard]] std::size_t buffers_in_use(std::uint32_t node) { return nodes_[node]->pool->in_use(); }
+  [[nodiscard]] std::size_t buffers_in_use(std::uint32_t node) {
+    return nodes_[node]->pool->in_use();
+  }
 
   // Connects every node to every other.
   void connect_all();
@@ -54,14 +56,16 @@ class World {
   void pause(std::uint32_t node, bool paused) { nodes_[node]->paused = paused; }
 
   // Posts; the status must be ok. The bytes belong to the caller until the completion.
-  OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag, const std::string& bytes,
-                   const SendOptions& options = {});
+  OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
+                   const std::string& bytes, const SendOptions& options = {});
   OperationId receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
                       std::uint64_t mask = ~std::uint64_t{0});
 
   // Until `done` or for so long. True if `done` came true.
   bool run_until(const std::function<bool()>& done, proto::Duration limit);
-  void run_for(proto::Duration time) { (void)run_until([] { return false; }, time); }
+  void run_for(proto::Duration time) {
+    (void)run_until([] { return false; }, time);
+  }
   // Until so many completions are there in all, at that node.
   bool run_until_completed(std::uint32_t node, std::size_t count, proto::Duration limit);
 
