@@ -1,0 +1,223 @@
+#include "tool/run/collectives.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "tool/run/clock.hpp"
+
+namespace hawser::tool {
+namespace {
+
+// How long a turn waits for a completion: the resolution of stalls, faults and interruption.
+constexpr std::uint64_t kTurnNs = 1'000'000;
+// How long a failure may take to reach the others.
+constexpr std::uint64_t kTellNs = 2'000'000'000;
+// Context of the transfers between stages, which coll/ has no collective for.
+constexpr std::uint16_t kShiftContext = 1;
+constexpr std::uint64_t kAllTagBits = ~std::uint64_t{0};
+
+coll::DataType data_type(DataType type) {
+  return type == DataType::f32 ? coll::DataType::f32 : coll::DataType::bf16;
+}
+
+void copy_blocks(std::span<const Block> blocks, std::vector<coll::Segment>& segments) {
+  segments.clear();
+  std::transform(blocks.begin(), blocks.end(), std::back_inserter(segments),
+                 [](const Block& block) {
+                   return coll::Segment{block.offset, block.bytes};
+                 });
+}
+
+bool spans_world(const GroupLayout& layout, GroupKind kind) {
+  return layout[kind].size == layout.ranks;
+}
+
+RankFailure interruption() {
+  RankFailure failure;
+  failure.code = ExitCode::interrupted;
+  failure.text = "interrupted";
+  return failure;
+}
+
+}  // namespace
+
+Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedule,
+                         std::uint32_t rank, const std::vector<PeerId>& peers,
+                         const Tunables& tunables, Monitor& monitor,
+                         const volatile std::sig_atomic_t& interrupted)
+    : router_(router),
+      layout_(schedule.layout),
+      rank_(rank),
+      peers_(peers),
+      monitor_(monitor),
+      interrupted_(interrupted) {
+  std::array<bool, kGroupKinds> used{};
+  used[static_cast<std::size_t>(GroupKind::world)] = true;
+  for (const auto* tasks : {&schedule.init, &schedule.step}) {
+    for (const Task& task : *tasks) {
+      if (!spans_world(layout_, task.group)) used[static_cast<std::size_t>(task.group)] = true;
+    }
+  }
+  const auto count = static_cast<std::uint32_t>(std::count(used.begin(), used.end(), true));
+  for (std::size_t i = 0; i < kGroupKinds; ++i) {
+    const auto kind = static_cast<GroupKind>(i);
+    groups_[i].members = layout_.members(kind, rank);
+    if (!used[i]) continue;
+    coll::CommunicatorConfig config;
+    // Groups of a kind do not share endpoints, so the kind is enough of a name.
+    config.id = static_cast<std::uint32_t>(i) + 1;
+    config.rank = layout_.index_in_group(kind, rank);
+    for (const std::uint32_t member : groups_[i].members) config.peers.push_back(peers[member]);
+    config.options = coll::CommunicatorOptions::within(tunables, count);
+    groups_[i].communicator = std::make_unique<coll::Communicator>(router, config);
+  }
+}
+
+coll::Communicator& Collectives::communicator(GroupKind kind) {
+  Group& group = groups_[static_cast<std::size_t>(kind)];
+  return group.communicator ? *group.communicator
+                            : *groups_[static_cast<std::size_t>(GroupKind::world)].communicator;
+}
+
+void Collectives::run(const TaskBuffers& buffers) {
+  const Task& task = buffers.task();
+  if (task.operation == Operation::shift_next || task.operation == Operation::shift_prev) {
+    shift(buffers);
+    return;
+  }
+  coll::Communicator& group = communicator(task.group);
+  coll::Request request;
+  Status status;
+  while ((status = start(buffers, group, request)) == Status::again) turn();
+  if (status == Status::invalid_argument) {
+    throw ReplayError({ExitCode::wrong, "invalid_argument", std::nullopt,
+                       fmt::format("{} was refused: {}", task.stage, to_string(status))});
+  }
+  if (status != Status::ok) fail(task.group, *group.failure());
+  complete(group, task.group, request);
+}
+
+Status Collectives::start(const TaskBuffers& buffers, coll::Communicator& group,
+                          coll::Request& request) {
+  const Task& task = buffers.task();
+  std::byte* const in = buffers.in().data();
+  std::byte* const out = buffers.out().data();
+  const std::uint64_t block_bytes = buffers.in().size() / buffers.size();
+  switch (task.operation) {
+    case Operation::all_reduce:
+      return group.all_reduce(in, out, task.elements, data_type(task.type), coll::ReduceOp::sum,
+                              request);
+    case Operation::reduce_scatter:
+      return group.reduce_scatter(in, out + buffers.index() * block_bytes,
+                                  task.elements / buffers.size(), data_type(task.type),
+                                  coll::ReduceOp::sum, request);
+    case Operation::all_gather:
+      return group.all_gather(in + buffers.index() * block_bytes, out, block_bytes, request);
+    case Operation::all_to_all:
+      if (task.split == Split::even) return group.all_to_all(in, out, block_bytes, request);
+      copy_blocks(buffers.to(), to_);
+      copy_blocks(buffers.from(), from_);
+      return group.all_to_all_v(in, to_, out, from_, request);
+    case Operation::broadcast: return group.broadcast(out, buffers.out().size(), 0, request);
+    case Operation::barrier: return group.barrier(request);
+    case Operation::shift_next:
+    case Operation::shift_prev: break;
+  }
+  return Status::invalid_argument;
+}
+
+void Collectives::complete(coll::Communicator& group, GroupKind kind,
+                           const coll::Request& request) {
+  Status status;
+  while ((status = group.test(request)) == Status::again) turn();
+  if (status != Status::ok) fail(kind, *group.failure());
+}
+
+void Collectives::turn() {
+  router_.wait(kTurnNs);
+  monitor_.tick(now_ns());
+  if (interrupted_) throw ReplayError(interruption());
+  const coll::Communicator& world = communicator(GroupKind::world);
+  if (world.failure() != nullptr) fail(GroupKind::world, *world.failure());
+}
+
+void Collectives::progress() {
+  router_.progress();
+  monitor_.tick(now_ns());
+  if (interrupted_) throw ReplayError(interruption());
+}
+
+void Collectives::barrier() {
+  coll::Communicator& world = communicator(GroupKind::world);
+  coll::Request request;
+  while (world.barrier(request) == Status::again) turn();
+  complete(world, GroupKind::world, request);
+}
+
+void Collectives::settle(std::uint64_t timeout_ns) {
+  const std::uint64_t deadline = now_ns() + timeout_ns;
+  const auto quiet = [](const EndpointStats& stats) {
+    return stats.packets_in_flight == 0 && stats.buffers_in_use == 0;
+  };
+  do {
+    router_.wait(kTurnNs);
+    monitor_.tick(now_ns());
+  } while (!quiet(router_.endpoint().stats()) && now_ns() < deadline && !interrupted_);
+}
+
+void Collectives::shift(const TaskBuffers& buffers) {
+  const GroupKind kind = buffers.task().group;
+  const Group& group = groups_[static_cast<std::size_t>(kind)];
+  Endpoint& endpoint = router_.endpoint();
+  const std::uint64_t tag = ++shifts_;
+  const auto post = [&](std::optional<std::uint32_t> neighbour, auto call) {
+    if (!neighbour) return false;
+    Status status;
+    while ((status = call(peers_[group.members[*neighbour]])) == Status::again) turn();
+    if (status == Status::ok) return true;
+    fail(kind, {*neighbour, status, fmt::format("transfer between stages: {}", to_string(status))});
+  };
+  OperationId operation;
+  int pending = 0;
+  pending += post(buffers.origin(), [&](PeerId peer) {
+    return endpoint.receive(peer, kShiftContext, tag, kAllTagBits, buffers.out().data(),
+                            buffers.out().size(), {}, operation);
+  });
+  pending += post(buffers.target(), [&](PeerId peer) {
+    return endpoint.send(peer, kShiftContext, tag, buffers.in().data(), buffers.in().size(), {},
+                         operation);
+  });
+  std::array<Completion, 4> done;
+  while (pending > 0) {
+    const std::size_t n = router_.take(done);
+    for (std::size_t i = 0; i < n; ++i) {
+      --pending;
+      if (done[i].status == Status::ok) continue;
+      const auto peer = std::find(peers_.begin(), peers_.end(), done[i].peer);
+      const auto rank = static_cast<std::uint32_t>(peer - peers_.begin());
+      fail(GroupKind::world,
+           {rank, done[i].status,
+            fmt::format("transfer between stages: rank {}: {}", rank, to_string(done[i].status))});
+    }
+    if (n == 0) turn();
+  }
+}
+
+void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
+  const Group& group = groups_[static_cast<std::size_t>(kind)];
+  RankFailure told;
+  told.code = is_peer_failure(failure.status) ? ExitCode::peer_failed : ExitCode::wrong;
+  told.status = to_string(failure.status);
+  told.peer = failure.rank < group.members.size() ? group.members[failure.rank] : failure.rank;
+  told.text = failure.text;
+  // The group has told its own members; the others hear it in the world. Stay until they have.
+  coll::Communicator& world = communicator(GroupKind::world);
+  if (world.failure() == nullptr) world.abort(*told.peer, failure.status);
+  const std::uint64_t deadline = now_ns() + kTellNs;
+  while (!world.idle() && now_ns() < deadline && !interrupted_) router_.wait(kTurnNs);
+  throw ReplayError(std::move(told));
+}
+
+}  // namespace hawser::tool

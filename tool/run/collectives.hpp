@@ -1,0 +1,72 @@
+// Runs tasks on coll/: communicators for the groups of a rank, and how their failure is told.
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "tool/check/task_buffers.hpp"
+#include "tool/run/monitor.hpp"
+#include "tool/run/report.hpp"
+
+namespace hawser::tool {
+
+// Ends a replay; what() is the failure's text.
+class ReplayError : public std::runtime_error {
+ public:
+  explicit ReplayError(RankFailure failure)
+      : std::runtime_error(failure.text), failure_(std::move(failure)) {}
+  [[nodiscard]] const RankFailure& failure() const { return failure_; }
+
+ private:
+  RankFailure failure_;
+};
+
+class Collectives {
+ public:
+  // `peers` by rank; the own entry is not used. `interrupted` is looked at while waiting.
+  Collectives(coll::CompletionRouter& router, const Schedule& schedule, std::uint32_t rank,
+              const std::vector<PeerId>& peers, const Tunables& tunables, Monitor& monitor,
+              const volatile std::sig_atomic_t& interrupted);
+
+  // Until the task is complete at this rank. Throws ReplayError.
+  void run(const TaskBuffers& buffers);
+  // Until all ranks have come. Throws ReplayError.
+  void barrier();
+  // One turn without waiting, for times when nothing of this rank is in flight.
+  void progress();
+  // Polls until the endpoint is quiet or the time is over.
+  void settle(std::uint64_t timeout_ns);
+
+ private:
+  struct Group {
+    std::vector<std::uint32_t> members;
+    std::unique_ptr<coll::Communicator> communicator;  // null: the world's
+  };
+
+  [[nodiscard]] coll::Communicator& communicator(GroupKind kind);
+  [[nodiscard]] Status start(const TaskBuffers& buffers, coll::Communicator& communicator,
+                             coll::Request& request);
+  void complete(coll::Communicator& communicator, GroupKind kind, const coll::Request& request);
+  void shift(const TaskBuffers& buffers);
+  void turn();  // waits a little; throws if interrupted, or if the world failed
+  // Tells all ranks that a group failed, and throws.
+  [[noreturn]] void fail(GroupKind kind, const coll::Failure& failure);
+
+  coll::CompletionRouter& router_;
+  const GroupLayout& layout_;
+  std::uint32_t rank_;
+  const std::vector<PeerId>& peers_;
+  Monitor& monitor_;
+  const volatile std::sig_atomic_t& interrupted_;
+  std::array<Group, kGroupKinds> groups_;
+  std::vector<coll::Segment> to_;  // of the running all_to_all
+  std::vector<coll::Segment> from_;
+  std::uint64_t shifts_ = 0;
+};
+
+}  // namespace hawser::tool

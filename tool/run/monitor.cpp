@@ -1,0 +1,133 @@
+#include "tool/run/monitor.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+namespace hawser::tool {
+namespace {
+
+constexpr std::uint64_t kReportIntervalNs = 200'000'000;
+// Ticks come at least every millisecond; a longer gap is the host's doing.
+constexpr std::uint64_t kAwayNs = 3'000'000;
+
+std::vector<TimedFault> faults_of(const RunOptions& options, std::uint32_t rank) {
+  std::vector<TimedFault> faults;
+  std::copy_if(options.timed_faults.begin(), options.timed_faults.end(), std::back_inserter(faults),
+               [rank](const TimedFault& fault) { return fault.concerns(rank); });
+  return faults;
+}
+
+}  // namespace
+
+std::vector<NicSample> sample_nics(const Endpoint& endpoint) {
+  std::vector<NicSample> samples;
+  for (NicStats& stats : endpoint.nic_stats()) {
+    NicSample sample;
+    sample.name = std::move(stats.name);
+    sample.state = stats.state;
+    sample.packets_sent = stats.packets_sent;
+    sample.packets_received = stats.packets_received;
+    sample.bytes_sent = stats.bytes_sent;
+    sample.bytes_received = stats.bytes_received;
+    sample.packets_lost = stats.packets_lost;
+    sample.retransmits = stats.retransmits;
+    sample.overruns = stats.overruns;
+    sample.srtt_ns = stats.srtt_ns;
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+Monitor::Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
+                 const Endpoint& endpoint, MessageSink& sink)
+    : inject_(std::move(inject)),
+      endpoint_(endpoint),
+      sink_(sink),
+      faults_(faults_of(options, rank)),
+      window_(fault_window(options.timed_faults)) {}
+
+void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes) {
+  while (next_fault_ < faults_.size() && faults_[next_fault_].when <= begin) {
+    apply(faults_[next_fault_++]);
+  }
+  const EndpointStats stats = endpoint_.stats();
+  in_task_ = true;
+  begin_ = begin;
+  end_ = end;
+  expected_bytes_ = std::max<std::uint64_t>(receive_bytes, 1);
+  bytes_at_begin_ = stats.data_bytes_received;
+  last_tick_ns_ = last_moved_ns_ = now;
+  moved_ = stats.data_bytes_received + stats.messages_sent + stats.messages_received;
+  longest_gap_ns_ = 0;
+}
+
+void Monitor::end_task(std::uint64_t now) {
+  end_stall(now);
+  in_task_ = false;
+  begin_ = end_;
+}
+
+double Monitor::position(const EndpointStats& stats) const {
+  if (!in_task_) return begin_;
+  const double arrived = static_cast<double>(stats.data_bytes_received - bytes_at_begin_) /
+                         static_cast<double>(expected_bytes_);
+  return begin_ + (end_ - begin_) * std::min(arrived, 1.0);
+}
+
+void Monitor::tick(std::uint64_t now) {
+  const EndpointStats stats = endpoint_.stats();
+  if (in_task_) watch_for_stalls(now, stats);
+  last_tick_ns_ = now;
+  const double where = position(stats);
+  apply_faults(where);
+  if (now - last_report_ns_ >= kReportIntervalNs) report(now, where);
+}
+
+void Monitor::watch_for_stalls(std::uint64_t now, const EndpointStats& stats) {
+  longest_gap_ns_ = std::max(longest_gap_ns_, now - last_tick_ns_);
+  const std::uint64_t moved =
+      stats.data_bytes_received + stats.messages_sent + stats.messages_received;
+  if (moved == moved_) return;
+  moved_ = moved;
+  end_stall(now);
+}
+
+void Monitor::end_stall(std::uint64_t now) {
+  Stall& longest = stalls_[static_cast<std::size_t>(classify(window_, begin_, end_))];
+  const std::uint64_t lasted = now - last_moved_ns_;
+  if (lasted > longest.ns) {
+    longest = {lasted, longest_gap_ns_ > kAwayNs ? longest_gap_ns_ : 0, begin_};
+  }
+  last_moved_ns_ = now;
+  longest_gap_ns_ = 0;
+}
+
+void Monitor::apply_faults(double position) {
+  // Strictly: what is due at the end of a task happens at the start of the next, in its traffic.
+  while (next_fault_ < faults_.size() && faults_[next_fault_].when < position) {
+    apply(faults_[next_fault_++]);
+  }
+}
+
+void Monitor::apply(const TimedFault& fault) {
+  RankMessage message;
+  message.note = describe(fault);
+  if (fault.kind != TimedFault::Kind::kill_rank) {
+    const Status status = inject_(fault.nic, fault_word(fault));
+    if (status != Status::ok)
+      message.note = fmt::format("{}: {}", *message.note, to_string(status));
+  }
+  sink_.send(message);
+  if (fault.kind == TimedFault::Kind::kill_rank) (void)::raise(SIGKILL);
+}
+
+void Monitor::report(std::uint64_t now, double position) {
+  last_report_ns_ = now;
+  RankMessage message;
+  message.progress = Progress{position, sample_nics(endpoint_)};
+  sink_.send(message);
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,68 @@
+// What a rank does beside communicating: notices stalls, applies its timed faults, tells how far it
+// is, and sees that somebody asked it to end. The replay calls tick() whenever it has waited. Times
+// are nanoseconds of one monotonic clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "tool/run/fault_plan.hpp"
+#include "tool/run/message_sink.hpp"
+#include "tool/run/options.hpp"
+
+namespace hawser::tool {
+
+class Monitor {
+ public:
+  // Engine::inject_fault, as a rule.
+  using InjectFault = std::function<Status(std::size_t nic, std::string_view words)>;
+
+  Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
+          const Endpoint& endpoint, MessageSink& sink);
+
+  // A task that takes the run from the fraction `begin` to `end`, in which about `receive_bytes`
+  // arrive. Faults whose moment is `begin` happen now.
+  void begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes);
+  void end_task(std::uint64_t now);
+
+  void tick(std::uint64_t now);
+
+  // By When, each with the position of its task.
+  [[nodiscard]] const std::array<Stall, 3>& stalls() const { return stalls_; }
+
+ private:
+  [[nodiscard]] double position(const EndpointStats& stats) const;
+  void watch_for_stalls(std::uint64_t now, const EndpointStats& stats);
+  void end_stall(std::uint64_t now);
+  void apply_faults(double position);
+  void apply(const TimedFault& fault);
+  void report(std::uint64_t now, double position);
+
+  InjectFault inject_;
+  const Endpoint& endpoint_;
+  MessageSink& sink_;
+  std::vector<TimedFault> faults_;  // of this rank, by time
+  std::size_t next_fault_ = 0;
+  FaultWindow window_;
+
+  bool in_task_ = false;
+  double begin_ = 0;
+  double end_ = 0;
+  std::uint64_t expected_bytes_ = 1;
+  std::uint64_t bytes_at_begin_ = 0;
+
+  std::uint64_t last_tick_ns_ = 0;
+  std::uint64_t last_moved_ns_ = 0;   // when something arrived or completed last
+  std::uint64_t moved_ = 0;           // what had arrived or completed then
+  std::uint64_t longest_gap_ns_ = 0;  // between ticks since then
+  std::array<Stall, 3> stalls_{};
+
+  std::uint64_t last_report_ns_ = 0;
+};
+
+[[nodiscard]] std::vector<NicSample> sample_nics(const Endpoint& endpoint);
+
+}  // namespace hawser::tool

@@ -1,0 +1,137 @@
+#include "tool/run/replay.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tool/run/clock.hpp"
+
+namespace hawser::tool {
+namespace {
+
+// Enough for a step of GPT-2 in one batch, so that its buckets follow each other without pause.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{640} << 20;
+constexpr std::size_t kMismatchesTold = 5;
+// The set-up runs before the first step, and takes no part of the run's progress.
+constexpr std::uint32_t kInitStep = ~std::uint32_t{0};
+
+}  // namespace
+
+std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget) {
+  std::uint64_t largest = 0;
+  for (const auto* tasks : {&schedule.init, &schedule.step}) {
+    for (const std::span<const Task> batch : make_batches(*tasks, schedule.layout, batch_budget)) {
+      std::uint64_t bytes = 0;
+      for (const Task& task : batch) bytes += TaskBuffers::footprint(task, schedule.layout);
+      largest = std::max(largest, bytes);
+    }
+  }
+  return largest;
+}
+
+std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
+                           std::uint32_t local_ranks) {
+  // Half of what there is: engines and the kernel's socket buffers want theirs.
+  const std::uint64_t share = available_bytes / 2 / local_ranks;
+  return std::max(largest_buffer_bytes(schedule), std::min(kBatchBytes, share));
+}
+
+Replay::Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,
+               std::uint64_t batch_budget, BufferArena& arena, Collectives& collectives,
+               Monitor& monitor, RankResult& result)
+    : options_(options),
+      schedule_(schedule),
+      rank_(rank),
+      budget_(batch_budget),
+      arena_(arena),
+      collectives_(collectives),
+      monitor_(monitor),
+      result_(result) {}
+
+double Replay::cost(std::span<const Task> tasks) const {
+  double sum = 0;
+  for (const Task& task : tasks) {
+    sum += static_cast<double>(expected_receive_bytes(task, schedule_.layout));
+  }
+  return sum;
+}
+
+void Replay::run() {
+  run_tasks(schedule_.init, kInitStep, 0, 0);
+  for (std::uint32_t step = 0; step < options_.steps; ++step) {
+    // Quotients of whole numbers, so that a fault at 1/3 falls exactly on the start of a step.
+    run_tasks(schedule_.step, step, static_cast<double>(step) / options_.steps,
+              static_cast<double>(step + 1) / options_.steps);
+  }
+  collectives_.barrier();
+}
+
+void Replay::run_tasks(std::span<const Task> tasks, std::uint32_t step, double begin, double end) {
+  const double total = cost(tasks);
+  double done = 0;
+  for (const std::span<const Task> batch : make_batches(tasks, schedule_.layout, budget_)) {
+    const double from = begin + (end - begin) * done / total;
+    done += cost(batch);
+    const bool last = batch.data() + batch.size() == tasks.data() + tasks.size();
+    run_batch(batch, step, from, last ? end : begin + (end - begin) * done / total);
+  }
+}
+
+void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double begin, double end) {
+  const std::uint64_t started = now_ns();
+  arena_.clear();
+  std::vector<TaskBuffers> buffers;
+  buffers.reserve(batch.size());
+  for (const Task& task : batch) {
+    buffers.emplace_back(task, schedule_.layout, rank_, options_.seed, step, arena_);
+    buffers.back().fill();
+    collectives_.progress();
+  }
+  const std::uint64_t filled = now_ns();
+  collectives_.barrier();
+  const std::uint64_t ready = now_ns();
+
+  const double total = cost(batch);
+  double done = 0;
+  for (const TaskBuffers& task : buffers) {
+    const double from = begin + (end - begin) * done / total;
+    const std::uint64_t expected = expected_receive_bytes(task.task(), schedule_.layout);
+    done += static_cast<double>(expected);
+    const bool last = &task == &buffers.back();
+    const double to = last ? end : begin + (end - begin) * done / total;
+    const std::uint64_t task_started = now_ns();
+    monitor_.begin_task(task_started, from, to, expected);
+    collectives_.run(task);
+    const std::uint64_t task_ended = now_ns();
+    monitor_.end_task(task_ended);
+    if (step != kInitStep) result_.task_ns.push_back(task_ended - task_started);
+  }
+  const std::uint64_t communicated = now_ns();
+  collectives_.barrier();
+  const std::uint64_t answered = now_ns();
+  verify(buffers, step);
+  result_.communication_ns += communicated - ready;
+  result_.check_ns += filled - started + (now_ns() - answered);
+}
+
+void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step) {
+  for (const TaskBuffers& task : buffers) {
+    const TaskBuffers::Verdict verdict = task.verify();
+    result_.verified_bytes += verdict.bytes;
+    ++result_.verified_tasks;
+    if (verdict.mismatch) {
+      result_.wrong_elements += verdict.mismatch->wrong;
+      if (result_.wrong.size() < kMismatchesTold) {
+        result_.wrong.push_back(fmt::format(
+            "step {}, {} ({}): {} wrong, the first at {}: {} instead of {}",
+            step == kInitStep ? std::string("set-up") : std::to_string(step), task.task().stage,
+            to_string(task.task().operation), verdict.mismatch->wrong, verdict.mismatch->first,
+            verdict.mismatch->found, verdict.mismatch->expected));
+      }
+    }
+    collectives_.progress();
+  }
+  result_.damaged_guard_bytes += arena_.damaged_guard_bytes();
+}
+
+}  // namespace hawser::tool

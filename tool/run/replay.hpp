@@ -1,0 +1,51 @@
+// Runs the schedule at one rank: batch by batch it fills buffers, communicates, and verifies.
+//
+// Only communication is timed: a barrier before it, so that no rank waits for another one's
+// filling, and a barrier behind it, so that no rank has to answer while it verifies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tool/run/buffers.hpp"
+#include "tool/run/collectives.hpp"
+#include "tool/run/options.hpp"
+#include "tool/run/schedule.hpp"
+
+namespace hawser::tool {
+
+// What an arena must have for the largest batch of a schedule.
+[[nodiscard]] std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget);
+
+// Memory that a rank may use for one batch, of what the host can give to `local_ranks`.
+[[nodiscard]] std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
+                                         std::uint32_t local_ranks);
+
+class Replay {
+ public:
+  // All outlive the replay; `arena` outlives the endpoint too. Results go to `result`.
+  Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,
+         std::uint64_t batch_budget, BufferArena& arena, Collectives& collectives, Monitor& monitor,
+         RankResult& result);
+
+  // Throws ReplayError when communication fails. What is verified wrong is only recorded.
+  void run();
+
+ private:
+  void run_tasks(std::span<const Task> tasks, std::uint32_t step, double begin, double end);
+  void run_batch(std::span<const Task> batch, std::uint32_t step, double begin, double end);
+  void verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step);
+  [[nodiscard]] double cost(std::span<const Task> tasks) const;
+
+  const RunOptions& options_;
+  const Schedule& schedule_;
+  std::uint32_t rank_;
+  std::uint64_t budget_;
+  BufferArena& arena_;
+  Collectives& collectives_;
+  Monitor& monitor_;
+  RankResult& result_;
+};
+
+}  // namespace hawser::tool
