@@ -145,6 +145,12 @@ void Job::fill_input(std::uint32_t rank, proto::Random& random) {
 }
 
 Status Job::start(coll::Communicator& communicator) {
+  const Status status = call(communicator);
+  per_rank_[communicator.rank()].started = status == Status::ok;
+  return status;
+}
+
+Status Job::call(coll::Communicator& communicator) {
   PerRank& own = per_rank_[communicator.rank()];
   std::byte* out = own.output.data() + own.out_offset;
   const std::byte* in = own.in_place ? own.output.data() + own.in_offset : own.input.data();

@@ -47,6 +47,8 @@ class Job {
   [[nodiscard]] const coll::Request& request(std::uint32_t rank) const {
     return per_rank_[rank].request;
   }
+  // The communicator took it.
+  [[nodiscard]] bool started(std::uint32_t rank) const { return per_rank_[rank].started; }
   // What is wrong with the results of `rank`; empty if nothing.
   [[nodiscard]] std::string wrong(std::uint32_t rank) const;
   [[nodiscard]] const JobShape& shape() const { return shape_; }
@@ -74,9 +76,11 @@ class Job {
     std::vector<coll::Segment> to;
     std::vector<coll::Segment> from;
     coll::Request request;
+    bool started = false;
     [[nodiscard]] const std::byte* out() const { return output.data() + out_offset; }
   };
 
+  [[nodiscard]] Status call(coll::Communicator& communicator);
   void draw_lengths(proto::Random& random);
   void lay_out(std::vector<coll::Segment>& segments, proto::Random& random) const;
   [[nodiscard]] std::uint64_t input_bytes(std::uint32_t rank) const;

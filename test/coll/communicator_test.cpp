@@ -1,0 +1,296 @@
+#include "coll/communicator.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "test/coll/job.hpp"
+#include "test/coll/world.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using coll::Communicator;
+using coll::CommunicatorOptions;
+using coll::DataType;
+using coll::ReduceOp;
+using coll::Request;
+
+// All ranks start `job` and come to its end.
+void run(World& world, Job& job, proto::Random& random) {
+  for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
+  REQUIRE(world.run_until(random, [&] {
+    for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      if (world.communicators[rank]->test(job.request(rank)) != Status::ok) return false;
+    }
+    return true;
+  }));
+  for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+    INFO(job.shape().text() << ", rank " << rank);
+    CHECK(job.wrong(rank) == "");
+  }
+}
+
+TEST_CASE("communicator: every operation on 1 to 9 ranks with 0 to 20 elements") {
+  proto::Random random(1);
+  for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+    World world(ranks, {}, {.small_bytes = 0});
+    World doubling(ranks, {});
+    for (std::uint64_t count = 0; count <= 20; ++count) {
+      for (std::uint64_t kind = 0; kind < kJobKinds; ++kind) {
+        for (const bool in_place : {false, true}) {
+          const JobShape shape{.kind = static_cast<JobKind>(kind),
+                               .type = DataType::f64,
+                               .ranks = ranks,
+                               .count = count,
+                               .root = static_cast<std::uint32_t>(count % ranks),
+                               .in_place = in_place && kind != 4};
+          Job job(shape, random);
+          run(world, job, random);
+          Job again(shape, random);
+          run(doubling, again, random);
+        }
+      }
+    }
+    CHECK(world.network.complaints().empty());
+    CHECK(doubling.network.complaints().empty());
+  }
+}
+
+TEST_CASE("communicator: all ranks get the same bits although sums are rounded") {
+  proto::Random random(3);
+  for (const std::uint32_t ranks : {2u, 3u, 6u, 8u, 13u}) {
+    for (const std::uint32_t small_bytes : {0u, 1u << 20}) {
+      World world(ranks, {.seed = ranks, .max_delay = 30}, {.small_bytes = small_bytes});
+      std::vector<std::vector<float>> in(ranks);
+      std::vector<std::vector<float>> out(ranks, std::vector<float>(5000));
+      std::vector<Request> requests(ranks);
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        for (int i = 0; i < 5000; ++i) {
+          in[rank].push_back(static_cast<float>(random.below(1'000'000)) * 1e-3f + 1e-9f);
+        }
+        REQUIRE(world.communicators[rank]->all_reduce(in[rank].data(), out[rank].data(), 5000,
+                                                      DataType::f32, ReduceOp::sum,
+                                                      requests[rank]) == Status::ok);
+      }
+      REQUIRE(world.settle(random));
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        CHECK(std::memcmp(out[rank].data(), out[0].data(), 5000 * sizeof(float)) == 0);
+      }
+      double exact = 0;
+      for (const auto& one : in) exact += static_cast<double>(one[77]);
+      CHECK(static_cast<double>(out[0][77]) == Approx(exact).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("communicator: reductions of one's own need no message") {
+  World world(1, {});
+  std::array<float, 3> in{1, 2, 3};
+  std::array<float, 3> out{};
+  Request request{0, 99};
+  CHECK(world.communicators[0]->all_reduce(in.data(), out.data(), 3, DataType::f32, ReduceOp::sum,
+                                           request) == Status::ok);
+  CHECK(world.communicators[0]->test(request) == Status::ok);
+  CHECK(out == in);
+}
+
+TEST_CASE("communicator: takes kMaxStarted collectives and then says again") {
+  World world(2, {});
+  proto::Random random(1);
+  std::vector<std::array<Request, 2>> requests(Communicator::kMaxStarted);
+  for (std::uint32_t i = 0; i < Communicator::kMaxStarted; ++i) {
+    REQUIRE(world.communicators[0]->barrier(requests[i][0]) == Status::ok);
+  }
+  Request more;
+  CHECK(world.communicators[0]->barrier(more) == Status::again);
+  CHECK(world.communicators[0]->test(requests[0][0]) == Status::again);
+  CHECK_FALSE(world.communicators[0]->released(requests[0][0]));
+  for (std::uint32_t i = 0; i < Communicator::kMaxStarted; ++i) {
+    REQUIRE(world.communicators[1]->barrier(requests[i][1]) == Status::ok);
+  }
+  REQUIRE(world.settle(random));
+  for (const auto& pair : requests) {
+    CHECK(world.communicators[0]->test(pair[0]) == Status::ok);
+    CHECK(world.communicators[0]->released(pair[0]));
+    CHECK(world.communicators[1]->test(pair[1]) == Status::ok);
+  }
+  // A refused start has no place in the order: the ranks still agree.
+  REQUIRE(world.communicators[0]->barrier(requests[0][0]) == Status::ok);
+  REQUIRE(world.communicators[1]->barrier(requests[0][1]) == Status::ok);
+  CHECK(world.settle(random));
+}
+
+TEST_CASE("communicator: a barrier holds everyone until the last has come") {
+  for_each_seed(30, [](proto::Random& random) {
+    const auto ranks = static_cast<std::uint32_t>(2 + random.below(12));
+    const auto last = static_cast<std::uint32_t>(random.below(ranks));
+    World world(ranks, {.seed = random.next(), .max_delay = 20});
+    std::vector<Request> requests(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      if (rank != last) REQUIRE(world.communicators[rank]->barrier(requests[rank]) == Status::ok);
+    }
+    for (int i = 0; i < 5000; ++i) world.step(random);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      if (rank != last) CHECK(world.communicators[rank]->test(requests[rank]) == Status::again);
+    }
+    REQUIRE(world.communicators[last]->barrier(requests[last]) == Status::ok);
+    CHECK(world.settle(random));
+  });
+}
+
+TEST_CASE("communicator: refuses arguments out of range and goes on") {
+  World world(3, {});
+  Communicator& one = *world.communicators[0];
+  Request request;
+  std::array<coll::Segment, 3> segments{};
+  std::byte byte{};
+  CHECK(one.all_reduce(&byte, &byte, ~std::uint64_t{0}, DataType::f32, ReduceOp::sum, request) ==
+        Status::invalid_argument);
+  CHECK(one.reduce_scatter(&byte, &byte, std::uint64_t{1} << 60, DataType::f32, ReduceOp::sum,
+                           request) == Status::invalid_argument);
+  CHECK(one.all_gather(&byte, &byte, std::uint64_t{1} << 62, request) == Status::invalid_argument);
+  CHECK(one.all_to_all(&byte, &byte, kMaxMessageBytes + 1, request) == Status::invalid_argument);
+  CHECK(one.broadcast(&byte, 1, 3, request) == Status::invalid_argument);
+  CHECK(one.all_to_all_v(&byte, segments, &byte, segments, request) == Status::invalid_argument);
+  CHECK(one.all_to_all_v(&byte, std::span(segments).first(2), nullptr, segments, request) ==
+        Status::invalid_argument);
+  CHECK(one.failure() == nullptr);
+  proto::Random random(1);
+  Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 100}, random);
+  run(world, job, random);
+}
+
+TEST_CASE("communicator: a configuration out of range is an error in words") {
+  LoopbackNetwork network(3, {});
+  coll::CompletionRouter router(network.endpoint(0));
+  const coll::CommunicatorConfig good{
+      .id = 1, .rank = 0, .peers = {PeerId{0}, network.peer(0, 1), network.peer(0, 2)}};
+  const auto refused = [&](auto&& spoil) {
+    coll::CommunicatorConfig config = good;
+    spoil(config);
+    CHECK_THROWS_AS(Communicator(router, config), Error);
+  };
+  refused([](auto& config) { config.id = coll::kMaxCommunicators; });
+  refused([](auto& config) { config.rank = 3; });
+  refused([](auto& config) { config.peers.clear(); });
+  refused([](auto& config) { config.peers[2] = config.peers[1]; });
+  refused([](auto& config) { config.options.chunk_bytes = 0; });
+  refused([](auto& config) { config.options.chunk_bytes = 100; });
+  refused([](auto& config) { config.options.pipeline = 0; });
+  refused([](auto& config) { config.options.pipeline = 33; });
+  refused([](auto& config) { config.options.max_active = 0; });
+  refused([](auto& config) { config.options.small_bytes = (1 << 20) + 1; });
+  CHECK_NOTHROW(Communicator(router, good));
+}
+
+TEST_CASE("communicator: options within an endpoint's limits need no more than it has") {
+  proto::Random random(5);
+  for (int i = 0; i < 2000; ++i) {
+    Tunables tunables;
+    tunables.max_operations = 16 + random.below(1000);
+    tunables.max_messages_per_peer = 4 + random.below(100);
+    const auto communicators = static_cast<std::uint32_t>(1 + random.below(3));
+    const CommunicatorOptions options = CommunicatorOptions::within(tunables, communicators);
+    const std::uint64_t sends = std::uint64_t{2} * options.pipeline * options.max_active;
+    if (communicators > 1 && tunables.max_operations < 40) continue;  // not enough for any
+    CHECK(communicators * (2 * sends + 1) <= tunables.max_operations);
+    if (communicators == 1) CHECK(sends <= tunables.max_messages_per_peer);
+  }
+  const CommunicatorOptions defaults = CommunicatorOptions::within({});
+  CHECK(defaults.pipeline == CommunicatorOptions{}.pipeline);
+  CHECK(defaults.max_active == CommunicatorOptions{}.max_active);
+}
+
+TEST_CASE("communicator: hostile limits make it slow and not wrong") {
+  for_each_seed(20, [](proto::Random& random) {
+    Tunables tunables;
+    tunables.max_operations = 32;
+    tunables.max_messages_per_peer = 4;
+    World world(5,
+                {.seed = random.next(),
+                 .max_delay = 5,
+                 .max_operations = 32,
+                 .max_messages_per_peer = 4,
+                 .unexpected_bytes = 0},
+                CommunicatorOptions::within(tunables));
+    std::vector<Job> jobs;
+    for (int i = 0; i < 10; ++i) jobs.emplace_back(draw_job(random, 5, 100'000), random);
+    for (Job& job : jobs) {
+      for (auto& communicator : world.communicators) {
+        REQUIRE(job.start(*communicator) == Status::ok);
+      }
+    }
+    REQUIRE(world.settle(random));
+    for (const Job& job : jobs) {
+      for (std::uint32_t rank = 0; rank < 5; ++rank) CHECK(job.wrong(rank) == "");
+    }
+    CHECK(world.network.complaints().empty());
+  });
+}
+
+// Ranks that don't agree learn it, all of them, instead of computing nonsense or hanging.
+template <typename Start>
+void disagree(Start&& start) {
+  World world(3, {.max_delay = 3});
+  proto::Random random(1);
+  std::array<Request, 3> requests;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    REQUIRE(start(rank, *world.communicators[rank], requests[rank]) == Status::ok);
+  }
+  REQUIRE(world.settle(random));
+  int failed = 0;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    // Who saw nothing wrong may have finished before the news came.
+    failed += world.communicators[rank]->test(requests[rank]) == Status::invalid_argument ? 1 : 0;
+    CHECK(world.communicators[rank]->test(requests[rank]) != Status::again);
+    REQUIRE(world.communicators[rank]->failure() != nullptr);
+    CHECK(world.communicators[rank]->failure()->status == Status::invalid_argument);
+    CHECK_FALSE(world.communicators[rank]->failure()->text.empty());
+  }
+  CHECK(failed > 0);
+}
+
+TEST_CASE("communicator: ranks that disagree fail with a typed error") {
+  std::array<std::byte, 4096> buffer{};
+  SECTION("count") {
+    disagree([&](std::uint32_t rank, Communicator& one, Request& request) {
+      return one.all_reduce(buffer.data(), buffer.data(), 100 + rank, DataType::f32, ReduceOp::sum,
+                            request);
+    });
+  }
+  SECTION("operation") {
+    disagree([&](std::uint32_t rank, Communicator& one, Request& request) {
+      return one.all_reduce(buffer.data(), buffer.data(), 100, DataType::f32,
+                            rank == 1 ? ReduceOp::max : ReduceOp::sum, request);
+    });
+  }
+  SECTION("type of the same size") {
+    disagree([&](std::uint32_t rank, Communicator& one, Request& request) {
+      return one.all_reduce(buffer.data(), buffer.data(), 100,
+                            rank == 2 ? DataType::i32 : DataType::f32, ReduceOp::sum, request);
+    });
+  }
+  SECTION("collective") {
+    disagree([&](std::uint32_t rank, Communicator& one, Request& request) {
+      if (rank == 0) return one.barrier(request);
+      return one.all_to_all(buffer.data(), buffer.data(), 10, request);
+    });
+  }
+  SECTION("lengths") {
+    static constexpr std::array<coll::Segment, 3> some{{{0, 10}, {10, 10}, {20, 10}}};
+    static constexpr std::array<coll::Segment, 3> others{{{0, 11}, {11, 11}, {22, 10}}};
+    std::array<std::byte, 64> out[3];
+    disagree([&](std::uint32_t rank, Communicator& one, Request& request) {
+      return one.all_to_all_v(buffer.data(), some, out[rank].data(), rank == 2 ? others : some,
+                              request);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test

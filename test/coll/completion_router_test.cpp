@@ -1,0 +1,142 @@
+#include "coll/completion_router.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "test/coll/job.hpp"
+#include "test/coll/world.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+TEST_CASE("router: the application keeps its own completions") {
+  for_each_seed(20, [](proto::Random& random) {
+    World world(3, {.seed = random.next(), .max_delay = 10});
+    Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 3000}, random);
+    for (auto& communicator : world.communicators) {
+      REQUIRE(job.start(*communicator) == Status::ok);
+    }
+    std::array<std::byte, 3> out{std::byte{1}, std::byte{2}, std::byte{3}};
+    std::array<std::array<std::byte, 1>, 3> in{};
+    OperationId operation{};
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      REQUIRE(world.network.endpoint(2).receive(world.network.peer(2, 0), 5, i, ~std::uint64_t{0},
+                                                in[i].data(), 1, {.user_data = 100 + i},
+                                                operation) == Status::ok);
+      REQUIRE(world.network.endpoint(0).send(world.network.peer(0, 2), 5, i, &out[i], 1,
+                                             {.user_data = 200 + i}, operation) == Status::ok);
+    }
+    REQUIRE(world.settle(random));
+    REQUIRE(world.run_until(random, [&] { return world.network.operations_pending(2) == 1; }));
+    std::array<Completion, 2> two{};
+    REQUIRE(world.routers[2]->take(two) == 2);
+    std::uint64_t seen = two[0].user_data + two[1].user_data;
+    REQUIRE(world.routers[2]->take(two) == 1);
+    seen += two[0].user_data;
+    CHECK(seen == 100 + 101 + 102);
+    CHECK(world.routers[2]->take(two) == 0);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(in[i][0] == out[i]);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) CHECK(job.wrong(rank) == "");
+  });
+}
+
+TEST_CASE("router: several communicators progress whichever is waited for") {
+  for_each_seed(10, [](proto::Random& random) {
+    constexpr std::uint32_t kRanks = 4;
+    World world(kRanks, {.seed = random.next(), .max_delay = 10});
+    std::vector<std::vector<std::unique_ptr<coll::Communicator>>> more(3);
+    std::vector<Job> jobs;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        more[i].push_back(
+            std::make_unique<coll::Communicator>(*world.routers[rank], world.config(rank, 20 + i)));
+      }
+      jobs.emplace_back(draw_job(random, kRanks, 30'000), random);
+      for (auto& one : more[i]) REQUIRE(jobs[i].start(*one) == Status::ok);
+    }
+    REQUIRE(world.run_until(random, [&] {
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+          if (more[i][rank]->test(jobs[i].request(rank)) == Status::again) return false;
+        }
+      }
+      return true;
+    }));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) CHECK(jobs[i].wrong(rank) == "");
+    }
+  });
+}
+
+TEST_CASE("router: a communicator that goes leaves nothing behind") {
+  World world(3, {.max_delay = 10});
+  proto::Random random(4);
+  Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 1000}, random);
+  for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
+  REQUIRE(world.settle(random));
+  for (auto& communicator : world.communicators) communicator.reset();
+  REQUIRE(world.run_until(random, [&] {
+    return world.routers[0]->quiet() && world.routers[1]->quiet() && world.routers[2]->quiet();
+  }));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    CHECK(world.network.operations_pending(rank) == 0);
+  }
+  CHECK(world.network.unmatched() == 0);
+}
+
+TEST_CASE("router: a communicator destroyed in the middle aborts at the others") {
+  for_each_seed(40, [](proto::Random& random) {
+    World world(5, {.seed = random.next(), .max_delay = 10, .unexpected_bytes = 0},
+                {.chunk_bytes = 256, .small_bytes = 0});
+    Job job({.kind = JobKind::all_reduce, .ranks = 5, .count = 5000}, random);
+    for (std::uint32_t rank = 0; rank < 5; ++rank) {
+      if (rank != 2) REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+    }
+    for (int i = 0; i < 100; ++i) world.step(random);
+    world.communicators[0].reset();
+    const auto know = [&] {
+      for (std::uint32_t rank = 1; rank < 5; ++rank) {
+        if (world.communicators[rank]->failure() == nullptr) return false;
+      }
+      return true;
+    };
+    REQUIRE(world.run_until(random, know));
+    for (std::uint32_t rank = 1; rank < 5; ++rank) {
+      CHECK(world.communicators[rank]->failure()->rank == 0);
+      CHECK(world.communicators[rank]->failure()->status == Status::cancelled);
+    }
+    CHECK(world.network.complaints().empty());
+  });
+}
+
+TEST_CASE("router: its destructor ends what is pending by closing the endpoint") {
+  World world(2, {.max_delay = 10, .unexpected_bytes = 0}, {.small_bytes = 0});
+  proto::Random random(4);
+  Job job({.kind = JobKind::all_reduce, .ranks = 2, .count = 50'000}, random);
+  REQUIRE(job.start(*world.communicators[0]) == Status::ok);  // rank 1 never comes
+  for (int i = 0; i < 50; ++i) world.routers[0]->progress();
+  CHECK(world.network.operations_pending(0) > 1);
+  world.communicators[0].reset();
+  world.routers[0].reset();
+  CHECK(world.network.operations_pending(0) == 0);
+  CHECK(world.network.complaints().empty());
+}
+
+TEST_CASE("router: wait lets the others go on and comes back with the result") {
+  World world(3, {.max_delay = 10});
+  proto::Random random(4);
+  Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 50'000}, random);
+  for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
+  world.network.on_wait = [&](std::size_t waiting) {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      if (rank != waiting) world.routers[rank]->progress();
+    }
+  };
+  CHECK(world.communicators[1]->wait(job.request(1)) == Status::ok);
+  CHECK(job.wrong(1) == "");
+}
+
+}  // namespace
+}  // namespace hawser::test

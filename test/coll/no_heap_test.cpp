@@ -1,0 +1,131 @@
+// Collectives take nothing from the heap once their communicator exists.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <vector>
+
+#include "coll/communicator.hpp"
+#include "test/support/heap_guard.hpp"
+
+namespace hawser::test {
+namespace {
+
+// An endpoint of rank 0 of 2 whose peer always sends what rank 0 sends, and at once.
+class Mirror final : public Endpoint {
+ public:
+  [[nodiscard]] const Address& address() const noexcept override { return address_; }
+  [[nodiscard]] Status connect(std::span<const std::byte>, PeerId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status send(PeerId, std::uint16_t, std::uint64_t tag, const void* data,
+                            std::uint64_t bytes, const SendOptions& options,
+                            OperationId& operation) override {
+    operation = OperationId{++operations_};
+    push({.operation = operation, .user_data = options.user_data});
+    for (Posted& one : posted_) {
+      if (!one.used || one.tag != tag) continue;
+      one.used = false;
+      std::memcpy(one.data, data, bytes);
+      push({.operation = one.operation,
+            .user_data = one.user_data,
+            .kind = OperationKind::receive,
+            .bytes = bytes,
+            .message_bytes = bytes,
+            .immediate = options.immediate});
+      return Status::ok;
+    }
+    unmatched_ = true;
+    return Status::ok;
+  }
+  [[nodiscard]] Status receive(PeerId, std::uint16_t, std::uint64_t tag, std::uint64_t, void* data,
+                               std::uint64_t, const ReceiveOptions& options,
+                               OperationId& operation) override {
+    for (Posted& one : posted_) {
+      if (one.used) continue;
+      operation = OperationId{++operations_};
+      one = {true, tag, data, options.user_data, operation};
+      return Status::ok;
+    }
+    return Status::again;
+  }
+  [[nodiscard]] Status probe(PeerId, std::uint16_t, std::uint64_t, std::uint64_t,
+                             Envelope&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status cancel(OperationId operation) override {
+    for (Posted& one : posted_) {
+      if (!one.used || one.operation != operation) continue;
+      one.used = false;
+      push({.operation = operation,
+            .user_data = one.user_data,
+            .kind = OperationKind::receive,
+            .status = Status::cancelled});
+      return Status::ok;
+    }
+    return Status::unknown_operation;
+  }
+  std::size_t poll(std::span<Completion> completions) override {
+    std::size_t count = 0;
+    while (count < completions.size() && first_ < last_) {
+      completions[count++] = queue_[first_++ % queue_.size()];
+    }
+    return count;
+  }
+  std::size_t wait(std::span<Completion> completions, std::uint64_t) override {
+    return poll(completions);
+  }
+  [[nodiscard]] int fd() const noexcept override { return -1; }
+  [[nodiscard]] Status disconnect(PeerId) override { return Status::unsupported; }
+  void close() override {}
+  [[nodiscard]] EndpointStats stats() const override { return {}; }
+  [[nodiscard]] std::vector<NicStats> nic_stats() const override { return {}; }
+  [[nodiscard]] Status peer_stats(PeerId, PeerStats&) const override { return Status::unsupported; }
+  std::size_t poll_events(std::span<Event>) override { return 0; }
+
+  [[nodiscard]] bool unmatched() const { return unmatched_; }
+
+ private:
+  struct Posted {
+    bool used = false;
+    std::uint64_t tag = 0;
+    void* data = nullptr;
+    std::uint64_t user_data = 0;
+    OperationId operation = kNoOperation;
+  };
+  void push(const Completion& completion) { queue_[last_++ % queue_.size()] = completion; }
+
+  Address address_;
+  std::array<Posted, 256> posted_{};
+  std::array<Completion, 1024> queue_{};
+  std::size_t first_ = 0;
+  std::size_t last_ = 0;
+  std::uint64_t operations_ = 0;
+  bool unmatched_ = false;
+};
+
+TEST_CASE("no heap: collectives run in what their communicator took at its start") {
+  Mirror mirror;
+  coll::CompletionRouter router(mirror);
+  coll::Communicator communicator(router, {.id = 1, .rank = 0, .peers = {PeerId{0}, PeerId{1}}});
+  std::vector<float> in(300'000, 1.5f);
+  std::vector<float> out(600'000);
+  const HeapGuard guard;
+  std::array<coll::Request, 6> requests;
+  for (int round = 0; round < 20; ++round) {
+    REQUIRE(communicator.all_reduce(in.data(), out.data(), 300'000, coll::DataType::f32,
+                                    coll::ReduceOp::sum, requests[0]) == Status::ok);
+    REQUIRE(communicator.all_reduce(in.data(), out.data() + 300'000, 10, coll::DataType::f32,
+                                    coll::ReduceOp::sum, requests[1]) == Status::ok);
+    for (std::size_t i = 0; i < 2; ++i) REQUIRE(communicator.wait(requests[i]) == Status::ok);
+    REQUIRE(communicator.barrier(requests[2]) == Status::ok);
+    REQUIRE(communicator.all_gather(in.data(), out.data(), 1'000'000, requests[3]) == Status::ok);
+    REQUIRE(communicator.wait(requests[2]) == Status::ok);
+    REQUIRE(communicator.wait(requests[3]) == Status::ok);
+  }
+  const std::uint64_t allocations = guard.allocations();
+  CHECK(allocations == 0);
+  CHECK_FALSE(mirror.unmatched());
+}
+
+}  // namespace
+}  // namespace hawser::test

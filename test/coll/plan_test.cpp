@@ -1,0 +1,294 @@
+// Plans of all ranks of a communicator, taken together and without data: every send has its receive
+// and the other way round, each waits only for what can come first, none hangs in any window
+// although nothing is stored on the way, and lengths near 2^60 don't overflow.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "coll/barrier_plan.hpp"
+#include "coll/broadcast_plan.hpp"
+#include "coll/doubling_plan.hpp"
+#include "coll/exchange_plan.hpp"
+#include "coll/ring_plan.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using coll::Plan;
+using coll::Rank;
+using Plans = std::vector<std::unique_ptr<Plan>>;
+
+// Addresses of buffers that are never touched.
+std::byte* fake(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
+Plans ring_plans(Collective collective, Rank ranks, std::uint64_t count, std::uint32_t chunk_bytes,
+                 std::uint32_t depth, bool in_place) {
+  Plans plans;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    plans.push_back(std::make_unique<coll::RingPlan>(
+        coll::RingArguments{.collective = collective,
+                            .rank = rank,
+                            .ranks = ranks,
+                            .count = count,
+                            .element_bytes = collective == Collective::all_gather ? 1u : 4u,
+                            .in = fake(1 << 20),
+                            .out = fake(in_place ? 1 << 20 : std::uint64_t{1} << 62),
+                            .chunk_bytes = chunk_bytes,
+                            .depth = depth}));
+  }
+  return plans;
+}
+
+// Lets every entry happen as soon as it may, in windows of `window`, with no sense of time: a send
+// completes at once, and its receive when it is posted. True if all come to their end.
+class Walk {
+ public:
+  Walk(const Plans& plans, std::uint64_t window) : window_(window) {
+    for (const auto& plan : plans) {
+      ranks_.push_back(
+          {plan.get(), std::vector<bool>(plan->sends()), std::vector<bool>(plan->receives())});
+    }
+  }
+
+  bool finishes() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) changed |= visit(rank);
+    }
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const One& one) {
+      return first_open(one.sent) == one.sent.size() &&
+             first_open(one.processed) == one.processed.size();
+    });
+  }
+
+ private:
+  struct One {
+    const Plan* plan;
+    std::vector<bool> sent;
+    std::vector<bool> processed;
+  };
+
+  static std::size_t first_open(const std::vector<bool>& done) {
+    return static_cast<std::size_t>(std::find(done.begin(), done.end(), false) - done.begin());
+  }
+  static bool done(const std::vector<bool>& list, std::uint64_t index) {
+    return index == coll::kNothing || list[index];
+  }
+
+  bool visit(std::size_t rank) {
+    One& one = ranks_[rank];
+    bool changed = false;
+    for (std::size_t i = first_open(one.processed);
+         i < std::min<std::size_t>(one.processed.size(), first_open(one.processed) + window_);
+         ++i) {
+      if (one.processed[i]) continue;
+      const coll::Incoming in = one.plan->receive(i);
+      if (!done(one.processed, in.after_receive) || !done(one.sent, in.after_send)) continue;
+      if (!in.skip) {
+        changed |= posted_.insert({in.peer, rank, in.number}).second;
+        if (here_.count({in.peer, rank, in.number}) == 0) continue;
+        if (!done(one.processed, in.process_after_receive)) continue;
+        if (!done(one.sent, in.process_after_send)) continue;
+      }
+      one.processed[i] = changed = true;
+    }
+    for (std::size_t i = first_open(one.sent);
+         i < std::min<std::size_t>(one.sent.size(), first_open(one.sent) + window_); ++i) {
+      if (one.sent[i]) continue;
+      const coll::Outgoing out = one.plan->send(i);
+      if (!done(one.processed, out.after_receive) || !done(one.sent, out.after_send)) continue;
+      if (!out.skip) {
+        // Nothing is stored on the way: a send ends only with a receive posted.
+        if (posted_.count({rank, out.peer, out.number}) == 0) continue;
+        here_.insert({rank, out.peer, out.number});
+      }
+      one.sent[i] = changed = true;
+    }
+    return changed;
+  }
+
+  using Key = std::tuple<std::size_t, std::size_t, std::uint64_t>;  // from, to, number
+  std::uint64_t window_;
+  std::vector<One> ranks_;
+  std::set<Key> posted_;
+  std::set<Key> here_;
+};
+
+// Sends and receives pair up: peer, number, length, and hints, where both have one.
+void check_pairs(const Plans& plans) {
+  using Key = std::tuple<std::size_t, std::size_t, std::uint64_t>;
+  std::map<Key, coll::Outgoing> sent;
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    for (std::uint64_t i = 0; i < plans[rank]->sends(); ++i) {
+      const coll::Outgoing out = plans[rank]->send(i);
+      if (out.skip) continue;
+      REQUIRE(out.peer != rank);
+      REQUIRE(sent.emplace(Key{rank, out.peer, out.number}, out).second);
+    }
+  }
+  std::size_t received = 0;
+  for (std::size_t rank = 0; rank < plans.size(); ++rank) {
+    for (std::uint64_t i = 0; i < plans[rank]->receives(); ++i) {
+      const coll::Incoming in = plans[rank]->receive(i);
+      if (in.skip) continue;
+      ++received;
+      const auto out = sent.find({in.peer, rank, in.number});
+      REQUIRE(out != sent.end());
+      REQUIRE(out->second.bytes == in.bytes);
+      REQUIRE(out->second.hint.group == in.hint.group);
+      REQUIRE(out->second.hint.members == in.hint.members);
+      REQUIRE(in.hint.step < in.hint.steps);
+      REQUIRE(in.hint.group < plans[rank]->groups());
+      // Backwards.
+      if (in.after_receive != coll::kNothing) REQUIRE(in.after_receive < i);
+    }
+  }
+  CHECK(received == sent.size());
+}
+
+void check_all(const Plans& plans) {
+  check_pairs(plans);
+  for (const std::uint64_t window : {1, 2, 7, 64}) {
+    INFO("window " << window);
+    CHECK(Walk(plans, window).finishes());
+  }
+}
+
+TEST_CASE("plan: rings of all sizes pair up and come to their end with nothing stored on the way") {
+  for_each_seed(40, [](proto::Random& random) {
+    const auto ranks = static_cast<Rank>(2 + random.below(12));
+    const auto depth = static_cast<std::uint32_t>(1 + random.below(5));
+    const std::uint64_t count = random.below(random.below(2) == 0 ? 20 : 1000);
+    const auto chunk = static_cast<std::uint32_t>(64 * (1 + random.below(3)));
+    for (const Collective collective :
+         {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
+      INFO(ranks << " ranks, " << count << " elements, depth " << depth << ", chunk " << chunk);
+      check_all(ring_plans(collective, ranks, count, chunk, depth, random.below(2) == 0));
+    }
+  });
+}
+
+TEST_CASE("plan: recursive doubling pairs up for every number of ranks") {
+  for (Rank ranks = 2; ranks <= 40; ++ranks) {
+    INFO(ranks << " ranks");
+    Plans plans;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      plans.push_back(std::make_unique<coll::DoublingPlan>(
+          coll::DoublingArguments{.rank = rank, .ranks = ranks}));
+    }
+    check_all(plans);
+  }
+}
+
+TEST_CASE("plan: barriers pair up for every number of ranks") {
+  for (Rank ranks = 2; ranks <= 40; ++ranks) {
+    INFO(ranks << " ranks");
+    Plans plans;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      plans.push_back(std::make_unique<coll::BarrierPlan>(rank, ranks));
+    }
+    check_all(plans);
+  }
+}
+
+TEST_CASE("plan: broadcasts reach every rank once from every root") {
+  for (Rank ranks = 2; ranks <= 20; ++ranks) {
+    for (Rank root = 0; root < ranks; ++root) {
+      for (const std::uint64_t bytes : {1, 64 * 9, 64 * 50}) {
+        INFO(ranks << " ranks, root " << root << ", " << bytes << " bytes");
+        Plans plans;
+        for (Rank rank = 0; rank < ranks; ++rank) {
+          plans.push_back(
+              std::make_unique<coll::BroadcastPlan>(coll::BroadcastArguments{.rank = rank,
+                                                                             .ranks = ranks,
+                                                                             .root = root,
+                                                                             .data = fake(1 << 20),
+                                                                             .bytes = bytes,
+                                                                             .chunk_bytes = 64}));
+          std::uint64_t received = 0;
+          for (std::uint64_t i = 0; i < plans[rank]->receives(); ++i) {
+            received += plans[rank]->receive(i).bytes;
+          }
+          CHECK(received == (rank == root ? 0 : bytes));
+        }
+        check_all(plans);
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: a long broadcast is a chain and a short one a tree") {
+  const auto most_children = [](std::uint64_t bytes) {
+    std::uint64_t most = 0;
+    for (Rank rank = 0; rank < 16; ++rank) {
+      const coll::BroadcastPlan plan(
+          {.rank = rank, .ranks = 16, .data = fake(1 << 20), .bytes = bytes, .chunk_bytes = 1024});
+      most = std::max(most, plan.sends() * 1024 / bytes);
+    }
+    return most;
+  };
+  CHECK(most_children(1024) == 4);
+  CHECK(most_children(1024 * 100) == 1);
+}
+
+TEST_CASE("plan: all-to-all has one partner a round") {
+  for (Rank ranks = 2; ranks <= 17; ++ranks) {
+    for (const bool in_place : {false, true}) {
+      INFO(ranks << " ranks, in place " << in_place);
+      Plans plans;
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        plans.push_back(std::make_unique<coll::ExchangePlan>(
+            coll::ExchangeArguments{.rank = rank,
+                                    .ranks = ranks,
+                                    .in = fake(1 << 20),
+                                    .out = fake(in_place ? 1 << 20 : 1 << 24),
+                                    .block_bytes = 200,
+                                    .chunk_bytes = 64,
+                                    .depth = 2}));
+      }
+      check_all(plans);
+      for (std::uint64_t i = 0; i < plans[0]->sends(); ++i) {
+        std::set<Rank> targets;
+        for (const auto& plan : plans) targets.insert(plan->send(i).peer);
+        CHECK(targets.size() == ranks);
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: pieces of an exabyte are where they belong") {
+  const std::uint64_t count = (std::uint64_t{1} << 58) + 12345;  // of 4 bytes
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
+    const std::uint64_t blocks_of = collective == Collective::all_reduce ? 1 : 4;
+    const Plans plans = ring_plans(collective, 4, count / blocks_of, 1 << 18, 8, false);
+    for (const auto& plan : plans) {
+      const std::uint64_t entries = plan->sends();
+      CHECK(entries > std::uint64_t{1} << 40);
+      std::uint64_t bytes = 0;
+      for (const std::uint64_t i : {std::uint64_t{0}, entries / 3, entries - 1}) {
+        const coll::Outgoing out = plan->send(i);
+        CHECK(out.bytes <= 1 << 18);
+        bytes += out.bytes;
+        if (out.after_receive != coll::kNothing) CHECK(out.after_receive < i);
+      }
+      CHECK(bytes > 0);
+    }
+  }
+}
+
+TEST_CASE("plan: pieces are lines of 64 bytes and at most a chunk") {
+  CHECK(coll::piece_elements(1 << 20, 4, 1 << 18) == (1 << 18) / 4);  // long: whole chunks
+  CHECK(coll::piece_elements(40'000, 4, 1 << 18) == 10'000);          // a quarter
+  CHECK(coll::piece_elements(40'001, 4, 1 << 18) == 10'016);          // in whole lines
+  CHECK(coll::piece_elements(4'000, 4, 1 << 18) == 4096);             // not below 16 KiB
+  CHECK(coll::piece_elements(1'000'000, 8, 64) == 8);
+  CHECK(coll::piece_elements(0, 2, 64) == 32);
+}
+
+}  // namespace
+}  // namespace hawser::test

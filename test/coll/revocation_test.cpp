@@ -1,0 +1,247 @@
+// Deaths and aborts: wherever and whenever a rank goes, all others learn who it was, every started
+// collective ends, every buffer comes back, and nothing hangs.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <vector>
+
+#include "test/coll/job.hpp"
+#include "test/coll/world.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using coll::Request;
+
+// Starts `job` at every living rank. One that is revoked already refuses.
+void start(World& world, Job& job) {
+  for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+    if (!world.alive[rank]) continue;
+    const coll::Failure* failure = world.communicators[rank]->failure();
+    REQUIRE(job.start(*world.communicators[rank]) == (failure ? failure->status : Status::ok));
+  }
+}
+
+void check_all_ended(World& world, const std::vector<Job>& jobs, std::uint32_t dead) {
+  for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+    if (!world.alive[rank]) continue;
+    INFO("rank " << rank << " of " << world.ranks() << ", dead is " << dead);
+    const coll::Failure* failure = world.communicators[rank]->failure();
+    REQUIRE(failure != nullptr);
+    CHECK(failure->rank == dead);
+    CHECK(failure->status == Status::peer_timeout);
+    CHECK(failure->text.find("rank " + std::to_string(dead)) != std::string::npos);
+    for (const Job& job : jobs) {
+      if (!job.started(rank)) continue;
+      const Status status = world.communicators[rank]->test(job.request(rank));
+      CHECK((status == Status::ok || status == Status::peer_timeout));
+      if (status == Status::ok) CHECK(job.wrong(rank) == "");
+      CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+    Request refused;
+    CHECK(world.communicators[rank]->barrier(refused) == Status::peer_timeout);
+  }
+  CHECK(world.network.complaints() == std::vector<std::string>{});
+}
+
+bool all_know(const World& world) {
+  for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+    if (world.alive[rank] && world.communicators[rank]->failure() == nullptr) return false;
+  }
+  return true;
+}
+
+// A long job of each kind, one of which touches the dead rank for certain.
+JobShape long_job(JobKind kind, std::uint32_t ranks, std::uint32_t root) {
+  return {.kind = kind, .ranks = ranks, .count = 5000, .root = root};
+}
+
+TEST_CASE("revocation: a death at any rank in any collective is named at every rank") {
+  constexpr std::uint32_t kRanks = 7;
+  for_each_seed(3, [](proto::Random& random) {
+    for (std::uint64_t kind = 0; kind < kJobKinds; ++kind) {
+      for (std::uint32_t dead = 0; dead < kRanks; ++dead) {
+        World world(kRanks, {.seed = random.next(), .max_delay = 10},
+                    {.chunk_bytes = 256, .pipeline = 2, .small_bytes = 0});
+        std::vector<Job> jobs;
+        // The root of a broadcast could end before anyone notices: an all-gather follows.
+        jobs.emplace_back(long_job(static_cast<JobKind>(kind), kRanks, dead), random);
+        jobs.emplace_back(long_job(JobKind::all_gather, kRanks, 0), random);
+        for (Job& job : jobs) start(world, job);
+        const std::uint64_t steps = random.below(200);
+        for (std::uint64_t i = 0; i < steps; ++i) world.step(random);
+        world.kill(dead);
+        INFO("kind " << kind << ", dead " << dead << ", after " << steps);
+        REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+        REQUIRE(world.settle(random));
+        check_all_ended(world, jobs, dead);
+      }
+    }
+  });
+}
+
+TEST_CASE("revocation: a death during recursive doubling, refusals and full stores") {
+  for_each_seed(150, [](proto::Random& random) {
+    const auto ranks = static_cast<std::uint32_t>(2 + random.below(16));
+    const auto dead = static_cast<std::uint32_t>(random.below(ranks));
+    World world(ranks,
+                {.seed = random.next(),
+                 .again = 0.2 * static_cast<double>(random.below(4)),
+                 .max_delay = 30,
+                 .unexpected_bytes = random.below(2) * 5000},
+                {.chunk_bytes = 512, .pipeline = 3});
+    std::vector<Job> jobs;
+    for (int i = 0; i < 6; ++i) jobs.emplace_back(draw_job(random, ranks, 20'000), random);
+    jobs.emplace_back(long_job(JobKind::all_gather, ranks, 0), random);
+    world.kill(dead);
+    for (Job& job : jobs) {
+      start(world, job);
+      const std::uint64_t steps = random.below(50);
+      for (std::uint64_t i = 0; i < steps; ++i) world.step(random);
+    }
+    REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+    REQUIRE(world.settle(random));
+    check_all_ended(world, jobs, dead);
+  });
+}
+
+TEST_CASE("revocation: ranks that never talk to the dead one learn of it too") {
+  // In a chain of 12, rank 11's death is noticed by rank 10 alone.
+  World world(12, {.max_delay = 2}, {.chunk_bytes = 64});
+  proto::Random random(9);
+  std::vector<Job> jobs;
+  jobs.emplace_back(long_job(JobKind::broadcast, 12, 0), random);
+  world.kill(11);
+  start(world, jobs[0]);
+  REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+  REQUIRE(world.settle(random));
+  check_all_ended(world, jobs, 11);
+}
+
+TEST_CASE("revocation: the news gets around although others have died as well") {
+  for_each_seed(40, [](proto::Random& random) {
+    constexpr std::uint32_t kRanks = 16;
+    World world(kRanks, {.seed = random.next(), .max_delay = 10, .peer_timeout = 500});
+    std::vector<Job> jobs;
+    jobs.emplace_back(long_job(JobKind::all_reduce, kRanks, 0), random);
+    // All but the dead start; those die right after each other, so that none has told of another.
+    std::vector<std::uint32_t> dead;
+    while (dead.size() < 5) {
+      const auto rank = static_cast<std::uint32_t>(random.below(kRanks));
+      if (world.alive[rank]) {
+        world.kill(rank);
+        dead.push_back(rank);
+      }
+    }
+    start(world, jobs[0]);
+    REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+    REQUIRE(world.settle(random));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (!world.alive[rank]) continue;
+      const coll::Failure* failure = world.communicators[rank]->failure();
+      CHECK(std::count(dead.begin(), dead.end(), failure->rank) == 1);
+      CHECK(world.communicators[rank]->released(jobs[0].request(rank)));
+    }
+    CHECK(world.network.complaints().empty());
+  });
+}
+
+TEST_CASE("revocation: a caller's abort ends everyone's collectives") {
+  for_each_seed(20, [](proto::Random& random) {
+    World world(9, {.seed = random.next(), .again = 0.3, .max_delay = 10});
+    std::vector<Job> jobs;
+    jobs.emplace_back(long_job(JobKind::all_gather, 9, 0), random);
+    // Rank 4 never starts, so none can finish.
+    for (std::uint32_t rank = 0; rank < 9; ++rank) {
+      if (rank != 4) REQUIRE(jobs[0].start(*world.communicators[rank]) == Status::ok);
+    }
+    for (int i = 0; i < 300; ++i) world.step(random);
+    world.communicators[4]->abort(2, Status::peer_closed);
+    REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+    REQUIRE(world.settle(random));
+    for (std::uint32_t rank = 0; rank < 9; ++rank) {
+      CHECK(world.communicators[rank]->failure()->rank == 2);
+      CHECK(world.communicators[rank]->failure()->status == Status::peer_closed);
+      if (rank != 4) {
+        CHECK(world.communicators[rank]->test(jobs[0].request(rank)) == Status::peer_closed);
+        CHECK(world.communicators[rank]->released(jobs[0].request(rank)));
+      }
+    }
+    CHECK(world.network.complaints().empty());
+  });
+}
+
+TEST_CASE("revocation: the first abort counts and ok is no reason") {
+  World world(2, {});
+  world.communicators[0]->abort(1, Status::ok);
+  world.communicators[0]->abort(0, Status::peer_closed);
+  REQUIRE(world.communicators[0]->failure() != nullptr);
+  CHECK(world.communicators[0]->failure()->status == Status::cancelled);
+  CHECK(world.communicators[0]->failure()->rank == 1);
+}
+
+TEST_CASE("revocation: sends to members that have cancelled their receives end") {
+  // Nothing is stored: a send needs a receive. Rank 1 learns of the abort while rank 0, which talks
+  // to it, has its sends under way.
+  for_each_seed(30, [](proto::Random& random) {
+    World world(4, {.seed = random.next(), .max_delay = 40, .unexpected_bytes = 0},
+                {.chunk_bytes = 256, .small_bytes = 0});
+    std::vector<Job> jobs;
+    jobs.emplace_back(long_job(JobKind::all_to_all, 4, 0), random);
+    jobs.emplace_back(long_job(JobKind::all_reduce, 4, 0), random);
+    for (Job& job : jobs) start(world, job);
+    const std::uint64_t steps = random.below(100);
+    for (std::uint64_t i = 0; i < steps; ++i) world.step(random);
+    world.communicators[1]->abort(1, Status::cancelled);
+    REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+    REQUIRE(world.settle(random));
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      for (const Job& job : jobs) CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+    CHECK(world.network.complaints().empty());
+  });
+}
+
+TEST_CASE("revocation: a closed endpoint fails its own communicator and names itself") {
+  World world(3, {});
+  proto::Random random(1);
+  Job job(long_job(JobKind::all_gather, 3, 0), random);
+  REQUIRE(job.start(*world.communicators[1]) == Status::ok);
+  world.network.endpoint(1).close();
+  for (int i = 0; i < 50; ++i) world.routers[1]->progress();
+  REQUIRE(world.communicators[1]->failure() != nullptr);
+  CHECK(world.communicators[1]->failure()->rank == 1);
+  CHECK(world.communicators[1]->failure()->status == Status::endpoint_closed);
+  CHECK(world.communicators[1]->released(job.request(1)));
+  CHECK(world.communicators[1]->idle());
+}
+
+TEST_CASE("revocation: other communicators over the same endpoints don't notice") {
+  World world(4, {.max_delay = 5});
+  proto::Random random(2);
+  // The same context, as only the upper bits of the ids differ.
+  const std::uint32_t id = 7 + (1u << coll::kContextIdBits);
+  std::vector<std::unique_ptr<coll::Communicator>> others;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    others.push_back(
+        std::make_unique<coll::Communicator>(*world.routers[rank], world.config(rank, id)));
+  }
+  Job job(long_job(JobKind::all_to_all, 4, 0), random);
+  for (auto& other : others) REQUIRE(job.start(*other) == Status::ok);
+  world.communicators[3]->abort(3, Status::cancelled);
+  REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+  REQUIRE(world.run_until(random, [&] {
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      if (others[rank]->test(job.request(rank)) == Status::again) return false;
+    }
+    return true;
+  }));
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    CHECK(others[rank]->failure() == nullptr);
+    CHECK(job.wrong(rank) == "");
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
