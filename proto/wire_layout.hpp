@@ -28,6 +28,7 @@ inline constexpr std::size_t kMaxNics = 16;               // NIC records of a se
 inline constexpr std::size_t kMaxBitmapWords = 16;        // of PATH_ACK and REQUEST
 inline constexpr std::uint16_t kMaxPathBack = 64 * kMaxBitmapWords - 1;
 inline constexpr std::size_t kMaxStatusEntries = 254;  // `words` is 8 bits
+inline constexpr std::uint16_t kMaxStatusRun = 4096;   // message numbers in use at once (§7)
 inline constexpr std::uint64_t kMaxWireLength = (std::uint64_t{1} << 40) - 1;
 inline constexpr std::uint32_t kMinFragmentBytes = 256;
 inline constexpr std::size_t kMacBytes = 16;

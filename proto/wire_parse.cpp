@@ -23,7 +23,7 @@ Verdict check_status(const std::byte* at, std::size_t words) {
   const std::span entries(detail::view<StatusEntry>(at + sizeof(StatusBlock)), words - 1);
   for (const StatusEntry& entry : entries) {
     if (entry.status < MessageStatus::accepted || entry.status > MessageStatus::pending ||
-        entry.run == 0) {
+        entry.run == 0 || entry.run > kMaxStatusRun) {
       return DropReason::bad_field;
     }
   }

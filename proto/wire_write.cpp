@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "proto/checksum.hpp"
 #include "proto/wire.hpp"
@@ -42,14 +41,14 @@ bool PacketWriter::path_ack(std::uint8_t slot, std::uint8_t generation, std::uin
 }
 
 bool PacketWriter::status(std::uint32_t message, MessageStatus status, std::uint16_t run) {
-  HAWSER_ASSERT(run != 0);
+  HAWSER_ASSERT(run != 0 && run <= kMaxStatusRun);
   // Blocks only ever grow the headers, so the last entry is open while nothing was written after
   // it.
   const bool open =
       last_status_ != nullptr && static_cast<void*>(last_status_ + 1) == static_cast<void*>(end_);
   if (open && last_status_->status == status &&
       message == last_status_->message + last_status_->run &&
-      run <= std::numeric_limits<std::uint16_t>::max() - last_status_->run) {
+      run <= kMaxStatusRun - last_status_->run) {
     last_status_->run = static_cast<std::uint16_t>(last_status_->run + run);
     return true;
   }

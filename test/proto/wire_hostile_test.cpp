@@ -265,6 +265,9 @@ TEST_CASE("wire hostile: fields of blocks out of range") {
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 00 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 07 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 00") == DropReason::bad_field);
+  // More numbers than can be in use: 4096, 4097.
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 10") == std::nullopt);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 01 10") == DropReason::bad_field);
   // NIC_STATE: NIC 16; state 2.
   CHECK(judge_blocks("06 01 0f 01 00 00 00 00") == std::nullopt);
   CHECK(judge_blocks("06 01 10 01 00 00 00 00") == DropReason::bad_field);

@@ -116,7 +116,7 @@ class Maker {
         std::vector<StatusEntry> entries(1 + below(5));
         for (StatusEntry& entry : entries) {
           entry = {u32(), static_cast<MessageStatus>(1 + below(6)), 0,
-                   static_cast<std::uint16_t>(1 + below(0xffff))};
+                   static_cast<std::uint16_t>(1 + below(kMaxStatusRun))};
         }
         (void)writer.statuses(entries);
         break;

@@ -123,18 +123,18 @@ TEST_CASE("wire write: statuses that continue a run lengthen it") {
   CHECK(blocks[0][3].message == 16);
 }
 
-TEST_CASE("wire write: runs go on across the wrap of message numbers, and never beyond 65535") {
+TEST_CASE("wire write: runs go on across the wrap of message numbers, and never beyond 4096") {
   Control control;
   CHECK(control.writer.status(0xffffffff, MessageStatus::accepted));
-  CHECK(control.writer.status(0, MessageStatus::accepted, 0xfffd));
-  CHECK(control.writer.status(0xfffd, MessageStatus::accepted, 1));
-  CHECK(control.writer.status(0xfffe, MessageStatus::accepted, 1));
+  CHECK(control.writer.status(0, MessageStatus::accepted, 4094));
+  CHECK(control.writer.status(4094, MessageStatus::accepted, 1));
+  CHECK(control.writer.status(4095, MessageStatus::accepted, 1));
   const auto blocks = control.status_blocks();
   REQUIRE(blocks.size() == 1);
   REQUIRE(blocks[0].size() == 2);
   CHECK(blocks[0][0].message == 0xffffffff);
-  CHECK(blocks[0][0].run == 0xffff);
-  CHECK(blocks[0][1].message == 0xfffe);
+  CHECK(blocks[0][0].run == 4096);
+  CHECK(blocks[0][1].message == 4095);
   CHECK(blocks[0][1].run == 1);
 }
 
