@@ -55,7 +55,7 @@ struct FaultNicConfig {
   std::uint32_t held_packets = 1024;  // per direction
   std::uint32_t completions = 4096;   // sends that wait in the fault layer for reap
   std::uint32_t max_remotes = 256;
-  FaultHook hook;
+  FaultHook hook{};
 };
 
 // What was done, per direction; running freely.
