@@ -4,18 +4,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <string>
-#include <system_error>
-
-#include "hawser/engine.hpp"
+#include "engine/system_error.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
 
 Doorbell::Doorbell() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!event_) {
-    throw Error("No event descriptor can be opened: " + std::generic_category().message(errno) +
-                ".");
+    throw system_error("No event descriptor can be opened");
   }
 }
 

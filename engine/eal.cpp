@@ -32,7 +32,7 @@ std::string list_of(const cpu_set_t& set) {
 
 std::string describe_failure() {
   return std::string("DPDK's memory layer (EAL) could not start: ") + rte_strerror(rte_errno) +
-         "; it needs 64 MiB of address space and the right to create a thread.";
+         "; it needs 64 MiB of address space and the right to create a thread";
 }
 
 // An empty string, or what went wrong.
@@ -43,7 +43,7 @@ std::string initialise() {
   cpu_set_t own;
   CPU_ZERO(&own);
   if (pthread_getaffinity_np(pthread_self(), sizeof own, &own) != 0) {
-    return "The CPU affinity of this thread can't be read: it has more than 1024 CPUs.";
+    return "The CPU affinity of this thread can't be read: it has more than 1024 CPUs";
   }
   // EAL pins the calling thread to the CPUs of its lcore: make that all the thread may use now.
   const std::string cpus = list_of(own);
@@ -58,7 +58,7 @@ std::string initialise() {
   // Exact also where the set reaches beyond what EAL can name, and after a failure half way.
   const bool restored = pthread_setaffinity_np(pthread_self(), sizeof own, &own) == 0;
   if (!started) return describe_failure();
-  if (!restored) return "DPDK's memory layer (EAL) changed this thread's CPU affinity for good.";
+  if (!restored) return "DPDK's memory layer (EAL) changed this thread's CPU affinity for good";
   return {};
 }
 

@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#include <string>
-#include <system_error>
-
-#include "hawser/engine.hpp"
+#include "engine/system_error.hpp"
 
 namespace hawser::engine {
 
@@ -15,8 +12,7 @@ void fill_random(std::span<std::byte> bytes) {
     const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0) {
       if (errno == EINTR) continue;
-      throw Error("The system gives no random numbers: " + std::generic_category().message(errno) +
-                  ".");
+      throw system_error("The system gives no random numbers");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }

@@ -12,19 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "engine/operation_id.hpp"
 #include "engine/word_ring.hpp"
 #include "hawser/types.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser::engine {
-
-// An OperationId is generation << 32 | index.
-[[nodiscard]] constexpr OperationId operation_id(std::uint32_t index, std::uint32_t generation) {
-  return OperationId{std::uint64_t{generation} << 32 | index};
-}
-[[nodiscard]] constexpr std::uint32_t index_of(OperationId operation) {
-  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(operation));
-}
 
 struct OperationSlot {
   std::uint32_t generation = 0;  // changes with each use of the index

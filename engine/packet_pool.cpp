@@ -31,7 +31,7 @@ constexpr std::uint32_t kCacheBuffers = RTE_MEMPOOL_CACHE_MAX_SIZE;
 [[noreturn]] void fail(std::size_t buffers, const std::string& reason) {
   throw Error("A pool of " + std::to_string(buffers) + " packet buffers (" +
               std::to_string(buffers * sizeof(proto::PacketBuffer) / 1048576) +
-              " MiB, tunable packet_buffers) can't be made: " + reason + ".");
+              " MiB, tunable packet_buffers) can't be made: " + reason);
 }
 
 std::string unique_name() {
@@ -87,7 +87,7 @@ MempoolPacketPool::MempoolPacketPool(std::size_t buffers) : capacity_(buffers) {
 }
 
 MempoolPacketPool::~MempoolPacketPool() {
-  if (in_use_ != 0) log_error(std::to_string(in_use_) + " packet buffers leaked.");
+  if (in_use_ != 0) log_error(std::to_string(in_use_) + " packet buffers leaked");
   HAWSER_ASSERT(in_use_ == 0, "packet buffers leaked");
   rte_mempool_cache_flush(cache_.get(), pool_.get());
   HAWSER_ASSERT(rte_mempool_avail_count(pool_.get()) == capacity_);

@@ -1,21 +1,16 @@
 #include "engine/poll_set.hpp"
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <time.h>
 
-#include <string>
-#include <system_error>
-
-#include "hawser/engine.hpp"
+#include "engine/system_error.hpp"
 
 namespace hawser::engine {
 
 PollSet::PollSet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) {
-    throw Error("No epoll descriptor can be opened: " + std::generic_category().message(errno) +
-                ".");
+    throw system_error("No epoll descriptor can be opened");
   }
 }
 
@@ -24,8 +19,7 @@ void PollSet::add(int fd) {
   event.events = EPOLLIN;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    throw Error("A descriptor can't be waited for: " + std::generic_category().message(errno) +
-                ".");
+    throw system_error("A descriptor can't be waited for");
   }
 }
 

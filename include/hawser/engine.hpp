@@ -39,14 +39,14 @@ class Error : public std::runtime_error {
 struct EngineConfig {
   // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), or "memory:FABRIC" (all engines of
   // this process that name the same FABRIC reach each other). At least 1, at most 16.
-  std::vector<std::string> nics;
+  std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;
   Tunables tunables{};
   // Faults that every NIC injects, for tests and stress runs, e.g.
   // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: no fault layer at all.
   // The grammar is in docs/faults.md.
-  std::string faults;
+  std::string faults{};
 };
 
 struct EndpointConfig {
@@ -58,7 +58,7 @@ struct EndpointConfig {
   std::uint64_t epoch = 0;
   // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
   // At most 64 bytes; empty means that anyone may connect.
-  std::vector<std::byte> job_secret;
+  std::vector<std::byte> job_secret{};
 };
 
 class Endpoint {

@@ -1,0 +1,47 @@
+#include "engine/callers_loop.hpp"
+
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "engine/system_error.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+
+using proto::kNever;
+using proto::Time;
+
+CallersLoop::CallersLoop(const PollSet& sources)
+    : timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+  if (!timer_) throw system_error("No timer descriptor can be opened");
+  set_.add(timer_.get());
+  set_.add(sources.descriptor());
+}
+
+int CallersLoop::descriptor() const noexcept {
+  // What has happened so far was not told: have poll called once.
+  if (!used_) set_timer(Time{1});
+  used_ = true;
+  return set_.descriptor();
+}
+
+void CallersLoop::wake_at(Time now, Time when) noexcept {
+  if (!used_) return;
+  if (when == armed_ && when > now) return;  // is set, and has not gone off
+  set_timer(when);
+  armed_ = when;
+}
+
+void CallersLoop::set_timer(Time when) const noexcept {
+  itimerspec timer{};  // all zero: never
+  if (when != kNever) {
+    const std::int64_t ns = std::max<std::int64_t>(when.ns, 1);
+    timer.it_value.tv_sec = ns / 1'000'000'000;
+    timer.it_value.tv_nsec = ns % 1'000'000'000;
+  }
+  const int set = ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
+  HAWSER_ASSERT(set == 0);
+}
+
+}  // namespace hawser::engine

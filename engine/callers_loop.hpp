@@ -1,0 +1,31 @@
+// The descriptor that an endpoint without a thread of its own shows to its caller's event loop:
+// readable when a source is, and when the time has come that was set.
+#pragma once
+
+#include "engine/descriptor.hpp"
+#include "engine/poll_set.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::engine {
+
+class CallersLoop {
+ public:
+  // Throws hawser::Error. `sources` outlives it.
+  explicit CallersLoop(const PollSet& sources);
+
+  // From the first call on, wake_at does what it says; before, nobody is there to wake.
+  [[nodiscard]] int descriptor() const noexcept;
+
+  // Readable at `when`; if that has passed, at once.
+  void wake_at(proto::Time now, proto::Time when) noexcept;
+
+ private:
+  void set_timer(proto::Time when) const noexcept;
+
+  PollSet set_;
+  Descriptor timer_;
+  proto::Time armed_ = proto::kNever;
+  mutable bool used_ = false;
+};
+
+}  // namespace hawser::engine

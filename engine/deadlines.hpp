@@ -1,0 +1,23 @@
+// Deadlines of calls that wait.
+#pragma once
+
+#include <cstdint>
+
+#include "hawser/tunables.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::engine {
+
+// `timeout_ns` after `now`; what is beyond the end of time is never.
+[[nodiscard]] constexpr proto::Time deadline_after(proto::Time now, std::uint64_t timeout_ns) {
+  const auto left = static_cast<std::uint64_t>((proto::kNever - now).ns);
+  return timeout_ns >= left ? proto::kNever : now + proto::nanoseconds(timeout_ns);
+}
+
+// The protocol closes within close_timeout of turns that come in time. A host that gives this
+// process no processor may take longer; then closing goes on no longer than this.
+[[nodiscard]] constexpr proto::Time closing_limit(proto::Time now, const Tunables& tunables) {
+  return now + proto::milliseconds(tunables.close_timeout_ms) + proto::milliseconds(10000);
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,166 @@
+#include "engine/endpoint_body.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/clock.hpp"
+#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/udp_nic.hpp"
+#include "engine/entropy.hpp"
+#include "engine/log.hpp"
+#include "proto/assert.hpp"
+#include "proto/wire_layout.hpp"
+
+namespace hawser::engine {
+namespace {
+
+using proto::Time;
+using proto::TurnResult;
+
+// A NIC without a descriptor (memory) is looked at this often by a thread that sleeps.
+constexpr proto::Duration kSilentNicInterval = proto::microseconds(100);
+constexpr std::size_t kMaxSecretBytes = 64;
+constexpr std::size_t kMaxDescriptorsPerNic = 8;
+
+// Of a full data packet.
+std::uint32_t datagram_bytes(const Tunables& tunables) {
+  return static_cast<std::uint32_t>(tunables.fragment_bytes + proto::wire::kDataHeaderBytes);
+}
+
+// The longest that there is: a packet without payload may fill its buffer.
+std::uint32_t max_datagram_bytes(const Tunables& tunables) {
+  return std::max<std::uint32_t>(datagram_bytes(tunables), proto::PacketBuffer::kBytes);
+}
+
+// Every NIC of every peer.
+std::uint32_t max_remotes(const Tunables& tunables) {
+  return static_cast<std::uint32_t>(tunables.max_peers * proto::Endpoint::kMaxNics);
+}
+
+std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const Tunables& tunables,
+                                     proto::PacketPool& pool) {
+  UdpNicConfig config;
+  config.address = spec.where;
+  config.receive_bytes = tunables.nic_receive_bytes;
+  config.max_remotes = max_remotes(tunables);
+  config.datagram_bytes = datagram_bytes(tunables);
+  return std::make_unique<UdpNic>(config, pool);
+}
+
+std::unique_ptr<proto::Nic> open_memory(const NicSpec& spec, const Tunables& tunables,
+                                        proto::PacketPool& pool) {
+  MemoryNicConfig config;
+  config.max_datagram_bytes = max_datagram_bytes(tunables);
+  config.data_slots = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(tunables.nic_receive_bytes / config.max_datagram_bytes, 16, 65536));
+  config.max_remotes = max_remotes(tunables);
+  return std::make_unique<MemoryNic>(MemoryFabric::named(spec.where), config, pool);
+}
+
+}  // namespace
+
+EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig& config)
+    : tunables_(settings.tunables), pool_(settings.tunables.packet_buffers) {
+  if (config.job_secret.size() > kMaxSecretBytes) {
+    throw Error("A job secret has at most " + std::to_string(kMaxSecretBytes) + " bytes, not " +
+                std::to_string(config.job_secret.size()));
+  }
+  std::vector<proto::Nic*> nics;
+  for (const NicSpec& spec : settings.nics) {
+    open_nic(spec, settings);
+    nics.push_back(nics_.back().get());
+  }
+
+  proto::EndpointConfig protocol;
+  protocol.tunables = tunables_;
+  protocol.endpoint_id = config.endpoint_id != 0 ? config.endpoint_id : random_number();
+  protocol.epoch = config.epoch != 0 ? config.epoch : wall_clock_ns();
+  protocol.seed = random_number();
+  protocol.job_secret = config.job_secret;
+  protocol_ = std::make_unique<proto::Endpoint>(protocol, nics, pool_);
+
+  std::array<std::byte, proto::Endpoint::kMaxAddressBytes> bytes;
+  const std::size_t length = protocol_->write_address(bytes);
+  address_.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+}
+
+EndpointBody::~EndpointBody() = default;
+
+void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings) {
+  std::unique_ptr<proto::Nic> driver = spec.driver == NicSpec::Driver::udp
+                                           ? open_udp(spec, tunables_, pool_)
+                                           : open_memory(spec, tunables_, pool_);
+  if (settings.has_fault_layer()) {
+    add_fault_layer(std::move(driver), settings);
+  } else {
+    nics_.push_back(std::move(driver));
+  }
+  proto::Nic& nic = *nics_.back();
+  // Ends with the NIC. A refusal means that the driver copies.
+  if (nic.register_memory(pool_.memory().data(), pool_.memory().size()) != Status::ok) {
+    log_info(std::string(nic.name()) + " copies packet headers: their memory is not registered");
+  }
+  std::array<int, kMaxDescriptorsPerNic> fds;
+  const std::size_t count = nic.descriptors(fds);
+  descriptors_.insert(descriptors_.end(), fds.begin(),
+                      fds.begin() + static_cast<std::ptrdiff_t>(count));
+  some_nic_is_silent_ |= count == 0;
+}
+
+void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
+                                   const EngineSettings& settings) {
+  FaultNicConfig config;
+  config.stream = nics_.size();
+  config.max_datagram_bytes =
+      std::min(driver->caps().max_datagram_bytes, max_datagram_bytes(tunables_));
+  config.max_remotes = max_remotes(tunables_);
+  auto fault = std::make_unique<FaultNic>(std::move(driver), pool_, config);
+  const auto error = fault->apply(settings.faults);
+  HAWSER_ASSERT(!error, "the settings were checked");
+  faults_.push_back(fault.get());
+  nics_.push_back(std::move(fault));
+}
+
+TurnResult EndpointBody::progress(Time now) {
+  if (has_posted_faults()) apply_posted_faults();
+  for (FaultNic* fault : faults_) fault->set_time(now);
+  TurnResult result = protocol_->turn(now);
+  for (FaultNic* fault : faults_) {
+    result.wake_at = proto::earlier(result.wake_at, fault->next_release());
+  }
+  if (some_nic_is_silent_) {
+    result.wake_at = proto::earlier(result.wake_at, now + kSilentNicInterval);
+  }
+  return result;
+}
+
+void EndpointBody::post_fault(std::size_t nic, std::string_view spec) {
+  const std::lock_guard lock(posted_mutex_);
+  posted_.emplace_back(nic, spec);
+  has_posted_.store(true, std::memory_order_release);
+}
+
+void EndpointBody::apply_posted_faults() {
+  const std::lock_guard lock(posted_mutex_);
+  has_posted_.store(false, std::memory_order_relaxed);
+  for (const auto& [nic, spec] : posted_) {
+    const auto error = faults_[nic]->apply(spec);
+    HAWSER_ASSERT(!error, "inject_fault has checked it");
+  }
+  posted_.clear();
+}
+
+EndpointStats EndpointBody::stats() const {
+  EndpointStats stats = protocol_->stats();
+  stats.buffers_in_use = pool_.in_use();
+  return stats;
+}
+
+std::vector<NicStats> EndpointBody::nic_stats() const {
+  std::vector<NicStats> stats(nics_.size());
+  protocol_->nic_stats(stats);
+  for (std::size_t i = 0; i < stats.size(); ++i) stats[i].name = nics_[i]->name();
+  return stats;
+}
+
+}  // namespace hawser::engine

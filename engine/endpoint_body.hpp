@@ -1,0 +1,72 @@
+// An endpoint without its thread: NICs, fault layers, packet pool and the protocol over them. One
+// thread at a time uses it, whoever makes its progress; only post_fault is for all.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/driver/fault_nic.hpp"
+#include "engine/packet_pool.hpp"
+#include "engine/settings.hpp"
+#include "hawser/engine.hpp"
+#include "proto/endpoint.hpp"
+
+namespace hawser::engine {
+
+class EndpointBody {
+ public:
+  // Opens the NICs and takes all memory. Throws hawser::Error.
+  EndpointBody(const EngineSettings& settings, const EndpointConfig& config);
+  ~EndpointBody();
+  EndpointBody(const EndpointBody&) = delete;
+  EndpointBody& operator=(const EndpointBody&) = delete;
+
+  [[nodiscard]] proto::Endpoint& protocol() { return *protocol_; }
+  [[nodiscard]] const proto::Endpoint& protocol() const { return *protocol_; }
+  [[nodiscard]] const Address& address() const { return address_; }
+  [[nodiscard]] const Tunables& tunables() const { return tunables_; }
+
+  // One turn: faults that were posted, packets whose delay is over, the protocol's turn. wake_at
+  // covers them all, and NICs that can't wake anybody: those are looked at again before long.
+  proto::TurnResult progress(proto::Time now);
+
+  // Readable when a NIC has something.
+  [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
+
+  [[nodiscard]] bool has_posted_faults() const {
+    return has_posted_.load(std::memory_order_acquire);
+  }
+  // Any thread: `spec`, which is right by the grammar, is applied to the NIC on the next progress.
+  void post_fault(std::size_t nic, std::string_view spec);
+
+  [[nodiscard]] EndpointStats stats() const;
+  [[nodiscard]] std::vector<NicStats> nic_stats() const;
+
+ private:
+  void open_nic(const NicSpec& spec, const EngineSettings& settings);
+  void add_fault_layer(std::unique_ptr<proto::Nic> driver, const EngineSettings& settings);
+  void apply_posted_faults();
+
+  Tunables tunables_;
+  // In the order of construction: what comes later uses what comes before.
+  MempoolPacketPool pool_;
+  std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
+  std::vector<FaultNic*> faults_;                  // the same, or none at all
+  std::unique_ptr<proto::Endpoint> protocol_;
+  Address address_;
+  std::vector<int> descriptors_;
+  bool some_nic_is_silent_ = false;  // it has no descriptor
+
+  std::mutex posted_mutex_;
+  std::vector<std::pair<std::size_t, std::string>> posted_;
+  std::atomic<bool> has_posted_{false};
+};
+
+}  // namespace hawser::engine

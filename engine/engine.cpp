@@ -1,0 +1,58 @@
+#include "hawser/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/eal.hpp"
+#include "engine/endpoint_registry.hpp"
+#include "engine/engine_thread.hpp"
+#include "engine/inline_endpoint.hpp"
+#include "engine/log.hpp"
+#include "engine/settings.hpp"
+#include "engine/threaded_endpoint.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser {
+
+struct Engine::State {
+  explicit State(const EngineConfig& config) : settings(engine::check(config)) {
+    engine::ensure_eal();
+    for (unsigned i = 0; i < settings.threads; ++i) {
+      threads.push_back(std::make_unique<engine::EngineThread>(settings.tunables, i));
+    }
+  }
+
+  engine::EngineSettings settings;
+  engine::EndpointRegistry registry;
+  std::vector<std::unique_ptr<engine::EngineThread>> threads;
+};
+
+Engine::Engine(EngineConfig config) : state_(std::make_unique<State>(config)) {}
+
+Engine::~Engine() { HAWSER_ASSERT(state_->registry.empty(), "an endpoint outlives its engine"); }
+
+std::unique_ptr<Endpoint> Engine::create_endpoint(const EndpointConfig& config) {
+  if (state_->threads.empty()) {
+    return std::make_unique<engine::InlineEndpoint>(state_->settings, config, state_->registry);
+  }
+  const auto least = std::ranges::min_element(state_->threads, {},
+                                              [](const auto& thread) { return thread->load(); });
+  return std::make_unique<engine::ThreadedEndpoint>(state_->settings, config, state_->registry,
+                                                    **least);
+}
+
+std::size_t Engine::nic_count() const noexcept { return state_->settings.nics.size(); }
+
+Status Engine::inject_fault(std::size_t nic, std::string_view spec) {
+  if (!state_->settings.has_fault_layer()) return Status::unsupported;
+  std::string complaint = engine::complaint_about_faults(spec);
+  if (nic >= nic_count()) complaint = "There is no NIC " + std::to_string(nic);
+  if (!complaint.empty()) {
+    engine::log_warning(complaint);
+    return Status::invalid_argument;
+  }
+  state_->registry.inject_fault(nic, spec);
+  return Status::ok;
+}
+
+}  // namespace hawser

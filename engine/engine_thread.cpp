@@ -1,0 +1,121 @@
+#include "engine/engine_thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/clock.hpp"
+#include "engine/system_error.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+
+using proto::Time;
+using proto::TurnResult;
+
+EngineThread::EngineThread(const Tunables& tunables, unsigned index) : idle_(tunables) {
+  sources_.add(bell_.descriptor());
+  // The application's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw system_error("No engine thread can be started", error.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), ("hawser-" + std::to_string(index)).c_str());
+}
+
+EngineThread::~EngineThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    HAWSER_ASSERT(wanted_.empty(), "an endpoint outlives its engine");
+    stop_ = true;
+    changed_.store(true, std::memory_order_release);
+  }
+  ring();
+  thread_.join();
+}
+
+void EngineThread::add(Served& served, std::span<const int> descriptors) {
+  std::size_t added = 0;
+  try {
+    for (; added < descriptors.size(); ++added) sources_.add(descriptors[added]);
+  } catch (...) {
+    for (const int fd : descriptors.first(added)) sources_.remove(fd);
+    throw;
+  }
+  change(served, true);
+}
+
+void EngineThread::remove(Served& served, std::span<const int> descriptors) noexcept {
+  change(served, false);
+  for (const int fd : descriptors) sources_.remove(fd);
+}
+
+std::size_t EngineThread::load() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_.size();
+}
+
+// Returns when the thread has taken it over.
+void EngineThread::change(Served& served, bool in) noexcept {
+  std::unique_lock lock(mutex_);
+  if (in) {
+    wanted_.push_back(&served);
+  } else {
+    std::erase(wanted_, &served);
+  }
+  const std::uint64_t version = ++wanted_version_;
+  changed_.store(true, std::memory_order_release);
+  ring();
+  applied_changed_.wait(lock, [&] { return applied_version_ >= version; });
+}
+
+bool EngineThread::take_changes() {
+  const std::lock_guard lock(mutex_);
+  changed_.store(false, std::memory_order_relaxed);
+  served_ = wanted_;
+  applied_version_ = wanted_version_;
+  applied_changed_.notify_all();
+  return !stop_;
+}
+
+void EngineThread::run() {
+  for (;;) {
+    if (changed_.load(std::memory_order_acquire) && !take_changes()) return;
+    const Time now = monotonic_now();
+    TurnResult all;
+    for (Served* served : served_) {
+      const TurnResult one = served->serve(now);
+      all.progressed |= one.progressed;
+      all.wake_at = proto::earlier(all.wake_at, one.wake_at);
+    }
+    if (all.progressed) {
+      idle_.progressed();
+    } else {
+      pause(now, all.wake_at);
+    }
+  }
+}
+
+void EngineThread::pause(Time now, Time wake_at) {
+  const IdleClock::Advice advice = idle_.pause(now);
+  if (advice != IdleClock::Advice::block) {
+    pause_briefly(advice);
+    return;
+  }
+  const bool armed = bell_.arm();
+  const bool work = changed_.load(std::memory_order_acquire) ||
+                    std::ranges::any_of(served_, [](Served* s) { return s->has_commands(); });
+  if (armed && !work) sources_.wait(now, wake_at);
+  bell_.disarm();
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,170 @@
+#include "engine/inline_endpoint.hpp"
+
+#include <array>
+
+#include "engine/clock.hpp"
+#include "engine/deadlines.hpp"
+#include "engine/log.hpp"
+
+namespace hawser::engine {
+
+using proto::Time;
+using proto::TurnResult;
+
+InlineEndpoint::InlineEndpoint(const EngineSettings& settings, const EndpointConfig& config,
+                               EndpointRegistry& registry)
+    : registry_(registry),
+      body_(settings, config),
+      names_(settings.tunables.max_operations),
+      idle_(settings.tunables),
+      loop_(sources_) {
+  for (const int fd : body_.descriptors()) sources_.add(fd);
+  sources_.add(bell_.descriptor());
+  registry_.add(*this);
+}
+
+InlineEndpoint::~InlineEndpoint() {
+  registry_.remove(*this);
+  InlineEndpoint::close();
+}
+
+Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
+  const Time now = monotonic_now();
+  const Status status = body_.protocol().connect(now, address, peer);
+  loop_.wake_at(now, now);
+  return status;
+}
+
+Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
+                            std::uint64_t bytes, const SendOptions& options,
+                            OperationId& operation) {
+  if (!names_.any_free()) return Status::again;
+  const Time now = monotonic_now();
+  const OperationId name = names_.take();
+  const Status status = body_.protocol().send(
+      now, {name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options});
+  if (status != Status::ok) {
+    names_.give(name);
+    return status;
+  }
+  operation = name;
+  loop_.wake_at(now, now);
+  return Status::ok;
+}
+
+Status InlineEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                               std::uint64_t mask, void* data, std::uint64_t bytes,
+                               const ReceiveOptions& options, OperationId& operation) {
+  if (!names_.any_free()) return Status::again;
+  const Time now = monotonic_now();
+  const OperationId name = names_.take();
+  const Status status = body_.protocol().receive(
+      now, {name, peer, context, tag, mask, static_cast<std::byte*>(data), bytes, options});
+  if (status != Status::ok) {
+    names_.give(name);
+    return status;
+  }
+  operation = name;
+  loop_.wake_at(now, now);
+  return Status::ok;
+}
+
+Status InlineEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope) {
+  return body_.protocol().probe(peer, context, tag, mask, envelope);
+}
+
+Status InlineEndpoint::cancel(OperationId operation) {
+  const Time now = monotonic_now();
+  const Status status = body_.protocol().cancel(now, operation);
+  loop_.wake_at(now, now);
+  return status;
+}
+
+Status InlineEndpoint::disconnect(PeerId peer) {
+  const Time now = monotonic_now();
+  const Status status = body_.protocol().disconnect(now, peer);
+  loop_.wake_at(now, now);
+  return status;
+}
+
+std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, TurnResult& result) {
+  if (!body_.protocol().closed()) result = body_.progress(now);
+  const std::size_t count = body_.protocol().poll_completions(completions);
+  for (const Completion& completion : completions.first(count)) {
+    if (completion.released) names_.give(completion.operation);
+  }
+  return count;
+}
+
+std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
+  const Time now = monotonic_now();
+  TurnResult result;
+  const std::size_t count = turn(now, completions, result);
+  if (count > 0 || result.progressed) idle_.progressed();
+  // More packets may be there, or more completions than there was room for.
+  const bool more = result.progressed || (count > 0 && count == completions.size());
+  loop_.wake_at(now, more ? now : result.wake_at);
+  return count;
+}
+
+std::size_t InlineEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  Time now = monotonic_now();
+  const Time deadline = deadline_after(now, timeout_ns);
+  for (;;) {
+    TurnResult result;
+    const std::size_t count = turn(now, completions, result);
+    if (count > 0 || result.progressed) idle_.progressed();
+    if (count > 0 || now >= deadline || body_.protocol().closed()) {
+      loop_.wake_at(now, now);
+      return count;
+    }
+    if (!result.progressed) pause(now, proto::earlier(result.wake_at, deadline));
+    now = monotonic_now();
+  }
+}
+
+void InlineEndpoint::pause(Time now, Time until) {
+  const IdleClock::Advice advice = idle_.pause(now);
+  if (advice != IdleClock::Advice::block) {
+    pause_briefly(advice);
+    return;
+  }
+  if (bell_.arm() && !body_.has_posted_faults()) sources_.wait(now, until);
+  bell_.disarm();
+}
+
+void InlineEndpoint::close() {
+  Time now = monotonic_now();
+  body_.protocol().close(now);
+  const Time limit = closing_limit(now, body_.tunables());
+  while (!body_.protocol().closed()) {
+    if (now >= limit) {
+      log_error("An endpoint was still not closed long after close_timeout");
+      return;
+    }
+    const TurnResult result = body_.progress(now);
+    if (result.progressed) {
+      idle_.progressed();
+    } else if (!body_.protocol().closed()) {
+      pause(now, proto::earlier(result.wake_at, limit));
+    }
+    now = monotonic_now();
+  }
+  loop_.wake_at(now, now);
+}
+
+Status InlineEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {
+  return body_.protocol().peer_stats(monotonic_now(), peer, stats);
+}
+
+std::size_t InlineEndpoint::poll_events(std::span<Event> events) {
+  return body_.protocol().poll_events(events);
+}
+
+void InlineEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
+  body_.post_fault(nic, spec);
+  bell_.ring();
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,69 @@
+// An endpoint whose progress is made by the one thread that uses it, in poll, wait and close.
+//
+// Calls go straight to the protocol. Each reads the clock: the time of the last poll may be long
+// ago, and a deadline that counts from it would be over before the operation had begun.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/callers_loop.hpp"
+#include "engine/doorbell.hpp"
+#include "engine/endpoint_body.hpp"
+#include "engine/endpoint_registry.hpp"
+#include "engine/idle_clock.hpp"
+#include "engine/operation_names.hpp"
+#include "engine/poll_set.hpp"
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+
+class InlineEndpoint final : public Endpoint, private FaultTarget {
+ public:
+  // Throws hawser::Error. `registry` outlives the endpoint.
+  InlineEndpoint(const EngineSettings& settings, const EndpointConfig& config,
+                 EndpointRegistry& registry);
+  ~InlineEndpoint() override;
+
+  [[nodiscard]] const Address& address() const noexcept override { return body_.address(); }
+  [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
+  [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
+                            std::uint64_t bytes, const SendOptions& options,
+                            OperationId& operation) override;
+  [[nodiscard]] Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                               std::uint64_t mask, void* data, std::uint64_t bytes,
+                               const ReceiveOptions& options, OperationId& operation) override;
+  [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope) override;
+  [[nodiscard]] Status cancel(OperationId operation) override;
+  std::size_t poll(std::span<Completion> completions) override;
+  std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
+  [[nodiscard]] int fd() const noexcept override { return loop_.descriptor(); }
+  [[nodiscard]] Status disconnect(PeerId peer) override;
+  void close() override;
+  [[nodiscard]] EndpointStats stats() const override { return body_.stats(); }
+  [[nodiscard]] std::vector<NicStats> nic_stats() const override { return body_.nic_stats(); }
+  [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
+  std::size_t poll_events(std::span<Event> events) override;
+
+ private:
+  void inject_fault(std::size_t nic, std::string_view spec) override;
+
+  // One turn, and the completions that there are.
+  std::size_t turn(proto::Time now, std::span<Completion> completions, proto::TurnResult& result);
+  // Nothing happened at `now`: spins, yields or sleeps, to `until` at the longest.
+  void pause(proto::Time now, proto::Time until);
+
+  EndpointRegistry& registry_;
+  EndpointBody body_;
+  OperationNames names_;
+  IdleClock idle_;
+  Doorbell bell_;     // rung by other threads, which post faults
+  PollSet sources_;   // the NICs and the bell
+  CallersLoop loop_;  // what fd() returns: the sources and the protocol's next deadline
+};
+
+}  // namespace hawser::engine

@@ -1,0 +1,40 @@
+// What an engine was asked to be, checked: the strings of an EngineConfig and the environment
+// turned into values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+
+struct NicSpec {
+  enum class Driver : std::uint8_t { memory, udp };
+  Driver driver = Driver::udp;
+  std::string where;  // the address, or the fabric's name
+};
+
+// "udp:ADDRESS" or "memory:FABRIC". Throws hawser::Error.
+[[nodiscard]] NicSpec parse_nic_spec(std::string_view text);
+
+// Every tunable for which the environment has a variable HAWSER_<NAME> takes its value. Throws
+// hawser::Error if one is not a number in the tunable's range.
+void apply_environment(Tunables& tunables);
+
+struct EngineSettings {
+  std::vector<NicSpec> nics;
+  unsigned threads = 0;
+  Tunables tunables{};
+  std::string faults;
+  [[nodiscard]] bool has_fault_layer() const { return !faults.empty(); }
+};
+
+// Throws hawser::Error. The environment outweighs the configuration's tunables.
+[[nodiscard]] EngineSettings check(const EngineConfig& config);
+
+// The sentence for a fault specification that is wrong, empty for one that is right.
+[[nodiscard]] std::string complaint_about_faults(std::string_view spec);
+
+}  // namespace hawser::engine

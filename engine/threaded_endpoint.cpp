@@ -1,0 +1,386 @@
+#include "engine/threaded_endpoint.hpp"
+
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+
+#include "engine/clock.hpp"
+#include "engine/deadlines.hpp"
+#include "engine/idle_clock.hpp"
+#include "engine/log.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+
+using proto::Time;
+using proto::TurnResult;
+
+namespace {
+
+// Entries of the command ring beyond one for each operation: for calls that are under way.
+constexpr std::size_t kCallRoom = 256;
+constexpr std::size_t kEvents = 1024;
+constexpr std::size_t kBatch = 64;
+
+// A command is the index of an operation, marked by its lowest bit, or the address of a Call.
+constexpr std::uint64_t kOperationMark = 1;
+std::uint64_t command_for(OperationId operation) {
+  return std::uint64_t{index_of(operation)} << 1 | kOperationMark;
+}
+
+}  // namespace
+
+ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const EndpointConfig& config,
+                                   EndpointRegistry& registry, EngineThread& thread)
+    : registry_(registry),
+      thread_(thread),
+      body_(settings, config),
+      operations_(settings.tunables.max_operations),
+      admission_(settings.tunables.max_peers, settings.tunables.max_messages_per_peer),
+      commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
+      known_(std::make_unique<std::atomic<bool>[]>(settings.tunables.max_peers)),
+      waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
+      // An operation whose buffer comes back late has a second completion.
+      completions_(2 * settings.tunables.max_operations),
+      events_(kEvents) {
+  thread_.add(*this, body_.descriptors());
+  registry_.add(*this);
+}
+
+ThreadedEndpoint::~ThreadedEndpoint() {
+  registry_.remove(*this);
+  ThreadedEndpoint::close();
+  thread_.remove(*this, body_.descriptors());
+}
+
+// ---- application threads
+
+template <class Function>
+void ThreadedEndpoint::on_engine_thread(Function function) const {
+  Call call;
+  call.context = &function;
+  call.run = [](void* context, Time now) { (*static_cast<Function*>(context))(now); };
+  carry(call);
+}
+
+void ThreadedEndpoint::carry(Call& call) const {
+  static_assert(alignof(Call) > kOperationMark);
+  const auto command = reinterpret_cast<std::uint64_t>(&call);
+  // Full only while more than kCallRoom threads are in calls; the engine thread empties it.
+  while (!commands_.push(command)) ::sched_yield();
+  thread_.ring();
+  std::unique_lock lock(calls_mutex_);
+  calls_changed_.wait(lock, [&] { return call.done; });
+}
+
+Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
+  Status status = Status::ok;
+  on_engine_thread([&](Time now) {
+    status = body_.protocol().connect(now, address, peer);
+    if (status == Status::ok) set_known(peer, true);
+  });
+  return status;
+}
+
+Status ThreadedEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                              const void* data, std::uint64_t bytes, const SendOptions& options,
+                              OperationId& operation) {
+  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (bytes > kMaxMessageBytes || (data == nullptr && bytes > 0)) return Status::invalid_argument;
+  if (!admission_.in_range(peer) || !is_known(peer)) return Status::unknown_peer;
+  OperationId name = kNoOperation;
+  OperationSlot* const slot = operations_.take(name);
+  if (slot == nullptr) return Status::again;
+  if (!admission_.admit(peer)) {
+    const std::uint64_t index = index_of(name);
+    operations_.give(std::span(&index, 1));
+    return Status::again;
+  }
+  slot->request = proto::SendRequest{
+      name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options};
+  operation = name;
+  return post(name);
+}
+
+Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                                 std::uint64_t mask, void* data, std::uint64_t bytes,
+                                 const ReceiveOptions& options, OperationId& operation) {
+  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (data == nullptr && bytes > 0) return Status::invalid_argument;
+  if (peer != kAnyPeer && (!admission_.in_range(peer) || !is_known(peer))) {
+    return Status::unknown_peer;
+  }
+  OperationId name = kNoOperation;
+  OperationSlot* const slot = operations_.take(name);
+  if (slot == nullptr) return Status::again;
+  slot->request = proto::ReceiveRequest{
+      name, peer, context, tag, mask, static_cast<std::byte*>(data), bytes, options};
+  operation = name;
+  return post(name);
+}
+
+Status ThreadedEndpoint::post(OperationId operation) {
+  const bool pushed = commands_.push(command_for(operation));
+  HAWSER_ASSERT(pushed, "every operation has its entry");
+  thread_.ring();
+  return Status::ok;
+}
+
+Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                               std::uint64_t mask, Envelope& envelope) {
+  Status status = Status::ok;
+  on_engine_thread(
+      [&](Time) { status = body_.protocol().probe(peer, context, tag, mask, envelope); });
+  return status;
+}
+
+Status ThreadedEndpoint::cancel(OperationId operation) {
+  Status status = Status::ok;
+  on_engine_thread([&](Time now) { status = body_.protocol().cancel(now, operation); });
+  return status;
+}
+
+Status ThreadedEndpoint::disconnect(PeerId peer) {
+  if (!admission_.in_range(peer)) return Status::unknown_peer;
+  Status status = Status::ok;
+  on_engine_thread([&](Time now) {
+    set_known(peer, false);
+    status = body_.protocol().disconnect(now, peer);
+  });
+  return status;
+}
+
+std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions) {
+  const std::size_t count = completions_.pop(completions.data(), completions.size());
+  std::array<std::uint64_t, kBatch> indices;
+  std::size_t finished = 0;
+  for (const Completion& completion : completions.first(count)) {
+    if (!completion.released) continue;
+    indices[finished++] = index_of(completion.operation);
+    if (finished == indices.size()) {
+      operations_.give(indices);
+      finished = 0;
+    }
+  }
+  operations_.give(std::span(indices).first(finished));
+  return count;
+}
+
+// The descriptor was readable, or is to become it with the next completion.
+void ThreadedEndpoint::arm_descriptor() {
+  if (!descriptor_used_.load(std::memory_order_relaxed)) return;
+  consumer_bell_.disarm();
+  consumer_bell_.arm();
+  if (completions_.read_available() > 0) consumer_bell_.ring();
+}
+
+std::size_t ThreadedEndpoint::poll(std::span<Completion> completions) {
+  const std::size_t count = take_completions(completions);
+  arm_descriptor();
+  return count;
+}
+
+std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  std::size_t count = take_completions(completions);
+  IdleClock idle(body_.tunables());
+  Time now = monotonic_now();
+  const Time deadline = deadline_after(now, timeout_ns);
+  while (count == 0 && now < deadline && !completions.empty()) {
+    const IdleClock::Advice advice = idle.pause(now);
+    if (advice != IdleClock::Advice::block) {
+      pause_briefly(advice);
+    } else {
+      if (consumer_bell_.arm() && completions_.read_available() == 0) {
+        wait_readable(consumer_bell_.descriptor(), now, deadline);
+      }
+      consumer_bell_.disarm();
+    }
+    count = take_completions(completions);
+    now = monotonic_now();
+  }
+  arm_descriptor();
+  return count;
+}
+
+int ThreadedEndpoint::fd() const noexcept {
+  // What has come before is told by the next poll, so have it called.
+  if (!descriptor_used_.exchange(true)) {
+    consumer_bell_.arm();
+    consumer_bell_.ring();
+  }
+  return consumer_bell_.descriptor();
+}
+
+void ThreadedEndpoint::close() {
+  closing_.store(true, std::memory_order_relaxed);
+  on_engine_thread([&](Time now) { body_.protocol().close(now); });
+  const proto::Duration limit = closing_limit(Time{0}, body_.tunables()) - Time{0};
+  std::unique_lock lock(calls_mutex_);
+  const bool closed =
+      calls_changed_.wait_for(lock, std::chrono::nanoseconds(limit.ns), [&] { return closed_; });
+  if (!closed) log_error("An endpoint was still not closed long after close_timeout");
+}
+
+EndpointStats ThreadedEndpoint::stats() const {
+  EndpointStats stats;
+  on_engine_thread([&](Time) { stats = body_.stats(); });
+  return stats;
+}
+
+std::vector<NicStats> ThreadedEndpoint::nic_stats() const {
+  std::vector<NicStats> stats;
+  on_engine_thread([&](Time) { stats = body_.nic_stats(); });
+  return stats;
+}
+
+Status ThreadedEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {
+  Status status = Status::ok;
+  on_engine_thread([&](Time now) { status = body_.protocol().peer_stats(now, peer, stats); });
+  return status;
+}
+
+std::size_t ThreadedEndpoint::poll_events(std::span<Event> events) {
+  const std::lock_guard lock(events_mutex_);
+  return events_.pop(events.data(), events.size());
+}
+
+void ThreadedEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
+  body_.post_fault(nic, spec);
+  thread_.ring();
+}
+
+// ---- the engine thread
+
+TurnResult ThreadedEndpoint::serve(Time now) {
+  const bool commanded = execute_commands(now);
+  TurnResult result;
+  if (!body_.protocol().closed()) result = body_.progress(now);
+  const bool retried = waiting_.retry([&](std::uint32_t index) { return try_send(index, now); });
+  const bool delivered = deliver();
+  if (delivered) consumer_bell_.ring();
+  if (body_.protocol().closed() && !closed_told_) {
+    closed_told_ = true;
+    const std::lock_guard lock(calls_mutex_);
+    closed_ = true;
+    calls_changed_.notify_all();
+  }
+  result.progressed |= commanded || retried || delivered;
+  return result;
+}
+
+bool ThreadedEndpoint::has_commands() const {
+  return !commands_.empty() || body_.has_posted_faults();
+}
+
+bool ThreadedEndpoint::execute_commands(Time now) {
+  std::array<std::uint64_t, kBatch> commands;
+  std::uint64_t left = body_.tunables().command_budget;
+  bool any = false;
+  while (left > 0) {
+    const std::size_t count =
+        commands_.pop(std::span(commands).first(std::min<std::size_t>(left, commands.size())));
+    if (count == 0) break;
+    any = true;
+    left -= count;
+    for (const std::uint64_t command : std::span(commands).first(count)) {
+      if ((command & kOperationMark) != 0) {
+        execute(static_cast<std::uint32_t>(command >> 1), now);
+      } else {
+        auto* const call = reinterpret_cast<Call*>(command);
+        call->run(call->context, now);
+        const std::lock_guard lock(calls_mutex_);
+        call->done = true;
+        calls_changed_.notify_all();
+      }
+    }
+  }
+  return any;
+}
+
+void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
+  OperationSlot& slot = operations_.at(index);
+  if (const auto* receive = std::get_if<proto::ReceiveRequest>(&slot.request)) {
+    const Status status = body_.protocol().receive(now, *receive);
+    if (status != Status::ok) refuse(slot, status);
+    return;
+  }
+  const PeerId peer = std::get<proto::SendRequest>(slot.request).peer;
+  slot.ordinal = admission_.number(peer);
+  if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
+}
+
+// False: it has to wait.
+bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
+  OperationSlot& slot = operations_.at(index);
+  const Status status = body_.protocol().send(now, std::get<proto::SendRequest>(slot.request));
+  if (status == Status::again) return false;
+  if (status != Status::ok) refuse(slot, status);
+  return true;
+}
+
+// The protocol has not taken the operation, whose caller was told that it is accepted: the answer
+// comes as its completion.
+void ThreadedEndpoint::refuse(OperationSlot& slot, Status status) {
+  Completion completion;
+  completion.status = status;
+  std::visit(
+      [&](const auto& request) {
+        completion.operation = request.operation;
+        completion.user_data = request.options.user_data;
+        completion.context = request.context;
+        completion.peer = request.peer;
+        completion.tag = request.tag;
+      },
+      slot.request);
+  if (std::holds_alternative<proto::ReceiveRequest>(slot.request)) {
+    completion.kind = OperationKind::receive;
+  } else {
+    completion.message_bytes = std::get<proto::SendRequest>(slot.request).bytes;
+  }
+  refused_ = true;
+  deliver(completion);
+}
+
+bool ThreadedEndpoint::deliver() {
+  bool any = std::exchange(refused_, false);
+  std::array<Completion, kBatch> completions;
+  std::size_t count = 0;
+  while ((count = body_.protocol().poll_completions(completions)) > 0) {
+    for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
+    any = true;
+  }
+  // What there is no room for stays in the protocol's own, bounded, queue.
+  std::array<Event, kBatch> events;
+  const std::size_t room = std::min(events.size(), events_.write_available());
+  count = body_.protocol().poll_events(std::span(events).first(room));
+  for (const Event& event : std::span(events).first(count)) {
+    if (event.kind == Event::Kind::peer_established) set_known(event.peer, true);
+    const bool pushed = events_.push(event);
+    HAWSER_ASSERT(pushed);
+  }
+  return any || count > 0;
+}
+
+void ThreadedEndpoint::deliver(const Completion& completion) {
+  OperationSlot& slot = operations_.at(index_of(completion.operation));
+  if (!slot.finished) {
+    slot.finished = true;
+    if (const auto* send = std::get_if<proto::SendRequest>(&slot.request)) {
+      admission_.finish(send->peer, slot.ordinal);
+    }
+  }
+  // One may answer whom one has heard of, even before the event has found room.
+  if (completion.kind == OperationKind::receive && completion.status == Status::ok) {
+    set_known(completion.peer, true);
+  }
+  const bool pushed = completions_.push(completion);
+  HAWSER_ASSERT(pushed, "every operation has its places");
+}
+
+void ThreadedEndpoint::set_known(PeerId peer, bool known) {
+  std::atomic<bool>& flag = known_[static_cast<std::size_t>(peer)];
+  if (flag.load(std::memory_order_relaxed) != known) flag.store(known, std::memory_order_relaxed);
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,117 @@
+// An endpoint whose progress is made by an engine thread.
+//
+// Operations go to the engine thread through a ring, and their completions come back through a
+// queue with one consumer; nothing of that waits for anybody. All other calls (connect, probe,
+// cancel, statistics) are carried to the engine thread through the same ring and wait for its
+// answer: they come after every operation that their caller has posted before, and take a turn of
+// the engine.
+#pragma once
+
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine/doorbell.hpp"
+#include "engine/endpoint_body.hpp"
+#include "engine/endpoint_registry.hpp"
+#include "engine/engine_thread.hpp"
+#include "engine/operation_table.hpp"
+#include "engine/send_admission.hpp"
+#include "engine/waiting_sends.hpp"
+#include "engine/word_ring.hpp"
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+
+class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Served {
+ public:
+  // Throws hawser::Error. `registry` and `thread` outlive the endpoint.
+  ThreadedEndpoint(const EngineSettings& settings, const EndpointConfig& config,
+                   EndpointRegistry& registry, EngineThread& thread);
+  ~ThreadedEndpoint() override;
+
+  [[nodiscard]] const Address& address() const noexcept override { return body_.address(); }
+  [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
+  [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
+                            std::uint64_t bytes, const SendOptions& options,
+                            OperationId& operation) override;
+  [[nodiscard]] Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                               std::uint64_t mask, void* data, std::uint64_t bytes,
+                               const ReceiveOptions& options, OperationId& operation) override;
+  [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope) override;
+  [[nodiscard]] Status cancel(OperationId operation) override;
+  std::size_t poll(std::span<Completion> completions) override;
+  std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
+  [[nodiscard]] int fd() const noexcept override;
+  [[nodiscard]] Status disconnect(PeerId peer) override;
+  void close() override;
+  [[nodiscard]] EndpointStats stats() const override;
+  [[nodiscard]] std::vector<NicStats> nic_stats() const override;
+  [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
+  std::size_t poll_events(std::span<Event> events) override;
+
+ private:
+  // A call that an application thread waits for; it lies on that thread's stack.
+  struct Call {
+    void (*run)(void* context, proto::Time now) = nullptr;
+    void* context = nullptr;
+    bool done = false;  // under calls_mutex_
+  };
+
+  // Application threads.
+  template <class Function>
+  void on_engine_thread(Function function) const;
+  void carry(Call& call) const;
+  [[nodiscard]] Status post(OperationId operation);
+  [[nodiscard]] bool is_known(PeerId peer) const {
+    return known_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
+  }
+  std::size_t take_completions(std::span<Completion> completions);
+  void arm_descriptor();
+  void inject_fault(std::size_t nic, std::string_view spec) override;
+
+  // The engine thread.
+  proto::TurnResult serve(proto::Time now) override;
+  [[nodiscard]] bool has_commands() const override;
+  [[nodiscard]] bool execute_commands(proto::Time now);
+  void execute(std::uint32_t index, proto::Time now);
+  [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);
+  [[nodiscard]] bool deliver();
+  void deliver(const Completion& completion);
+  void refuse(OperationSlot& slot, Status status);
+  void set_known(PeerId peer, bool known);
+
+  EndpointRegistry& registry_;
+  EngineThread& thread_;
+  EndpointBody body_;  // the engine thread's, once it has been added there
+
+  OperationTable operations_;
+  SendAdmission admission_;
+  mutable WordRing commands_;
+  std::unique_ptr<std::atomic<bool>[]> known_;  // by peer
+
+  // The engine thread's.
+  WaitingSends waiting_;
+  bool refused_ = false;  // since the last delivery
+  bool closed_told_ = false;
+
+  boost::lockfree::spsc_queue<Completion> completions_;
+  mutable Doorbell consumer_bell_;
+  mutable std::atomic<bool> descriptor_used_{false};
+  std::mutex events_mutex_;  // among those who poll events
+  boost::lockfree::spsc_queue<Event> events_;
+
+  std::atomic<bool> closing_{false};
+  mutable std::mutex calls_mutex_;
+  mutable std::condition_variable calls_changed_;
+  bool closed_ = false;  // under calls_mutex_
+};
+
+}  // namespace hawser::engine

@@ -1,0 +1,99 @@
+// Two endpoints in one process that know each other, over NICs and threads of one's choice.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+
+struct Setting {
+  std::string driver;  // "memory" or "udp"
+  unsigned threads = 0;
+  friend std::ostream& operator<<(std::ostream& out, const Setting& setting) {
+    return out << setting.driver << ", " << setting.threads << " threads";
+  }
+};
+
+inline std::vector<Setting> all_settings() {
+  return {{"memory", 0}, {"memory", 1}, {"udp", 0}, {"udp", 1}};
+}
+
+// Longer than anything here takes, on a host that is busy; a test that waits this long has failed.
+inline constexpr std::uint64_t kPatienceNs = 20'000'000'000;
+
+inline std::vector<std::string> nic_names(const Setting& setting, int side, int count) {
+  static int fabrics = 0;
+  if (side == 0) ++fabrics;
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(setting.driver == "udp" ? "udp:127.0.0." + std::to_string(1 + 10 * side + i)
+                                            : "memory:test-" + std::to_string(fabrics));
+  }
+  return names;
+}
+
+struct EndpointPair {
+  explicit EndpointPair(const Setting& setting, const Tunables& tunables = {}, int nics = 2,
+                        const std::string& faults = "", EndpointConfig config = {})
+      : engine_a({nic_names(setting, 0, nics), setting.threads, tunables, faults}),
+        engine_b({nic_names(setting, 1, nics), setting.threads, tunables, faults}),
+        a(engine_a.create_endpoint(config)),
+        b(engine_b.create_endpoint(config)) {
+    REQUIRE(a->connect(b->address(), b_of_a) == Status::ok);
+    REQUIRE(b->connect(a->address(), a_of_b) == Status::ok);
+  }
+
+  // The next completion of `mine`; with inline progress the other endpoint gets its turns too.
+  Completion next(Endpoint& mine) {
+    Endpoint& other = &mine == a.get() ? *b : *a;
+    Completion completion;
+    for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 1'000'000) {
+      if (mine.wait(std::span(&completion, 1), 1'000'000) == 1) return completion;
+      other.poll({});
+    }
+    FAIL("no completion");
+    return completion;
+  }
+
+  Engine engine_a;
+  Engine engine_b;
+  std::unique_ptr<Endpoint> a;
+  std::unique_ptr<Endpoint> b;
+  PeerId b_of_a = kAnyPeer;
+  PeerId a_of_b = kAnyPeer;
+};
+
+inline constexpr std::uint64_t kAllBits = ~std::uint64_t{0};
+
+inline OperationId post_send(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
+                             const std::vector<std::byte>& data, const SendOptions& options = {}) {
+  OperationId operation = kNoOperation;
+  REQUIRE(endpoint.send(peer, 0, tag, data.data(), data.size(), options, operation) == Status::ok);
+  return operation;
+}
+
+inline OperationId post_receive(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
+                                std::vector<std::byte>& data, std::uint64_t mask = kAllBits,
+                                const ReceiveOptions& options = {}) {
+  OperationId operation = kNoOperation;
+  REQUIRE(endpoint.receive(peer, 0, tag, mask, data.data(), data.size(), options, operation) ==
+          Status::ok);
+  return operation;
+}
+
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    data[i] = static_cast<std::byte>((seed * 0x9e3779b97f4a7c15u + i * 0xff51afd7ed558ccdu) >> 56);
+  }
+  return data;
+}
+
+}  // namespace hawser::engine

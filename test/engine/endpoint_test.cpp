@@ -1,0 +1,283 @@
+// Whole endpoints, with real clocks and threads: over memory and UDP, inline and with engine
+// threads.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "test/engine/endpoint_pair.hpp"
+
+namespace hawser::engine {
+namespace {
+
+TEST_CASE("Endpoint__sends_and_receives") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  const std::size_t bytes = GENERATE(std::size_t{0}, std::size_t{8}, std::size_t{4096},
+                                     std::size_t{100'000}, std::size_t{5'000'001});
+  CAPTURE(bytes);
+  const std::vector<std::byte> sent = pattern(bytes, 1);
+  std::vector<std::byte> received(bytes + 3);
+  ReceiveOptions receive_options;
+  receive_options.user_data = 77;
+  SendOptions send_options;
+  send_options.user_data = 78;
+  send_options.immediate = 79;
+  const OperationId receive =
+      post_receive(*pair.b, kAnyPeer, 5, received, kAllBits, receive_options);
+  const OperationId send = post_send(*pair.a, pair.b_of_a, 5, sent, send_options);
+
+  const Completion at_b = pair.next(*pair.b);
+  CHECK(at_b.operation == receive);
+  CHECK(at_b.kind == OperationKind::receive);
+  CHECK(at_b.status == Status::ok);
+  CHECK(at_b.user_data == 77);
+  CHECK(at_b.immediate == 79);
+  CHECK(at_b.tag == 5);
+  CHECK(at_b.peer == pair.a_of_b);
+  CHECK(at_b.bytes == bytes);
+  CHECK(at_b.message_bytes == bytes);
+  CHECK(std::equal(sent.begin(), sent.end(), received.begin()));
+
+  const Completion at_a = pair.next(*pair.a);
+  CHECK(at_a.operation == send);
+  CHECK(at_a.kind == OperationKind::send);
+  CHECK(at_a.status == Status::ok);
+  CHECK(at_a.user_data == 78);
+  CHECK(at_a.peer == pair.b_of_a);
+  CHECK(at_a.released);
+}
+
+TEST_CASE("Endpoint__is_quiet_after_its_work_and_leaks_no_buffer") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  const std::vector<std::byte> sent = pattern(300'000, 2);
+  std::vector<std::byte> received(sent.size());
+  post_receive(*pair.b, pair.a_of_b, 1, received);
+  post_send(*pair.a, pair.b_of_a, 1, sent);
+  pair.next(*pair.b);
+  pair.next(*pair.a);
+  CHECK(pair.a->stats().operations_pending == 0);
+  CHECK(pair.a->stats().messages_sent == 1);
+  CHECK(pair.b->stats().messages_received == 1);
+  CHECK(pair.a->nic_stats().size() == 2);
+  CHECK(pair.a->nic_stats()[1].name.substr(0, setting.driver.size()) == setting.driver);
+  PeerStats peer;
+  REQUIRE(pair.a->peer_stats(pair.b_of_a, peer) == Status::ok);
+  CHECK(peer.established);
+  // Acknowledgements may still be on their way; then nothing is left outside the pool.
+  Completion none;
+  for (int i = 0; i < 1000 && (pair.a->stats().buffers_in_use + pair.b->stats().buffers_in_use > 0);
+       ++i) {
+    pair.a->wait(std::span(&none, 1), 1'000'000);
+    pair.b->wait(std::span(&none, 1), 1'000'000);
+  }
+  CHECK(pair.a->stats().buffers_in_use == 0);
+  CHECK(pair.b->stats().buffers_in_use == 0);
+}
+
+TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Tunables tunables;
+  tunables.max_operations = 16;
+  tunables.max_messages_per_peer = 4;
+  EndpointPair pair(setting, tunables);
+  const std::vector<std::byte> data = pattern(64, 3);
+  OperationId operation = kNoOperation;
+  SendOptions delivered;
+  delivered.level = Level::delivered;  // so that none finishes before its receive is posted
+  for (std::uint64_t tag = 0; tag < 4; ++tag) {
+    post_send(*pair.a, pair.b_of_a, tag, data, delivered);
+  }
+  CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
+        Status::again);
+  std::vector<std::vector<std::byte>> buffers(16, std::vector<std::byte>(64));
+  for (std::size_t i = 0; i < 12; ++i) post_receive(*pair.a, kAnyPeer, 100 + i, buffers[i]);
+  CHECK(pair.a->receive(kAnyPeer, 0, 1, kAllBits, buffers[12].data(), 64, {}, operation) ==
+        Status::again);
+  CHECK(operation == kNoOperation);
+
+  // The window is of the oldest: finishing the newest three changes nothing.
+  for (std::uint64_t tag = 3; tag > 0; --tag) {
+    post_receive(*pair.b, pair.a_of_b, tag, buffers[13]);
+    CHECK(pair.next(*pair.b).tag == tag);
+    CHECK(pair.next(*pair.a).tag == tag);
+  }
+  CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
+        Status::again);
+  post_receive(*pair.b, pair.a_of_b, 0, buffers[13]);
+  CHECK(pair.next(*pair.b).tag == 0);
+  CHECK(pair.next(*pair.a).tag == 0);
+  post_receive(*pair.b, pair.a_of_b, 9, buffers[13]);
+  CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
+        Status::ok);
+  CHECK(pair.next(*pair.b).tag == 9);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+}
+
+TEST_CASE("Endpoint__probe_and_cancel") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  std::vector<std::byte> buffer(64);
+  const OperationId receive = post_receive(*pair.b, kAnyPeer, 1, buffer);
+  CHECK(pair.b->cancel(receive) == Status::ok);
+  const Completion cancelled = pair.next(*pair.b);
+  CHECK(cancelled.operation == receive);
+  CHECK(cancelled.status == Status::cancelled);
+  CHECK(pair.b->cancel(receive) == Status::unknown_operation);
+
+  Envelope envelope;
+  CHECK(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::again);
+  const std::vector<std::byte> data = pattern(40, 4);
+  post_send(*pair.a, pair.b_of_a, 2, data);
+  CHECK(pair.next(*pair.a).status == Status::ok);  // accepted: it is at b
+  REQUIRE(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::ok);
+  CHECK(envelope.bytes == 40);
+  CHECK(envelope.peer == pair.a_of_b);
+  post_receive(*pair.b, kAnyPeer, 2, buffer);
+  CHECK(pair.next(*pair.b).bytes == 40);
+}
+
+TEST_CASE("Endpoint__arguments_that_are_wrong_are_answered_not_taken") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  OperationId operation = kNoOperation;
+  std::byte byte{};
+  CHECK(pair.a->send(pair.b_of_a, 0, 0, nullptr, 1, {}, operation) == Status::invalid_argument);
+  CHECK(pair.a->send(pair.b_of_a, 0, 0, &byte, kMaxMessageBytes + 1, {}, operation) ==
+        Status::invalid_argument);
+  CHECK(pair.a->send(PeerId{7}, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
+  CHECK(pair.a->send(kAnyPeer, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
+  CHECK(pair.a->receive(PeerId{7}, 0, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
+  CHECK(pair.a->receive(kAnyPeer, 0, 0, 0, nullptr, 1, {}, operation) == Status::invalid_argument);
+  CHECK(operation == kNoOperation);
+  CHECK(pair.a->cancel(kNoOperation) == Status::unknown_operation);
+  CHECK(pair.a->disconnect(PeerId{7}) == Status::unknown_peer);
+  PeerId peer = kAnyPeer;
+  CHECK(pair.a->connect(pair.a->address(), peer) == Status::invalid_argument);
+  CHECK(pair.a->connect({}, peer) == Status::invalid_argument);
+  REQUIRE(pair.a->connect(pair.b->address(), peer) == Status::ok);
+  CHECK(peer == pair.b_of_a);
+  Completion none;
+  CHECK(pair.a->poll(std::span(&none, 1)) == 0);
+}
+
+TEST_CASE("Endpoint__close_completes_what_is_pending") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  std::vector<std::byte> buffer(64);
+  const OperationId receive = post_receive(*pair.a, kAnyPeer, 1, buffer);
+  pair.a->close();
+  Completion completion;
+  REQUIRE(pair.a->poll(std::span(&completion, 1)) == 1);
+  CHECK(completion.operation == receive);
+  CHECK(completion.status == Status::endpoint_closed);
+  CHECK(pair.a->poll(std::span(&completion, 1)) == 0);
+  OperationId operation = kNoOperation;
+  CHECK(pair.a->receive(kAnyPeer, 0, 1, 0, buffer.data(), 64, {}, operation) ==
+        Status::endpoint_closed);
+  pair.a->close();  // again: nothing happens
+}
+
+TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_other") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Tunables tunables;
+  tunables.close_timeout_ms = 50;
+  EndpointPair pair(setting, tunables);
+  const std::vector<std::byte> data = pattern(1'000'000, 5);
+  post_send(*pair.a, pair.b_of_a, 1, data);
+  if (setting.threads == 0) pair.a->poll({});
+  pair.b.reset();
+  pair.a.reset();
+}
+
+TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Engine engine_a({nic_names(setting, 0, 1), setting.threads, {}, ""});
+  Engine engine_b({nic_names(setting, 1, 1), setting.threads, {}, ""});
+  const auto a = engine_a.create_endpoint({.endpoint_id = 11});
+  const auto b = engine_b.create_endpoint({.endpoint_id = 22});
+  PeerId b_of_a = kAnyPeer;
+  REQUIRE(a->connect(b->address(), b_of_a) == Status::ok);
+  Event event;
+  bool named = false;
+  for (int i = 0; i < 20000 && !named; ++i) {
+    Completion none;
+    a->wait(std::span(&none, 1), 500'000);
+    b->wait(std::span(&none, 1), 500'000);
+    named =
+        b->poll_events(std::span(&event, 1)) == 1 && event.kind == Event::Kind::peer_established;
+  }
+  REQUIRE(named);
+  CHECK(event.endpoint_id == 11);
+  OperationId operation = kNoOperation;
+  const std::vector<std::byte> data = pattern(10, 6);
+  CHECK(b->send(event.peer, 0, 1, data.data(), data.size(), {}, operation) == Status::ok);
+}
+
+// Many messages of all sizes both ways, from several threads where that is allowed; every byte is
+// checked, and the order of matching within a tag.
+TEST_CASE("Endpoint__traffic_from_several_threads") {
+  const std::string driver = GENERATE(as<std::string>{}, "memory", "udp");
+  CAPTURE(driver);
+  EndpointPair pair({driver, 1});
+  constexpr std::size_t kThreads = 3;
+  constexpr std::size_t kEach = 60;
+  const auto size_of = [](std::size_t thread, std::size_t i) {
+    return (thread * 7919 + i * 104729) % 30000;
+  };
+  std::vector<std::vector<std::vector<std::byte>>> sent(kThreads);
+  std::vector<std::thread> senders;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    for (std::size_t i = 0; i < kEach; ++i)
+      sent[t].push_back(pattern(size_of(t, i), t * kEach + i));
+    senders.emplace_back([&, t] {
+      for (const std::vector<std::byte>& message : sent[t]) {
+        OperationId operation = kNoOperation;
+        Status status = Status::again;
+        while (status == Status::again) {
+          status = pair.a->send(pair.b_of_a, 0, t, message.data(), message.size(), {}, operation);
+          if (status == Status::again) std::this_thread::yield();
+        }
+      }
+    });
+  }
+  std::map<OperationId, std::vector<std::byte>*> pending;
+  std::vector<std::vector<std::byte>> buffers(kThreads * kEach, std::vector<std::byte>(30000));
+  for (std::size_t i = 0; i < kThreads * kEach; ++i) {
+    pending[post_receive(*pair.b, pair.a_of_b, i % kThreads, buffers[i])] = &buffers[i];
+  }
+  std::vector<std::size_t> next(kThreads);
+  std::map<std::uint64_t, std::map<OperationId, Completion>> by_tag;
+  for (std::size_t i = 0; i < kThreads * kEach; ++i) {
+    const Completion completion = pair.next(*pair.b);
+    REQUIRE(completion.status == Status::ok);
+    by_tag[completion.tag][completion.operation] = completion;
+  }
+  for (std::thread& sender : senders) sender.join();
+  // Receives of a tag were posted in the order of i, and so match in the order of sending.
+  std::size_t i = 0;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    for (i = 0; i < kEach; ++i) {
+      const std::vector<std::byte>& expected = sent[t][i];
+      const std::vector<std::byte>& got = buffers[i * kThreads + t];
+      REQUIRE(std::equal(expected.begin(), expected.end(), got.begin()));
+    }
+  }
+  for (std::size_t n = 0; n < kThreads * kEach; ++n)
+    REQUIRE(pair.next(*pair.a).status == Status::ok);
+}
+
+}  // namespace
+}  // namespace hawser::engine
