@@ -1,0 +1,132 @@
+// Hawser over UDP NICs on loopback, progress inline, four messages under way.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "bench/compare/transport.hpp"
+#include "hawser/engine.hpp"
+
+namespace hawser::bench {
+
+namespace {
+
+constexpr std::uint64_t kWindow = 4;
+constexpr std::uint64_t kNanosecondsToWait = 1000000000;
+
+EngineConfig engine_config(const TransportOptions& options) {
+  EngineConfig config;
+  for (unsigned i = 0; i < options.nics; ++i) {
+    config.nics.push_back("udp:127.0." + std::string(options.server ? "2." : "1.") +
+                          std::to_string(i + 1));
+  }
+  config.faults = options.faults;
+  config.tunables.spin_us = 1000000;  // both processes have a core
+  return config;
+}
+
+class HawserTransport final : public Transport {
+ public:
+  explicit HawserTransport(const TransportOptions& options)
+      : engine_(engine_config(options)), endpoint_(engine_.create_endpoint({})) {}
+
+  [[nodiscard]] std::string address() const override {
+    const Address& blob = endpoint_->address();
+    return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+  }
+
+  void connect(const std::string& peer) override {
+    const auto bytes = std::as_bytes(std::span(peer));
+    if (endpoint_->connect(bytes, peer_) != Status::ok) fail("connect");
+  }
+
+  void stream_out(std::span<const std::byte> message, std::uint64_t count) override {
+    std::uint64_t posted = 0;
+    std::uint64_t done = 0;
+    while (done < count) {
+      for (; posted < count && posted < done + kWindow; ++posted) post_send(message);
+      done += drain();
+    }
+  }
+
+  void stream_in(std::span<std::byte> buffer, std::uint64_t count) override {
+    std::uint64_t posted = 0;
+    std::uint64_t done = 0;
+    while (done < count) {
+      for (; posted < count && posted < done + kWindow; ++posted) post_receive(buffer);
+      done += drain();
+    }
+  }
+
+  void ping(std::span<std::byte> buffer, std::uint64_t count) override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      post_receive(buffer);
+      post_send(buffer);
+      for (std::uint64_t done = 0; done < 2;) done += drain();
+    }
+  }
+
+  void pong(std::span<std::byte> buffer, std::uint64_t count) override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      post_receive(buffer);
+      bool received = false;
+      while (!received) received = drain_receives() > 0;
+      post_send(buffer);
+    }
+  }
+
+  // Progress is inline: the other side may still wait for this one's last statuses.
+  void idle() override { (void)drain_now(); }
+
+ private:
+  void post_send(std::span<const std::byte> message) {
+    OperationId operation{};
+    while (endpoint_->send(peer_, 0, 1, message.data(), message.size(), {.level = Level::delivered},
+                           operation) == Status::again) {
+      (void)drain();
+    }
+  }
+
+  void post_receive(std::span<std::byte> buffer) {
+    OperationId operation{};
+    while (endpoint_->receive(peer_, 0, 1, ~std::uint64_t{0}, buffer.data(), buffer.size(), {},
+                              operation) == Status::again) {
+      (void)drain();
+    }
+  }
+
+  std::size_t take(std::size_t& receives) {
+    std::array<Completion, 16> completions;
+    const std::size_t n = endpoint_->wait(completions, kNanosecondsToWait);
+    receives = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (completions[i].status != Status::ok) fail(to_string(completions[i].status));
+      if (completions[i].kind == OperationKind::receive) ++receives;
+    }
+    return n;
+  }
+  std::size_t drain_now() {
+    std::array<Completion, 16> completions;
+    return endpoint_->poll(completions);
+  }
+  std::size_t drain() {
+    std::size_t receives = 0;
+    return take(receives);
+  }
+  std::size_t drain_receives() {
+    std::size_t receives = 0;
+    (void)take(receives);
+    return receives;
+  }
+
+  Engine engine_;
+  std::unique_ptr<Endpoint> endpoint_;
+  PeerId peer_ = kAnyPeer;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_hawser(const TransportOptions& options) {
+  return std::make_unique<HawserTransport>(options);
+}
+
+}  // namespace hawser::bench
