@@ -115,7 +115,6 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
       const auto index = peer.outgoing.get(number);
       if (!index) continue;  // final already
       OutgoingMessage& message = outgoing.at(*index);
-      message.ask_interval = Duration{};
       switch (entry.status) {
         case wire::MessageStatus::delivered: finish_send(message, Status::ok); break;
         case wire::MessageStatus::truncated:
@@ -147,7 +146,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   message.rx_slot = grant.rx_slot;
   message.rx_generation = grant.rx_generation;
   message.granted = true;
-  message.ask_interval = Duration{};
+  if (grant.up_to > message.may_send || message.stopped) message.ask_interval = Duration{};
   if (message.stopped) {
     // What was sent before NO_ROOM did not stay there.
     message.stopped = false;
