@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "coll/eight_halves.hpp"
 #include "coll/float16.hpp"
 
 // Iterations are independent although `out` may be `left` or `right`; without a word the compilers
@@ -81,13 +82,44 @@ void loop(void* out, const void* left, const void* right, std::uint64_t count) {
   }
 }
 
+#if defined(HAWSER_EIGHT_HALVES)
+template <typename Element, typename Eight, typename Op>
+void loop_halves(void* out, const void* left, const void* right, std::uint64_t count) {
+  auto* o = static_cast<std::uint16_t*>(out);
+  const auto* l = static_cast<const std::uint16_t*>(left);
+  const auto* r = static_cast<const std::uint16_t*>(right);
+  const std::uint64_t whole = count / kEight * kEight;
+  for (std::uint64_t i = 0; i < whole; i += kEight) {
+    float a[kEight];
+    float b[kEight];
+    Eight::load(a, l + i);
+    Eight::load(b, r + i);
+    for (std::uint64_t lane = 0; lane < kEight; ++lane) a[lane] = Op::apply(a[lane], b[lane]);
+    Eight::store(o + i, a);
+  }
+  loop<Element, Op>(o + whole, l + whole, r + whole, count - whole);
+}
+#endif
+
+template <typename Element, typename Op>
+void run(void* out, const void* left, const void* right, std::uint64_t count) {
+#if defined(HAWSER_EIGHT_HALVES)
+  if constexpr (std::is_same_v<Element, F16>) {
+    return loop_halves<F16, EightF16, Op>(out, left, right, count);
+  } else if constexpr (std::is_same_v<Element, Bf16>) {
+    return loop_halves<Bf16, EightBf16, Op>(out, left, right, count);
+  }
+#endif
+  loop<Element, Op>(out, left, right, count);
+}
+
 template <typename Element>
 void dispatch(ReduceOp op, void* out, const void* left, const void* right, std::uint64_t count) {
   switch (op) {
-    case ReduceOp::sum: return loop<Element, Sum>(out, left, right, count);
-    case ReduceOp::prod: return loop<Element, Prod>(out, left, right, count);
-    case ReduceOp::min: return loop<Element, Min>(out, left, right, count);
-    case ReduceOp::max: return loop<Element, Max>(out, left, right, count);
+    case ReduceOp::sum: return run<Element, Sum>(out, left, right, count);
+    case ReduceOp::prod: return run<Element, Prod>(out, left, right, count);
+    case ReduceOp::min: return run<Element, Min>(out, left, right, count);
+    case ReduceOp::max: return run<Element, Max>(out, left, right, count);
   }
 }
 

@@ -103,7 +103,7 @@ void run_cases(std::uint64_t count, std::uint64_t most_bytes) {
   });
 }
 
-TEST_CASE("collectives: small drawn cases") { run_cases(3000, 3000); }
+TEST_CASE("collectives: small drawn cases") { run_cases(2000, 3000); }
 
 TEST_CASE("collectives: large drawn cases") { run_cases(60, 400'000); }
 

@@ -144,6 +144,8 @@ TEST_CASE("communicator: a barrier holds everyone until the last has come") {
 }
 
 TEST_CASE("communicator: refuses arguments out of range and goes on") {
+  proto::Random random(1);
+  Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 100}, random);
   World world(3, {});
   Communicator& one = *world.communicators[0];
   Request request;
@@ -160,8 +162,6 @@ TEST_CASE("communicator: refuses arguments out of range and goes on") {
   CHECK(one.all_to_all_v(&byte, std::span(segments).first(2), nullptr, segments, request) ==
         Status::invalid_argument);
   CHECK(one.failure() == nullptr);
-  proto::Random random(1);
-  Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 100}, random);
   run(world, job, random);
 }
 
@@ -211,6 +211,7 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
     Tunables tunables;
     tunables.max_operations = 32;
     tunables.max_messages_per_peer = 4;
+    std::vector<Job> jobs;  // before the world, which may use their buffers to its end
     World world(5,
                 {.seed = random.next(),
                  .max_delay = 5,
@@ -218,7 +219,6 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
                  .max_messages_per_peer = 4,
                  .unexpected_bytes = 0},
                 CommunicatorOptions::within(tunables));
-    std::vector<Job> jobs;
     for (int i = 0; i < 10; ++i) jobs.emplace_back(draw_job(random, 5, 100'000), random);
     for (Job& job : jobs) {
       for (auto& communicator : world.communicators) {

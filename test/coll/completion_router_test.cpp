@@ -13,8 +13,8 @@ namespace {
 
 TEST_CASE("router: the application keeps its own completions") {
   for_each_seed(20, [](proto::Random& random) {
-    World world(3, {.seed = random.next(), .max_delay = 10});
     Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 3000}, random);
+    World world(3, {.seed = random.next(), .max_delay = 10});
     for (auto& communicator : world.communicators) {
       REQUIRE(job.start(*communicator) == Status::ok);
     }
@@ -45,9 +45,9 @@ TEST_CASE("router: the application keeps its own completions") {
 TEST_CASE("router: several communicators progress whichever is waited for") {
   for_each_seed(10, [](proto::Random& random) {
     constexpr std::uint32_t kRanks = 4;
+    std::vector<Job> jobs;
     World world(kRanks, {.seed = random.next(), .max_delay = 10});
     std::vector<std::vector<std::unique_ptr<coll::Communicator>>> more(3);
-    std::vector<Job> jobs;
     for (std::uint32_t i = 0; i < 3; ++i) {
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         more[i].push_back(
@@ -71,9 +71,9 @@ TEST_CASE("router: several communicators progress whichever is waited for") {
 }
 
 TEST_CASE("router: a communicator that goes leaves nothing behind") {
-  World world(3, {.max_delay = 10});
   proto::Random random(4);
   Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 1000}, random);
+  World world(3, {.max_delay = 10});
   for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
   REQUIRE(world.settle(random));
   for (auto& communicator : world.communicators) communicator.reset();
@@ -88,9 +88,9 @@ TEST_CASE("router: a communicator that goes leaves nothing behind") {
 
 TEST_CASE("router: a communicator destroyed in the middle aborts at the others") {
   for_each_seed(40, [](proto::Random& random) {
+    Job job({.kind = JobKind::all_reduce, .ranks = 5, .count = 5000}, random);
     World world(5, {.seed = random.next(), .max_delay = 10, .unexpected_bytes = 0},
                 {.chunk_bytes = 256, .small_bytes = 0});
-    Job job({.kind = JobKind::all_reduce, .ranks = 5, .count = 5000}, random);
     for (std::uint32_t rank = 0; rank < 5; ++rank) {
       if (rank != 2) REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
     }
@@ -112,9 +112,9 @@ TEST_CASE("router: a communicator destroyed in the middle aborts at the others")
 }
 
 TEST_CASE("router: its destructor ends what is pending by closing the endpoint") {
-  World world(2, {.max_delay = 10, .unexpected_bytes = 0}, {.small_bytes = 0});
   proto::Random random(4);
   Job job({.kind = JobKind::all_reduce, .ranks = 2, .count = 50'000}, random);
+  World world(2, {.max_delay = 10, .unexpected_bytes = 0}, {.small_bytes = 0});
   REQUIRE(job.start(*world.communicators[0]) == Status::ok);  // rank 1 never comes
   for (int i = 0; i < 50; ++i) world.routers[0]->progress();
   CHECK(world.network.operations_pending(0) > 1);
@@ -125,9 +125,9 @@ TEST_CASE("router: its destructor ends what is pending by closing the endpoint")
 }
 
 TEST_CASE("router: wait lets the others go on and comes back with the result") {
-  World world(3, {.max_delay = 10});
   proto::Random random(4);
   Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 50'000}, random);
+  World world(3, {.max_delay = 10});
   for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
   world.network.on_wait = [&](std::size_t waiting) {
     for (std::uint32_t rank = 0; rank < 3; ++rank) {

@@ -25,7 +25,7 @@ class Mirror final : public Endpoint {
     for (Posted& one : posted_) {
       if (!one.used || one.tag != tag) continue;
       one.used = false;
-      std::memcpy(one.data, data, bytes);
+      if (bytes > 0) std::memcpy(one.data, data, bytes);
       push({.operation = one.operation,
             .user_data = one.user_data,
             .kind = OperationKind::receive,

@@ -1,8 +1,8 @@
 #include "coll/reduce.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -39,10 +39,10 @@ TEST_CASE("reduce: every type and operation, and lengths around every vector's")
 
         auto onto_left = left;
         coll::reduce(type, op, onto_left.data(), onto_left.data(), right.data(), count);
-        CHECK(std::memcmp(onto_left.data(), out.data(), left.size()) == 0);
+        CHECK(std::equal(onto_left.begin(), onto_left.end(), out.begin()));
         auto onto_right = right;
         coll::reduce(type, op, onto_right.data(), left.data(), onto_right.data(), count);
-        CHECK(std::memcmp(onto_right.data(), out.data(), left.size()) == 0);
+        CHECK(std::equal(onto_right.begin(), onto_right.end(), out.begin()));
       }
     });
   });

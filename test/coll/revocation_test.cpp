@@ -62,9 +62,9 @@ TEST_CASE("revocation: a death at any rank in any collective is named at every r
   for_each_seed(3, [](proto::Random& random) {
     for (std::uint64_t kind = 0; kind < kJobKinds; ++kind) {
       for (std::uint32_t dead = 0; dead < kRanks; ++dead) {
+        std::vector<Job> jobs;
         World world(kRanks, {.seed = random.next(), .max_delay = 10},
                     {.chunk_bytes = 256, .pipeline = 2, .small_bytes = 0});
-        std::vector<Job> jobs;
         // The root of a broadcast could end before anyone notices: an all-gather follows.
         jobs.emplace_back(long_job(static_cast<JobKind>(kind), kRanks, dead), random);
         jobs.emplace_back(long_job(JobKind::all_gather, kRanks, 0), random);
@@ -85,13 +85,13 @@ TEST_CASE("revocation: a death during recursive doubling, refusals and full stor
   for_each_seed(150, [](proto::Random& random) {
     const auto ranks = static_cast<std::uint32_t>(2 + random.below(16));
     const auto dead = static_cast<std::uint32_t>(random.below(ranks));
+    std::vector<Job> jobs;
     World world(ranks,
                 {.seed = random.next(),
                  .again = 0.2 * static_cast<double>(random.below(4)),
                  .max_delay = 30,
                  .unexpected_bytes = random.below(2) * 5000},
                 {.chunk_bytes = 512, .pipeline = 3});
-    std::vector<Job> jobs;
     for (int i = 0; i < 6; ++i) jobs.emplace_back(draw_job(random, ranks, 20'000), random);
     jobs.emplace_back(long_job(JobKind::all_gather, ranks, 0), random);
     world.kill(dead);
@@ -108,9 +108,9 @@ TEST_CASE("revocation: a death during recursive doubling, refusals and full stor
 
 TEST_CASE("revocation: ranks that never talk to the dead one learn of it too") {
   // In a chain of 12, rank 11's death is noticed by rank 10 alone.
-  World world(12, {.max_delay = 2}, {.chunk_bytes = 64});
   proto::Random random(9);
   std::vector<Job> jobs;
+  World world(12, {.max_delay = 2}, {.chunk_bytes = 64});
   jobs.emplace_back(long_job(JobKind::broadcast, 12, 0), random);
   world.kill(11);
   start(world, jobs[0]);
@@ -122,8 +122,8 @@ TEST_CASE("revocation: ranks that never talk to the dead one learn of it too") {
 TEST_CASE("revocation: the news gets around although others have died as well") {
   for_each_seed(40, [](proto::Random& random) {
     constexpr std::uint32_t kRanks = 16;
-    World world(kRanks, {.seed = random.next(), .max_delay = 10, .peer_timeout = 500});
     std::vector<Job> jobs;
+    World world(kRanks, {.seed = random.next(), .max_delay = 10, .peer_timeout = 500});
     jobs.emplace_back(long_job(JobKind::all_reduce, kRanks, 0), random);
     // All but the dead start; those die right after each other, so that none has told of another.
     std::vector<std::uint32_t> dead;
@@ -149,8 +149,8 @@ TEST_CASE("revocation: the news gets around although others have died as well") 
 
 TEST_CASE("revocation: a caller's abort ends everyone's collectives") {
   for_each_seed(20, [](proto::Random& random) {
-    World world(9, {.seed = random.next(), .again = 0.3, .max_delay = 10});
     std::vector<Job> jobs;
+    World world(9, {.seed = random.next(), .again = 0.3, .max_delay = 10});
     jobs.emplace_back(long_job(JobKind::all_gather, 9, 0), random);
     // Rank 4 never starts, so none can finish.
     for (std::uint32_t rank = 0; rank < 9; ++rank) {
@@ -185,9 +185,9 @@ TEST_CASE("revocation: sends to members that have cancelled their receives end")
   // Nothing is stored: a send needs a receive. Rank 1 learns of the abort while rank 0, which talks
   // to it, has its sends under way.
   for_each_seed(30, [](proto::Random& random) {
+    std::vector<Job> jobs;
     World world(4, {.seed = random.next(), .max_delay = 40, .unexpected_bytes = 0},
                 {.chunk_bytes = 256, .small_bytes = 0});
-    std::vector<Job> jobs;
     jobs.emplace_back(long_job(JobKind::all_to_all, 4, 0), random);
     jobs.emplace_back(long_job(JobKind::all_reduce, 4, 0), random);
     for (Job& job : jobs) start(world, job);
@@ -204,9 +204,9 @@ TEST_CASE("revocation: sends to members that have cancelled their receives end")
 }
 
 TEST_CASE("revocation: a closed endpoint fails its own communicator and names itself") {
-  World world(3, {});
   proto::Random random(1);
   Job job(long_job(JobKind::all_gather, 3, 0), random);
+  World world(3, {});
   REQUIRE(job.start(*world.communicators[1]) == Status::ok);
   world.network.endpoint(1).close();
   for (int i = 0; i < 50; ++i) world.routers[1]->progress();
@@ -218,8 +218,9 @@ TEST_CASE("revocation: a closed endpoint fails its own communicator and names it
 }
 
 TEST_CASE("revocation: other communicators over the same endpoints don't notice") {
-  World world(4, {.max_delay = 5});
   proto::Random random(2);
+  Job job(long_job(JobKind::all_to_all, 4, 0), random);
+  World world(4, {.max_delay = 5});
   // The same context, as only the upper bits of the ids differ.
   const std::uint32_t id = 7 + (1u << coll::kContextIdBits);
   std::vector<std::unique_ptr<coll::Communicator>> others;
@@ -227,7 +228,6 @@ TEST_CASE("revocation: other communicators over the same endpoints don't notice"
     others.push_back(
         std::make_unique<coll::Communicator>(*world.routers[rank], world.config(rank, id)));
   }
-  Job job(long_job(JobKind::all_to_all, 4, 0), random);
   for (auto& other : others) REQUIRE(job.start(*other) == Status::ok);
   world.communicators[3]->abort(3, Status::cancelled);
   REQUIRE(world.run_until(random, [&] { return all_know(world); }));

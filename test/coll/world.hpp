@@ -1,4 +1,5 @@
 // N ranks in one thread: a router and a communicator each, over loopback endpoints.
+// Buffers of collectives outlive it: declare them first.
 #pragma once
 
 #include <cstdint>
