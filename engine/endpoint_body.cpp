@@ -124,7 +124,8 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
 TurnResult EndpointBody::progress(Time now) {
   if (has_posted_faults()) apply_posted_faults();
   for (FaultNic* fault : faults_) fault->set_time(now);
-  TurnResult result = protocol_->turn(now);
+  protocol_->begin_turn(now);
+  TurnResult result = protocol_->finish_turn(monotonic_now());
   for (FaultNic* fault : faults_) {
     result.wake_at = proto::earlier(result.wake_at, fault->next_release());
   }

@@ -116,9 +116,8 @@ std::uint32_t Endpoint::Core::allowance_kib() const {
   return static_cast<std::uint32_t>(std::max(receive_bytes / active, least) / 1024);
 }
 
-// Statuses, requests, grants and acks of all peers that are due. The others stay on the list; their
-// timer is armed.
-void Endpoint::Core::acknowledge() {
+// Control packets to all peers that are due. The others stay on the list; their timer is armed.
+void Endpoint::Core::acknowledge(bool urgent_only) {
   if (allowance_epoch_end <= now) {
     last_epoch_peers = now - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
     epoch_peers = 0;
@@ -131,7 +130,7 @@ void Endpoint::Core::acknowledge() {
       ackers.remove(peers, index);
       return;
     }
-    if (!peer.ack_now && now < peer.ack_at) return;
+    if (!peer.ack_now && (urgent_only || now < peer.ack_at)) return;
     while (peer.ack_now || now >= peer.ack_at) {
       if (!send_control(peer)) return;  // no buffer or no room in the NIC: with the next turn
       if (!something_owed(peer)) break;

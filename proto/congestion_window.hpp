@@ -23,6 +23,8 @@ struct WindowConfig {
 
 class CongestionWindow {
  public:
+  static constexpr std::uint64_t kLeastSamples = 2;  // of delay, in a round
+
   CongestionWindow() = default;
   explicit CongestionWindow(const WindowConfig& config)
       : config_(config), bytes_(config.packet_bytes * config.initial_packets) {}
@@ -47,14 +49,19 @@ class CongestionWindow {
   void on_ack(const Ack& ack) {
     round_acked_ += ack.acked_packets;
     round_marked_ += ack.marked_packets;
-    if (ack.has_delay) observe_delay(ack);
-    if (ack.now - round_start_ >= ack.round) end_round(ack.now);
+    if (ack.has_delay) {
+      const Duration delay = std::max(ack.fabric_delay, Duration{1});
+      if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
+      if (round_delay_ == Duration{} || delay < round_delay_) round_delay_ = delay;
+      ++round_samples_;
+    }
+    if (ack.now - round_start_ >= ack.round && round_samples_ >= kLeastSamples) end_round(ack.now);
     const bool was_used = ack.in_flight_before * 2 >= bytes();
     if (!was_used || congested_) return;
-    bytes_ += slow_start_ ? ack.acked_bytes
-                          : std::max<std::uint64_t>(1, config_.packet_bytes * ack.acked_bytes /
-                                                           std::max(bytes_, floor()));
-    bytes_ = std::min(bytes_, cap());
+    const std::uint64_t additive =
+        config_.packet_bytes * ack.acked_bytes / std::max(bytes_, floor());
+    bytes_ = std::min(
+        cap(), bytes_ + (slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive)));
   }
 
   void on_lost(std::uint64_t packets) { round_lost_ += packets; }
@@ -63,34 +70,26 @@ class CongestionWindow {
   [[nodiscard]] std::uint64_t floor() const { return 2 * config_.packet_bytes; }
   [[nodiscard]] std::uint64_t cap() const { return std::max(allowance_, floor()); }
 
-  void observe_delay(const Ack& ack) {
-    const Duration delay = std::max(ack.fabric_delay, Duration{1});
-    if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
-    const Duration target = floor_delay_ + config_.delay_target;
-    congested_ = delay > target;
-    if (!congested_) return;
-    slow_start_ = false;
-    const double excess = static_cast<double>((delay - target).ns) / static_cast<double>(delay.ns);
-    decrease(ack.now, ack.round, std::max(0.5, 1.0 - 0.8 * excess));
-  }
-
+  // Once per round trip: what was lost, marked and delayed in it decides.
   void end_round(Time now) {
     const std::uint64_t seen = round_acked_ + round_lost_;
-    if (seen > 0 && round_lost_ * 8 > seen) {
+    const Duration target = floor_delay_ + config_.delay_target;
+    congested_ = round_delay_ > target;
+    double factor = 1.0;
+    if (round_lost_ * 8 > seen) factor = 1.0 - share(round_lost_, seen);
+    if (round_marked_ > 0) factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
+    if (congested_) {
+      const double excess =
+          static_cast<double>((round_delay_ - target).ns) / static_cast<double>(round_delay_.ns);
+      factor = std::min(factor, 1.0 - 0.8 * excess);
+    }
+    if (factor < 1.0) {
       slow_start_ = false;
-      scale(1.0 - std::min(0.5, share(round_lost_, seen)));
-    } else if (round_marked_ > 0) {
-      slow_start_ = false;
-      scale(1.0 - 0.5 * std::min(1.0, share(round_marked_, seen)));
+      scale(std::max(0.5, factor));
     }
     round_start_ = now;
-    round_acked_ = round_lost_ = round_marked_ = 0;
-  }
-
-  void decrease(Time now, Duration round, double factor) {
-    if (now - last_decrease_ < round) return;
-    last_decrease_ = now;
-    scale(factor);
+    round_acked_ = round_lost_ = round_marked_ = round_samples_ = 0;
+    round_delay_ = Duration{};
   }
 
   void scale(double factor) {
@@ -98,18 +97,20 @@ class CongestionWindow {
   }
 
   [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) {
-    return static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
+    return std::min(
+        1.0, static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1)));
   }
 
   WindowConfig config_{};
   std::uint64_t bytes_ = 0;
   std::uint64_t allowance_ = ~std::uint64_t{0} >> 1;
   Duration floor_delay_{};
-  Time last_decrease_{};
+  Duration round_delay_{};
   Time round_start_{};
   std::uint64_t round_acked_ = 0;
   std::uint64_t round_lost_ = 0;
   std::uint64_t round_marked_ = 0;
+  std::uint64_t round_samples_ = 0;
   bool slow_start_ = true;
   bool congested_ = false;
 };

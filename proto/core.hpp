@@ -148,7 +148,8 @@ struct Endpoint::Core {
 
   // ---- this turn
   Time now{};
-  Time previous_pass{};  // when the rings were last looked into, before this turn
+  Time this_pass{};      // when this turn began to look into the rings
+  Time previous_pass{};  // the same of the turn before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
@@ -172,7 +173,8 @@ struct Endpoint::Core {
   EndpointStats counters;
 
   // ---- turn.cpp
-  TurnResult turn(Time at);
+  void begin_turn(Time at);
+  TurnResult finish_turn(Time at);
   void drop(DropReason reason) { ++counters.drops[static_cast<std::size_t>(reason)]; }
   void emit(const Event& event);
   void complete(const Completion& completion);
@@ -318,7 +320,7 @@ struct Endpoint::Core {
   void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
   void owe_soon(Peer& peer);
   [[nodiscard]] bool something_owed(const Peer& peer) const;
-  void acknowledge();
+  void acknowledge(bool urgent_only);
   [[nodiscard]] std::uint32_t allowance_kib() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
   void write_statuses(Peer& peer, wire::PacketWriter& writer);

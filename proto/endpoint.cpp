@@ -244,7 +244,9 @@ void Endpoint::close(Time now) {
 
 bool Endpoint::closed() const { return core_->closed; }
 
-TurnResult Endpoint::turn(Time now) { return core_->turn(now); }
+void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
+
+TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }
 
 std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
   std::size_t n = 0;

@@ -85,8 +85,16 @@ class Endpoint {
   void close(Time now);
   [[nodiscard]] bool closed() const;
 
-  // One pass: reap, receive from every NIC, expire timers, acknowledge, send.
-  TurnResult turn(Time now);
+  // One pass, in two halves: begin_turn reaps, receives from every NIC and expires timers;
+  // finish_turn acknowledges and sends. Each has the time at which it starts, as what happens in
+  // the first half (copies, being descheduled) is no delay of the fabric. Always one after the
+  // other; turn is both.
+  void begin_turn(Time now);
+  TurnResult finish_turn(Time now);
+  TurnResult turn(Time now) {
+    begin_turn(now);
+    return finish_turn(now);
+  }
 
   std::size_t poll_completions(std::span<Completion> completions);
   std::size_t poll_events(std::span<Event> events);

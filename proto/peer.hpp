@@ -185,7 +185,7 @@ struct Peer {
   Time called_at{};  // of the newest HELLO: its answer measures the response time
   Time calling_since{};
   bool close_answered = false;
-  Time close_at = kNever;
+  Time close_at{};
 
   // Liveness.
   Time last_heard{};

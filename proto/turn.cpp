@@ -1,6 +1,7 @@
-// One pass of the poll loop, in this order: reap, NIC events, receive (control before data) from
-// every NIC, expired timers, send, acknowledge, re-arm. An acknowledgement so leaves only after
-// every NIC has been polled.
+// One pass of the poll loop. First half: reap, NIC events, receive (control before data) from every
+// NIC. Second half: expired timers, urgent acknowledgements, data, other acknowledgements (what
+// could ride on data has), re-arm. An acknowledgement so leaves only after every NIC has been
+// polled.
 //
 // Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
 // set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
@@ -190,21 +191,28 @@ void Endpoint::Core::receive_all() {
   }
 }
 
-TurnResult Endpoint::Core::turn(Time at) {
+void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
   backpressured = false;
   ++turn_number;
-  const Time expected = asked_wake == kNever ? now : later(asked_wake, previous_pass);
-  late = previous_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
+  const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
+  late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
   if (late) ++counters.late_turns;
+  previous_pass = this_pass;
+  this_pass = now;
 
   reap();
   take_nic_events();
   receive_all();
+}
+
+TurnResult Endpoint::Core::finish_turn(Time at) {
+  now = later(now, at);
   expire_timers();
+  acknowledge(true);  // their senders measure by them: not behind a burst of data
   transmit();
-  acknowledge();
+  acknowledge(false);
   progress_closing();
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
@@ -212,8 +220,6 @@ TurnResult Endpoint::Core::turn(Time at) {
     watch_liveness(peer);
     if (peer.state != SessionState::failed) rearm(peer);
   }
-  previous_pass = now;
-
   TurnResult result;
   result.progressed = progressed;
   result.wake_at =

@@ -66,7 +66,7 @@ namespace hawser {
     "how long closing lingers for final statuses")                                                 \
   X(late_wakeup_us, "us", 1000, 1, 10000000, 1, 100000,                                            \
     "lateness of a poll from which on expired timers wait for one drain and one SRTT")             \
-  X(poll_budget_packets, "count", 256, 8, 65536, 8, 1024,                                          \
+  X(poll_budget_packets, "count", 128, 8, 65536, 8, 1024,                                          \
     "packets received from, and sent to, a NIC in one turn")                                       \
   X(initial_sequence, "number", 0, 0, 1099511627776u, 0, 1099511627776u,                             \
     "where a session's message and path numbers start; tests start just below wrap")               \
