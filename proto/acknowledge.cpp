@@ -101,6 +101,7 @@ void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageS
 void Endpoint::Core::owe(Peer& peer) {
   const std::uint32_t index = index_of(peer);
   if (!ackers.contains(peers, index)) ackers.push_back(peers, index);
+  touch(peer);  // its timers may be the only ones to bring a turn
 }
 
 // With the next turn: a caller that answers what just completed carries it along.
