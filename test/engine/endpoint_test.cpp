@@ -87,8 +87,9 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   Tunables tunables;
   tunables.max_operations = 16;
   tunables.max_messages_per_peer = 4;
-  EndpointPair pair(setting, tunables);
   const std::vector<std::byte> data = pattern(64, 3);
+  std::vector<std::vector<std::byte>> buffers(16, std::vector<std::byte>(64));
+  EndpointPair pair(setting, tunables);
   OperationId operation = kNoOperation;
   SendOptions delivered;
   delivered.level = Level::delivered;  // so that none finishes before its receive is posted
@@ -97,7 +98,6 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   }
   CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
         Status::again);
-  std::vector<std::vector<std::byte>> buffers(16, std::vector<std::byte>(64));
   for (std::size_t i = 0; i < 12; ++i) post_receive(*pair.a, kAnyPeer, 100 + i, buffers[i]);
   CHECK(pair.a->receive(kAnyPeer, 0, 1, kAllBits, buffers[12].data(), 64, {}, operation) ==
         Status::again);
@@ -193,8 +193,8 @@ TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_othe
   CAPTURE(setting);
   Tunables tunables;
   tunables.close_timeout_ms = 50;
-  EndpointPair pair(setting, tunables);
   const std::vector<std::byte> data = pattern(1'000'000, 5);
+  EndpointPair pair(setting, tunables);
   post_send(*pair.a, pair.b_of_a, 1, data);
   if (setting.threads == 0) pair.a->poll({});
   pair.b.reset();
@@ -204,6 +204,7 @@ TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_othe
 TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
+  const std::vector<std::byte> data = pattern(10, 6);
   Engine engine_a({nic_names(setting, 0, 1), setting.threads, {}, ""});
   Engine engine_b({nic_names(setting, 1, 1), setting.threads, {}, ""});
   const auto a = engine_a.create_endpoint({.endpoint_id = 11});
@@ -222,7 +223,6 @@ TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
   REQUIRE(named);
   CHECK(event.endpoint_id == 11);
   OperationId operation = kNoOperation;
-  const std::vector<std::byte> data = pattern(10, 6);
   CHECK(b->send(event.peer, 0, 1, data.data(), data.size(), {}, operation) == Status::ok);
 }
 
