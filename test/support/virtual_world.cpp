@@ -5,11 +5,23 @@
 #include <catch2/catch.hpp>
 
 #include "proto/random.hpp"
+#include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
 
 namespace {
 constexpr proto::Duration kTurnCost = proto::microseconds(1);
+}
+
+Tunables small_tunables() {
+  Tunables tunables;
+  tunables.max_peers = 16;
+  tunables.max_operations = 2048;
+  tunables.max_receive_messages = 2048;
+  tunables.max_in_flight_packets = 4096;
+  tunables.packet_buffers = 4096;
+  tunables.unexpected_bytes = 2 << 20;
+  return tunables;
 }
 
 std::string pattern(std::uint64_t seed, std::size_t bytes) {
@@ -51,7 +63,7 @@ void World::build(std::uint32_t index) {
     engine::FaultNicConfig fault;
     fault.seed = config_.seed * 1000 + index;
     fault.stream = i + 1000 * node.epoch;
-    fault.held_packets = 8192;
+    fault.held_packets = 4096;
     fault.completions = 16384;
     if (config_.hook) {
       fault.hook = [this, index, i](const engine::FaultPacket& packet) {
@@ -71,9 +83,14 @@ void World::build(std::uint32_t index) {
   endpoint.endpoint_id = index + 1;
   endpoint.epoch = node.epoch;
   endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
+  if (!config_.secrets.empty())
+    endpoint.job_secret = std::as_bytes(std::span(config_.secrets[index]));
   node.endpoint = std::make_unique<proto::Endpoint>(endpoint, nics, *node.pool);
   node.next_turn = now_;
-  node.operations = 0;
+  node.free_operations.clear();
+  for (auto i = static_cast<std::uint32_t>(config_.tunables.max_operations); i-- > 0;) {
+    node.free_operations.push_back(i);
+  }
 }
 
 void World::crash(std::uint32_t index, bool restart) {
@@ -107,48 +124,80 @@ void World::connect_all() {
 }
 
 OperationId World::next_operation(std::uint32_t index) {
-  const std::uint64_t n = nodes_[index]->operations++;
-  const std::uint64_t slots = config_.tunables.max_operations;
-  return OperationId{(n / slots) << 32 | n % slots};
+  Node& node = *nodes_[index];
+  if (node.free_operations.empty()) return kNoOperation;
+  return OperationId{++node.operations << 32 | node.free_operations.back()};
+}
+
+Status World::post(std::uint32_t node, proto::SendRequest& request) {
+  request.operation = next_operation(node);
+  if (request.operation == kNoOperation) return Status::again;
+  const Status status = endpoint(node).send(now_, request);
+  if (status == Status::ok) nodes_[node]->free_operations.pop_back();
+  nodes_[node]->next_turn = now_;
+  return status;
+}
+
+Status World::post(std::uint32_t node, proto::ReceiveRequest& request) {
+  request.operation = next_operation(node);
+  if (request.operation == kNoOperation) return Status::again;
+  const Status status = endpoint(node).receive(now_, request);
+  if (status == Status::ok) nodes_[node]->free_operations.pop_back();
+  nodes_[node]->next_turn = now_;
+  return status;
+}
+
+Status World::cancel(std::uint32_t node, OperationId operation) {
+  nodes_[node]->next_turn = now_;
+  return endpoint(node).cancel(now_, operation);
 }
 
 OperationId World::send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
                         const std::string& bytes, const SendOptions& options) {
   proto::SendRequest request;
-  request.operation = next_operation(from);
   request.peer = peer(from, to);
   request.tag = tag;
   request.data = reinterpret_cast<const std::byte*>(bytes.data());
   request.bytes = bytes.size();
   request.options = options;
-  REQUIRE(endpoint(from).send(now_, request) == Status::ok);
-  nodes_[from]->next_turn = now_;
+  REQUIRE(post(from, request) == Status::ok);
   return request.operation;
 }
 
 OperationId World::receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
                            std::uint64_t mask) {
   proto::ReceiveRequest request;
-  request.operation = next_operation(node);
   request.peer = from;
   request.tag = tag;
   request.mask = mask;
   request.data = reinterpret_cast<std::byte*>(buffer.data());
   request.bytes = buffer.size();
-  REQUIRE(endpoint(node).receive(now_, request) == Status::ok);
-  nodes_[node]->next_turn = now_;
+  REQUIRE(post(node, request) == Status::ok);
   return request.operation;
+}
+
+void World::apply(std::uint32_t node, std::string_view faults) {
+  for (auto& nic : nodes_[node]->nics) {
+    nic->set_time(now_);
+    REQUIRE_FALSE(nic->apply(faults).has_value());
+  }
+  nodes_[node]->next_turn = now_;
 }
 
 void World::take_turn(Node& node) {
   ++turns_;
   for (auto& nic : node.nics) nic->set_time(now_);
+  const HeapGuard guard;
   const proto::TurnResult result = node.endpoint->turn(now_);
+  allocations_ += guard.allocations();
   node.next_turn = result.progressed ? now_ + kTurnCost : result.wake_at;
   std::array<Completion, 64> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
     n = node.endpoint->poll_completions(completions);
-    node.completions.insert(node.completions.end(), completions.begin(), completions.begin() + n);
+    for (std::size_t i = 0; i < n; ++i) {
+      node.completions.push_back(completions[i]);
+      node.free_operations.push_back(static_cast<std::uint32_t>(completions[i].operation));
+    }
   }
   std::array<Event, 64> events;
   for (std::size_t n = events.size(); n == events.size();) {

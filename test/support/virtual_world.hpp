@@ -19,14 +19,18 @@
 
 namespace hawser::test {
 
+// The defaults, but for a few peers: taking the memory for hundreds takes longer than most tests.
+[[nodiscard]] Tunables small_tunables();
+
 struct WorldConfig {
   std::uint32_t nodes = 2;
   std::uint32_t nics = 1;
   std::vector<std::uint32_t> nics_of;  // per node, where they differ
-  Tunables tunables{};
+  Tunables tunables = small_tunables();
   std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
   std::uint64_t seed = 1;
   std::uint32_t ring_slots = 1024;
+  std::vector<std::string> secrets;  // of the job, per node; none: no MAC
   // Fate of single packets, asked for each packet of each NIC.
   std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
                                             const engine::FaultPacket&)>
@@ -41,6 +45,11 @@ class World {
   [[nodiscard]] proto::Endpoint& endpoint(std::uint32_t node) { return *nodes_[node]->endpoint; }
   [[nodiscard]] engine::FaultNic& nic(std::uint32_t node, std::uint32_t nic) {
     return *nodes_[node]->nics[nic];
+  }
+  [[nodiscard]] std::uint32_t nodes() const { return static_cast<std::uint32_t>(nodes_.size()); }
+  // False after a crash without restart.
+  [[nodiscard]] bool is_running(std::uint32_t node) const {
+    return nodes_[node]->endpoint != nullptr;
   }
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] EndpointStats stats(std::uint32_t node) { return endpoint(node).stats(); }
@@ -60,6 +69,10 @@ class World {
                    const std::string& bytes, const SendOptions& options = {});
   OperationId receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
                       std::uint64_t mask = ~std::uint64_t{0});
+  // The same with all arguments, and whatever status comes of it; the name is filled in.
+  [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
+  [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
+  [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
 
   // Until `done` or for so long. True if `done` came true.
   bool run_until(const std::function<bool()>& done, proto::Duration limit);
@@ -76,8 +89,18 @@ class World {
   [[nodiscard]] const std::vector<Event>& events(std::uint32_t node) const {
     return nodes_[node]->events;
   }
+  // A name that no operation has; kNoOperation if max_operations are in use.
   [[nodiscard]] OperationId next_operation(std::uint32_t node);
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
+  // What the endpoints and their NICs took from the heap in their turns.
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
+  // For NICs of the test's own.
+  [[nodiscard]] const std::shared_ptr<engine::MemoryFabric>& fabric() const { return fabric_; }
+  [[nodiscard]] std::uint32_t nics(std::uint32_t node) const {
+    return static_cast<std::uint32_t>(nodes_[node]->nics.size());
+  }
+  // The same words for every NIC of a node.
+  void apply(std::uint32_t node, std::string_view faults);
 
  private:
   struct Node {
@@ -87,6 +110,7 @@ class World {
     std::vector<Completion> completions;
     std::vector<Event> events;
     proto::Time next_turn{};
+    std::vector<std::uint32_t> free_operations;  // indices
     std::uint64_t operations = 0;
     std::uint64_t epoch = 1;
     bool paused = false;
@@ -102,6 +126,7 @@ class World {
   std::vector<std::vector<PeerId>> peers_;
   proto::Time now_{1000000000};
   std::uint64_t turns_ = 0;
+  std::uint64_t allocations_ = 0;
 };
 
 // Bytes that tell where they belong.

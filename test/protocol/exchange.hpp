@@ -1,0 +1,92 @@
+// Messages between the nodes of a World, with everything checked that can be checked from outside:
+// bytes, exactly-once, the order of matching, statuses, and buffers that nobody may touch any more.
+//
+// Each message carries its serial number as `immediate`, and its bytes are a pattern of that
+// number. A receive's buffer is poisoned when its completion is seen, a send's scribbled over: who
+// still writes or reads there is found out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "test/support/virtual_world.hpp"
+
+namespace hawser::test {
+
+inline constexpr std::uint32_t kAnyNode = 0xffffffffu;
+inline constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};
+
+class Exchange {
+ public:
+  explicit Exchange(World& world) : world_(world) {}
+
+  struct Sent {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint64_t tag = 0;
+    std::uint64_t serial = 0;
+    SendOptions options{};
+    std::string bytes;
+    std::size_t size = 0;
+    std::optional<Completion> completion;
+    std::uint32_t deliveries = 0;
+    std::uint64_t received_by = 0;  // index of the receive, if there was a delivery
+  };
+  struct Received {
+    std::uint32_t node = 0;
+    std::uint32_t from = kAnyNode;
+    std::uint64_t tag = 0;
+    std::uint64_t mask = kWholeTag;
+    std::uint64_t posted = 0;  // order of posting at that node
+    OperationId operation = kNoOperation;
+    std::string buffer;
+    std::optional<Completion> completion;
+    std::optional<std::uint64_t> serial;
+  };
+
+  // Post; return the index for sent() or received(). Nothing: `again`.
+  std::optional<std::size_t> try_send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
+                                      std::size_t bytes, const SendOptions& options = {});
+  std::optional<std::size_t> try_receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag,
+                                         std::size_t bytes, std::uint64_t mask = kWholeTag);
+  // The same; the status must be ok.
+  std::size_t send(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
+                   const SendOptions& options = {});
+  std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
+                      std::uint64_t mask = kWholeTag);
+
+  [[nodiscard]] const Sent& sent(std::size_t i) const { return sends_[i]; }
+  [[nodiscard]] const Received& received(std::size_t i) const { return receives_[i]; }
+  [[nodiscard]] std::size_t sends() const { return sends_.size(); }
+  [[nodiscard]] std::size_t receives() const { return receives_.size(); }
+
+  // Takes over new completions and judges each by itself.
+  void collect();
+  // Every operation has its completion.
+  [[nodiscard]] bool settled();
+  [[nodiscard]] bool run(proto::Duration limit);
+  // Every operation ended ok.
+  void check_all_ok();
+  // Order of matching and buffers, at the end.
+  void check();
+  // Nothing is held anywhere: for worlds that are healed and settled.
+  void check_quiet(proto::Duration rest = proto::milliseconds(50));
+  // The node crashed: its operations have no completions.
+  void forget(std::uint32_t node);
+
+ private:
+  void judge(Received& receive, std::size_t index);
+
+  World& world_;
+  std::deque<Sent> sends_;
+  std::deque<Received> receives_;
+  std::unordered_map<std::uint64_t, std::size_t> by_operation_;  // with the node in the top bits
+  std::vector<std::size_t> seen_;                                // completions, per node
+  std::size_t open_ = 0;
+};
+
+}  // namespace hawser::test
