@@ -156,17 +156,6 @@ void Collectives::barrier() {
   complete(world, GroupKind::world, request);
 }
 
-void Collectives::settle(std::uint64_t timeout_ns) {
-  const std::uint64_t deadline = now_ns() + timeout_ns;
-  const auto quiet = [](const EndpointStats& stats) {
-    return stats.packets_in_flight == 0 && stats.buffers_in_use == 0;
-  };
-  do {
-    router_.wait(kTurnNs);
-    monitor_.tick(now_ns());
-  } while (!quiet(router_.endpoint().stats()) && now_ns() < deadline && !interrupted_);
-}
-
 void Collectives::shift(const TaskBuffers& buffers) {
   const GroupKind kind = buffers.task().group;
   const Group& group = groups_[static_cast<std::size_t>(kind)];

@@ -39,8 +39,6 @@ class Collectives {
   void barrier();
   // One turn without waiting, for times when nothing of this rank is in flight.
   void progress();
-  // Polls until the endpoint is quiet or the time is over.
-  void settle(std::uint64_t timeout_ns);
 
  private:
   struct Group {

@@ -26,6 +26,13 @@ void write_json(const std::string& path, const nlohmann::json& report) {
 
 }  // namespace
 
+void check_report_file(const RunOptions& options) {
+  if (options.json.empty() || options.json == "-") return;
+  if (!std::ofstream(options.json, std::ios::app)) {
+    throw InputError(fmt::format("cannot write the report to '{}'", options.json));
+  }
+}
+
 std::string opening(const RunOptions& options, const Schedule& schedule) {
   std::uint64_t bytes = 0;
   for (const Task& task : schedule.step) bytes += task.bytes();
@@ -39,15 +46,13 @@ std::string opening(const RunOptions& options, const Schedule& schedule) {
 }
 
 ExitCode conclude(const RunOptions& options, const Schedule& schedule,
-                  const std::vector<RankResult>& results, ExitCode code,
-                  const std::vector<std::string>& notes, double wall_s) {
+                  const std::vector<RankResult>& results, ExitCode code, double wall_s) {
   const Summary summary = summarize(options, schedule, results);
   const bool right = summary.wrong.empty();
   if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
   // A report on standard output has it for itself.
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   if (summary.complete || !right) fmt::print(out, "\n{}", to_text(summary, options));
-  for (const std::string& note : notes) fmt::print(out, "{}\n", note);
   fmt::print(out, "{:.1f} s in all\n", wall_s);
   std::fflush(out);
   if (!options.json.empty()) {

@@ -12,10 +12,13 @@
 namespace hawser::tool {
 
 // Prints the report to standard output, writes the JSON file if one was asked for, and returns how
-// the command ends: `code`, or worse if the results are wrong. `notes` say how ranks failed.
+// the command ends: `code`, or worse if the results are wrong.
 [[nodiscard]] ExitCode conclude(const RunOptions& options, const Schedule& schedule,
                                 const std::vector<RankResult>& results, ExitCode code,
-                                const std::vector<std::string>& notes, double wall_s);
+                                double wall_s);
+
+// Throws InputError if the report cannot be written where it was asked for: better before the run.
+void check_report_file(const RunOptions& options);
 
 // The line that a run begins with, and the workload's warnings behind it.
 [[nodiscard]] std::string opening(const RunOptions& options, const Schedule& schedule);

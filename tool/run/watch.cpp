@@ -26,6 +26,10 @@ std::string signal_name(int number) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
+bool comes_from_outside(int number) {
+  return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
 // The worse of two outcomes, in the order in which they explain each other: bad input makes ranks
 // fail, a crash makes peers fail.
 int severity(ExitCode code) {
@@ -61,7 +65,7 @@ WatchOutcome Watch::run() {
     display_.refresh(now);
   }
   for (const auto& child : children_) read(*child);
-  tell_others(now_ns());
+  tell_how_long(now_ns());
   for (std::optional<RankResult>& result : results_) {
     if (result) outcome_.results.push_back(std::move(*result));
   }
@@ -91,7 +95,6 @@ void Watch::read_signals() {
   while (::read(signals_, &info, sizeof info) == sizeof info) {
     const auto number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
-    interrupted_ = true;
     ask_to_end(now_ns(), ExitCode::interrupted, signal_name(number));
   }
 }
@@ -131,30 +134,21 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     if (asked && number == SIGKILL) return;  // by this watch
-    outcome_.notes.push_back(
-        fmt::format("rank {} was ended by {}", child.rank(), signal_name(number)));
+    display_.note(fmt::format("rank {} was ended by {}", child.rank(), signal_name(number)));
     // Ended from outside it is a failed peer; by a fault of its own, a bug.
-    const bool outside =
-        number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
-    worsen(outside ? ExitCode::peer_failed : ExitCode::wrong);
+    worsen(comes_from_outside(number) ? ExitCode::peer_failed : ExitCode::wrong);
   } else if (result && result->failure) {
     const RankFailure& failure = *result->failure;
-    if (failure.code != ExitCode::interrupted) {
-      outcome_.notes.push_back(fmt::format("rank {}: {}", child.rank(), failure.text));
-    }
-    worsen(failure.code);
-    if (failure.code == ExitCode::bad_input && !asked) {
-      ask_to_end(now, ExitCode::bad_input, {});
-    }
+    if (asked && failure.code == ExitCode::interrupted) return;
+    display_.note(fmt::format("rank {}: {}", child.rank(), failure.text));
+    worsen(failure.code == ExitCode::interrupted ? ExitCode::peer_failed : failure.code);
+    if (failure.code == ExitCode::bad_input) ask_to_end(now, ExitCode::bad_input, {});
   } else {
-    outcome_.notes.push_back(fmt::format("rank {} ended with status {} and no report", child.rank(),
-                                         WIFEXITED(status) ? WEXITSTATUS(status) : -1));
+    display_.note(fmt::format("rank {} ended with status {} and no report", child.rank(),
+                              WIFEXITED(status) ? WEXITSTATUS(status) : -1));
     worsen(ExitCode::wrong);
   }
-  if (first_death_ns_ == 0) {
-    first_death_ns_ = now;
-    display_.note(outcome_.notes.empty() ? std::string("a rank has ended") : outcome_.notes.back());
-  }
+  if (first_death_ns_ == 0) first_death_ns_ = now;
   patience_until_ns_ = now + options_.tunables.peer_timeout_ms * 1'000'000 +
                        options_.tunables.close_timeout_ms * 1'000'000 + kPatienceNs;
 }
@@ -174,27 +168,26 @@ void Watch::check_deadlines(std::uint64_t now) {
   const bool any_stopped = std::any_of(children_.begin(), children_.end(),
                                        [](const auto& child) { return child->stopped(); });
   if (kill_at_ns_ == 0 && seconds(now - started_ns_) > options_.timeout_s) {
-    outcome_.notes.push_back(
-        fmt::format("not finished within {} s (--timeout)", options_.timeout_s));
-    ask_to_end(now, ExitCode::wrong, outcome_.notes.back());
+    ask_to_end(now, ExitCode::wrong,
+               fmt::format("not finished within {} s (--timeout)", options_.timeout_s));
   }
   if (kill_at_ns_ == 0 && first_death_ns_ != 0 && now > patience_until_ns_ && !any_stopped) {
+    std::string ranks;
     for (const auto& child : children_) {
-      if (!child->running()) continue;
-      outcome_.notes.push_back(
-          fmt::format("rank {} did not notice in time that others had ended", child->rank()));
+      if (child->running()) ranks += fmt::format(" {}", child->rank());
     }
-    ask_to_end(now, ExitCode::wrong, outcome_.notes.back());
+    ask_to_end(now, ExitCode::wrong,
+               fmt::format("these ranks did not notice in time that others had ended:{}", ranks));
   }
   if (kill_at_ns_ != 0 && now > kill_at_ns_) {
     for (const auto& child : children_) child->signal(SIGKILL);
   }
 }
 
-void Watch::tell_others(std::uint64_t now) {
-  if (first_death_ns_ == 0 || interrupted_) return;
-  outcome_.notes.push_back(fmt::format("all ranks had ended {:.1f} s after the first that failed",
-                                       seconds(now - first_death_ns_)));
+void Watch::tell_how_long(std::uint64_t now) {
+  if (first_death_ns_ == 0 || kill_at_ns_ != 0) return;
+  display_.note(fmt::format("all ranks had ended {:.1f} s after the first that failed",
+                            seconds(now - first_death_ns_)));
 }
 
 }  // namespace hawser::tool

@@ -25,7 +25,6 @@ namespace hawser::tool {
 struct WatchOutcome {
   std::vector<RankResult> results;  // of the ranks that gave one
   ExitCode code = ExitCode::ok;
-  std::vector<std::string> notes;  // how ranks ended that did not end well
 };
 
 class Watch {
@@ -46,7 +45,7 @@ class Watch {
   void ask_to_end(std::uint64_t now, ExitCode code, const std::string& why);
   [[nodiscard]] bool all_ended() const;
   void worsen(ExitCode code);
-  void tell_others(std::uint64_t now);
+  void tell_how_long(std::uint64_t now);
 
   const RunOptions& options_;
   std::vector<std::unique_ptr<Child>>& children_;
@@ -58,7 +57,6 @@ class Watch {
   std::uint64_t first_death_ns_ = 0;     // 0: none
   std::uint64_t patience_until_ns_ = 0;  // after a death
   std::uint64_t kill_at_ns_ = 0;         // 0: nobody was asked to end
-  bool interrupted_ = false;
 };
 
 }  // namespace hawser::tool

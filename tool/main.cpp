@@ -1,0 +1,84 @@
+// The command. `hawser rank` is not for people: it is how the launcher starts a rank.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "tool/error.hpp"
+#include "tool/exit_code.hpp"
+#include "tool/info/info.hpp"
+#include "tool/run/joined.hpp"
+#include "tool/run/launcher.hpp"
+#include "tool/run/options.hpp"
+
+namespace {
+
+using hawser::tool::ExitCode;
+
+constexpr const char* kFooter =
+    "Exit status: 0 all is right; 1 a wrong byte, a lost or doubled message, a leaked packet, or "
+    "no\n"
+    "end within --timeout; 2 bad options, files, addresses, or too little memory; 3 a rank died "
+    "or\n"
+    "could not be reached; 130 interrupted.\n"
+    "\n"
+    "The report tells collectives that end before the first timed fault of a NIC (before), start\n"
+    "after the last revival (after), and all others (during) apart. While a NIC stays killed or\n"
+    "degraded, there is no after.\n"
+    "\n"
+    "A rank that others started joins them if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
+    "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.\n";
+
+int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
+  const auto place = hawser::tool::place_from_environment();
+  const auto options = parser.finish(place ? place->size : 0);
+  const ExitCode code =
+      place ? hawser::tool::run_joined(options, *place) : hawser::tool::launch(options, arguments);
+  return static_cast<int>(code);
+}
+
+int command(int argc, char** argv) {
+  CLI::App app{"Hawser: reliable messages over unreliable datagrams on every NIC of a host."};
+  app.require_subcommand(1);
+  CLI::App* const run_command =
+      app.add_subcommand("run", "replay the communication of a training workload, with faults");
+  run_command->footer(kFooter);
+  hawser::tool::RunOptionParser run_parser(*run_command);
+  CLI::App* const rank_command = app.add_subcommand("rank", "one rank of a launcher")->group("");
+  hawser::tool::RunOptionParser rank_parser(*rank_command);
+  CLI::App* const info_command =
+      app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help, which is an exception to CLI11.
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+  }
+  if (*info_command) {
+    fmt::print("{}", hawser::tool::info_text());
+    return 0;
+  }
+  if (*rank_command) return static_cast<int>(hawser::tool::run_launched(rank_parser));
+  // Behind the program's name and the subcommand.
+  return run(std::vector<std::string>(argv + 2, argv + argc), run_parser);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return command(argc, argv);
+  } catch (const hawser::tool::InputError& error) {
+    fmt::print(stderr, "hawser: {}\n", error.what());
+    return static_cast<int>(ExitCode::bad_input);
+  } catch (const hawser::Error& error) {
+    fmt::print(stderr, "hawser: {}\n", error.what());
+    return static_cast<int>(ExitCode::bad_input);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "hawser: {}\n", error.what());
+    return static_cast<int>(ExitCode::wrong);
+  }
+}

@@ -1,0 +1,104 @@
+#include "tool/run/launcher.hpp"
+
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "tool/check/task_buffers.hpp"
+#include "tool/error.hpp"
+#include "tool/run/clock.hpp"
+#include "tool/run/conclude.hpp"
+#include "tool/run/joined.hpp"
+#include "tool/run/memory.hpp"
+#include "tool/run/schedule.hpp"
+#include "tool/run/summary.hpp"
+#include "tool/run/watch.hpp"
+#include "tool/workload/files.hpp"
+
+namespace hawser::tool {
+namespace {
+
+// What a rank takes beside its buffers: code, engine slabs, scratch of the collectives (measured).
+constexpr std::uint64_t kRankBytes = 96'000'000;
+
+// Ctrl-C and the ends of children arrive as readable events while this lives.
+class SignalQueue {
+ public:
+  SignalQueue() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+    (void)::sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd_ < 0) throw std::runtime_error("cannot make a signalfd");
+  }
+  ~SignalQueue() {
+    ::close(fd_);
+    (void)::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+  sigset_t before_{};
+};
+
+}  // namespace
+
+void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
+                  std::uint64_t available_bytes) {
+  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + kRankBytes;
+  if (rank_bytes <= available_bytes / local_ranks) return;
+  const std::uint64_t left = available_bytes / local_ranks;
+  std::string advice = "fewer --ranks would fit";
+  if (left > kRankBytes) {
+    const std::uint64_t factor =
+        (largest_buffer_bytes(schedule) + left - kRankBytes - 1) / (left - kRankBytes);
+    advice = fmt::format("--scale {} would fit", options.scale * factor);
+  }
+  throw InputError(fmt::format("{} ranks need {} of memory ({} each), {} are available; {}",
+                               local_ranks, bytes_text(rank_bytes * local_ranks),
+                               bytes_text(rank_bytes), bytes_text(available_bytes), advice));
+}
+
+ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {
+  const std::uint64_t started = now_ns();
+  const Schedule schedule =
+      make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  check_memory(options, schedule, options.ranks, available_memory_bytes());
+  check_report_file(options);
+
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  fmt::print(out, "{}\n", opening(options, schedule));
+  std::fflush(out);
+
+  const std::string rendezvous = "127.0.0.1:40123";
+  SignalQueue signals;
+  WatchOutcome outcome;
+  {
+    std::vector<std::unique_ptr<Child>> children;
+    Display display(out, options.ranks);
+    for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+      std::vector<std::string> rank_arguments{"hawser", "rank"};
+      rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
+      Place place;
+      place.rank = rank;
+      place.size = options.ranks;
+      place.local_ranks = options.ranks;
+      place.rendezvous = rendezvous;
+      children.push_back(std::make_unique<Child>(rank, rank_arguments, environment_of(place)));
+    }
+    outcome = Watch(options, children, signals.fd(), display).run();
+  }
+  return conclude(options, schedule, outcome.results, outcome.code, seconds(now_ns() - started));
+}
+
+}  // namespace hawser::tool

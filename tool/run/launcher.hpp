@@ -1,0 +1,20 @@
+// `hawser run` on one host: starts the ranks, watches over them, and tells how it went.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tool/exit_code.hpp"
+#include "tool/run/options.hpp"
+
+namespace hawser::tool {
+
+// `arguments` are those behind "run": every rank gets them again. Throws InputError.
+[[nodiscard]] ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments);
+
+// Throws InputError if `ranks` of this schedule need more memory than there is, with the figures.
+struct Schedule;
+void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
+                  std::uint64_t available_bytes);
+
+}  // namespace hawser::tool

@@ -1,0 +1,196 @@
+#include "tool/run/rank.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <csignal>
+#include <memory>
+
+#include "coll/completion_router.hpp"
+#include "hawser/engine.hpp"
+#include "tool/error.hpp"
+#include "tool/run/clock.hpp"
+#include "tool/run/collectives.hpp"
+#include "tool/run/memory.hpp"
+#include "tool/run/monitor.hpp"
+#include "tool/run/replay.hpp"
+#include "tool/workload/files.hpp"
+
+namespace hawser::tool {
+namespace {
+
+// How long what is still under way at the end may take before it counts as leaked.
+constexpr std::uint64_t kSettleNs = 3'000'000'000;
+constexpr std::uint64_t kSettleTurnNs = 1'000'000;
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void on_signal(int) { g_interrupted = 1; }
+
+void listen_for_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  (void)::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction current {};
+  (void)::sigaction(SIGINT, nullptr, &current);
+  if (current.sa_handler != SIG_IGN) (void)::sigaction(SIGINT, &action, nullptr);
+  (void)::signal(SIGPIPE, SIG_IGN);  // a launcher that has gone is not worth dying of
+}
+
+void pin(std::uint32_t rank) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  const auto count = static_cast<std::uint32_t>(CPU_COUNT(&allowed));
+  std::uint32_t wanted = rank % count;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)::sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+std::uint64_t peak_memory_bytes() {
+  rusage usage{};
+  (void)::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+void take_figures(const Endpoint& endpoint, RankResult& result) {
+  const EndpointStats stats = endpoint.stats();
+  for (const CounterRow& row : kCounters) result.counters[std::string(row.name)] = stats.*row.field;
+  for (std::size_t i = 0; i < kDropReasons; ++i) {
+    if (stats.drops[i] > 0) result.drops[std::string(kDropReasonTexts[i].name)] = stats.drops[i];
+  }
+  result.operations_left = stats.operations_pending;
+  result.buffers_left = stats.buffers_in_use;
+  result.unexpected_bytes_left = stats.unexpected_bytes_held;
+  result.nics = sample_nics(endpoint);
+  result.peak_memory_bytes = peak_memory_bytes();
+}
+
+// Until nothing is under way any more. Paths that are down are probed for ever, so a packet may be
+// out at any moment: what counts is that there is a moment without.
+void settle(coll::CompletionRouter& router, const Endpoint& endpoint, Monitor& monitor) {
+  const std::uint64_t deadline = now_ns() + kSettleNs;
+  while (now_ns() < deadline && g_interrupted == 0) {
+    const EndpointStats stats = endpoint.stats();
+    if (stats.operations_pending == 0 && stats.buffers_in_use == 0 &&
+        stats.packets_in_flight == 0) {
+      return;
+    }
+    router.wait(kSettleTurnNs);
+    monitor.tick(now_ns());
+  }
+}
+
+// The parts of a rank, in the order in which they must be made; they end in the opposite one.
+class RankRun {
+ public:
+  RankRun(const RunOptions& options, const RankConfig& config, MessageSink& sink,
+          RankResult& result)
+      : options_(options),
+        config_(config),
+        sink_(sink),
+        result_(result),
+        schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
+        budget_(batch_budget(schedule_, available_memory_bytes(), config.local_ranks)),
+        arena_(arena_bytes(schedule_, budget_)),
+        engine_(
+            {config.nics, options.threads, options.tunables, options.engine_faults(config.rank)}),
+        endpoint_(engine_.create_endpoint({config.rank + 1, config.epoch, config.job_secret})) {}
+
+  void run(std::uint64_t started) {
+    const std::vector<PeerId> peers = meet();
+    Monitor monitor(
+        options_, config_.rank,
+        [this](std::size_t nic, std::string_view words) {
+          return engine_.inject_fault(nic, words);
+        },
+        *endpoint_, sink_);
+    coll::CompletionRouter router(*endpoint_);
+    {
+      Collectives collectives(router, schedule_, config_.rank, peers, options_.tunables, monitor,
+                              g_interrupted);
+      collectives.barrier();
+      result_.setup_ns = now_ns() - started;
+      Replay(options_, schedule_, config_.rank, budget_, arena_, collectives, monitor, result_)
+          .run();
+    }
+    result_.stalls = monitor.stalls();
+    settle(router, *endpoint_, monitor);
+  }
+
+  // Also after a failure, as far as the rank came.
+  void finish() {
+    take_figures(*endpoint_, result_);
+    endpoint_->close();
+  }
+
+ private:
+  std::vector<PeerId> meet() {
+    const std::vector<Address> addresses = config_.exchange(endpoint_->address());
+    std::vector<PeerId> peers(options_.ranks, kAnyPeer);
+    for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+      if (rank == config_.rank) continue;
+      const Status status = endpoint_->connect(addresses[rank], peers[rank]);
+      if (status != Status::ok) {
+        throw Error(fmt::format("cannot connect to rank {}: {}", rank, to_string(status)));
+      }
+    }
+    return peers;
+  }
+
+  const RunOptions& options_;
+  const RankConfig& config_;
+  MessageSink& sink_;
+  RankResult& result_;
+  Schedule schedule_;
+  std::uint64_t budget_;
+  BufferArena arena_;  // before the engine, whose operations refer to it
+  Engine engine_;
+  std::unique_ptr<Endpoint> endpoint_;
+};
+
+}  // namespace
+
+std::vector<std::string> loopback_nics(std::uint32_t rank, std::uint32_t nics) {
+  std::vector<std::string> names;
+  for (std::uint32_t nic = 0; nic < nics; ++nic) {
+    names.push_back(fmt::format("udp:127.{}.{}.{}", 1 + rank / 256, rank % 256, nic + 1));
+  }
+  return names;
+}
+
+RankResult run_rank(const RunOptions& options, const RankConfig& config, MessageSink& sink) {
+  const std::uint64_t started = now_ns();
+  RankResult result;
+  result.rank = config.rank;
+  const auto fail = [&](ExitCode code, const char* text) {
+    result.failure = RankFailure{code, {}, std::nullopt, text};
+  };
+  listen_for_signals();
+  if (options.pin) pin(config.rank);
+  try {
+    RankRun run(options, config, sink, result);
+    try {
+      run.run(started);
+    } catch (const ReplayError& error) {
+      result.failure = error.failure();
+    }
+    run.finish();
+  } catch (const InputError& error) {
+    fail(ExitCode::bad_input, error.what());
+  } catch (const Error& error) {
+    fail(g_interrupted != 0 ? ExitCode::interrupted : ExitCode::bad_input, error.what());
+  } catch (const std::exception& error) {
+    fail(ExitCode::wrong, error.what());
+  }
+  return result;
+}
+
+}  // namespace hawser::tool

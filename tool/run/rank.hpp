@@ -1,0 +1,36 @@
+// One rank of a run: opens its NICs, meets the others, replays, and says how it went.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hawser/types.hpp"
+#include "tool/run/message_sink.hpp"
+#include "tool/run/options.hpp"
+#include "tool/run/report.hpp"
+
+namespace hawser::tool {
+
+// What a rank knows of its job before it has an endpoint.
+struct RankConfig {
+  std::uint32_t rank = 0;
+  std::uint32_t local_ranks = 1;  // of this host, which share its memory
+  std::vector<std::string> nics;
+  std::uint64_t epoch = 0;
+  std::vector<std::byte> job_secret;
+  // Gives this rank's blob to all and returns everybody's, by rank. Throws hawser::Error.
+  std::function<std::vector<Address>(const Address&)> exchange;
+};
+
+// Throws nothing: what goes wrong is in the result. SIGTERM ends it early (and SIGINT, if it is not
+// ignored).
+[[nodiscard]] RankResult run_rank(const RunOptions& options, const RankConfig& config,
+                                  MessageSink& sink);
+
+// "udp:127.1.RANK.NIC+1": addresses of their own for every rank, on any Linux.
+[[nodiscard]] std::vector<std::string> loopback_nics(std::uint32_t rank, std::uint32_t nics);
+
+}  // namespace hawser::tool
