@@ -1,6 +1,7 @@
 // Plans of all ranks of a communicator, taken together and without data: every send has its receive
-// and the other way round, each waits only for what can come first, none hangs in any window
-// although nothing is stored on the way, and lengths near 2^60 don't overflow.
+// and the other way round, each waits only for what can come first, no scratch slot has two
+// tenants, none hangs in any window although nothing is stored on the way, and lengths near 2^60
+// don't overflow.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -50,8 +51,19 @@ class Walk {
  public:
   Walk(const Plans& plans, std::uint64_t window) : window_(window) {
     for (const auto& plan : plans) {
-      ranks_.push_back(
-          {plan.get(), std::vector<bool>(plan->sends()), std::vector<bool>(plan->receives())});
+      One one{plan.get(),
+              std::vector<bool>(plan->sends()),
+              std::vector<bool>(plan->receives()),
+              std::vector<std::uint64_t>(plan->receives(), coll::kNothing),
+              {}};
+      for (std::uint64_t i = 0; i < plan->sends(); ++i) {
+        const coll::Outgoing out = plan->send(i);
+        if (!out.skip && out.after_receive != coll::kNothing &&
+            out.data == plan->receive(out.after_receive).data) {
+          one.passed_on[out.after_receive] = i;
+        }
+      }
+      ranks_.push_back(std::move(one));
     }
   }
 
@@ -71,7 +83,19 @@ class Walk {
     const Plan* plan;
     std::vector<bool> sent;
     std::vector<bool> processed;
+    std::vector<std::uint64_t> passed_on;             // receive -> the send out of its buffer
+    std::map<const std::byte*, std::uint64_t> slots;  // scratch slot -> its last receive
   };
+
+  // A scratch slot is posted anew only after what was in it has been processed and passed on.
+  static void check_slot(One& one, const coll::Incoming& in, std::uint64_t index) {
+    if (in.bytes == 0 || in.data >= fake(1 << 20)) return;  // not scratch memory
+    const auto [at, fresh] = one.slots.try_emplace(in.data, index);
+    if (fresh) return;
+    CHECK(one.processed[at->second]);
+    CHECK(done(one.sent, one.passed_on[at->second]));
+    at->second = index;
+  }
 
   static std::size_t first_open(const std::vector<bool>& done) {
     return static_cast<std::size_t>(std::find(done.begin(), done.end(), false) - done.begin());
@@ -90,7 +114,10 @@ class Walk {
       const coll::Incoming in = one.plan->receive(i);
       if (!done(one.processed, in.after_receive) || !done(one.sent, in.after_send)) continue;
       if (!in.skip) {
-        changed |= posted_.insert({in.peer, rank, in.number}).second;
+        if (posted_.insert({in.peer, rank, in.number}).second) {
+          check_slot(one, in, i);
+          changed = true;
+        }
         if (here_.count({in.peer, rank, in.number}) == 0) continue;
         if (!done(one.processed, in.process_after_receive)) continue;
         if (!done(one.sent, in.process_after_send)) continue;
