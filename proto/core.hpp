@@ -83,6 +83,11 @@ struct Pick {
   bool again = false;
 };
 
+// Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
+[[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
+  return bytes <= std::uint64_t{fragment_bytes} << 28;
+}
+
 // The bytes of a message that a fragment carries.
 [[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,
                                                            const OutgoingMessage& message,

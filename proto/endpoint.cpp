@@ -145,6 +145,10 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (peer->state == SessionState::failed) return peer->failure;
   core.want_session(*peer);
   if (peer->state == SessionState::idle) return Status::again;
+  if (!fits_in_fragments(request.bytes, peer->state == SessionState::ready ? peer->fragment_bytes
+                                                                           : core.fragment_bytes)) {
+    return Status::invalid_argument;
+  }
   if (peer->next_number - peer->floor >= core.tunables.max_messages_per_peer) return Status::again;
   OperationSlot* slot = core.free_slot(request.operation);
   if (slot == nullptr) return Status::invalid_argument;

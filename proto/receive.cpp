@@ -66,6 +66,11 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
+  if (envelope.kind != wire::EnvelopeKind::message ||
+      !fits_in_fragments(envelope.length(), peer.fragment_bytes)) {
+    drop(DropReason::bad_field);
+    return nullptr;
+  }
   // The lowest unprocessed number always finds a descriptor: as many as there are peers are kept
   // back.
   const bool lowest = number == peer.next_to_process;

@@ -252,12 +252,23 @@ void Endpoint::Core::become_ready(Peer& peer) {
         .peer = PeerId{index_of(peer)},
         .endpoint_id = peer.remote_id});
   open_paths(peer);
+  std::uint64_t too_long = 0;  // in the fragments that this session has turned out to use
   peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
     OutgoingMessage& message = outgoing.at(index);
     prepare(peer, message);
+    if (!fits_in_fragments(message.bytes, peer.fragment_bytes)) {
+      ++too_long;
+      return;
+    }
     want_to_send(peer, message);
     consider_asking(message);
   });
+  for (std::uint64_t n = peer.floor; too_long > 0 && n != peer.next_number; ++n) {
+    const auto index = peer.outgoing.get(n);
+    if (!index || fits_in_fragments(outgoing.at(*index).bytes, peer.fragment_bytes)) continue;
+    finish_send(outgoing.at(*index), Status::unsupported);
+    --too_long;
+  }
   progressed = true;
 }
 
