@@ -223,6 +223,7 @@ struct Endpoint::Core {
   void want_to_send(Peer& peer, OutgoingMessage& message);
   void want_to_send_more(Peer& peer);
   void finish_send(OutgoingMessage& message, Status status);
+  void stop_sending(Peer& peer, OutgoingMessage& message);
   void release_send(OutgoingMessage& message);
   void advance_floor(Peer& peer);
   void reap();

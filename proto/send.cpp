@@ -106,6 +106,14 @@ void Endpoint::Core::reap() {
   }
 }
 
+// The receiver has no room: nothing more goes before a grant, and if that is lost, asking brings it.
+void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  message.stopped = true;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  consider_asking(message);
+}
+
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
     const std::uint64_t first = expand(entry.message, peer.next_number);
@@ -127,7 +135,7 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
           break;
         case wire::MessageStatus::no_room:
           // A grant names the slot to go on with; one that overtook this answer stands.
-          if (!message.granted) message.stopped = true;
+          if (!message.granted) stop_sending(peer, message);
           break;
         case wire::MessageStatus::pending: break;
       }
