@@ -106,7 +106,8 @@ void Endpoint::Core::owe(Peer& peer) {
 
 // With the next turn: a caller that answers what just completed carries it along.
 void Endpoint::Core::owe_soon(Peer& peer) {
-  peer.ack_at = earlier(peer.ack_at, now + Duration{1});
+  peer.ack_at = earlier(peer.ack_at, now);
+  peer.ack_not_in_turn = turn_number;
   owe(peer);
 }
 
@@ -131,7 +132,10 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
       ackers.remove(peers, index);
       return;
     }
-    if (!peer.ack_now && (urgent_only || now < peer.ack_at)) return;
+    if (!peer.ack_now &&
+        (urgent_only || now < peer.ack_at || peer.ack_not_in_turn == turn_number)) {
+      return;
+    }
     while (peer.ack_now || now >= peer.ack_at) {
       if (!send_control(peer)) return;  // no buffer or no room in the NIC: with the next turn
       if (!something_owed(peer)) break;

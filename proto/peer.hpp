@@ -233,7 +233,8 @@ struct Peer {
   bool ack_now = false;
   bool ack_twice = false;  // the peer waits for it: use a second NIC pair too
   Time ack_at = kNever;
-  std::uint16_t nic_state_due = 0;  // bit per local NIC whose state the peer should hear of
+  std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends
+  std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
 
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send
