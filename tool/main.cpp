@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/job_environment.hpp"
 #include "hawser/engine.hpp"
 #include "tool/error.hpp"
 #include "tool/exit_code.hpp"
@@ -33,7 +34,7 @@ constexpr const char* kFooter =
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
-  const auto place = hawser::tool::place_from_environment();
+  const auto place = hawser::engine::job_place_from_environment();
   const auto options = parser.finish(place ? place->size : 0);
   const ExitCode code =
       place ? hawser::tool::run_joined(options, *place) : hawser::tool::launch(options, arguments);

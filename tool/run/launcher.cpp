@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "engine/bootstrap.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
@@ -80,8 +81,8 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   fmt::print(out, "{}\n", opening(options, schedule));
   std::fflush(out);
 
-  const std::string rendezvous = "127.0.0.1:40123";
-  SignalQueue signals;
+  SignalQueue signals;  // before the server, whose thread inherits what is blocked
+  const engine::RendezvousServer server("127.0.0.1:0", options.ranks);
   WatchOutcome outcome;
   {
     std::vector<std::unique_ptr<Child>> children;
@@ -89,11 +90,11 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       std::vector<std::string> rank_arguments{"hawser", "rank"};
       rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
-      Place place;
+      engine::JobPlace place;
       place.rank = rank;
       place.size = options.ranks;
-      place.local_ranks = options.ranks;
-      place.rendezvous = rendezvous;
+      place.local_size = options.ranks;
+      place.rendezvous = server.address();
       children.push_back(std::make_unique<Child>(rank, rank_arguments, environment_of(place)));
     }
     outcome = Watch(options, children, signals.fd(), display).run();

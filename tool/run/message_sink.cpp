@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ namespace hawser::tool {
 
 PipeSink::PipeSink(int fd) : fd_(fd) {
   (void)::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
+  (void)::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is not worth dying of
 }
 
 PipeSink::~PipeSink() {

@@ -36,7 +36,6 @@ void listen_for_signals() {
   struct sigaction current {};
   (void)::sigaction(SIGINT, nullptr, &current);
   if (current.sa_handler != SIG_IGN) (void)::sigaction(SIGINT, &action, nullptr);
-  (void)::signal(SIGPIPE, SIG_IGN);  // a launcher that has gone is not worth dying of
 }
 
 void pin(std::uint32_t rank) {
@@ -106,6 +105,8 @@ class RankRun {
 
   void run(std::uint64_t started) {
     const std::vector<PeerId> peers = meet();
+    // From here on a signal ends the rank in good order; so far it simply ended it.
+    listen_for_signals();
     Monitor monitor(
         options_, config_.rank,
         [this](std::size_t nic, std::string_view words) {
@@ -173,7 +174,6 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
   const auto fail = [&](ExitCode code, const char* text) {
     result.failure = RankFailure{code, {}, std::nullopt, text};
   };
-  listen_for_signals();
   if (options.pin) pin(config.rank);
   try {
     RankRun run(options, config, sink, result);

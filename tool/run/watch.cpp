@@ -133,7 +133,7 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   const bool asked = kill_at_ns_ != 0;
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
-    if (asked && number == SIGKILL) return;  // by this watch
+    if (asked && comes_from_outside(number)) return;  // from this watch
     display_.note(fmt::format("rank {} was ended by {}", child.rank(), signal_name(number)));
     // Ended from outside it is a failed peer; by a fault of its own, a bug.
     worsen(comes_from_outside(number) ? ExitCode::peer_failed : ExitCode::wrong);

@@ -1,0 +1,37 @@
+#include "tool/info/info.hpp"
+
+#include <fmt/format.h>
+
+#include "hawser/tunables.hpp"
+
+namespace hawser::tool {
+namespace {
+
+std::string nics_text() {
+  std::string text = "NICs of this host (for --nic and EngineConfig::nics)\n";
+  for (const HostNic& nic : host_nics()) {
+    text += fmt::format("  {:<40} {:<12} {}{}\n", nic.name, nic.device, nic.up ? "up" : "down",
+                        nic.mtu > 0 ? fmt::format(", MTU {}", nic.mtu) : "");
+  }
+  text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
+  const std::vector<std::string> rdma = rdma_devices();
+  text += "RDMA devices:";
+  for (const std::string& name : rdma) text += " " + name;
+  return text + (rdma.empty() ? " none\n" : "\n");
+}
+
+std::string tunables_text() {
+  std::string text =
+      "Tunables (--tunable NAME=VALUE, or the environment's HAWSER_NAME; docs/tunables.md)\n";
+  for (const TunableRow& row : kTunables) {
+    text += fmt::format("  {:<24}{:>12} {:<7} {} to {}\n  {:<24}{}\n", row.name, row.default_value,
+                        row.unit, row.minimum, row.maximum, "", row.reason);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string info_text() { return nics_text() + "\n" + tunables_text(); }
+
+}  // namespace hawser::tool

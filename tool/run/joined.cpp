@@ -1,0 +1,194 @@
+#include "tool/run/joined.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "engine/bootstrap.hpp"
+#include "engine/job_environment.hpp"
+#include "hawser/engine.hpp"
+#include "tool/error.hpp"
+#include "tool/info/info.hpp"
+#include "tool/run/child.hpp"
+#include "tool/run/clock.hpp"
+#include "tool/run/collectives.hpp"
+#include "tool/run/conclude.hpp"
+#include "tool/run/launcher.hpp"
+#include "tool/run/memory.hpp"
+#include "tool/run/rank.hpp"
+#include "tool/workload/files.hpp"
+
+namespace hawser::tool {
+namespace {
+
+constexpr double kLongestMeetingS = 120;
+
+std::uint32_t meeting_ms(const RunOptions& options) {
+  return static_cast<std::uint32_t>(1000 * std::min(options.timeout_s, kLongestMeetingS));
+}
+
+// What the ranks were told wrong is bad input; who did not come, or left, is a failed peer.
+RankFailure failure_of_meeting(const engine::BootstrapError& error) {
+  using engine::BootstrapFailure;
+  RankFailure failure;
+  switch (error.failure()) {
+    case BootstrapFailure::bad_address:
+    case BootstrapFailure::port_in_use:
+    case BootstrapFailure::rank_out_of_range:
+    case BootstrapFailure::rank_taken:
+    case BootstrapFailure::size_mismatch: failure.code = ExitCode::bad_input; break;
+    case BootstrapFailure::unreachable:
+    case BootstrapFailure::rank_left:
+    case BootstrapFailure::aborted:
+    case BootstrapFailure::timeout: failure.code = ExitCode::peer_failed; break;
+  }
+  failure.peer = error.rank();
+  failure.text = error.what();
+  return failure;
+}
+
+RankConfig config_of(const RunOptions& options, const engine::JobPlace& place,
+                     engine::Rendezvous& rendezvous) {
+  RankConfig config;
+  config.rank = place.rank;
+  config.local_ranks = place.local_size.value_or(1);
+  config.epoch = rendezvous.epoch();
+  config.job_secret = rendezvous.job_secret();
+  config.nics = options.nic_addresses;
+  config.exchange = [&rendezvous, &options](const Address& address) {
+    try {
+      return rendezvous.all_gather(address, meeting_ms(options));
+    } catch (const engine::BootstrapError& error) {
+      throw ReplayError(failure_of_meeting(error));
+    }
+  };
+  return config;
+}
+
+bool is_loopback(const std::string& rendezvous) {
+  return rendezvous.starts_with("127.") || rendezvous.starts_with("localhost:") ||
+         rendezvous.starts_with("[::1]:");
+}
+
+// The NICs of a rank that was told none: loopback ones if the job stays on this host, else what the
+// host has, at most `wanted`.
+std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32_t wanted) {
+  if (is_loopback(place.rendezvous)) return loopback_nics(place.rank, wanted);
+  std::vector<std::string> names;
+  for (const HostNic& nic : host_nics()) {
+    if (nic.up && !nic.loopback && names.size() < wanted) names.push_back(nic.name);
+  }
+  if (names.empty()) throw InputError("this host has no address that is up; name NICs with --nic");
+  return names;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Everybody's text, of any length.
+std::vector<std::string> gather(engine::Rendezvous& rendezvous, const std::string& own,
+                                std::uint32_t timeout_ms) {
+  std::size_t longest = 0;
+  for (const auto& blob : rendezvous.all_gather(bytes_of(std::to_string(own.size())), timeout_ms)) {
+    const std::string text(reinterpret_cast<const char*>(blob.data()), blob.size());
+    longest = std::max<std::size_t>(longest, std::strtoull(text.c_str(), nullptr, 10));
+  }
+  std::vector<std::string> all;
+  for (std::size_t begin = 0; begin == 0 || begin < longest; begin += engine::kMaxBlobBytes) {
+    const std::string piece =
+        begin < own.size() ? own.substr(begin, engine::kMaxBlobBytes) : std::string();
+    const auto blobs = rendezvous.all_gather(bytes_of(piece), timeout_ms);
+    all.resize(blobs.size());
+    for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
+      all[rank].append(reinterpret_cast<const char*>(blobs[rank].data()), blobs[rank].size());
+    }
+  }
+  return all;
+}
+
+// Brings all results together; rank 0 tells, and all end alike.
+ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
+                           const engine::JobPlace& place, engine::Rendezvous& rendezvous,
+                           const RankResult& own, double wall_s) {
+  const std::uint32_t timeout_ms = meeting_ms(options);
+  RankMessage message;
+  message.result = own;
+  std::vector<RankResult> results;
+  for (const std::string& line : gather(rendezvous, to_line(message), timeout_ms)) {
+    const std::optional<RankMessage> told = from_line(line);
+    if (told && told->result) results.push_back(*told->result);
+  }
+  int code = 0;
+  if (place.rank == 0) {
+    code = static_cast<int>(conclude(options, schedule, results, ExitCode::ok, wall_s));
+  }
+  const std::vector<std::string> codes = gather(rendezvous, std::to_string(code), timeout_ms);
+  return static_cast<ExitCode>(std::atoi(codes[0].c_str()));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> environment_of(const engine::JobPlace& place) {
+  return {{"HAWSER_RANK", std::to_string(place.rank)},
+          {"HAWSER_SIZE", std::to_string(place.size)},
+          {"HAWSER_LOCAL_SIZE", std::to_string(place.local_size.value_or(1))},
+          {"HAWSER_RENDEZVOUS", place.rendezvous}};
+}
+
+ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
+  const std::uint64_t started = now_ns();
+  RunOptions options = given;
+  if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
+  options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
+  const Schedule schedule =
+      make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
+  std::unique_ptr<engine::RendezvousServer> server;
+  if (place.rank == 0) {
+    check_report_file(options);
+    server = std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size);
+    fmt::print(stderr, "{}\n", opening(options, schedule));
+  }
+  try {
+    engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
+    ConsoleSink sink(place.rank, place.size);
+    const RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
+    if (result.failure) {
+      fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, result.failure->text);
+      return result.failure->code;
+    }
+    return conclude_together(options, schedule, place, rendezvous, result,
+                             seconds(now_ns() - started));
+  } catch (const engine::BootstrapError& error) {
+    fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, error.what());
+    return failure_of_meeting(error).code;
+  }
+}
+
+ExitCode run_launched(RunOptionParser& parser) {
+  const std::optional<engine::JobPlace> place = engine::job_place_from_environment();
+  if (!place) throw InputError("`hawser rank` is started by `hawser run`");
+  RunOptions options = parser.finish(place->size);
+  if (options.nic_addresses.empty()) {
+    options.nic_addresses = loopback_nics(place->rank, options.nics);
+  }
+  PipeSink sink(kReportFd);
+  RankMessage message;
+  try {
+    engine::Rendezvous rendezvous(place->rendezvous, place->rank, place->size, meeting_ms(options));
+    message.result = run_rank(options, config_of(options, *place, rendezvous), sink);
+  } catch (const engine::BootstrapError& error) {
+    message.result = RankResult{};
+    message.result->rank = place->rank;
+    message.result->failure = failure_of_meeting(error);
+  }
+  sink.send(message);
+  return message.result->failure ? message.result->failure->code : ExitCode::ok;
+}
+
+}  // namespace hawser::tool
