@@ -1,6 +1,6 @@
-// The rendezvous: how the ranks of a job find each other. One process (a launcher, or rank 0) runs a
-// RendezvousServer; each rank joins it, gets the job's epoch and secret, makes its endpoint with them,
-// and exchanges addresses by all_gather. Nothing of it is on the path of messages.
+// The rendezvous: how the ranks of a job find each other. One process (a launcher, or rank 0) runs
+// a RendezvousServer; each rank joins it, gets the job's epoch and secret, makes its endpoint with
+// them, and exchanges addresses by all_gather. Nothing of it is on the path of messages.
 //
 // Not for hostile networks: the secret crosses TCP in the clear. Who can read that network, or
 // reaches the port before the ranks do, can join the job.
@@ -18,10 +18,11 @@
 //   6 GATHERED server  for each rank: u32 length, its blob
 //   7 FAILED   server  u32 rank concerned or 0xffffffff, text         a BootstrapFailure
 //
-// JOIN is answered by WELCOME or FAILED; the n-th POSTs of all ranks together by GATHERED to each. A
-// rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get FAILED,
-// now or with their next call. After FAILED the server closes the connection. Frames of bodies longer
-// than the format can need, of unknown types, or before JOIN end their connection and nothing else.
+// JOIN is answered by WELCOME or FAILED; the n-th POSTs of all ranks together by GATHERED to each.
+// A rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get
+// FAILED, now or with their next call. After FAILED the server closes the connection. Frames of
+// bodies longer than the format can need, of unknown types, or before JOIN end their connection and
+// nothing else.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,14 @@
 
 #include "engine/descriptor.hpp"
 #include "hawser/engine.hpp"
+#include "proto/time.hpp"
 
 namespace hawser::engine {
+
+namespace bootstrap {
+enum class FrameType : std::uint8_t;
+struct Frame;
+}  // namespace bootstrap
 
 enum class BootstrapFailure : std::uint8_t {
   bad_address = 1,        // not "HOST:PORT", or no address of a host (to listen: of this host)
@@ -114,14 +121,14 @@ class Rendezvous {
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
  private:
-  struct Frame;
-  void send(std::uint8_t type, std::span<const std::byte> body, std::int64_t deadline_ns);
-  [[nodiscard]] Frame receive(std::int64_t deadline_ns);
+  void send(bootstrap::FrameType type, std::span<const std::byte> body, proto::Time deadline);
+  [[nodiscard]] bootstrap::Frame receive(bootstrap::FrameType type, proto::Time deadline);
+  [[noreturn]] void throw_gone(const std::string& what) const;
 
   std::string address_;
-  std::uint32_t rank_;
   std::uint32_t size_;
   Descriptor socket_;
+  std::vector<std::byte> in_;
   std::uint64_t epoch_ = 0;
   std::vector<std::byte> secret_;
 };

@@ -1,13 +1,10 @@
 #include "engine/engine_thread.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <string>
 
+#include "engine/background_thread.hpp"
 #include "engine/clock.hpp"
-#include "engine/system_error.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -17,19 +14,7 @@ using proto::TurnResult;
 
 EngineThread::EngineThread(const Tunables& tunables, unsigned index) : idle_(tunables) {
   sources_.add(bell_.descriptor());
-  // The application's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw system_error("No engine thread can be started", error.code().value());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), ("hawser-" + std::to_string(index)).c_str());
+  thread_ = start_background_thread("hawser-" + std::to_string(index), [this] { run(); });
 }
 
 EngineThread::~EngineThread() {

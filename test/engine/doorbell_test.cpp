@@ -71,7 +71,7 @@ TEST_CASE("PollSet__wakes_by_a_descriptor_of_the_set_or_by_time") {
 TEST_CASE("Doorbell__no_wake_up_is_lost") {
   Doorbell bell;
   std::atomic<std::uint64_t> published{0};
-  constexpr std::uint64_t kItems = 30000;
+  constexpr std::uint64_t kItems = 10000;
   std::thread waker([&] {
     for (std::uint64_t i = 1; i <= kItems; ++i) {
       published.store(i, std::memory_order_relaxed);

@@ -84,7 +84,7 @@ TEST_CASE("Endpoint__is_quiet_after_its_work_and_leaks_no_buffer") {
 TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
-  Tunables tunables;
+  Tunables tunables = short_close();
   tunables.max_operations = 16;
   tunables.max_messages_per_peer = 4;
   const std::vector<std::byte> data = pattern(64, 3);
@@ -191,10 +191,8 @@ TEST_CASE("Endpoint__close_completes_what_is_pending") {
 TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_other") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
-  Tunables tunables;
-  tunables.close_timeout_ms = 50;
   const std::vector<std::byte> data = pattern(1'000'000, 5);
-  EndpointPair pair(setting, tunables);
+  EndpointPair pair(setting);
   post_send(*pair.a, pair.b_of_a, 1, data);
   if (setting.threads == 0) pair.a->poll({});
   pair.b.reset();
@@ -205,8 +203,8 @@ TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
   const std::vector<std::byte> data = pattern(10, 6);
-  Engine engine_a({nic_names(setting, 0, 1), setting.threads, {}, ""});
-  Engine engine_b({nic_names(setting, 1, 1), setting.threads, {}, ""});
+  Engine engine_a({nic_names(setting, 0, 1), setting.threads, short_close(), ""});
+  Engine engine_b({nic_names(setting, 1, 1), setting.threads, short_close(), ""});
   const auto a = engine_a.create_endpoint({.endpoint_id = 11});
   const auto b = engine_b.create_endpoint({.endpoint_id = 22});
   PeerId b_of_a = kAnyPeer;

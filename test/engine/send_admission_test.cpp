@@ -57,7 +57,7 @@ TEST_CASE("SendAdmission__limits_the_span_not_the_count") {
 TEST_CASE("SendAdmission__threads_together_never_exceed_the_limit") {
   constexpr std::uint64_t kLimit = 8;
   constexpr int kThreads = 3;
-  constexpr std::uint64_t kEach = 5000;
+  constexpr std::uint64_t kEach = 2000;
   SendAdmission admission(1, kLimit);
   const PeerId peer{0};
   std::atomic<std::uint64_t> handed{0};  // as through the ring

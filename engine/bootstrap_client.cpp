@@ -1,0 +1,187 @@
+// A rank's side of the rendezvous.
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/bootstrap.hpp"
+#include "engine/bootstrap_wire.hpp"
+#include "engine/clock.hpp"
+#include "engine/system_error.hpp"
+
+namespace hawser::engine {
+
+using bootstrap::BodyReader;
+using bootstrap::BodyWriter;
+using bootstrap::Frame;
+using bootstrap::FrameType;
+using proto::milliseconds;
+using proto::Time;
+
+namespace {
+
+// The server tells of a timeout, and who is missing; its word may take this much longer.
+constexpr auto kServerMayTake = milliseconds(3000);
+constexpr auto kLeaveWithin = milliseconds(1000);
+constexpr int kRetryMs = 20;
+
+// False if the time is over first.
+bool wait_for(const Descriptor& socket, short events, Time deadline) {
+  for (;;) {
+    const std::int64_t left_ms = ((deadline - monotonic_now()).ns + 999'999) / 1'000'000;
+    if (left_ms <= 0) return false;
+    pollfd fd{socket.get(), events, 0};
+    const int ready = ::poll(&fd, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1'000'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+// A connected socket, or none; then `code` says why.
+Descriptor try_connect(const bootstrap::Endpoint& endpoint, Time deadline, int& code) {
+  Descriptor socket(
+      ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket && ::connect(socket.get(), endpoint.get(), endpoint.bytes) == 0) return socket;
+  code = errno;
+  if (!socket || code != EINPROGRESS) return {};
+  socklen_t bytes = sizeof code;
+  if (!wait_for(socket, POLLOUT, deadline)) {
+    code = ETIMEDOUT;
+  } else if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &bytes) == 0 && code == 0) {
+    return socket;
+  }
+  return {};
+}
+
+Descriptor connect_to(const std::string& address, std::uint32_t timeout_ms) {
+  const Time deadline = monotonic_now() + milliseconds(timeout_ms);
+  const std::vector<bootstrap::Endpoint> endpoints = bootstrap::resolve(address);
+  int code = ETIMEDOUT;
+  do {
+    for (const bootstrap::Endpoint& endpoint : endpoints) {
+      Descriptor socket = try_connect(endpoint, deadline, code);
+      if (!socket) continue;
+      const int on = 1;
+      static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+      return socket;
+    }
+    ::poll(nullptr, 0, kRetryMs);  // the server may start after its ranks
+  } while (monotonic_now() < deadline);
+  throw BootstrapError(BootstrapFailure::unreachable,
+                       system_error("No rendezvous answers at " + address + " within " +
+                                        std::to_string(timeout_ms) + " ms",
+                                    code)
+                           .what());
+}
+
+[[noreturn]] void throw_failure(const Frame& frame) {
+  BodyReader body(frame.body);
+  const auto rank = body.number<std::uint32_t>();
+  const std::string text = bootstrap::text_of(body.rest());
+  throw BootstrapError(BootstrapFailure{frame.detail}, text,
+                       rank == bootstrap::kNoRank ? std::optional<std::uint32_t>() : rank);
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
+                       std::uint32_t timeout_ms)
+    : address_(address), size_(size), socket_(connect_to(address, timeout_ms)) {
+  const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
+  BodyWriter join;
+  join.text(bootstrap::kMagic).number(rank).number(size);
+  send(FrameType::join, join.body(), deadline);
+  const Frame welcome = receive(FrameType::welcome, deadline);
+  BodyReader body(welcome.body);
+  epoch_ = body.number<std::uint64_t>();
+  const auto secret = body.rest();
+  secret_.assign(secret.begin(), secret.end());
+}
+
+Rendezvous::~Rendezvous() {
+  try {
+    send(FrameType::leave, {}, monotonic_now() + kLeaveWithin);
+  } catch (const BootstrapError&) {  // it is gone already
+  }
+}
+
+std::vector<std::vector<std::byte>> Rendezvous::all_gather(std::span<const std::byte> blob,
+                                                           std::uint32_t timeout_ms) {
+  if (blob.size() > kMaxBlobBytes) {
+    throw BootstrapError(BootstrapFailure::size_mismatch,
+                         "The rendezvous takes blobs of " + std::to_string(kMaxBlobBytes) +
+                             " bytes at most, not " + std::to_string(blob.size()));
+  }
+  const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
+  BodyWriter post;
+  post.number(timeout_ms).bytes(blob);
+  send(FrameType::post, post.body(), deadline);
+  const Frame gathered = receive(FrameType::gathered, deadline);
+  BodyReader body(gathered.body);
+  std::vector<std::vector<std::byte>> blobs(size_);
+  for (std::vector<std::byte>& one : blobs) {
+    const auto bytes = body.bytes(body.number<std::uint32_t>());
+    one.assign(bytes.begin(), bytes.end());
+  }
+  if (!body.complete()) throw_gone("answers what no rendezvous would");
+  return blobs;
+}
+
+void Rendezvous::abort(std::string_view reason) noexcept {
+  try {
+    BodyWriter body;
+    body.text(reason.substr(0, kMaxBlobBytes));
+    send(FrameType::abort, body.body(), monotonic_now() + kLeaveWithin);
+  } catch (...) {  // the others will notice by themselves
+  }
+}
+
+void Rendezvous::throw_gone(const std::string& what) const {
+  throw BootstrapError(BootstrapFailure::unreachable, "The rendezvous at " + address_ + " " + what);
+}
+
+void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time deadline) {
+  std::vector<std::byte> bytes;
+  bootstrap::append_frame(bytes, type, 0, body);
+  std::span<const std::byte> left(bytes);
+  while (!left.empty()) {
+    const ssize_t sent = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      left = left.subspan(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_, POLLOUT, deadline)) throw_gone("takes nothing any more");
+    } else if (errno != EINTR) {
+      // It may have said why before it closed.
+      static_cast<void>(receive(FrameType::failed, monotonic_now() + kLeaveWithin));
+    }
+  }
+}
+
+// The next frame, which must be of this type; FAILED is thrown.
+Frame Rendezvous::receive(FrameType type, Time deadline) {
+  const std::size_t longest = std::size_t{size_} * (kMaxBlobBytes + 4) + 64;
+  Frame frame;
+  std::array<std::byte, 16384> bytes;
+  for (;;) {
+    const bootstrap::Parse parsed = bootstrap::take_frame(in_, longest, frame);
+    if (parsed == bootstrap::Parse::bad) throw_gone("answers what no rendezvous would");
+    if (parsed == bootstrap::Parse::complete) break;
+    const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      in_.insert(in_.end(), bytes.begin(), bytes.begin() + got);
+    } else if (got < 0 && errno == EAGAIN) {
+      if (!wait_for(socket_, POLLIN, deadline)) throw_gone("doesn't answer");
+    } else if (got == 0 || errno != EINTR) {
+      throw_gone("went away");
+    }
+  }
+  if (frame.type == FrameType::failed) throw_failure(frame);
+  if (frame.type != type) throw_gone("answers what no rendezvous would");
+  return frame;
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,97 @@
+#include "engine/bootstrap_wire.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <charconv>
+#include <memory>
+
+namespace hawser::engine::bootstrap {
+namespace {
+
+struct HostPort {
+  std::string host;
+  std::string port;
+};
+
+HostPort split(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  HostPort parts;
+  if (colon != std::string::npos) {
+    parts = {address.substr(0, colon), address.substr(colon + 1)};
+    const bool bracketed =
+        parts.host.size() > 2 && parts.host.front() == '[' && parts.host.back() == ']';
+    if (bracketed) {
+      parts.host = parts.host.substr(1, parts.host.size() - 2);
+    } else if (parts.host.find(':') != std::string::npos) {
+      parts.host.clear();  // an IPv6 address without brackets: where would its port begin?
+    }
+  }
+  std::uint16_t port = 0;
+  const auto [end, error] =
+      std::from_chars(parts.port.data(), parts.port.data() + parts.port.size(), port);
+  if (parts.host.empty() || error != std::errc() || end != parts.port.data() + parts.port.size()) {
+    throw BootstrapError(BootstrapFailure::bad_address,
+                         "\"" + address + "\" is no rendezvous: write HOST:PORT or [IPV6]:PORT");
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void append_frame(std::vector<std::byte>& out, FrameType type, std::uint8_t detail,
+                  std::span<const std::byte> body) {
+  BodyWriter head;
+  head.number(static_cast<std::uint32_t>(body.size()));
+  head.number(static_cast<std::uint8_t>(type)).number(detail).number(std::uint16_t{0});
+  static_assert(kHeadBytes == 8);
+  out.insert(out.end(), head.body().begin(), head.body().end());
+  out.insert(out.end(), body.begin(), body.end());
+}
+
+Parse take_frame(std::vector<std::byte>& in, std::size_t max_body, Frame& frame) {
+  if (in.size() < kHeadBytes) return Parse::incomplete;
+  BodyReader head(in);
+  const auto bytes = head.number<std::uint32_t>();
+  frame.type = FrameType{head.number<std::uint8_t>()};
+  frame.detail = head.number<std::uint8_t>();
+  if (bytes > max_body) return Parse::bad;
+  if (in.size() < kHeadBytes + bytes) return Parse::incomplete;
+  const auto begin = in.begin() + kHeadBytes;
+  frame.body.assign(begin, begin + bytes);
+  in.erase(in.begin(), begin + bytes);
+  return Parse::complete;
+}
+
+std::vector<Endpoint> resolve(const std::string& address) {
+  const HostPort parts = split(address);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &list);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  std::vector<Endpoint> endpoints;
+  for (const addrinfo* one = error == 0 ? list : nullptr; one != nullptr; one = one->ai_next) {
+    Endpoint endpoint;
+    std::memcpy(&endpoint.storage, one->ai_addr, one->ai_addrlen);
+    endpoint.bytes = one->ai_addrlen;
+    endpoints.push_back(endpoint);
+  }
+  if (endpoints.empty()) {
+    throw BootstrapError(BootstrapFailure::bad_address,
+                         "Rendezvous " + address + ": host " + parts.host + " is not known: " +
+                             (error != 0 ? ::gai_strerror(error) : "no address"));
+  }
+  return endpoints;
+}
+
+std::string with_port(const std::string& address, std::uint16_t port) {
+  return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+}
+
+}  // namespace hawser::engine::bootstrap

@@ -1,0 +1,113 @@
+// Frames and addresses of the rendezvous, for both of its sides. The format is in bootstrap.hpp.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/bootstrap.hpp"
+
+namespace hawser::engine::bootstrap {
+
+enum class FrameType : std::uint8_t {
+  join = 1,
+  post = 2,
+  abort = 3,
+  leave = 4,
+  welcome = 5,
+  gathered = 6,
+  failed = 7,
+};
+
+inline constexpr std::string_view kMagic = "HAWSER01";
+inline constexpr std::size_t kHeadBytes = 8;
+inline constexpr std::size_t kSecretBytes = 32;
+inline constexpr std::uint32_t kNoRank = 0xffffffffu;
+// The longest that a rank may send.
+inline constexpr std::size_t kMaxBodyFromRank = kMaxBlobBytes + 4;
+
+struct Frame {
+  FrameType type{};
+  std::uint8_t detail = 0;
+  std::vector<std::byte> body;
+};
+
+// Appends numbers and bytes to a body.
+class BodyWriter {
+ public:
+  template <class Number>
+  BodyWriter& number(Number value) {
+    return bytes(std::as_bytes(std::span(&value, 1)));  // all hosts that this builds on are
+  }                                                     // little-endian
+  BodyWriter& bytes(std::span<const std::byte> bytes) {
+    body_.insert(body_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  BodyWriter& text(std::string_view text) { return bytes(std::as_bytes(std::span(text))); }
+  [[nodiscard]] const std::vector<std::byte>& body() const { return body_; }
+
+ private:
+  std::vector<std::byte> body_;
+};
+
+// Takes them out again. What is not there reads as zero and makes the reader bad.
+class BodyReader {
+ public:
+  explicit BodyReader(std::span<const std::byte> body) : rest_(body) {}
+  template <class Number>
+  [[nodiscard]] Number number() {
+    Number value{};
+    const auto taken = bytes(sizeof value);
+    if (good_) std::memcpy(&value, taken.data(), sizeof value);
+    return value;
+  }
+  [[nodiscard]] std::span<const std::byte> bytes(std::size_t count) {
+    if (count > rest_.size()) {
+      good_ = false;
+      return {};
+    }
+    const auto taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+  [[nodiscard]] std::span<const std::byte> rest() { return bytes(rest_.size()); }
+  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] bool complete() const { return good_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool good_ = true;
+};
+
+[[nodiscard]] std::string text_of(std::span<const std::byte> bytes);
+
+void append_frame(std::vector<std::byte>& out, FrameType type, std::uint8_t detail,
+                  std::span<const std::byte> body);
+
+enum class Parse : std::uint8_t { complete, incomplete, bad };
+// Takes the first frame off `in`. bad: its body is longer than `max_body`.
+[[nodiscard]] Parse take_frame(std::vector<std::byte>& in, std::size_t max_body, Frame& frame);
+
+// A socket address of either family.
+struct Endpoint {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+// What "HOST:PORT" or "[IPV6]:PORT" stands for; at least one. May ask the network for a name.
+// Throws BootstrapError.
+[[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
+// `address` with another port.
+[[nodiscard]] std::string with_port(const std::string& address, std::uint16_t port);
+
+}  // namespace hawser::engine::bootstrap

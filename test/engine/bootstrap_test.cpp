@@ -1,0 +1,290 @@
+// The rendezvous over loopback: ranks are threads here, each with its own connection.
+#include "engine/bootstrap.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/bootstrap_wire.hpp"
+#include "engine/clock.hpp"
+
+namespace hawser::engine {
+namespace {
+
+constexpr std::uint32_t kPatienceMs = 20'000;
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Runs one thread a rank; the first failure that one of them throws is thrown here.
+void run_ranks(std::uint32_t count, const std::function<void(std::uint32_t rank)>& run) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        run(rank);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+// What `call` fails with; its text is one line and not empty.
+template <class Call>
+BootstrapError error_of(Call&& call) {
+  try {
+    call();
+  } catch (const BootstrapError& error) {
+    const std::string text = error.what();
+    CHECK(!text.empty());
+    CHECK(text.find('\n') == std::string::npos);
+    return error;
+  }
+  FAIL("no error");
+  return {BootstrapFailure::unreachable, ""};
+}
+
+int connect_raw(const std::string& address) {
+  const std::vector<bootstrap::Endpoint> endpoints = bootstrap::resolve(address);
+  const int fd = ::socket(endpoints[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::connect(fd, endpoints[0].get(), endpoints[0].bytes) == 0);
+  return fd;
+}
+
+TEST_CASE("Rendezvous__all_ranks_get_epoch_secret_and_every_blob") {
+  const std::uint32_t size = GENERATE(1u, 2u, 7u, 32u);
+  CAPTURE(size);
+  RendezvousServer server("127.0.0.1:0", size);
+  std::vector<std::uint64_t> epochs(size);
+  std::vector<std::vector<std::byte>> secrets(size);
+  std::vector<std::vector<std::vector<std::byte>>> gathered(size);
+  std::vector<std::vector<std::vector<std::byte>>> second(size);
+  const auto blob = [](std::uint32_t rank) {
+    return bytes_of(std::string(rank * 37, static_cast<char>('a' + rank % 26)));
+  };
+  run_ranks(size, [&](std::uint32_t rank) {
+    Rendezvous rendezvous(server.address(), rank, size, kPatienceMs);
+    epochs[rank] = rendezvous.epoch();
+    secrets[rank] = rendezvous.job_secret();
+    gathered[rank] = rendezvous.all_gather(blob(rank), kPatienceMs);
+    rendezvous.barrier(kPatienceMs);
+    second[rank] = rendezvous.all_gather(blob(rank + 1), kPatienceMs);
+  });
+  CHECK(epochs[0] > 0);
+  CHECK(secrets[0].size() == 32);
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    CHECK(epochs[rank] == epochs[0]);
+    CHECK(secrets[rank] == secrets[0]);
+    REQUIRE(gathered[rank].size() == size);
+    for (std::uint32_t other = 0; other < size; ++other) {
+      CHECK(gathered[rank][other] == blob(other));
+      CHECK(second[rank][other] == blob(other + 1));
+    }
+  }
+}
+
+TEST_CASE("Rendezvous__epochs_grow_and_secrets_differ_from_job_to_job") {
+  std::uint64_t epoch = 0;
+  std::vector<std::byte> secret;
+  for (int job = 0; job < 3; ++job) {
+    RendezvousServer server("127.0.0.1:0", 1);
+    Rendezvous rank(server.address(), 0, 1, kPatienceMs);
+    CHECK(rank.epoch() > epoch);
+    CHECK(rank.job_secret() != secret);
+    epoch = rank.epoch();
+    secret = rank.job_secret();
+  }
+}
+
+TEST_CASE("Rendezvous__the_largest_blob_passes_and_a_larger_one_is_refused") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  run_ranks(2, [&](std::uint32_t rank) {
+    Rendezvous rendezvous(server.address(), rank, 2, kPatienceMs);
+    const std::vector<std::byte> blob(kMaxBlobBytes, std::byte{7});
+    if (rendezvous.all_gather(blob, kPatienceMs) != std::vector{blob, blob}) {
+      throw std::runtime_error("blobs differ");
+    }
+  });
+  RendezvousServer alone("127.0.0.1:0", 1);
+  Rendezvous rank(alone.address(), 0, 1, kPatienceMs);
+  const std::vector<std::byte> blob(kMaxBlobBytes + 1);
+  CHECK(error_of([&] { (void)rank.all_gather(blob, 1000); }).failure() ==
+        BootstrapFailure::size_mismatch);
+}
+
+TEST_CASE("Rendezvous__ranks_may_start_before_the_server") {
+  std::string address;
+  {
+    RendezvousServer first("127.0.0.1:0", 1);  // finds a port that is free
+    address = first.address();
+  }
+  std::thread rank([&] {
+    Rendezvous rendezvous(address, 0, 1, kPatienceMs);
+    rendezvous.barrier(kPatienceMs);
+  });
+  RendezvousServer server(address, 1);
+  rank.join();
+}
+
+TEST_CASE("RendezvousServer__says_what_is_wrong_with_an_address") {
+  const auto failure = [](const std::string& address) {
+    return error_of([&] { RendezvousServer server(address, 1); });
+  };
+  CHECK(failure("127.0.0.1").failure() == BootstrapFailure::bad_address);
+  CHECK(failure("127.0.0.1:").failure() == BootstrapFailure::bad_address);
+  CHECK(failure("127.0.0.1:70000").failure() == BootstrapFailure::bad_address);
+  CHECK(failure(":80").failure() == BootstrapFailure::bad_address);
+  CHECK(failure("::1:80").failure() == BootstrapFailure::bad_address);
+  CHECK(failure("192.0.2.1:0").failure() == BootstrapFailure::bad_address);  // TEST-NET: not ours
+  CHECK(failure("no-such-host.invalid:0").failure() == BootstrapFailure::bad_address);
+  RendezvousServer server("127.0.0.1:0", 1);
+  const BootstrapError in_use = failure(server.address());
+  CHECK(in_use.failure() == BootstrapFailure::port_in_use);
+  CHECK_THAT(in_use.what(), Catch::Matchers::Contains(server.address()));
+  CHECK(error_of([] { RendezvousServer none("127.0.0.1:0", 0); }).failure() ==
+        BootstrapFailure::size_mismatch);
+}
+
+TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
+  std::string address;
+  {
+    RendezvousServer gone("127.0.0.1:0", 1);
+    address = gone.address();
+  }
+  const proto::Time before = monotonic_now();
+  CHECK(error_of([&] { Rendezvous rank(address, 0, 1, 100); }).failure() ==
+        BootstrapFailure::unreachable);
+  CHECK(monotonic_now() - before < proto::milliseconds(10'000));
+}
+
+TEST_CASE("RendezvousServer__refuses_a_rank_that_does_not_fit_and_serves_the_others") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  Rendezvous zero(server.address(), 0, 2, kPatienceMs);
+  const BootstrapError out = error_of([&] { Rendezvous r(server.address(), 2, 2, kPatienceMs); });
+  CHECK(out.failure() == BootstrapFailure::rank_out_of_range);
+  CHECK(out.rank() == 2);
+  const BootstrapError taken = error_of([&] { Rendezvous r(server.address(), 0, 2, kPatienceMs); });
+  CHECK(taken.failure() == BootstrapFailure::rank_taken);
+  CHECK(taken.rank() == 0);
+  const BootstrapError size = error_of([&] { Rendezvous r(server.address(), 1, 3, kPatienceMs); });
+  CHECK(size.failure() == BootstrapFailure::size_mismatch);
+  CHECK_THAT(size.what(), Catch::Matchers::Contains("3 ranks"));
+  run_ranks(2, [&](std::uint32_t rank) {
+    if (rank == 0) return zero.barrier(kPatienceMs);
+    Rendezvous one(server.address(), 1, 2, kPatienceMs);
+    one.barrier(kPatienceMs);
+  });
+}
+
+TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
+  RendezvousServer server("127.0.0.1:0", 4);
+  Rendezvous one(server.address(), 1, 4, kPatienceMs);
+  Rendezvous idle(server.address(), 3, 4, kPatienceMs);  // has joined, and doesn't post
+  const BootstrapError error = error_of([&] { one.barrier(100); });
+  CHECK(error.failure() == BootstrapFailure::timeout);
+  CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
+  CHECK(error.rank() == 0);
+  // The job has failed for all, late ones included.
+  CHECK(error_of([&] { idle.barrier(kPatienceMs); }).failure() == BootstrapFailure::timeout);
+  CHECK(error_of([&] { Rendezvous r(server.address(), 0, 4, kPatienceMs); }).failure() ==
+        BootstrapFailure::timeout);
+}
+
+TEST_CASE("Rendezvous__a_rank_that_ends_fails_those_that_wait_for_it") {
+  const bool cleanly = GENERATE(false, true);
+  CAPTURE(cleanly);
+  RendezvousServer server("127.0.0.1:0", 3);
+  auto two = std::make_unique<Rendezvous>(server.address(), 2, 3, kPatienceMs);
+  Rendezvous zero(server.address(), 0, 3, kPatienceMs);
+  if (cleanly) {
+    two.reset();
+  } else {
+    // As when the process is killed: its socket closes, and nothing is said.
+    ::shutdown(two->fd(), SHUT_RDWR);
+  }
+  const BootstrapError error = error_of([&] { zero.barrier(kPatienceMs); });
+  CHECK(error.failure() == BootstrapFailure::rank_left);
+  CHECK(error.rank() == 2);
+  CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Rank 2 "));
+}
+
+TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
+  RendezvousServer server("127.0.0.1:0", 3);
+  std::vector<std::unique_ptr<Rendezvous>> ranks(3);
+  run_ranks(3, [&](std::uint32_t rank) {
+    ranks[rank] = std::make_unique<Rendezvous>(server.address(), rank, 3, kPatienceMs);
+    ranks[rank]->barrier(kPatienceMs);
+  });
+  ranks[1].reset();
+  ranks[0].reset();
+  // Nothing has been said to rank 2: the job has not failed.
+  pollfd readable{ranks[2]->fd(), POLLIN, 0};
+  CHECK(::poll(&readable, 1, 50) == 0);
+}
+
+TEST_CASE("Rendezvous__abort_reaches_those_who_wait_with_its_reason") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  Rendezvous zero(server.address(), 0, 2, kPatienceMs);
+  Rendezvous one(server.address(), 1, 2, kPatienceMs);
+  one.abort("no memory");
+  const BootstrapError error = error_of([&] { zero.barrier(kPatienceMs); });
+  CHECK(error.failure() == BootstrapFailure::aborted);
+  CHECK(error.rank() == 1);
+  CHECK_THAT(error.what(), Catch::Matchers::EndsWith("no memory"));
+}
+
+TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
+  auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
+  Rendezvous zero(server->address(), 0, 2, kPatienceMs);
+  std::thread ends([&] { server.reset(); });
+  CHECK(error_of([&] { zero.barrier(kPatienceMs); }).failure() == BootstrapFailure::unreachable);
+  ends.join();
+}
+
+TEST_CASE("RendezvousServer__strangers_disturb_nobody") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  std::mt19937 random(5);
+  std::vector<int> strangers;
+  for (int i = 0; i < 40; ++i) {
+    const int fd = connect_raw(server.address());
+    std::vector<std::byte> junk(random() % 3000);
+    for (std::byte& byte : junk) byte = static_cast<std::byte>(random());
+    // Half of them look like the beginning of something.
+    if (i % 2 == 0 && junk.size() > 8) {
+      const auto bytes = static_cast<std::uint32_t>(random() % 100);
+      std::memcpy(junk.data(), &bytes, sizeof bytes);
+      junk[4] = static_cast<std::byte>(1 + random() % 7);
+    }
+    (void)::send(fd, junk.data(), junk.size(), MSG_NOSIGNAL);
+    strangers.push_back(fd);
+  }
+  run_ranks(2, [&](std::uint32_t rank) {
+    Rendezvous rendezvous(server.address(), rank, 2, kPatienceMs);
+    rendezvous.barrier(kPatienceMs);
+  });
+  for (const int fd : strangers) ::close(fd);
+}
+
+}  // namespace
+}  // namespace hawser::engine

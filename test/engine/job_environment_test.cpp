@@ -1,0 +1,90 @@
+#include "engine/job_environment.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "test/engine/environment.hpp"
+
+namespace hawser::engine {
+namespace {
+
+const std::vector<std::string> kAll = {
+    "HAWSER_RANK",       "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK",
+    "HAWSER_LOCAL_SIZE", "RANK",        "WORLD_SIZE",        "MASTER_ADDR",
+    "MASTER_PORT",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE",  "TORCHELASTIC_USE_AGENT_STORE"};
+
+std::string error_in(const std::vector<std::pair<std::string, std::string>>& variables) {
+  const Environment environment(kAll, variables);
+  try {
+    (void)job_place_from_environment();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("job_place_from_environment__nothing_set") {
+  const Environment environment(kAll, {});
+  CHECK_FALSE(job_place_from_environment());
+}
+
+TEST_CASE("job_place_from_environment__own_variables") {
+  const Environment environment(kAll, {{"HAWSER_RANK", "3"},
+                                       {"HAWSER_SIZE", "8"},
+                                       {"HAWSER_RENDEZVOUS", "10.0.0.1:4000"},
+                                       {"RANK", "77"}});
+  const auto place = job_place_from_environment();
+  REQUIRE(place);
+  CHECK(place->rank == 3);
+  CHECK(place->size == 8);
+  CHECK(place->rendezvous == "10.0.0.1:4000");
+  CHECK_FALSE(place->local_rank);
+}
+
+TEST_CASE("job_place_from_environment__torchrun") {
+  const std::vector<std::pair<std::string, std::string>> torch = {{"RANK", "1"},
+                                                                  {"WORLD_SIZE", "4"},
+                                                                  {"MASTER_ADDR", "node0"},
+                                                                  {"MASTER_PORT", "29500"},
+                                                                  {"LOCAL_RANK", "1"},
+                                                                  {"LOCAL_WORLD_SIZE", "2"}};
+  {
+    const Environment environment(kAll, torch);
+    const auto place = job_place_from_environment();
+    REQUIRE(place);
+    CHECK(place->rank == 1);
+    CHECK(place->size == 4);
+    CHECK(place->local_rank == 1);
+    CHECK(place->local_size == 2);
+    CHECK(place->rendezvous == "node0:29500");
+  }
+  auto with_agent = torch;
+  with_agent.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+  {
+    const Environment environment(kAll, with_agent);
+    CHECK(job_place_from_environment()->rendezvous == "node0:29501");
+  }
+  with_agent.emplace_back("HAWSER_RENDEZVOUS", "node1:5");
+  const Environment environment(kAll, with_agent);
+  CHECK(job_place_from_environment()->rendezvous == "node1:5");
+}
+
+TEST_CASE("job_place_from_environment__errors_name_the_variable") {
+  using Catch::Matchers::StartsWith;
+  CHECK_THAT(error_in({{"HAWSER_RANK", "x"}}), StartsWith("HAWSER_RANK=x"));
+  CHECK_THAT(error_in({{"HAWSER_RANK", "-1"}}), StartsWith("HAWSER_RANK=-1"));
+  CHECK_THAT(error_in({{"HAWSER_RANK", "1"}}), StartsWith("HAWSER_SIZE is not set"));
+  CHECK_THAT(error_in({{"HAWSER_RANK", "1"}, {"HAWSER_SIZE", "2"}}),
+             StartsWith("HAWSER_RENDEZVOUS is not set"));
+  CHECK_THAT(error_in({{"HAWSER_RANK", "2"}, {"HAWSER_SIZE", "2"}, {"HAWSER_RENDEZVOUS", "h:1"}}),
+             StartsWith("HAWSER_RANK=2: a job of 2 has ranks 0 to 1"));
+  CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), StartsWith("MASTER_ADDR is not set"));
+  CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "h"}}),
+             StartsWith("MASTER_PORT is not set"));
+}
+
+}  // namespace
+}  // namespace hawser::engine

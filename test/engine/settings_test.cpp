@@ -1,0 +1,112 @@
+#include "engine/settings.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "hawser/engine.hpp"
+#include "test/engine/environment.hpp"
+
+namespace hawser::engine {
+namespace {
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    CHECK(std::count(text.begin(), text.end(), '\n') == 0);
+    return text;
+  }
+  FAIL("no error");
+  return "";
+}
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("parse_nic_spec__kinds") {
+  CHECK(parse_nic_spec("udp:127.0.0.1").driver == NicSpec::Driver::udp);
+  CHECK(parse_nic_spec("udp:127.0.0.1").where == "127.0.0.1");
+  CHECK(parse_nic_spec("udp:fe80::1%eth0").where == "fe80::1%eth0");
+  CHECK(parse_nic_spec("memory:x").driver == NicSpec::Driver::memory);
+  CHECK(parse_nic_spec("memory:x").where == "x");
+}
+
+TEST_CASE("parse_nic_spec__errors_name_the_nic") {
+  for (const char* wrong : {"", "tcp:1.2.3.4", "udp", "udp:", "memory:", "127.0.0.1"}) {
+    CAPTURE(wrong);
+    CHECK_THAT(error_of([&] { (void)parse_nic_spec(wrong); }),
+               StartsWith("NIC \"" + std::string(wrong) + "\""));
+  }
+}
+
+TEST_CASE("apply_environment__outweighs_the_configuration") {
+  const Environment environment({}, {{"HAWSER_SPIN_US", "7"}, {"HAWSER_MAX_PEERS", "3"}});
+  EngineConfig config;
+  config.nics = {"memory:x"};
+  config.tunables.spin_us = 1;
+  config.tunables.yield_us = 2;
+  const EngineSettings settings = check(config);
+  CHECK(settings.tunables.spin_us == 7);
+  CHECK(settings.tunables.max_peers == 3);
+  CHECK(settings.tunables.yield_us == 2);
+}
+
+TEST_CASE("apply_environment__errors_name_variable_and_range") {
+  for (const char* wrong : {"", "x", "-1", "1.5", "20us", "99999999999999999999999", "1000001"}) {
+    CAPTURE(wrong);
+    const Environment environment({}, {{"HAWSER_SPIN_US", wrong}});
+    Tunables tunables;
+    const std::string text = error_of([&] { apply_environment(tunables); });
+    CHECK_THAT(text, StartsWith("HAWSER_SPIN_US=" + std::string(wrong) + ":"));
+    CHECK_THAT(text, Contains("from 0 to 1000000 (us)"));
+    CHECK(tunables.spin_us == Tunables{}.spin_us);
+  }
+}
+
+TEST_CASE("check__rejects_what_an_engine_can_not_be") {
+  EngineConfig config;
+  CHECK_THAT(error_of([&] { (void)check(config); }), Contains("1 to 16 NICs, not 0"));
+  config.nics.assign(17, "memory:x");
+  CHECK_THAT(error_of([&] { (void)check(config); }), Contains("not 17"));
+  config.nics = {"memory:x"};
+  config.tunables.max_path_slots = 99;
+  CHECK_THAT(error_of([&] { (void)check(config); }), StartsWith("Tunable max_path_slots = 99"));
+  config.tunables = {};
+  config.faults = "loss=0.1,lots=1";
+  CHECK_THAT(error_of([&] { (void)check(config); }), Contains("\"lots=1\""));
+  config.faults = "";
+  config.threads = 1000;
+  CHECK_THAT(error_of([&] { (void)check(config); }), Contains("not 1000"));
+}
+
+TEST_CASE("Engine__errors_of_its_constructors_are_one_sentence") {
+  EngineConfig config;
+  config.nics = {"udp:192.0.2.1"};  // TEST-NET: no address of ours
+  Engine engine(config);
+  CHECK_THAT(error_of([&] { (void)engine.create_endpoint({}); }), Contains("192.0.2.1"));
+  EndpointConfig too_long;
+  too_long.job_secret.resize(65);
+  config.nics = {"memory:x"};
+  Engine other(config);
+  CHECK_THAT(error_of([&] { (void)other.create_endpoint(too_long); }), Contains("64 bytes"));
+  CHECK(other.nic_count() == 1);
+}
+
+TEST_CASE("Engine__inject_fault_wants_a_fault_layer_a_nic_and_good_words") {
+  EngineConfig config;
+  config.nics = {"memory:x"};
+  Engine plain(config);
+  CHECK(plain.inject_fault(0, "kill") == Status::unsupported);
+  config.faults = "seed=1";
+  Engine engine(config);
+  CHECK(engine.inject_fault(0, "kill") == Status::ok);
+  CHECK(engine.inject_fault(1, "kill") == Status::invalid_argument);
+  CHECK(engine.inject_fault(0, "maim") == Status::invalid_argument);
+}
+
+}  // namespace
+}  // namespace hawser::engine
