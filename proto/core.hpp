@@ -249,7 +249,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
   void control_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
   [[nodiscard]] bool other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
-  void send_envelope(const OutgoingMessage& message);
+  void send_envelope(const OutgoingMessage& message, bool again);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
 
   // ---- path_acks.cpp
@@ -270,7 +270,7 @@ struct Endpoint::Core {
                                 bool is_bridge);
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
-  [[nodiscard]] bool other_path_usable(Peer& peer, const Path& path);
+  [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path);
   void path_down(Peer& peer, Path& path);
   void path_heard(Peer& peer, Path& path, bool full_probe);

@@ -57,6 +57,7 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
   }
   if (message.granted > 0) extend_grant(message, true);
   request_missing(message);
+  if (message.backoff > 0) peer.ack_twice = true;  // the way last heard may be dead by now
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }

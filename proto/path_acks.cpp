@@ -230,12 +230,18 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   ++path.unanswered;
   // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
-  if (path.state == PathState::up && path.unanswered >= 3 && other_path_usable(peer, path) &&
-      oldest + pto_base(path) < peer.last_heard) {
+  if (path.state == PathState::up && path.unanswered >= 3 &&
+      next_usable_path(peer, path) != nullptr && oldest + pto_base(path) < peer.last_heard) {
     return suspect(peer, path);
   }
   if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;
   arm_pto(path);
+  // If the path is dead, so may be the way over which the peer answers: it answers the way it was
+  // last heard. A probe on another path gives it another way, and its ack the evidence of silence.
+  if (Path* other = next_usable_path(peer, path);
+      other != nullptr && send_probe(peer, *other, false)) {
+    arm_pto(*other);
+  }
 }
 
 }  // namespace hawser::proto

@@ -67,12 +67,14 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   paths.free(paths.index_of(path));
 }
 
-bool Endpoint::Core::other_path_usable(Peer& peer, const Path& path) {
-  bool found = false;
-  for_each_path(peer, [&](const Path& other) {
-    found |= &other != &path && other.state == PathState::up && nics[other.local_nic].up;
-  });
-  return found;
+// The next path after this one, in the order of slots, that carries data. Null: there is none.
+Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
+  for (std::size_t i = 1; i < kMaxPaths; ++i) {
+    Path* other = path_of(peer, (path.slot + i) % kMaxPaths);
+    if (other != nullptr && other->state == PathState::up && nics[other->local_nic].up)
+      return other;
+  }
+  return nullptr;
 }
 
 void Endpoint::Core::suspect(Peer& peer, Path& path) {

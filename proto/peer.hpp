@@ -101,6 +101,7 @@ struct OutgoingMessage {
   Time ask_at = kNever;  // when to ask for the status
   Duration ask_interval{};
   bool ask_put_off = false;
+  bool asked = false;  // without an answer so far
   ListLink send_link;  // on the peer's list of messages with fragments to send
 };
 

@@ -106,7 +106,8 @@ void Endpoint::Core::reap() {
   }
 }
 
-// The receiver has no room: nothing more goes before a grant, and if that is lost, asking brings it.
+// The receiver has no room: nothing more goes before a grant, and if that is lost, asking brings
+// it.
 void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   message.stopped = true;
@@ -272,6 +273,7 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
             : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
   }
   message.ask_at = now + message.ask_interval;
+  message.asked = false;
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
 }
@@ -289,7 +291,8 @@ void Endpoint::Core::ask_status(OutgoingMessage& message) {
   message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
-  send_envelope(message);
+  send_envelope(message, message.asked);
+  message.asked = true;
 }
 
 }  // namespace hawser::proto

@@ -73,13 +73,14 @@ bool Endpoint::Core::other_route(const Peer& peer, std::uint8_t& local, std::uin
   return false;
 }
 
-void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
+// Asks for the status of a message; again: over another pair of NICs, as the answer did not come.
+void Endpoint::Core::send_envelope(const OutgoingMessage& message, bool again) {
   Peer& peer = peers.at(message.peer);
   PacketBuffer* buffer = nullptr;
   if (pool.take(std::span(&buffer, 1)) == 0) return;
   std::uint8_t local = 0;
   std::uint8_t remote_nic = 0;
-  control_route(peer, local, remote_nic);
+  if (!again || !other_route(peer, local, remote_nic)) control_route(peer, local, remote_nic);
   wire::PacketWriter writer(*buffer);
   writer
       .begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token, to_wire(peer.floor))
