@@ -1,9 +1,10 @@
 // Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
 //
-// The path is chosen per burst: of the UP paths with room in their window the one with the earliest
-// expected delivery, (in flight + burst) x SRTT / window, as window / SRTT is the rate that the
-// path has proven. A degraded NIC so gets its share, not an equal one. If no path is UP, SUSPECT
-// ones serve.
+// The path is chosen per burst: of the UP paths with room in their window the one whose window is
+// filled the least by it. A window is what its path has proven to carry in a round trip, and what a
+// slow path has not delivered stays in flight; so a degraded NIC gets its share, not an equal one,
+// and equal NICs equal ones, whatever their round trips look like on a busy host. If no path is UP,
+// SUSPECT ones serve.
 //
 // A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
 // back to where it was picked, in order.
@@ -67,8 +68,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       if (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) continue;
       const double score = tunables.spray_weighted == 0
                                ? static_cast<double>(i)
-                               : static_cast<double>(path->bytes_in_flight + want_bytes) *
-                                     static_cast<double>(path->response.smoothed().ns) /
+                               : static_cast<double>(path->bytes_in_flight + want_bytes) /
                                      static_cast<double>(std::max(window, full));
       if (best == nullptr || score < best_score) {
         best = path;
