@@ -45,9 +45,10 @@ std::size_t FaultNic::tx_burst(std::span<const TxPacket> packets) {
     const TxPacket& packet = packets[judged++];
     const Fate fate = judge(packet);
     if (fate.passes()) {
-      tx_.held.passed(packet.queue);
-      if (!tx_.held.any_ready()) continue;
+      if (!tx_.held.any_behind()) continue;
+      // It goes before whom it overtakes.
       taking = send(packets.subspan(sent, judged - sent));
+      tx_.held.passed(packet.queue);
     } else {
       // Those before it go first: it may become ready at once.
       taking = send(packets.subspan(sent, judged - 1 - sent));

@@ -60,6 +60,7 @@ class HeldPackets {
   [[nodiscard]] proto::Ring<Slot>& ready(proto::Queue queue) {
     return ready_[static_cast<std::size_t>(queue)];
   }
+  [[nodiscard]] bool any_behind() const { return !behind_.empty(); }
   [[nodiscard]] bool any_ready() const { return !ready_[0].empty() || !ready_[1].empty(); }
   // Nothing is held or ready.
   [[nodiscard]] bool idle() const { return timed_.empty() && behind_.empty() && !any_ready(); }

@@ -211,6 +211,59 @@ TEST_CASE("fault NIC: an exact drop holds though the inner NIC is full at that m
   CHECK(pair.receive() == expected);
 }
 
+TEST_CASE("fault NIC: a reordered packet is overtaken exactly, though the inner NIC is full") {
+  FaultPairConfig config = faulty(Direction::tx, {{2, Fate{.overtaken_by = 3}}});
+  config.memory.send_slots = 4;
+  FaultPair pair(std::move(config));
+  std::uint64_t id = 0;
+  Ids arrived;
+  for (int round = 0; round < 20 && id < 12; ++round) {
+    id += pair.send(id, 12 - id);
+    pair.pass(proto::microseconds(1));
+    for (const std::uint64_t got : pair.receive()) arrived.push_back(got);
+  }
+  CHECK(arrived == Ids{0, 1, 3, 4, 5, 2, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("fault NIC: what the inner NIC refused goes first, and until then nothing is taken") {
+  FaultPairConfig config = faulty(Direction::tx, {});
+  config.memory.send_slots = 4;
+  FaultPair pair(std::move(config));
+  Burst burst(pair.pool);
+  for (std::uint64_t id = 0; id < 30; ++id) {
+    burst.add({.id = id, .payload_bytes = 100, .remote = pair.to_b});
+  }
+  const std::size_t first = burst.send(*pair.a);
+  REQUIRE(first >= 4);
+  if (first < 30) CHECK(burst.send(*pair.a) == 0);
+  Burst late(pair.pool);
+  late.add({.id = 99, .payload_bytes = 100, .remote = pair.to_b});
+  CHECK(late.send(*pair.a) == 0);
+  CHECK(pair.receive() == Ids{0, 1, 2, 3});
+  (void)reap_all(*pair.a);
+  pair.pass(proto::microseconds(1));
+  CHECK(pair.receive() == Ids{4, 5, 6, 7});
+  burst.abandon();
+  late.abandon();
+}
+
+TEST_CASE("fault NIC: sends wait for reap in a bounded place, then meet back-pressure") {
+  FaultPairConfig config;
+  config.a.completions = 8;
+  FaultPair pair(std::move(config));
+  pair.apply(*pair.a, "loss=1");
+  Burst burst(pair.pool);
+  for (std::uint64_t id = 0; id < 20; ++id) burst.add({.id = id, .remote = pair.to_b});
+  CHECK(burst.send(*pair.a) == 8);
+  CHECK(burst.send(*pair.a) == 0);
+  CHECK(reap_all(*pair.a).size() == 8);
+  CHECK(burst.send(*pair.a) == 8);
+  CHECK(reap_all(*pair.a).size() == 8);
+  CHECK(burst.send(*pair.a) == 4);
+  CHECK(reap_all(*pair.a).size() == 4);
+  CHECK(pair.pool.in_use() == 0);
+}
+
 TEST_CASE("fault NIC: a hole in a burst doesn't make the ring look empty") {
   // Half of 64 are dropped on arrival: the call must look for more behind them.
   FaultPairConfig config;
@@ -218,13 +271,19 @@ TEST_CASE("fault NIC: a hole in a burst doesn't make the ring look empty") {
     if (packet.direction != Direction::rx) return std::nullopt;
     return Fate{.drop = n++ % 2 == 0};
   };
+  config.memory.data_slots = 256;
   FaultPair pair(std::move(config));
   CHECK(pair.send(0, 200) == 200);
   std::array<RxPacket, 64> packets;
   REQUIRE(pair.b->rx_burst(Queue::data, packets) == 64);
+  // It took several bursts of the inner NIC, whose ring is its senders' again.
+  CHECK(pair.send(500, 184) == 184);
   for (std::uint64_t i = 0; i < 64; ++i) CHECK(equals(packets[i], datagram(2 * i + 1, 132)));
-  CHECK(pair.b->rx_burst(Queue::data, packets) == 36);
+  REQUIRE(pair.b->rx_burst(Queue::data, packets) == 64);
   for (std::uint64_t i = 0; i < 36; ++i) CHECK(equals(packets[i], datagram(129 + 2 * i, 132)));
+  for (std::uint64_t i = 36; i < 64; ++i) {
+    CHECK(equals(packets[i], datagram(501 + 2 * (i - 36), 132)));
+  }
 }
 
 }  // namespace hawser::test

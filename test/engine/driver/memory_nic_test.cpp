@@ -81,6 +81,26 @@ TEST_CASE("memory NIC: the ring drops what it has no slot for, and counts it") {
   CHECK(reap_all(a).size() == 40);
 }
 
+TEST_CASE("memory NIC: it sends nothing longer than it says, nor to a NIC that takes less") {
+  SimplePool pool(16);
+  const auto fabric = std::make_shared<MemoryFabric>();
+  MemoryNic small(fabric, {.max_datagram_bytes = 1000}, pool);
+  MemoryNic big(fabric, {.max_datagram_bytes = 4000}, pool);
+  const auto arrives = [&](MemoryNic& from, MemoryNic& to, std::size_t bytes) {
+    Burst burst(pool);
+    burst.add({.id = 1, .payload_bytes = bytes - 32, .remote = open(from, to)});
+    CHECK(burst.send(from) == 1);
+    CHECK(reap_all(from).size() == 1);
+    return receive_all(to).size() == 1;
+  };
+  CHECK(arrives(small, big, 1000));
+  CHECK_FALSE(arrives(small, big, 1001));
+  CHECK(arrives(big, small, 1000));
+  CHECK_FALSE(arrives(big, small, 1001));
+  CHECK(big.overruns() == 0);
+  CHECK(small.overruns() == 0);
+}
+
 TEST_CASE("memory NIC: as many sends as it has slots for, then back-pressure until the reap") {
   SimplePool pool(256);
   const auto fabric = std::make_shared<MemoryFabric>();

@@ -1,10 +1,11 @@
 // The NIC contract, sentence by sentence: what arrives, and how long views of it are valid.
 #include <poll.h>
 
+#include <deque>
 #include <random>
-#include <set>
 
 #include "test/engine/driver/conformance/rig.hpp"
+#include "test/support/seeded.hpp"
 
 namespace hawser::test {
 
@@ -166,6 +167,62 @@ TEMPLATE_TEST_CASE("views are valid until the next rx_burst for their queue", "[
   }
   for (std::uint64_t id = 0; id < 64; ++id) CHECK(equals(views[id], datagram(id, 932)));
   CHECK(rig.settle(receiver).size() == 226);
+}
+
+TEMPLATE_TEST_CASE("whatever is asked for when: nothing is lost, mixed up or overwritten too early",
+                   "[conformance]", HAWSER_RIGS) {
+  for_each_seed(5, [](proto::Random& random) {
+    TestType rig;
+    Nic& sender = rig.make();
+    Nic& receiver = rig.make();
+    const RemoteHandle to = open(sender, receiver);
+    struct Stream {
+      std::deque<std::vector<std::byte>> expected;  // sent, and not received yet
+      std::array<RxPacket, 64> views;
+      std::vector<std::vector<std::byte>> lent;  // what the views must show until the next call
+    };
+    std::array<Stream, 2> streams;
+    const auto check_views = [](const Stream& stream) {
+      for (std::size_t i = 0; i < stream.lent.size(); ++i) {
+        REQUIRE(equals(stream.views[i], stream.lent[i]));
+      }
+    };
+    for (std::uint64_t step = 0; step < 300; ++step) {
+      const Queue queue = random.chance(0.3) ? Queue::control : Queue::data;
+      Stream& stream = streams[static_cast<std::size_t>(queue)];
+      if (random.chance(0.5) && stream.expected.size() < 200) {
+        Burst burst(rig.pool);
+        const std::size_t payload = random.below(1500);
+        const bool equal = random.chance(0.7);
+        for (std::uint64_t i = 0, count = 1 + random.below(40); i < count; ++i) {
+          const std::size_t bytes = equal ? payload : random.below(1500);
+          const std::uint64_t id = step * 100 + i;
+          burst.add({.id = id, .payload_bytes = bytes, .remote = to, .queue = queue});
+          stream.expected.push_back(datagram(id, 32 + bytes));
+        }
+        rig.send_all(sender, burst);
+        (void)rig.reap_rest(sender);
+      } else {
+        rig.pass_time();
+        check_views(stream);
+        const std::size_t asked = random.below(65);
+        const std::size_t count = receiver.rx_burst(queue, std::span(stream.views).first(asked));
+        const std::size_t there = std::min(asked, stream.expected.size());
+        REQUIRE((rig.holds() ? count <= there : count == there));
+        stream.lent.clear();
+        for (std::size_t i = 0; i < count; ++i) {
+          stream.lent.push_back(std::move(stream.expected.front()));
+          stream.expected.pop_front();
+        }
+      }
+      for (const Stream& other : streams) check_views(other);
+    }
+    for (const Queue queue : {Queue::data, Queue::control}) {
+      const auto& expected = streams[static_cast<std::size_t>(queue)].expected;
+      CHECK(rig.settle(receiver, queue) == std::vector(expected.begin(), expected.end()));
+    }
+    CHECK(rig.pool.in_use() == 0);
+  });
 }
 
 TEMPLATE_TEST_CASE("bulk data does not push control out, and its overrun is counted",

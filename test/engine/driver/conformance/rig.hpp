@@ -76,6 +76,9 @@ class RigBase {
     }
   }
 
+  // Whether packets arrive only after some time, and some looking.
+  [[nodiscard]] virtual bool holds() const { return false; }
+
   // All that arrives, time passing, until nothing more does.
   [[nodiscard]] std::vector<std::vector<std::byte>> settle(Nic& nic, Queue queue = Queue::data) {
     std::vector<std::vector<std::byte>> all;
@@ -142,6 +145,10 @@ enum class Harmless {
 
 template <class Maker, Harmless kHow>
 class FaultRig final : public RigBase {
+ public:
+  [[nodiscard]] bool holds() const override { return kHow == Harmless::held; }
+
+ private:
   std::unique_ptr<Nic> make_nic() override {
     engine::FaultNicConfig config;
     config.max_remotes = kRigRemotes;
