@@ -193,6 +193,7 @@ struct Endpoint::Core {
   void receive_all();
 
   // ---- session.cpp
+  [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);

@@ -48,8 +48,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t rem
   path->bridge = is_bridge;
   path->sent.start(tunables.initial_sequence);
   path->oldest = path->sent.base();
-  path->response =
-      peer.response.sampled() ? peer.response : ResponseTime(microseconds(tunables.initial_rtt_us));
+  path->response = ResponseTime(peer.response.smoothed());
   path->window = fresh_window(peer);
   return path;
 }

@@ -13,6 +13,13 @@
 
 namespace hawser::proto {
 
+// What the handshake's round trip says of the response time: a guess that the first sample
+// replaces, as the other side may have been starting up.
+ResponseTime Endpoint::Core::first_guess(Duration handshake) const {
+  const Duration initial = microseconds(tunables.initial_rtt_us);
+  return ResponseTime(std::clamp(handshake, Duration{1}, initial * 8));
+}
+
 Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
   Peer* found = nullptr;
   for_each_peer([&](Peer& peer) {
@@ -202,7 +209,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   const bool echoed = hello.echo_epoch == epoch && hello.echo_counter == peer.counter &&
                       hello.echo_token == peer.token;
   if (echoed && !was_ready) {
-    if (peer.calls == 1) peer.response.sample(now - peer.called_at);
+    if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
     become_ready(peer);
   } else if (!was_ready) {
     peer.state = SessionState::answered;
