@@ -137,7 +137,10 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
       return;
     }
     while (peer.ack_now || now >= peer.ack_at) {
-      if (!send_control(peer)) return;  // no buffer or no room in the NIC: with the next turn
+      if (!send_control(peer)) {  // no buffer, or no room in the NIC: with the next turn, soon
+        backpressured = true;
+        return;
+      }
       if (!something_owed(peer)) break;
       peer.ack_now = true;
     }

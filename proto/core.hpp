@@ -159,7 +159,7 @@ struct Endpoint::Core {
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
   bool progressed = false;
-  bool backpressured = false;      // a NIC refused packets in this turn
+  bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins
   std::uint32_t epoch_peers = 0;   // peers that sent data in the present allowance epoch
   std::uint32_t last_epoch_peers = 0;
