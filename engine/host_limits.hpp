@@ -1,0 +1,41 @@
+// What this host allows, and what to do where it allows too little.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hawser/tunables.hpp"
+
+namespace hawser::engine {
+
+struct HostLimits {
+  static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
+
+  // Nothing where the system doesn't say.
+  std::optional<std::uint64_t> memlock_bytes;   // RLIMIT_MEMLOCK
+  std::optional<std::uint64_t> rmem_max_bytes;  // net.core.rmem_max
+  std::optional<std::uint64_t> wmem_max_bytes;  // net.core.wmem_max
+  std::optional<std::uint64_t> hugepages;       // free ones, of the default size
+  std::optional<std::uint64_t> hugepage_bytes;
+  std::optional<std::uint64_t> open_files;  // RLIMIT_NOFILE
+  std::uint64_t cores = 1;                  // that this process may run on
+  std::uint64_t memory_bytes = 0;
+  bool may_exceed_rmem_max = false;  // CAP_NET_ADMIN: SO_RCVBUFFORCE works
+};
+
+[[nodiscard]] HostLimits read_host_limits();
+
+struct LimitRow {
+  std::string name;
+  std::string value;   // for people
+  std::string advice;  // one sentence, or empty: nothing to do
+};
+
+// The table that `hawser info` prints, for an engine with these tunables and `threads` engine
+// threads.
+[[nodiscard]] std::vector<LimitRow> describe(const HostLimits& limits, const Tunables& tunables,
+                                             unsigned threads = 0);
+
+}  // namespace hawser::engine
