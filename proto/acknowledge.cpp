@@ -151,7 +151,10 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
 }
 
 bool Endpoint::Core::something_owed(const Peer& peer) const {
-  if (!peer.statuses.empty() || !peer.to_say.empty() || peer.nic_state_due != 0) return true;
+  if (!peer.statuses.empty() || !peer.to_say.empty() || peer.nic_state_due != 0 ||
+      peer.say_solicitation) {
+    return true;
+  }
   for (const std::uint32_t index : peer.receive_paths) {
     if (index != kNoIndex && receive_paths.at(index).ack_due) return true;
   }
@@ -248,7 +251,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   wire::PacketWriter writer(*buffer, control_bytes);
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token, to_wire(peer.floor))
       .slot = static_cast<std::uint8_t>(local << 4);
-  bool asks = false;
+  bool asks = peer.say_solicitation;
   peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
   (void)write_acks(peer, writer, asks);
   for (std::size_t nic = 0; nic < nics.size() && peer.nic_state_due != 0; ++nic) {
@@ -257,7 +260,9 @@ bool Endpoint::Core::send_control(Peer& peer) {
       peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due & ~(1u << nic));
     }
   }
-  if (write_sayings(peer, writer)) write_statuses(peer, writer);
+  if (write_sayings(peer, writer) && write_solicitation(peer, writer)) {
+    write_statuses(peer, writer);
+  }
   peer.ack_now = false;
   peer.ack_at = kNever;
   TxPacket packet;

@@ -150,6 +150,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::send_link> senders;
   IndexList<Peer, &Peer::ack_link> ackers;
   IndexList<Peer, &Peer::touch_link> touched;
+  IndexList<Peer, &Peer::starved_link> starved;
 
   // ---- this turn
   Time now{};
@@ -170,6 +171,7 @@ struct Endpoint::Core {
   std::uint32_t session_sequence = 0;
   std::uint32_t in_flight = 0;  // sequenced packets
   std::uint64_t chunk_bytes_held = 0;
+  std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
   bool closing = false;
   bool closed = false;
   Time closing_since{};
@@ -288,6 +290,9 @@ struct Endpoint::Core {
   [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
   [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope);
+  [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
+                                     const wire::EnvelopePart& envelope, SlabId& id);
+  void give_back_unmatched(IncomingMessage& message);
   void on_data(Peer& peer, const wire::PacketView& packet);
   void on_granted(Peer& peer, const wire::PacketView& packet);
   void on_envelope(Peer& peer, const wire::PacketView& packet);
@@ -318,6 +323,12 @@ struct Endpoint::Core {
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message);
   void say(Peer& peer, IncomingMessage& message);
+  void note_starved(Peer& peer, std::uint64_t number);
+  void solicit(Peer& peer);
+  void descriptor_freed(Peer& by);
+  void expire_solicitation(Peer& peer);
+  void no_longer_starved(Peer& peer);
+  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
 
   // ---- acknowledge.cpp
   [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,

@@ -10,6 +10,7 @@
 // Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
 // [first_missing, granted).
 #include <algorithm>
+#include <array>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -119,6 +120,77 @@ void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
   if (!peer.to_say.contains(incoming, index)) peer.to_say.push_back(incoming, index);
   peer.ack_now = true;
   owe(peer);
+}
+
+// A message's first packet was dropped for want of a descriptor. When one is free again the
+// receiver asks for the lowest such numbers, as its sender's own questions come ever more seldom.
+void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
+  if (!starved.contains(peers, index_of(peer))) {
+    starved.push_back(peers, index_of(peer));
+    peer.starved_to = peer.solicited_to = number;
+    peer.solicit_backoff = 0;
+    peer.solicit_at = now + peer.response.overdue(granularity) * 2;
+  }
+  if (!before(number, peer.starved_to)) peer.starved_to = number + 1;
+  if (before(number, peer.solicited_to)) peer.solicited_to = number;
+}
+
+void Endpoint::Core::no_longer_starved(Peer& peer) {
+  const std::uint32_t index = index_of(peer);
+  if (starved.contains(peers, index)) starved.remove(peers, index);
+  peer.solicit_at = kNever;
+  peer.say_solicitation = false;
+}
+
+void Endpoint::Core::solicit(Peer& peer) {
+  peer.say_solicitation = true;
+  peer.ack_now = true;
+  owe(peer);
+}
+
+// By the same peer, which may be short of them itself, or for the one that waits longest.
+void Endpoint::Core::descriptor_freed(Peer& by) {
+  if (starved.empty()) return;
+  const bool own = starved.contains(peers, index_of(by));
+  solicit(own ? by : peers.at(starved.front()));
+}
+
+void Endpoint::Core::expire_solicitation(Peer& peer) {
+  if (put_off(peer.solicit_at, peer.solicit_put_off, peer.response.smoothed())) return;
+  peer.solicit_put_off = false;
+  if (peer.solicit_backoff < kMostBackoff) ++peer.solicit_backoff;
+  const Duration longest = milliseconds(tunables.peer_timeout_ms) / 8;
+  peer.solicit_at =
+      now + std::min(peer.response.overdue(granularity) * (std::int64_t{2} << peer.solicit_backoff),
+                     longest);
+  peer.solicited_to = peer.next_to_process;
+  solicit(peer);
+}
+
+// Requests for the first fragments of messages that are not known, as many as have a descriptor
+// now. False: no room for the rest.
+bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
+  if (!peer.say_solicitation) return true;
+  constexpr std::array<std::uint64_t, 1> kFirst{~std::uint64_t{0}};
+  std::uint64_t number =
+      before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
+  std::uint64_t free = 1;
+  if (unmatched < tunables.max_receive_messages) free = tunables.max_receive_messages - unmatched;
+  for (; free > 0 && before(number, peer.starved_to); ++number) {
+    if (peer.incoming.get(number)) continue;
+    if (!writer.request(to_wire(number), 0, kFirst)) {
+      peer.solicited_to = number;
+      return false;
+    }
+    ++counters.requests_sent;
+    --free;
+  }
+  peer.solicited_to = number;
+  peer.say_solicitation = false;
+  const std::uint32_t index = index_of(peer);
+  starved.remove(peers, index);
+  starved.push_back(peers, index);  // the others' turn
+  return true;
 }
 
 }  // namespace hawser::proto

@@ -49,6 +49,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   const std::uint32_t index = index_of(peer);
   if (senders.contains(peers, index)) senders.remove(peers, index);
   if (ackers.contains(peers, index)) ackers.remove(peers, index);
+  no_longer_starved(peer);
   peer_timers.remove(index);
   progressed = true;
 }

@@ -67,6 +67,10 @@ class Matching {
   // their numbers aren't looked at, as a peer's next session counts anew while whole messages of
   // the last one may still be held.
   [[nodiscard]] std::optional<PostedReceive> arrive(const UnexpectedEntry& message);
+  // Whether arrive would find a receive for it; rx_message is not looked at.
+  [[nodiscard]] bool is_wanted(const UnexpectedEntry& message) const {
+    return find_posted(message) != kNoIndex;
+  }
   // The two halves of arrive, for a caller that needs a descriptor for unmatched messages only:
   // `match` doesn't look at rx_message, `hold` is for a message that `match` found nothing for.
   [[nodiscard]] std::optional<PostedReceive> match(const UnexpectedEntry& message);

@@ -128,7 +128,8 @@ struct IncomingMessage {
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
-  bool processed = false;  // its number's turn to match has come
+  bool in_reserve = false;  // has the descriptor that its peer has in reserve
+  bool processed = false;   // its number's turn to match has come
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;
@@ -223,6 +224,16 @@ struct Peer {
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
   MessageTable incoming;
+  // Numbers below starved_to were dropped for want of a descriptor; on the list `starved` until all
+  // of them have been processed.
+  std::uint64_t starved_to = 0;
+  std::uint64_t solicited_to = 0;  // of these, asked for since solicit_at was armed
+  Time solicit_at = kNever;        // when to ask again
+  std::uint8_t solicit_backoff = 0;
+  bool solicit_put_off = false;
+  bool say_solicitation = false;
+  ListLink starved_link;
+  bool reserve_used = false;  // the descriptor kept for the lowest unprocessed number
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
   ResponseTime response;               // of this peer to our handshakes, grants and requests

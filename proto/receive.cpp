@@ -64,6 +64,44 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
   return make_incoming(peer, number, *packet.envelope);
 }
 
+// Messages without a receive have max_receive_messages descriptors, and each peer one more for its
+// lowest unprocessed number, or what lies behind a hole could keep out what fills it. Each matched
+// message goes by its receive's own, so one that a receive waits for always finds one, whoever
+// floods this endpoint with what nobody wants yet.
+bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
+                                     const wire::EnvelopePart& envelope, SlabId& id) {
+  const bool lowest = number == peer.next_to_process;
+  bool in_reserve = false;
+  if (unmatched >= tunables.max_receive_messages) {
+    const UnexpectedEntry entry{.peer = PeerId{index_of(peer)},
+                                .number = number,
+                                .context = envelope.context,
+                                .tag = envelope.tag,
+                                .bytes = envelope.length(),
+                                .immediate = envelope.immediate};
+    in_reserve = lowest && !peer.reserve_used;
+    if (!in_reserve && !(lowest && matching.is_wanted(entry))) return false;
+  }
+  IncomingMessage* message = incoming.try_allocate(id);
+  HAWSER_ASSERT(message != nullptr);  // there are as many as all of these together
+  message->peer = index_of(peer);
+  message->number = number;
+  message->in_reserve = in_reserve;
+  peer.reserve_used |= in_reserve;
+  ++unmatched;
+  return true;
+}
+
+// A message stops being one without a receive: matched, or gone.
+void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
+  HAWSER_ASSERT(unmatched > 0);
+  --unmatched;
+  Peer& peer = peers.at(message.peer);
+  if (message.in_reserve) peer.reserve_used = false;
+  message.in_reserve = false;
+  descriptor_freed(peer);
+}
+
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
   if (envelope.kind != wire::EnvelopeKind::message ||
@@ -71,18 +109,13 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
     drop(DropReason::bad_field);
     return nullptr;
   }
-  // The lowest unprocessed number always finds a descriptor: as many as there are peers are kept
-  // back.
-  const bool lowest = number == peer.next_to_process;
-  const bool room = incoming.size() + (lowest ? 0 : peers.capacity()) < incoming.capacity();
   SlabId id;
-  IncomingMessage* message = room ? incoming.try_allocate(id) : nullptr;
-  if (message == nullptr) {
+  if (!take_descriptor(peer, number, envelope, id)) {
+    note_starved(peer, number);
     drop(DropReason::no_descriptor);
     return nullptr;
   }
-  message->peer = index_of(peer);
-  message->number = number;
+  IncomingMessage* message = &incoming.at(id.index);
   message->tag = envelope.tag;
   message->immediate = envelope.immediate;
   message->bytes = envelope.length();
@@ -101,12 +134,12 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
           : static_cast<std::uint32_t>(peer.remote_unscheduled / peer.fragment_bytes);
   if (!message->arrived.start(bitmap_blocks, message->fragments) ||
       !peer.incoming.set(number, id.index)) {
-    message->arrived.release();
-    incoming.free(id.index);
+    free_incoming(*message);
     drop(DropReason::no_descriptor);
     return nullptr;
   }
-  if (lowest) process_in_order(peer);  // matches it before its payload needs a place
+  // Matches it before its payload needs a place.
+  if (number == peer.next_to_process) process_in_order(peer);
   return message;
 }
 
@@ -250,6 +283,7 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
 void Endpoint::Core::free_incoming(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
   const std::uint32_t index = incoming.index_of(message);
+  if (!message.matched) give_back_unmatched(message);
   drop_chunks(message);
   message.arrived.release();
   if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);

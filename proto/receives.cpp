@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "proto/core.hpp"
+#include "proto/sequence.hpp"
 
 namespace hawser::proto {
 
@@ -25,6 +26,10 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     const auto entry = peer.incoming.get(peer.next_to_process);
     if (!entry || is_finished_entry(*entry)) return;
     ++peer.next_to_process;
+    peer.solicit_backoff = 0;
+    if (peer.solicit_at != kNever && !before(peer.next_to_process, peer.starved_to)) {
+      no_longer_starved(peer);
+    }
     IncomingMessage& message = incoming.at(*entry);
     message.processed = true;
     const auto receive = matching.arrive(unexpected_entry(message, *entry));
@@ -39,6 +44,7 @@ void Endpoint::Core::process_in_order(Peer& peer) {
 
 void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receive) {
   Peer& peer = peers.at(message.peer);
+  give_back_unmatched(message);
   message.matched = true;
   message.operation = receive.operation;
   message.buffer = receive.data;

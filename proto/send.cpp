@@ -242,6 +242,12 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
     }
   });
   if (wanted.empty()) return;
+  if (message.next_fragment == 0 && message.ask_at != kNever) {
+    // It was announced only, and the receiver can hear it now.
+    message.ask_at = now;
+    outgoing_timers.update(*index, now);
+    return;
+  }
   peer.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
     if (retransmits.at(entry).message == id) (void)wanted.take(retransmits.at(entry).fragment);
   });

@@ -56,7 +56,7 @@ void Endpoint::Core::rearm(Peer& peer) {
     for_each_path(peer, [&](const Path& path) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
-    at = earlier(at, peer.ack_at);
+    at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
     if (pending(peer)) {
       const Time since = peer.pending_since == Time{} ? now : peer.pending_since;
       at = earlier(at, later(since, peer.last_heard) + milliseconds(tunables.peer_timeout_ms) +
@@ -81,6 +81,7 @@ void Endpoint::Core::expire(Peer& peer) {
       if (path.pto_at <= now) expire_pto(peer, path);
       if (path.probe_at <= now) expire_probe(peer, path);
     }
+    if (peer.solicit_at <= now) expire_solicitation(peer);
     watch_liveness(peer);
   }
   if (peer.state != SessionState::failed) rearm(peer);
