@@ -129,12 +129,16 @@ OperationId World::next_operation(std::uint32_t index) {
   return OperationId{++node.operations << 32 | node.free_operations.back()};
 }
 
+void World::took_operation(Node& node) {
+  node.free_operations.pop_back();
+  node.next_turn = now_;
+}
+
 Status World::post(std::uint32_t node, proto::SendRequest& request) {
   request.operation = next_operation(node);
   if (request.operation == kNoOperation) return Status::again;
   const Status status = endpoint(node).send(now_, request);
-  if (status == Status::ok) nodes_[node]->free_operations.pop_back();
-  nodes_[node]->next_turn = now_;
+  if (status == Status::ok) took_operation(*nodes_[node]);
   return status;
 }
 
@@ -142,8 +146,7 @@ Status World::post(std::uint32_t node, proto::ReceiveRequest& request) {
   request.operation = next_operation(node);
   if (request.operation == kNoOperation) return Status::again;
   const Status status = endpoint(node).receive(now_, request);
-  if (status == Status::ok) nodes_[node]->free_operations.pop_back();
-  nodes_[node]->next_turn = now_;
+  if (status == Status::ok) took_operation(*nodes_[node]);
   return status;
 }
 

@@ -119,6 +119,7 @@ class World {
   void build(std::uint32_t node);
   void step(proto::Time limit);
   void take_turn(Node& node);
+  void took_operation(Node& node);
 
   WorldConfig config_;
   std::shared_ptr<engine::MemoryFabric> fabric_;

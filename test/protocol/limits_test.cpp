@@ -1,0 +1,216 @@
+// Every limit is back-pressure: `again`, or a wait, never a loss or a hang.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::milliseconds;
+
+// Moves `count` messages from node 0 to node 1, posting whenever a limit lets it.
+void move_messages(World& world, Exchange& exchange, std::size_t count, std::size_t bytes,
+                   proto::Duration limit) {
+  std::size_t sends = 0;
+  std::size_t receives = 0;
+  const bool done = world.run_until(
+      [&] {
+        while (receives < count && exchange.try_receive(1, 0, receives, bytes)) ++receives;
+        while (sends < count && exchange.try_send(0, 1, sends, bytes)) ++sends;
+        return sends == count && receives == count && exchange.settled();
+      },
+      limit);
+  INFO(sends << " sends and " << receives << " receives posted");
+  REQUIRE(done);
+  exchange.check_all_ok();
+}
+
+TEST_CASE("limits__thousands_of_small_messages_in_a_burst") {
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.max_operations = 8192;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  move_messages(world, exchange, 5000, 16, milliseconds(1000));
+  CHECK(world.stats(0).fragments_retransmitted == 0);
+  CHECK(world.stats(0).message_probes_sent == 0);
+  exchange.check_quiet();
+}
+
+TEST_CASE("limits__each_of_them_tiny") {
+  struct Limit {
+    std::string_view name;
+    std::uint64_t value;
+  };
+  const Limit limits[] = {
+      {"max_operations", 32},        {"max_messages_per_peer", 4}, {"max_receive_messages", 16},
+      {"max_in_flight_packets", 64}, {"packet_buffers", 256},      {"max_path_slots", 1},
+      {"poll_budget_packets", 8},    {"unexpected_bytes", 65536},  {"initial_window_packets", 1},
+      {"grant_window_bytes", 65536}, {"ack_every_packets", 256},   {"fragment_bytes", 256},
+      {"unscheduled_bytes", 0},      {"max_ack_delay_us", 20000},  {"timer_granularity_us", 10000},
+      {"delay_target_us", 1}};
+  for (const Limit& limit : limits) {
+    for (const std::string faults :
+         {"delay=5us", "delay=5us,loss=0.05,duplicate=0.02,reorder=0.1"}) {
+      INFO(limit.name << " = " << limit.value << ", " << faults);
+      WorldConfig config;
+      config.nics = 2;
+      config.faults = faults;
+      REQUIRE(config.tunables.set(limit.name, limit.value) == Status::ok);
+      World world(config);
+      world.connect_all();
+      Exchange exchange(world);
+      move_messages(world, exchange, 100, 3000, milliseconds(5000));
+      move_messages(world, exchange, 100, 70000, milliseconds(5000));
+      exchange.check_quiet(milliseconds(1000));
+    }
+  }
+}
+
+TEST_CASE("limits__all_of_them_tiny") {
+  for_each_seed(5, [](proto::Random& random) {
+    WorldConfig config;
+    config.nics = 2;
+    config.seed = random.next();
+    config.faults = "delay=5us,loss=0.05,duplicate=0.02,reorder=0.1,corrupt=0.01";
+    Tunables& tunables = config.tunables;
+    tunables.max_operations = 32;
+    tunables.max_messages_per_peer = 4;
+    tunables.max_receive_messages = 16;
+    tunables.max_in_flight_packets = 64;
+    tunables.packet_buffers = 256;
+    tunables.poll_budget_packets = 8;
+    tunables.unexpected_bytes = 65536;
+    tunables.max_peers = 2;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    move_messages(world, exchange, 200, 20000, milliseconds(20000));
+    exchange.check_quiet(milliseconds(1000));
+  });
+}
+
+TEST_CASE("limits__again_says_which_calls_were_not_taken") {
+  WorldConfig config;
+  config.tunables.max_operations = 16;
+  config.tunables.max_messages_per_peer = 4;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (std::uint64_t i = 0; i < 4; ++i)
+    (void)exchange.send(0, 1, i, 10, {.level = Level::delivered});
+  CHECK_FALSE(exchange.try_send(0, 1, 4, 10).has_value());
+  for (std::uint64_t i = 0; i < 4; ++i) (void)exchange.receive(1, 0, i, 10);
+  REQUIRE(exchange.run(milliseconds(100)));
+  CHECK(exchange.try_send(0, 1, 4, 10).has_value());
+  (void)exchange.receive(1, 0, 4, 10);
+  REQUIRE(exchange.run(milliseconds(100)));
+  for (std::uint64_t i = 0; i < 16; ++i) (void)exchange.receive(1, 0, 100 + i, 10);
+  CHECK_FALSE(exchange.try_receive(1, 0, 200, 10).has_value());
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    const auto sent = exchange.try_send(0, 1, 100 + i, 10);
+    REQUIRE(sent.has_value());
+    REQUIRE(world.run_until(
+        [&] {
+          exchange.collect();
+          return exchange.sent(*sent).completion.has_value();
+        },
+        milliseconds(100)));
+  }
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_quiet();
+}
+
+// A peer that floods an endpoint with messages that nobody wants yet must not keep another peer's
+// message from the receive that waits for it.
+TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_receive_owns") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.max_operations = 64;
+  config.tunables.max_peers = 4;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  const auto flood = [&] {
+    const auto tag = exchange.sends();
+    if (tag < 300) (void)exchange.try_send(1, 0, 1000 + tag, 10);
+  };
+  (void)world.run_until([&] { return (exchange.collect(), flood(), false); }, milliseconds(100));
+  REQUIRE(world.stats(0).drops[static_cast<std::size_t>(DropReason::no_descriptor)] > 0);
+  const auto wanted = exchange.receive(0, 2, 7, 100);
+  const auto sent = exchange.send(2, 0, 7, 100);
+  REQUIRE(world.run_until(
+      [&] {
+        exchange.collect();
+        return exchange.received(wanted).completion && exchange.sent(sent).completion;
+      },
+      milliseconds(50)));
+  std::size_t posted = 0;
+  REQUIRE(world.run_until(
+      [&] {
+        flood();
+        if (posted < 299 && exchange.try_receive(0, kAnyNode, 0, 10, 0)) ++posted;
+        exchange.collect();
+        return exchange.sends() == 300 && posted == 299 && exchange.settled();
+      },
+      milliseconds(20000)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// The descriptors are all taken by messages behind a hole; what fills the hole finds one.
+TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor") {
+  for_each_seed(20, [](proto::Random& random) {
+    WorldConfig config;
+    config.nodes = 4;
+    config.seed = random.next();
+    config.faults = "delay=5us/100us,loss=0.3";
+    config.tunables.max_receive_messages = 16;
+    config.tunables.max_peers = 4;
+    config.tunables.max_operations = 512;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      for (std::uint32_t from = 1; from < 4; ++from) (void)exchange.send(from, 0, i, 100);
+    }
+    world.run_for(milliseconds(30));
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      for (std::uint32_t from = 1; from < 4; ++from) (void)exchange.receive(0, from, i, 100);
+    }
+    REQUIRE(exchange.run(milliseconds(30000)));
+    exchange.check_all_ok();
+    exchange.check_quiet();
+  });
+}
+
+TEST_CASE("limits__sixteen_nodes_all_to_all") {
+  for (const std::string faults :
+       {"delay=5us", "delay=5us/10us,loss=0.02,duplicate=0.01,reorder=0.02"}) {
+    INFO(faults);
+    WorldConfig config;
+    config.nodes = 16;
+    config.nics = 2;
+    config.faults = faults;
+    config.tunables.max_operations = 256;
+    config.tunables.max_receive_messages = 256;
+    World world(config);
+    Exchange exchange(world);
+    for (std::uint32_t a = 0; a < 16; ++a) {
+      for (std::uint32_t b = 0; b < 16; ++b) {
+        if (a == b) continue;
+        (void)exchange.receive(b, a, a, 100000);
+        (void)exchange.send(a, b, a, 2000 + 78000 * ((a + b) % 2));
+      }
+    }
+    REQUIRE(exchange.run(milliseconds(10000)));
+    exchange.check_all_ok();
+    exchange.check_quiet(milliseconds(500));
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
