@@ -40,11 +40,10 @@ void Revocation::listen(const Channel& channel, std::uint32_t index) {
 void Revocation::tell(const Channel& channel) {
   for (; next_ < neighbours_.size(); ++next_) {
     const Rank to = neighbours_[next_];
-    if (to == notice_.reporter) continue;  // it told us
     // Who is held for dead may only have been away, and wait for members that have given it up.
     const bool dead = to == notice_.rank && is_peer_failure(notice_.status);
     const SendOptions options{
-        .immediate = pack({notice_.rank, channel.rank, notice_.status}),
+        .immediate = pack(notice_),
         .user_data = channel.route | Mark{.kind = Mark::Kind::abort_send, .index = dead}.pack()};
     OperationId operation = kNoOperation;
     const Status status =

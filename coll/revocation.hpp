@@ -26,7 +26,7 @@ class Revocation {
   // Posts what is missing of listeners and abort messages; `again` leaves it to the next turn.
   void advance(const Channel& channel);
 
-  // Tells the neighbours from now on; the first call counts. `reporter`: who told us, or ourselves.
+  // Tells the neighbours from now on; the first call counts.
   void revoke(const AbortNotice& notice);
 
   // The completion of one of its operations. Returns the notice when it is the first.

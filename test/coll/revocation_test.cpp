@@ -117,6 +117,7 @@ TEST_CASE("revocation: ranks that never talk to the dead one learn of it too") {
   REQUIRE(world.run_until(random, [&] { return all_know(world); }));
   REQUIRE(world.settle(random));
   check_all_ended(world, jobs, 11);
+  CHECK(world.communicators[0]->failure()->text.find("rank 10 reports") != std::string::npos);
 }
 
 TEST_CASE("revocation: the news gets around although others have died as well") {
@@ -145,6 +146,23 @@ TEST_CASE("revocation: the news gets around although others have died as well") 
     }
     CHECK(world.network.complaints().empty());
   });
+}
+
+TEST_CASE("revocation: a member hears of it although all neighbours on one side are dead") {
+  for (const bool before : {false, true}) {
+    constexpr std::uint32_t kRanks = 16;
+    constexpr std::uint32_t kMember = 5;
+    World world(kRanks, {.max_delay = 5});
+    proto::Random random(11);
+    for (const std::uint32_t distance : {1u, 2u, 4u}) {
+      world.kill((kMember + (before ? kRanks - distance : distance)) % kRanks);
+    }
+    world.kill((kMember + 8) % kRanks);
+    // The member has nothing started and notices nothing itself.
+    world.communicators[0]->abort(0, Status::cancelled);
+    REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+    CHECK(world.communicators[kMember]->failure()->rank == 0);
+  }
 }
 
 TEST_CASE("revocation: a caller's abort ends everyone's collectives") {

@@ -1,0 +1,178 @@
+// Collectives over whole engines and memory NICs: in one thread and in a thread a rank, through
+// faults, at hostile limits, and when a rank falls silent.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/coll/engine_world.hpp"
+#include "test/coll/job.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+// Turns of every rank; more than anything here takes. A test that uses them up has failed.
+constexpr int kPatience = 2'000'000;
+
+bool run_until(EngineWorld& world, const std::vector<bool>& awake,
+               const std::function<bool()>& done) {
+  for (int i = 0; i < kPatience; ++i) {
+    if (done()) return true;
+    for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      if (awake[rank]) world.routers[rank]->progress();
+    }
+  }
+  return done();
+}
+
+void run(EngineWorld& world, std::vector<Job>& jobs) {
+  for (Job& job : jobs) {
+    for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
+  }
+  REQUIRE(run_until(world, std::vector<bool>(world.ranks(), true), [&] {
+    for (const Job& job : jobs) {
+      for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+        const Status status = world.communicators[rank]->test(job.request(rank));
+        if (status == Status::again) return false;
+        REQUIRE(status == Status::ok);
+      }
+    }
+    return true;
+  }));
+  for (const Job& job : jobs) {
+    INFO(job.shape().text());
+    for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) CHECK(job.wrong(rank) == "");
+  }
+}
+
+// Nothing remains but each rank's listener, and no packet buffer.
+void check_quiet(EngineWorld& world) {
+  CHECK(run_until(world, std::vector<bool>(world.ranks(), true), [&] {
+    for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      const EndpointStats stats = world.endpoint(rank).stats();
+      if (stats.operations_pending != 1 || stats.buffers_in_use != 0) return false;
+    }
+    return true;
+  }));
+}
+
+std::vector<Job> draw_jobs(proto::Random& random, std::uint32_t ranks, std::size_t count,
+                           std::uint64_t most_bytes) {
+  std::vector<Job> jobs;
+  for (std::size_t i = 0; i < count; ++i) {
+    jobs.emplace_back(draw_job(random, ranks, most_bytes), random);
+  }
+  return jobs;
+}
+
+TEST_CASE("engine: drawn collectives over memory NICs") {
+  for_each_seed(4, [](proto::Random& random) {
+    const auto ranks = static_cast<std::uint32_t>(2 + random.below(5));
+    std::vector<Job> jobs = draw_jobs(random, ranks, 8, 500'000);
+    EngineWorld world({.ranks = ranks});
+    run(world, jobs);
+    check_quiet(world);
+  });
+}
+
+TEST_CASE("engine: every kind of collective through loss and duplicates and reordering") {
+  proto::Random random(1);
+  std::vector<Job> jobs;
+  for (std::uint64_t kind = 0; kind < kJobKinds; ++kind) {
+    jobs.emplace_back(
+        JobShape{.kind = static_cast<JobKind>(kind), .ranks = 4, .count = 60'000, .root = 1},
+        random);
+  }
+  EngineWorld world({.ranks = 4, .faults = "loss=0.05,duplicate=0.01,reorder=0.05"});
+  run(world, jobs);
+}
+
+TEST_CASE("engine: hostile limits of the endpoint") {
+  proto::Random random(2);
+  Tunables tunables;
+  tunables.max_operations = 32;
+  tunables.max_messages_per_peer = 4;
+  tunables.unexpected_bytes = 65536;
+  std::vector<Job> jobs = draw_jobs(random, 3, 10, 300'000);
+  EngineWorld world(
+      {.ranks = 3, .tunables = tunables, .options = coll::CommunicatorOptions::within(tunables)});
+  run(world, jobs);
+  check_quiet(world);
+}
+
+TEST_CASE("engine: a rank that falls silent is named by all others") {
+  constexpr std::uint32_t kRanks = 6;
+  constexpr std::uint32_t kSilent = 4;
+  proto::Random random(3);
+  Tunables tunables;
+  tunables.peer_timeout_ms = 300;
+  std::vector<Job> jobs;
+  jobs.emplace_back(JobShape{.kind = JobKind::all_reduce, .ranks = kRanks, .count = 300'000},
+                    random);
+  jobs.emplace_back(JobShape{.kind = JobKind::all_gather, .ranks = kRanks, .count = 3000}, random);
+  EngineWorld world({.ranks = kRanks, .tunables = tunables});
+  std::vector<Job> before = draw_jobs(random, kRanks, 1, 1000);
+  run(world, before);
+  for (Job& job : jobs) {
+    for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
+  }
+  std::vector<bool> awake(kRanks, true);
+  awake[kSilent] = false;
+  REQUIRE(run_until(world, awake, [&] {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (awake[rank] && !world.communicators[rank]->idle()) return false;
+    }
+    return true;
+  }));
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    if (!awake[rank]) continue;
+    INFO("rank " << rank);
+    const coll::Failure* failure = world.communicators[rank]->failure();
+    REQUIRE(failure != nullptr);
+    INFO(failure->text);
+    CHECK(failure->rank == kSilent);
+    CHECK(is_peer_failure(failure->status));
+    for (const Job& job : jobs) {
+      CHECK(world.communicators[rank]->test(job.request(rank)) == failure->status);
+      CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+  }
+}
+
+// Each rank in a thread of its own, as a process would be: blocks in wait.
+void run_threads(unsigned engine_threads) {
+  constexpr std::uint32_t kRanks = 4;
+  proto::Random random(4);
+  std::vector<Job> jobs = draw_jobs(random, kRanks, 12, 300'000);
+  EngineWorld world({.ranks = kRanks, .threads = engine_threads});
+  std::vector<std::string> wrong(kRanks);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      coll::Communicator& communicator = *world.communicators[rank];
+      for (Job& job : jobs) {
+        if (job.start(communicator) != Status::ok) wrong[rank] = "not started";
+        if (communicator.wait(job.request(rank)) != Status::ok) wrong[rank] = "failed";
+      }
+      coll::Request barrier;
+      if (communicator.barrier(barrier) != Status::ok) wrong[rank] = "not started";
+      if (communicator.wait(barrier) != Status::ok) wrong[rank] = "failed";
+      // Others may still wait for an acknowledgement of ours.
+      for (int i = 0; i < 50; ++i) world.routers[rank]->wait(1'000'000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(wrong[rank] == "");
+    for (const Job& job : jobs) CHECK(job.wrong(rank) == "");
+  }
+}
+
+TEST_CASE("engine: a thread a rank with inline progress") { run_threads(0); }
+
+TEST_CASE("engine: a thread a rank and one an engine") { run_threads(1); }
+
+}  // namespace
+}  // namespace hawser::test
