@@ -7,8 +7,8 @@
 //   endpoint->send(peer, context, tag, data, bytes, {}, operation);
 //   while (endpoint->wait(completions, timeout_ns) == 0) ...
 //
-// Threads. With `threads = 0` progress is inline: it is made by poll, wait and the destructor of the
-// one thread that uses the endpoint, and no other thread may call into it. With `threads >= 1`
+// Threads. With `threads = 0` progress is inline: it is made by poll, wait and the destructor of
+// the one thread that uses the endpoint, and no other thread may call into it. With `threads >= 1`
 // engine threads make the progress; send, receive, cancel and probe may then be called from any
 // thread, poll and wait from one thread at a time.
 //
@@ -37,8 +37,8 @@ class Error : public std::runtime_error {
 };
 
 struct EngineConfig {
-  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), or "memory:FABRIC" (all engines of
-  // this process that name the same FABRIC reach each other). At least 1, at most 16.
+  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), or "memory:FABRIC" (all engines
+  // of this process that name the same FABRIC reach each other). At least 1, at most 16.
   std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;
@@ -69,9 +69,9 @@ class Endpoint {
 
   [[nodiscard]] virtual const Address& address() const noexcept = 0;
 
-  // Names the endpoint with this address as a peer; the handshake runs by itself, and operations may
-  // be posted at once. The same address twice gives the same peer. An endpoint that connects to this
-  // one is named too, with an event.
+  // Names the endpoint with this address as a peer; the handshake runs by itself, and operations
+  // may be posted at once. The same address twice gives the same peer. An endpoint that connects to
+  // this one is named too, with an event.
   //   ok: `peer` is set · again: max_peers are in use · invalid_argument: not an address of this
   //   version, or one's own.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
@@ -96,11 +96,12 @@ class Endpoint {
   [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope) = 0;
 
-  // Asks to cancel a receive. ok: its completion will say `cancelled`, or how it ended if it matched
-  // first · too_late: known to be matched · unknown_operation: completed, or not a receive.
+  // Asks to cancel a receive. ok: its completion will say `cancelled`, or how it ended if it
+  // matched first · too_late: known to be matched · unknown_operation: completed, or not a receive.
   [[nodiscard]] virtual Status cancel(OperationId operation) = 0;
 
-  // Makes progress (inline) and hands out completions, oldest first. Returns how many; never blocks.
+  // Makes progress (inline) and hands out completions, oldest first. Returns how many; never
+  // blocks.
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 
   // As poll, but waits up to `timeout_ns` for the first completion: spins, yields, then blocks.

@@ -13,25 +13,25 @@
 namespace hawser {
 
 // Why a received packet, or a part of it, was dropped. Counted, never asserted on.
-#define HAWSER_DROP_REASONS(X)                                           \
-  X(too_short, "shorter than its headers say")                           \
-  X(bad_version, "another wire version")                                 \
-  X(bad_type, "unknown packet or block type")                            \
-  X(bad_checksum, "CRC32C differs")                                      \
-  X(bad_field, "a field is out of its range")                            \
-  X(bad_mac, "handshake whose MAC is wrong")                             \
-  X(unknown_receiver, "no peer at that index")                           \
-  X(wrong_token, "token of another session")                             \
-  X(stale_session, "handshake of an older incarnation")                  \
-  X(stale_path, "path slot of an older generation")                      \
-  X(old_path_number, "path number behind the window, or seen before")    \
-  X(below_floor, "message finished and forgotten at both ends")          \
-  X(beyond_window, "message number or fragment beyond what is allowed")  \
-  X(duplicate_fragment, "fragment is here already")                      \
-  X(bad_slot, "granted fragment whose slot and message disagree")        \
-  X(no_room, "unexpected payload with no room; the envelope was kept")   \
-  X(no_descriptor, "no descriptor free for the envelope")                \
-  X(not_connected, "data before the session is established")             \
+#define HAWSER_DROP_REASONS(X)                                          \
+  X(too_short, "shorter than its headers say")                          \
+  X(bad_version, "another wire version")                                \
+  X(bad_type, "unknown packet or block type")                           \
+  X(bad_checksum, "CRC32C differs")                                     \
+  X(bad_field, "a field is out of its range")                           \
+  X(bad_mac, "handshake whose MAC is wrong")                            \
+  X(unknown_receiver, "no peer at that index")                          \
+  X(wrong_token, "token of another session")                            \
+  X(stale_session, "handshake of an older incarnation")                 \
+  X(stale_path, "path slot of an older generation")                     \
+  X(old_path_number, "path number behind the window, or seen before")   \
+  X(below_floor, "message finished and forgotten at both ends")         \
+  X(beyond_window, "message number or fragment beyond what is allowed") \
+  X(duplicate_fragment, "fragment is here already")                     \
+  X(bad_slot, "granted fragment whose slot and message disagree")       \
+  X(no_room, "unexpected payload with no room; the envelope was kept")  \
+  X(no_descriptor, "no descriptor free for the envelope")               \
+  X(not_connected, "data before the session is established")            \
   X(limit, "handshake beyond a limit")
 
 enum class DropReason : std::uint8_t {
@@ -53,39 +53,39 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 }};
 
 // X(name, text)
-#define HAWSER_COUNTERS(X)                                                              \
-  X(data_packets_sent, "packets with a path number, retransmits included")              \
-  X(data_bytes_sent, "payload bytes in them")                                           \
-  X(data_packets_received, "packets with a path number that were applied")              \
-  X(data_bytes_received, "payload bytes placed, each once")                             \
-  X(control_packets_sent, "acknowledgements, statuses, requests, grants")               \
-  X(control_packets_received, "the same, received")                                     \
-  X(packets_lost, "packets declared lost")                                              \
-  X(lost_by_gap, "of these, by the gap rule")                                           \
-  X(lost_by_request, "of these, because the receiver asked")                            \
-  X(lost_by_evacuation, "of these, moved away from a silent or dead path")              \
-  X(fragments_retransmitted, "fragments sent again")                                    \
-  X(bytes_retransmitted, "payload bytes sent again")                                    \
-  X(spurious_retransmits, "fragments sent again whose first packet arrived after all")  \
-  X(duplicate_fragments, "fragments received more than once")                           \
-  X(requests_sent, "requests for missing fragments")                                    \
-  X(requests_received, "the same, received")                                            \
-  X(ptos, "probe timeouts")                                                             \
-  X(path_probes_sent, "probes of paths")                                                \
-  X(message_probes_sent, "envelopes sent to ask for a status")                          \
-  X(evacuations, "paths evacuated on silence")                                          \
-  X(paths_down, "paths gone DOWN")                                                      \
-  X(paths_returned, "paths back from DOWN to UP")                                       \
-  X(no_room_answers, "messages answered NO_ROOM")                                       \
-  X(unexpected_messages, "messages that arrived before their receive")                  \
-  X(messages_sent, "sends completed ok")                                                \
-  X(messages_received, "receives completed ok or truncated")                            \
-  X(handshakes_sent, "handshake packets sent")                                          \
-  X(sessions_established, "sessions that became ready")                                 \
-  X(peer_failures, "sessions that failed")                                              \
-  X(late_turns, "polls that came later than the wake-up asked for")                     \
-  X(host_overruns, "packets lost in this host's own receive queues")                    \
-  X(window_limited, "times that data waited for a congestion window")                   \
+#define HAWSER_COUNTERS(X)                                                             \
+  X(data_packets_sent, "packets with a path number, retransmits included")             \
+  X(data_bytes_sent, "payload bytes in them")                                          \
+  X(data_packets_received, "packets with a path number that were applied")             \
+  X(data_bytes_received, "payload bytes placed, each once")                            \
+  X(control_packets_sent, "acknowledgements, statuses, requests, grants")              \
+  X(control_packets_received, "the same, received")                                    \
+  X(packets_lost, "packets declared lost")                                             \
+  X(lost_by_gap, "of these, by the gap rule")                                          \
+  X(lost_by_request, "of these, because the receiver asked")                           \
+  X(lost_by_evacuation, "of these, moved away from a silent or dead path")             \
+  X(fragments_retransmitted, "fragments sent again")                                   \
+  X(bytes_retransmitted, "payload bytes sent again")                                   \
+  X(spurious_retransmits, "fragments sent again whose first packet arrived after all") \
+  X(duplicate_fragments, "fragments received more than once")                          \
+  X(requests_sent, "requests for missing fragments")                                   \
+  X(requests_received, "the same, received")                                           \
+  X(ptos, "probe timeouts")                                                            \
+  X(path_probes_sent, "probes of paths")                                               \
+  X(message_probes_sent, "envelopes sent to ask for a status")                         \
+  X(evacuations, "paths evacuated on silence")                                         \
+  X(paths_down, "paths gone DOWN")                                                     \
+  X(paths_returned, "paths back from DOWN to UP")                                      \
+  X(no_room_answers, "messages answered NO_ROOM")                                      \
+  X(unexpected_messages, "messages that arrived before their receive")                 \
+  X(messages_sent, "sends completed ok")                                               \
+  X(messages_received, "receives completed ok or truncated")                           \
+  X(handshakes_sent, "handshake packets sent")                                         \
+  X(sessions_established, "sessions that became ready")                                \
+  X(peer_failures, "sessions that failed")                                             \
+  X(late_turns, "polls that came later than the wake-up asked for")                    \
+  X(host_overruns, "packets lost in this host's own receive queues")                   \
+  X(window_limited, "times that data waited for a congestion window")                  \
   X(nic_backpressure, "times that a NIC took fewer packets than offered")
 
 struct EndpointStats {
@@ -135,8 +135,8 @@ struct NicStats {
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
   std::uint64_t overruns = 0;
-  std::uint64_t srtt_ns = 0;      // mean of its UP paths; 0 before a sample
-  std::uint64_t window_bytes = 0; // sum of its paths' congestion windows
+  std::uint64_t srtt_ns = 0;       // mean of its UP paths; 0 before a sample
+  std::uint64_t window_bytes = 0;  // sum of its paths' congestion windows
   std::uint64_t bytes_in_flight = 0;
 };
 

@@ -79,11 +79,11 @@ struct Completion {
   // The buffer is the caller's again. False only after a failure while a NIC still holds on to a
   // send: the buffer comes back with a second completion of the same operation.
   bool released = true;
-  PeerId peer = kAnyPeer;            // of a cancelled wildcard receive: kAnyPeer
-  std::uint64_t tag = 0;             // the message's own tag
-  std::uint64_t bytes = 0;           // placed in the buffer (receive) or sent (send)
-  std::uint64_t message_bytes = 0;   // the message's length at its sender
-  std::uint64_t immediate = 0;       // the sender's
+  PeerId peer = kAnyPeer;           // of a cancelled wildcard receive: kAnyPeer
+  std::uint64_t tag = 0;            // the message's own tag
+  std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)
+  std::uint64_t message_bytes = 0;  // the message's length at its sender
+  std::uint64_t immediate = 0;      // the sender's
 };
 
 // What `probe` found: the oldest unmatched message that the arguments match.

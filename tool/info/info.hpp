@@ -7,10 +7,10 @@
 namespace hawser::tool {
 
 struct HostNic {
-  std::string name;     // as --nic takes it: "udp:10.0.0.1"
-  std::string device;   // "eth0"
+  std::string name;    // as --nic takes it: "udp:10.0.0.1"
+  std::string device;  // "eth0"
   bool up = false;
-  unsigned mtu = 0;     // 0: unknown
+  unsigned mtu = 0;  // 0: unknown
   bool loopback = false;
 };
 
