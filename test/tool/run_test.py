@@ -457,7 +457,7 @@ def port_in_use():
         environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
                            HAWSER_RENDEZVOUS=f"127.0.0.1:{taken.getsockname()[1]}")
         status, output = finish(start(SMALL, env=environment))
-        check(status == 2 and "in use" in output, f"{status}\n{output}")
+        check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
 
 
 @case

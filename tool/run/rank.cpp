@@ -59,8 +59,7 @@ std::uint64_t peak_memory_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-void take_figures(const Endpoint& endpoint, RankResult& result) {
-  const EndpointStats stats = endpoint.stats();
+void take_figures(const Endpoint& endpoint, const EndpointStats& stats, RankResult& result) {
   for (const CounterRow& row : kCounters) result.counters[std::string(row.name)] = stats.*row.field;
   for (std::size_t i = 0; i < kDropReasons; ++i) {
     if (stats.drops[i] > 0) result.drops[std::string(kDropReasonTexts[i].name)] = stats.drops[i];
@@ -72,16 +71,14 @@ void take_figures(const Endpoint& endpoint, RankResult& result) {
   result.peak_memory_bytes = peak_memory_bytes();
 }
 
-// Until nothing is under way any more. Paths that are down are probed for ever, so a packet may be
-// out at any moment: what counts is that there is a moment without.
-void settle(coll::CompletionRouter& router, const Endpoint& endpoint, Monitor& monitor) {
+// Until all operations have completed and there was a moment in which every packet buffer was back.
+// Packets may be in flight for ever: paths that are down are probed. Returns that moment's figures.
+EndpointStats settle(coll::CompletionRouter& router, const Endpoint& endpoint, Monitor& monitor) {
   const std::uint64_t deadline = now_ns() + kSettleNs;
-  while (now_ns() < deadline && g_interrupted == 0) {
+  for (;;) {
     const EndpointStats stats = endpoint.stats();
-    if (stats.operations_pending == 0 && stats.buffers_in_use == 0 &&
-        stats.packets_in_flight == 0) {
-      return;
-    }
+    const bool quiet = stats.operations_pending == 0 && stats.buffers_in_use == 0;
+    if (quiet || now_ns() >= deadline || g_interrupted != 0) return stats;
     router.wait(kSettleTurnNs);
     monitor.tick(now_ns());
   }
@@ -123,14 +120,13 @@ class RankRun {
           .run();
     }
     result_.stalls = monitor.stalls();
-    settle(router, *endpoint_, monitor);
+    take_figures(*endpoint_, settle(router, *endpoint_, monitor), result_);
   }
 
-  // Also after a failure, as far as the rank came.
-  void finish() {
-    take_figures(*endpoint_, result_);
-    endpoint_->close();
-  }
+  // As far as a rank came that failed.
+  void take_figures_of_failure() { take_figures(*endpoint_, endpoint_->stats(), result_); }
+
+  void close() { endpoint_->close(); }
 
  private:
   std::vector<PeerId> meet() {
@@ -181,8 +177,9 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
       run.run(started);
     } catch (const ReplayError& error) {
       result.failure = error.failure();
+      run.take_figures_of_failure();
     }
-    run.finish();
+    run.close();
   } catch (const InputError& error) {
     fail(ExitCode::bad_input, error.what());
   } catch (const Error& error) {
