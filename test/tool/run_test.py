@@ -444,8 +444,8 @@ def bad_options():
 
 @case
 def addresses_that_do_not_exist():
-    # TEST-NET-1 (RFC 5737) is on no host.
-    refused(["--ranks", "2", "--nic", "udp:192.0.2.1"], r"192\.0\.2\.1")
+    # TEST-NET-3 (RFC 5737) is on no host.
+    refused(["--ranks", "2", "--nic", "udp:203.0.113.77"], r"203\.0\.113\.77")
     refused(["--ranks", "2", "--nic", "carrier-pigeon"], "carrier-pigeon")
 
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/host_limits.hpp"
+#include "engine/settings.hpp"
 #include "hawser/tunables.hpp"
 
 namespace hawser::tool {
@@ -20,6 +22,17 @@ std::string nics_text() {
   return text + (rdma.empty() ? " none\n" : "\n");
 }
 
+std::string limits_text() {
+  std::string text = "Limits\n";
+  Tunables tunables;
+  engine::apply_environment(tunables);
+  for (const engine::LimitRow& row : engine::describe(engine::read_host_limits(), tunables)) {
+    text += fmt::format("  {:<24}{}\n", row.name, row.value);
+    if (!row.advice.empty()) text += fmt::format("  {:<24}-> {}\n", "", row.advice);
+  }
+  return text;
+}
+
 std::string tunables_text() {
   std::string text =
       "Tunables (--tunable NAME=VALUE, or the environment's HAWSER_NAME; docs/tunables.md)\n";
@@ -32,6 +45,6 @@ std::string tunables_text() {
 
 }  // namespace
 
-std::string info_text() { return nics_text() + "\n" + tunables_text(); }
+std::string info_text() { return nics_text() + "\n" + limits_text() + "\n" + tunables_text(); }
 
 }  // namespace hawser::tool
