@@ -136,6 +136,10 @@ void Endpoint::Core::path_up(Peer& peer, Path& path) {
           .nic = path.local_nic,
           .remote_nic = path.remote_nic});
     path.window = fresh_window(peer);
+    // It has nothing to catch up with.
+    for_each_path(peer, [&](const Path& other) {
+      path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
+    });
     if (!path.bridge) {
       for_each_path(peer, [&](Path& other) {
         if (other.bridge && other.local_nic == path.local_nic) release_path(peer, other);

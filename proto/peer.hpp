@@ -49,6 +49,7 @@ struct Path {
 
   ResponseTime response;
   CongestionWindow window;
+  std::uint64_t balance_bytes = 0;  // sent, to decide between equally filled paths
 
   Time last_sent{};
   Time pto_at = kNever;      // armed while something is in flight

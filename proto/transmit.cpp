@@ -31,7 +31,7 @@ struct Burst {
 }  // namespace
 
 void Endpoint::Core::transmit() {
-  std::uint64_t budget = tunables.poll_budget_packets * nics.size();
+  std::uint64_t budget = tunables.send_budget_packets;
   std::size_t refusals = 0;
   while (!senders.empty() && budget > 0 && refusals <= nics.size()) {
     const std::uint32_t index = senders.pop_front(peers);
@@ -70,7 +70,8 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
                                ? static_cast<double>(i)
                                : static_cast<double>(path->bytes_in_flight + want_bytes) /
                                      static_cast<double>(std::max(window, full));
-      if (best == nullptr || score < best_score) {
+      if (best == nullptr || score < best_score ||
+          (score == best_score && path->balance_bytes < best->balance_bytes)) {
         best = path;
         best_score = score;
       }
@@ -178,6 +179,7 @@ void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacke
   ++in_flight;
   ++path.packets_in_flight;
   path.bytes_in_flight += record.wire_bytes;
+  path.balance_bytes += record.wire_bytes;
   ++path.packets_sent;
   LocalNic& nic = nics[path.local_nic];
   ++nic.packets_sent;

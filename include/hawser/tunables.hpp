@@ -1,4 +1,5 @@
-// Every tunable of every folder, in one table: name, unit, default, range, hostile extremes, reason.
+// Every tunable of every folder, in one table: name, unit, default, range, hostile extremes,
+// reason.
 //
 // `hawser info` prints the table, docs/tunables.md is checked against it, and the storm draws from
 // [hostile_low, hostile_high], which may make the engine slow but never wrong. A tunable is set in
@@ -56,8 +57,7 @@ namespace hawser {
     "first interval between probes of a path that is down")                                        \
   X(path_probe_max_us, "us", 500000, 1000, 3600000000, 1000, 10000000,                             \
     "the interval that probing backs off to")                                                      \
-  X(max_path_slots, "count", 16, 1, 16, 1, 16,                                                     \
-    "paths to one peer")                                                                           \
+  X(max_path_slots, "count", 16, 1, 16, 1, 16, "paths to one peer")                                \
   X(peer_timeout_ms, "ms", 10000, 10, 86400000, 10, 60000,                                         \
     "silence on every path after which the operations to a peer fail")                             \
   X(handshake_retry_us, "us", 20000, 100, 10000000, 100, 1000000,                                  \
@@ -67,8 +67,10 @@ namespace hawser {
   X(late_wakeup_us, "us", 1000, 1, 10000000, 1, 100000,                                            \
     "lateness of a poll from which on expired timers wait for one drain and one SRTT")             \
   X(poll_budget_packets, "count", 128, 8, 65536, 8, 1024,                                          \
-    "packets received from, and sent to, a NIC in one turn")                                       \
-  X(initial_sequence, "number", 0, 0, 1099511627776u, 0, 1099511627776u,                             \
+    "packets received from a NIC's queue in one turn")                                             \
+  X(send_budget_packets, "count", 64, 1, 65536, 1, 1024,                                           \
+    "data packets sent in one turn; the time that takes looks like delay of the last of them")     \
+  X(initial_sequence, "number", 0, 0, 1099511627776u, 0, 1099511627776u,                           \
     "where a session's message and path numbers start; tests start just below wrap")               \
   X(recovery_evacuate, "bool", 1, 0, 1, 0, 1,                                                      \
     "resend what a silent path holds on other paths at once; off, timers do it")                   \
@@ -76,8 +78,7 @@ namespace hawser {
     "the receiver asks for missing fragments; off, only the sender detects loss")                  \
   X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                           \
     "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
-  X(spray_weighted, "bool", 1, 0, 1, 0, 1,                                                         \
-    "choose paths by what they deliver; off, in turn")                                             \
+  X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, in turn")      \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
     "receive buffer asked for per data socket (UDP); the kernel may give less")                    \
   X(packet_buffers, "count", 8192, 256, 1048576, 256, 8192,                                        \
