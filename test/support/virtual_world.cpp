@@ -11,7 +11,8 @@ namespace hawser::test {
 
 namespace {
 constexpr proto::Duration kTurnCost = proto::microseconds(1);
-}
+constexpr proto::Duration kHookedDelay = proto::microseconds(5);
+}  // namespace
 
 Tunables small_tunables() {
   Tunables tunables;
@@ -67,7 +68,9 @@ void World::build(std::uint32_t index) {
     fault.completions = 16384;
     if (config_.hook) {
       fault.hook = [this, index, i](const engine::FaultPacket& packet) {
-        return config_.hook(index, i, packet);
+        std::optional<engine::Fate> fate = config_.hook(index, i, packet);
+        if (fate && fate->delay.ns == 0) fate->delay = kHookedDelay;
+        return fate;
       };
     }
     auto nic = std::make_unique<engine::FaultNic>(

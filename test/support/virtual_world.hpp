@@ -31,7 +31,8 @@ struct WorldConfig {
   std::uint64_t seed = 1;
   std::uint32_t ring_slots = 1024;
   std::vector<std::string> secrets;  // of the job, per node; none: no MAC
-  // Fate of single packets, asked for each packet of each NIC.
+  // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
+  // are, if the fate doesn't say how long: who gets them is woken by their release.
   std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
                                             const engine::FaultPacket&)>
       hook;
