@@ -68,7 +68,8 @@ for preset in "${presets[@]}"; do
   if [[ $preset == fuzz ]]; then
     run_fuzzers 2>&1 | tee "$log" || status=$?
   else
-    (cd "$root" && "${without_aslr[@]}" ctest --preset "$preset" --parallel "$(nproc)" "$@") 2>&1 | tee "$log" || status=$?
+    (cd "$root" && "${without_aslr[@]}" ctest --preset "$preset" --parallel "$(nproc)" "$@") 2>&1 |
+      grep --line-buffered -vE '^ +Start ' | tee "$log" || status=$?
   fi
   summary+=("$(printf '%-8s %s' "$preset" "$(grep -E 'tests passed|fuzzers ran|No tests' "$log" | tail -n 1)")")
   ((status == 0)) || failed=1

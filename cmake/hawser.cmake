@@ -70,7 +70,7 @@ function(hawser_executable name)
   target_link_libraries(${name} PRIVATE ${arg_LINKS} hawser_build)
 endfunction()
 
-# TIMEOUT: of one case, in seconds (60); sanitizers get four times as much.
+# TIMEOUT: of one case, in seconds (120); sanitizers get three times as much.
 # SERIAL: ctest runs nothing else beside it (it measures time, or takes all memory).
 # THREADED: the code under test has threads; the tsan preset runs these.
 # PROCESSES: it starts processes of its own.
@@ -81,10 +81,10 @@ function(hawser_test name)
   # What is tested is optimized; Catch2's templates at -O3 only cost build time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 120)
   endif()
   if(HAWSER_SANITIZE)
-    math(EXPR arg_TIMEOUT "4 * ${arg_TIMEOUT}")
+    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
   endif()
   set(properties TIMEOUT ${arg_TIMEOUT})
   if(arg_SERIAL)
