@@ -13,7 +13,11 @@ TEST_CASE("memory: what the kernel calls available") {
   CHECK(meminfo_available_bytes("MemAvailable:") == 0);
 }
 
-TEST_CASE("memory: this host has some") { CHECK(available_memory_bytes() > 0); }
+TEST_CASE("memory: this host has some, this process took some of it") {
+  CHECK(available_memory_bytes() > 0);
+  CHECK(peak_memory_bytes() > 100'000);
+  CHECK(peak_memory_bytes() < available_memory_bytes());
+}
 
 }  // namespace
 }  // namespace hawser::tool

@@ -40,6 +40,10 @@ std::uint64_t meminfo_available_bytes(std::string_view meminfo) {
   return value_of_key(meminfo, "MemAvailable:") * 1024;
 }
 
+std::uint64_t peak_memory_bytes() {
+  return value_of_key(read_text("/proc/self/status"), "VmHWM:\t") * 1024;
+}
+
 std::uint64_t available_memory_bytes() {
   constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));

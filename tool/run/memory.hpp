@@ -13,4 +13,8 @@ namespace hawser::tool {
 // "MemAvailable:   12 kB" of a /proc/meminfo text, in bytes; 0 if it isn't there.
 [[nodiscard]] std::uint64_t meminfo_available_bytes(std::string_view meminfo);
 
+// The most that this process has had in memory since its program started. (getrusage's figure would
+// count the process that started it, too.)
+[[nodiscard]] std::uint64_t peak_memory_bytes();
+
 }  // namespace hawser::tool

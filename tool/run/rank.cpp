@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <array>
 #include <csignal>
@@ -51,12 +50,6 @@ void pin(std::uint32_t rank) {
     (void)::sched_setaffinity(0, sizeof one, &one);
     return;
   }
-}
-
-std::uint64_t peak_memory_bytes() {
-  rusage usage{};
-  (void)::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 void take_figures(const Endpoint& endpoint, const EndpointStats& stats, RankResult& result) {
