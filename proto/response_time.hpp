@@ -21,6 +21,10 @@ class ResponseTime {
       variance_ = rtt / 2;
       return;
     }
+    // A single long absence of a host is not the measure of what comes after it: a sample counts at
+    // most twice what was overdue. A host that stays slow gets there in a few samples.
+    const Duration most = (smoothed_ + variance_ * 4) * 2;
+    if (most < rtt) rtt = most;
     const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
     variance_ = (variance_ * 3 + error) / 4;
     smoothed_ = (smoothed_ * 7 + rtt) / 8;
