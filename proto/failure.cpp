@@ -180,6 +180,9 @@ void Endpoint::Core::progress_closing() {
     return;
   }
   for_each_peer([&](Peer& peer) {
+    if (peer.state == SessionState::ready && !peer.close_answered) {
+      send_closing(peer, wire::PacketType::close);  // a last word, whatever became of it
+    }
     if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
   });
   cancel_all(Status::endpoint_closed);
