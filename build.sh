@@ -22,6 +22,7 @@ if [[ ! -f $folder/build.ninja ]]; then
 fi
 quiet=--quiet
 [[ -t 1 ]] && quiet=
+[[ -f $folder/.ninja_deps ]] || echo "building the preset $preset: some minutes the first time"
 if ! ninja -C "$folder" $quiet "$@" 9>&-; then
   echo "build.sh: building the preset $preset failed (above)" >&2
   exit 1

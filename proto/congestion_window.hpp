@@ -24,6 +24,8 @@ struct WindowConfig {
 class CongestionWindow {
  public:
   static constexpr std::uint64_t kLeastSamples = 2;  // of delay, in a round
+  // Loss alone shrinks no further: a fabric that loses a fifth of everything still gets that much.
+  static constexpr std::uint64_t kLossFloorPackets = 16;
 
   CongestionWindow() = default;
   explicit CongestionWindow(const WindowConfig& config)
@@ -76,7 +78,8 @@ class CongestionWindow {
     const Duration target = floor_delay_ + config_.delay_target;
     congested_ = round_delay_ > target;
     double factor = 1.0;
-    if (round_lost_ * 8 > seen) factor = 1.0 - share(round_lost_, seen);
+    const bool loss = round_lost_ * 8 > seen && bytes_ > kLossFloorPackets * config_.packet_bytes;
+    if (loss) factor = 1.0 - share(round_lost_, seen);
     if (round_marked_ > 0) factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
     if (congested_) {
       const double excess =

@@ -130,6 +130,10 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type) {
 
 void Endpoint::Core::on_closing(Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (static_cast<std::int32_t>(packet.closing->sequence - peer.remote_sequence) <= 0) {
+    return drop(DropReason::stale_session);
+  }
+  peer.remote_sequence = packet.closing->sequence;
   switch (packet.type) {
     case wire::PacketType::closed: peer.close_answered = true; return;
     case wire::PacketType::close:

@@ -55,16 +55,17 @@ RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t
 }
 
 void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
-  for (const wire::NicRecord& record : records) {
-    if (peer.nics[record.index].address != record.address) {
+  for (std::size_t i = 0; i < kMaxNics; ++i) {
+    const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
+    if (peer.nics[i].address != record.address) {
       for (std::size_t local = 0; local < nics.size(); ++local) {
         RemoteHandle& handle =
-            remotes[(std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + record.index];
+            remotes[(std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + i];
         if (handle != kNoRemote) nics[local].nic->close_remote(handle);
         handle = kNoRemote;
       }
     }
-    peer.nics[record.index] = record;
+    peer.nics[i] = record;
   }
   peer.remote_nics = static_cast<std::uint32_t>(records.size());
   peer.remote_nic_sequences.fill(0);
@@ -173,7 +174,8 @@ wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
 void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& hello = *packet.session;
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
-  if (hello.target_id != endpoint_id || hello.sender_id == endpoint_id || hello.my_token == 0) {
+  if (hello.target_id != endpoint_id || hello.sender_id == endpoint_id || hello.my_token == 0 ||
+      hello.counter == 0) {
     return drop(DropReason::stale_session);
   }
   for (std::size_t i = 0; i < packet.nics.size(); ++i) {
@@ -191,16 +193,20 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   const bool same = peer.remote_token != 0 && hello.epoch == peer.remote_epoch &&
                     hello.counter == peer.remote_counter && hello.my_token == peer.remote_token;
   if (!same) {
-    const bool newer = peer.remote_token == 0 || hello.epoch > peer.remote_epoch ||
+    // Also of a session that has failed: what still flies of it doesn't make it anew.
+    const bool unknown = peer.remote_counter == 0;
+    const bool newer = unknown || hello.epoch > peer.remote_epoch ||
                        (hello.epoch == peer.remote_epoch &&
                         static_cast<std::int32_t>(hello.counter - peer.remote_counter) > 0);
     if (!newer) return drop(DropReason::stale_session);
     if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
     if (closing) return drop(DropReason::limit);
     if (!learn_session(peer, hello, packet.nics)) return drop(DropReason::limit);
-  } else if (peer.state == SessionState::failed) {
+  } else if (peer.state == SessionState::failed ||
+             static_cast<std::int32_t>(hello.sequence - peer.remote_sequence) <= 0) {
     return drop(DropReason::stale_session);
   }
+  peer.remote_sequence = hello.sequence;
   peer.last_heard = now;
   peer.route_local = static_cast<std::uint8_t>(nic);
   peer.route_remote = far;
