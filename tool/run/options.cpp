@@ -13,6 +13,19 @@
 namespace hawser::tool {
 namespace {
 
+// What CLI11's conversions let through: signs and overflows of unsigned numbers, and "nan".
+std::string whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && at == end ? "" : "'" + text + "' is no number from 0 to 2^64 - 1";
+}
+std::string a_number(const std::string& text) {
+  return text.find_first_not_of("0123456789.eE+") == std::string::npos
+             ? ""
+             : "'" + text + "' is no number of seconds";
+}
+
 void check_faults(const std::string& spec) {
   engine::FaultSettings settings;
   engine::FaultActions actions;
@@ -84,12 +97,13 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
       ->check(CLI::Range(1u, kMaxSteps));
   app.add_option("--scale", o.scale, "divide all sizes by this (1)")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--seed", o.seed, "of contents, splits and faults (1)");
+  app.add_option("--seed", o.seed, "of contents, splits and faults (1)")->check(whole_number);
   app.add_option("--threads", o.threads, "engine threads of a rank; 0: progress is inline (0)")
       ->check(CLI::Range(0u, 64u));
   app.add_flag("--pin", o.pin, "pin rank r to processor r modulo their number");
   app.add_option("--timeout", o.timeout_s, "seconds after which the run is ended (600)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(CLI::Range(0.1, 1e6))
+      ->check(a_number);
   app.add_option("--json", o.json, "write the report to this file as JSON; - is standard output");
   app.add_option("--tunable", tunable_, "NAME=VALUE, see `hawser info`; may be repeated")
       ->allow_extra_args(false);
