@@ -7,6 +7,9 @@ preset=${1:?usage: ./build.sh PRESET [TARGET ...]}
 shift
 folder=$root/build/$preset
 
+# Another checkout of the same sources finds its objects in the compiler cache, wherever it lies.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
+
 mkdir -p "$folder"
 # Two builds of one folder at once would spoil it: the second waits.
 exec 9>"$folder/.lock"

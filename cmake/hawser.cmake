@@ -80,6 +80,10 @@ function(hawser_test name)
   target_link_libraries(${name} PRIVATE catch_main)
   # What is tested is optimized; Catch2's templates at -O3 only cost build time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(HAWSER_SANITIZE)
+    # Instrumented and optimized, Catch2's macros take a minute a file; what is tested stays at -O1.
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
