@@ -59,5 +59,42 @@ TEST_CASE("message__survives_loss_duplication_reordering_and_damage") {
   }
 }
 
+TEST_CASE("message__survives_the_loss_of_all_acknowledgements_for_three_round_trips") {
+  proto::Time from{};
+  proto::Time until{};
+  World* running = nullptr;
+  WorldConfig config;
+  config.nics = 2;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const engine::FaultPacket& packet) -> std::optional<engine::Fate> {
+    const bool deaf = running != nullptr && from <= running->now() && running->now() < until;
+    if (!deaf || node != 1 || packet.direction != engine::Direction::tx ||
+        packet.queue != proto::Queue::control) {
+      return std::nullopt;
+    }
+    return engine::Fate{.drop = true};
+  };
+  World world(config);
+  running = &world;
+  world.connect_all();
+  world.apply(0, "delay=5us,rate=500000000");
+  const std::string sent = pattern(5, 4 << 20);
+  std::string got(sent.size(), 'x');
+  world.receive(1, world.peer(1, 0), 7, got);
+  world.send(0, 1, 7, sent);
+  REQUIRE(
+      world.run_until([&] { return world.stats(0).packets_in_flight > 50; }, milliseconds(100)));
+  PeerStats peer;
+  REQUIRE(world.endpoint(0).peer_stats(world.now(), world.peer(0, 1), peer) == Status::ok);
+  from = world.now();
+  until = from + proto::nanoseconds(3 * peer.paths.at(0).srtt_ns);
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(1000)));
+  REQUIRE(world.run_until_completed(1, 1, milliseconds(1000)));
+  CHECK(got == sent);
+  CHECK(world.completions(0)[0].status == Status::ok);
+  // Nothing was lost on the way there, so hardly anything may have been sent again.
+  CHECK(world.stats(0).fragments_retransmitted <= 64);
+}
+
 }  // namespace
 }  // namespace hawser::test
