@@ -256,6 +256,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
 
   // ---- path_acks.cpp
+  void trim(Path& path, Time forget_before);
   [[nodiscard]] Duration pto_base(const Path& path) const;
   void arm_pto(Path& path);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);

@@ -35,6 +35,12 @@ void advance_oldest(Path& path, SentBlockPool& blocks) {
 
 }  // namespace
 
+// Forgets what is settled for good. `oldest` stays a number that has a record, or the next one.
+void Endpoint::Core::trim(Path& path, Time forget_before) {
+  path.sent.trim(sent_blocks, forget_before);
+  if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
+}
+
 Duration Endpoint::Core::pto_base(const Path& path) const {
   return path.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
 }
@@ -157,7 +163,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     path_heard(peer, *path, full_probe);
     find_gaps(peer, *path);
     advance_oldest(*path, sent_blocks);
-    path->sent.trim(sent_blocks, now - path->response.overdue(granularity) * 2);
+    trim(*path, now - path->response.overdue(granularity) * 2);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
     arm_pto(*path);
     want_to_send_more(peer);

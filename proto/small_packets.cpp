@@ -99,7 +99,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message, bool again) {
 }
 
 bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
-  if (path.sent.room() < 2) path.sent.trim(sent_blocks, now);
+  if (path.sent.room() < 2) trim(path, now);
   const RemoteHandle to = remote(peer, path.local_nic, path.remote_nic);
   PacketBuffer* buffer = nullptr;
   if (to == kNoRemote || path.sent.reserve(sent_blocks, 1) == 0 ||

@@ -205,7 +205,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
   limit = std::min<std::uint64_t>(
       limit, tunables.max_in_flight_packets -
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
-  path.sent.trim(sent_blocks, now - path.response.overdue(granularity) * 2);
+  trim(path, now - path.response.overdue(granularity) * 2);
   if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
   return static_cast<std::size_t>(path.sent.reserve(sent_blocks, limit));
 }
