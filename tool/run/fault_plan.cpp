@@ -137,14 +137,15 @@ FaultWindow fault_window(const std::vector<TimedFault>& faults) {
     const TimedFault*& entry = last[nic];
     if (entry == nullptr || entry->when <= fault.when) entry = &fault;
   }
-  for (const auto& [nic, fault] : last) {
-    const bool revived_everywhere =
-        fault->kind != TimedFault::Kind::revive_nic &&
-        std::any_of(faults.begin(), faults.end(), [&, index = nic.second](const TimedFault& other) {
-          return other.kind == TimedFault::Kind::revive_nic && !other.rank && other.nic == index &&
-                 other.when >= fault->when;
-        });
-    if (fault->kind != TimedFault::Kind::revive_nic && !revived_everywhere) window.end = kNever;
+  const auto revived_on_all = [&](const TimedFault& after) {
+    return std::any_of(faults.begin(), faults.end(), [&](const TimedFault& other) {
+      return other.kind == TimedFault::Kind::revive_nic && !other.rank && other.nic == after.nic &&
+             other.when >= after.when;
+    });
+  };
+  for (const auto& entry : last) {
+    const TimedFault& fault = *entry.second;
+    if (fault.kind != TimedFault::Kind::revive_nic && !revived_on_all(fault)) window.end = kNever;
   }
   return window;
 }

@@ -60,7 +60,7 @@ void take_figures(const Endpoint& endpoint, const EndpointStats& stats, RankResu
   result.operations_left = stats.operations_pending;
   result.buffers_left = stats.buffers_in_use;
   result.unexpected_bytes_left = stats.unexpected_bytes_held;
-  result.nics = sample_nics(endpoint);
+  if (result.nics.empty()) result.nics = sample_nics(endpoint);
   result.peak_memory_bytes = peak_memory_bytes();
 }
 
@@ -113,6 +113,8 @@ class RankRun {
           .run();
     }
     result_.stalls = monitor.stalls();
+    // While the others are still there: a NIC has no paths, and so no state, without them.
+    result_.nics = sample_nics(*endpoint_);
     take_figures(*endpoint_, settle(router, *endpoint_, monitor), result_);
   }
 
