@@ -21,7 +21,10 @@ CallersLoop::CallersLoop(const PollSet& sources)
 
 int CallersLoop::descriptor() const noexcept {
   // What has happened so far was not told: have poll called once.
-  if (!used_) set_timer(Time{1});
+  if (!used_) {
+    armed_ = Time{1};
+    set_timer(armed_);
+  }
   used_ = true;
   return set_.descriptor();
 }

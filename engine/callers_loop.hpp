@@ -24,7 +24,7 @@ class CallersLoop {
 
   PollSet set_;
   Descriptor timer_;
-  proto::Time armed_ = proto::kNever;
+  mutable proto::Time armed_ = proto::kNever;
   mutable bool used_ = false;
 };
 

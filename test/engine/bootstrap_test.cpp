@@ -24,7 +24,7 @@
 namespace hawser::engine {
 namespace {
 
-constexpr std::uint32_t kPatienceMs = 20'000;
+constexpr std::uint32_t kPatienceMs = 60'000;
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));

@@ -1,0 +1,140 @@
+// Faults while whole endpoints run: lossy NICs, NICs that die and return, and peers that are gone.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/clock.hpp"
+#include "hawser/engine.hpp"
+#include "test/engine/endpoint_pair.hpp"
+
+namespace hawser::engine {
+namespace {
+
+std::string states_of(const EndpointPair& pair) {
+  std::string text;
+  for (const auto& [endpoint, peer] :
+       {std::pair{pair.a.get(), pair.b_of_a}, std::pair{pair.b.get(), pair.a_of_b}}) {
+    PeerStats stats;
+    if (endpoint->peer_stats(peer, stats) != Status::ok) continue;
+    for (const PathStats& path : stats.paths) {
+      text += std::to_string(path.local_nic) + "-" + std::to_string(path.remote_nic) + " " +
+              std::string(to_string(path.state)) + ", ";
+    }
+    text += "; ";
+  }
+  return text;
+}
+
+// Gives both endpoints turns until `done`, or patience ends.
+template <class Done>
+bool turn_until(EndpointPair& pair, Done&& done) {
+  const proto::Time limit = monotonic_now() + proto::nanoseconds(kPatienceNs);
+  while (!done()) {
+    if (monotonic_now() > limit) return false;
+    Completion none;
+    REQUIRE(pair.a->wait(std::span(&none, 1), 100'000) == 0);
+    REQUIRE(pair.b->wait(std::span(&none, 1), 100'000) == 0);
+  }
+  return true;
+}
+
+TEST_CASE("faults__everything_arrives_over_bad_nics") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  const std::vector<std::byte> data = pattern(2'000'000, 1);
+  std::vector<std::byte> buffer(data.size());
+  std::string faults = "loss=0.05,duplicate=0.01,reorder=0.05,seed=11";
+  // Memory NICs say that they need no checksum, as verbs do; damage would not be noticed there.
+  if (setting.driver == "udp") faults += ",corrupt=0.001,truncate=0.001";
+  EndpointPair pair(setting, short_close(), 4, faults);
+  for (int i = 0; i < 3; ++i) {
+    post_receive(*pair.b, pair.a_of_b, 1, buffer);
+    post_send(*pair.a, pair.b_of_a, 1, data);
+    REQUIRE(pair.next(*pair.b).status == Status::ok);
+    REQUIRE(pair.next(*pair.a).status == Status::ok);
+    REQUIRE(buffer == data);
+  }
+  CHECK(pair.a->stats().fragments_retransmitted > 0);
+  CHECK(pair.b->stats().duplicate_fragments +
+            pair.b->stats().drops[static_cast<std::size_t>(DropReason::old_path_number)] >
+        0);
+}
+
+TEST_CASE("faults__a_nic_dies_and_returns_and_nothing_fails") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  const bool event = GENERATE(false, true);
+  CAPTURE(setting, event);
+  const std::string suffix = event ? ":event" : "";
+  const std::vector<std::byte> data = pattern(1'000'000, 2);
+  std::vector<std::byte> buffer(data.size());
+  EndpointPair pair(setting, short_close(), 2, "seed=1");
+  const auto exchange = [&] {
+    post_receive(*pair.b, pair.a_of_b, 1, buffer);
+    post_send(*pair.a, pair.b_of_a, 1, data);
+    REQUIRE(pair.next(*pair.b).status == Status::ok);
+    REQUIRE(pair.next(*pair.a).status == Status::ok);
+    REQUIRE(buffer == data);
+  };
+  exchange();
+  REQUIRE(pair.engine_a.inject_fault(1, "kill" + suffix) == Status::ok);
+  for (int i = 0; i < 5; ++i) exchange();
+  CHECK(turn_until(pair, [&] { return pair.a->nic_stats()[1].state == PathState::down; }));
+  CHECK(pair.a->nic_stats()[0].state == PathState::up);
+  REQUIRE(pair.engine_a.inject_fault(1, "revive" + suffix) == Status::ok);
+  const bool returned =
+      turn_until(pair, [&] { return pair.a->nic_stats()[1].state == PathState::up; });
+  CAPTURE(states_of(pair));
+  CHECK(returned);
+  exchange();
+  CHECK(pair.a->stats().peer_failures == 0);
+}
+
+TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  const std::vector<std::byte> data = pattern(1'000'000, 3);
+  std::vector<std::byte> buffer(100);
+  Tunables tunables = short_close();
+  tunables.peer_timeout_ms = 300;
+  EndpointPair pair(setting, tunables, 2, "seed=1");
+  post_receive(*pair.b, pair.a_of_b, 1, buffer);
+  post_send(*pair.a, pair.b_of_a, 1, std::vector<std::byte>(100));
+  REQUIRE(pair.next(*pair.b).status == Status::ok);
+  REQUIRE(pair.next(*pair.a).status == Status::ok);
+
+  for (std::size_t nic = 0; nic < 2; ++nic) {
+    REQUIRE(pair.engine_b.inject_fault(nic, "kill") == Status::ok);
+  }
+  pair.b->poll({});
+  const proto::Time start = monotonic_now();
+  const OperationId send = post_send(*pair.a, pair.b_of_a, 1, data);
+  const OperationId receive = post_receive(*pair.a, pair.b_of_a, 7, buffer);
+  for (int i = 0; i < 2; ++i) {
+    const Completion completion = pair.next(*pair.a);
+    CHECK(completion.status == Status::peer_timeout);
+    CHECK(completion.peer == pair.b_of_a);
+    CHECK((completion.operation == send || completion.operation == receive));
+    CHECK(completion.released);
+  }
+  CHECK(monotonic_now() - start >= proto::milliseconds(300));
+  bool named = false;
+  Event event;
+  while (pair.a->poll_events(std::span(&event, 1)) == 1) {
+    named |= event.kind == Event::Kind::peer_failed && event.status == Status::peer_timeout &&
+             event.peer == pair.b_of_a;
+  }
+  CHECK(named);
+  // From here on it is the call, or the operation's completion, that says so.
+  OperationId operation = kNoOperation;
+  const Status status = pair.a->send(pair.b_of_a, 0, 1, data.data(), data.size(), {}, operation);
+  if (status == Status::ok) {
+    CHECK(pair.next(*pair.a).status == Status::peer_timeout);
+  } else {
+    CHECK(status == Status::peer_timeout);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::engine

@@ -1,0 +1,51 @@
+// Start ends when the endpoints are there: after it, messages take nothing from the heap.
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "test/engine/endpoint_pair.hpp"
+#include "test/support/heap_guard.hpp"
+
+namespace hawser::engine {
+namespace {
+
+TEST_CASE("Endpoint__no_heap_after_start") {
+  // The guard counts this thread: inline it makes the progress too.
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  const std::vector<std::byte> data = pattern(300'000, 1);
+  std::vector<std::byte> buffer(data.size());
+  std::vector<std::byte> late(data.size());
+  EndpointPair pair(setting, short_close(), 2, "loss=0.01,seed=5");
+  OperationId operation = kNoOperation;
+  Completion completion;
+  std::size_t failed = 0;
+  const test::HeapGuard guard;
+  for (int i = 0; i < 20; ++i) {
+    std::size_t awaited = 4;
+    failed += pair.b->receive(kAnyPeer, 0, 1, kAllBits, buffer.data(), buffer.size(), {},
+                              operation) != Status::ok;
+    for (std::uint64_t tag = 1; tag <= 2; ++tag) {
+      failed +=
+          pair.a->send(pair.b_of_a, 0, tag, data.data(), data.size(), {}, operation) != Status::ok;
+    }
+    for (int turn = 0; turn < 100; ++turn) {
+      awaited -= pair.a->poll(std::span(&completion, 1)) + pair.b->poll(std::span(&completion, 1));
+    }
+    failed += pair.b->receive(kAnyPeer, 0, 2, kAllBits, late.data(), late.size(), {}, operation) !=
+              Status::ok;
+    for (int turn = 0; turn < 100'000 && awaited > 0; ++turn) {
+      awaited -= pair.a->wait(std::span(&completion, 1), 100'000) +
+                 pair.b->wait(std::span(&completion, 1), 100'000);
+    }
+    failed += awaited;
+  }
+  const std::uint64_t allocations = guard.allocations();
+  CHECK(failed == 0);
+  CHECK(allocations == 0);
+  CHECK(buffer == data);
+  CHECK(late == data);
+}
+
+}  // namespace
+}  // namespace hawser::engine
