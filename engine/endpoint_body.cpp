@@ -57,6 +57,11 @@ std::unique_ptr<proto::Nic> open_memory(const NicSpec& spec, const Tunables& tun
   return std::make_unique<MemoryNic>(MemoryFabric::named(spec.where), config, pool);
 }
 
+std::string complaint_about(const proto::Nic& nic, const FaultSpecError& error) {
+  return "Fault \"" + std::string(error.word) + "\" can't be injected at " +
+         std::string(nic.name()) + ": it " + std::string(error.reason);
+}
+
 }  // namespace
 
 EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig& config)
@@ -115,8 +120,10 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
       std::min(driver->caps().max_datagram_bytes, max_datagram_bytes(tunables_));
   config.max_remotes = max_remotes(tunables_);
   auto fault = std::make_unique<FaultNic>(std::move(driver), pool_, config);
-  const auto error = fault->apply(settings.faults);
-  HAWSER_ASSERT(!error, "the settings were checked");
+  // The words were checked with the settings; whether this NIC can do them, only it can tell.
+  if (const auto error = fault->apply(settings.faults)) {
+    throw Error(complaint_about(*fault, *error));
+  }
   faults_.push_back(fault.get());
   nics_.push_back(std::move(fault));
 }
@@ -133,6 +140,14 @@ TurnResult EndpointBody::progress(Time now) {
     result.wake_at = proto::earlier(result.wake_at, now + kSilentNicInterval);
   }
   return result;
+}
+
+std::string EndpointBody::complaint_about_fault(std::size_t nic, std::string_view spec) const {
+  FaultSettings settings;
+  FaultActions actions;
+  auto error = parse_fault_spec(spec, settings, actions);
+  if (!error) error = find_unsupported(settings, faults_[nic]->caps());
+  return error ? complaint_about(*faults_[nic], *error) : std::string();
 }
 
 void EndpointBody::post_fault(std::size_t nic, std::string_view spec) {

@@ -43,7 +43,10 @@ class EndpointBody {
   [[nodiscard]] bool has_posted_faults() const {
     return has_posted_.load(std::memory_order_acquire);
   }
-  // Any thread: `spec`, which is right by the grammar, is applied to the NIC on the next progress.
+  // Any thread: why the NIC can't do what `spec` asks for, in a sentence; empty if it can.
+  [[nodiscard]] std::string complaint_about_fault(std::size_t nic, std::string_view spec) const;
+  // Any thread: `spec`, about which there is no complaint, is applied to the NIC on the next
+  // progress.
   void post_fault(std::size_t nic, std::string_view spec);
 
   [[nodiscard]] EndpointStats stats() const;

@@ -51,7 +51,11 @@ Status Engine::inject_fault(std::size_t nic, std::string_view spec) {
     engine::log_warning(complaint);
     return Status::invalid_argument;
   }
-  state_->registry.inject_fault(nic, spec);
+  complaint = state_->registry.inject_fault(nic, spec);
+  if (!complaint.empty()) {
+    engine::log_warning(complaint);
+    return Status::unsupported;
+  }
   return Status::ok;
 }
 

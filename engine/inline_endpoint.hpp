@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/callers_loop.hpp"
@@ -50,6 +52,10 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   std::size_t poll_events(std::span<Event> events) override;
 
  private:
+  [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
+                                                  std::string_view spec) const override {
+    return body_.complaint_about_fault(nic, spec);
+  }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
   // One turn, and the completions that there are.

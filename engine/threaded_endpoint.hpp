@@ -15,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/doorbell.hpp"
@@ -75,6 +77,10 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   }
   std::size_t take_completions(std::span<Completion> completions);
   void arm_descriptor();
+  [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
+                                                  std::string_view spec) const override {
+    return body_.complaint_about_fault(nic, spec);
+  }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
   // The engine thread.

@@ -110,11 +110,14 @@ class Endpoint {
   // Readable when poll has something to do; for the caller's own event loop. Owned by the endpoint.
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  // Drops the session and its operations, which complete with endpoint_closed.
+  // Tells the peer, once and without waiting, and drops the session and its operations, which
+  // complete with endpoint_closed.
   [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
 
   // Tells every peer, lingers up to close_timeout for final statuses, then completes what is left
-  // with endpoint_closed. After it, only poll is of use.
+  // with endpoint_closed. After it, only poll is of use. A peer whose progress is inline answers
+  // only in its own calls: where one thread has several endpoints that talk to each other, each but
+  // the last would linger for all of close_timeout; disconnect them first, when all is settled.
   virtual void close() = 0;
 
   // Snapshots; callable from any thread, may allocate.
@@ -141,7 +144,8 @@ class Engine {
   // Changes the faults of one NIC while it runs; only if config.faults was not empty.
   // `spec` is one of the grammar of docs/faults.md, with "kill", "revive", "kill:event",
   // "revive:event", "rate=BYTES_PER_S" among it.
-  //   unsupported: the engine has no fault layer · invalid_argument: the log says which word.
+  //   unsupported: the engine has no fault layer, or the NIC can't do that (the log says what) ·
+  //   invalid_argument: the log says which word.
   [[nodiscard]] Status inject_fault(std::size_t nic, std::string_view spec);
 
  private:

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/clock.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
@@ -197,6 +198,26 @@ TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_othe
   if (setting.threads == 0) pair.a->poll({});
   pair.b.reset();
   pair.a.reset();
+}
+
+TEST_CASE("Endpoint__closes_at_once_when_it_has_disconnected_its_peers") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Tunables patient;
+  patient.close_timeout_ms = 600'000;
+  EndpointPair pair(setting, patient);
+  const std::vector<std::byte> data = pattern(100, 1);
+  std::vector<std::byte> buffer(100);
+  post_receive(*pair.b, pair.a_of_b, 1, buffer);
+  post_send(*pair.a, pair.b_of_a, 1, data);
+  REQUIRE(pair.next(*pair.b).status == Status::ok);
+  REQUIRE(pair.next(*pair.a).status == Status::ok);
+  REQUIRE(pair.a->disconnect(pair.b_of_a) == Status::ok);
+  REQUIRE(pair.b->disconnect(pair.a_of_b) == Status::ok);
+  const proto::Time begun = monotonic_now();
+  pair.a->close();
+  pair.b->close();
+  CHECK((monotonic_now() - begun).ns < static_cast<std::int64_t>(kPatienceNs));
 }
 
 TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {

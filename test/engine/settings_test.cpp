@@ -96,6 +96,25 @@ TEST_CASE("Engine__errors_of_its_constructors_are_one_sentence") {
   CHECK(other.nic_count() == 1);
 }
 
+TEST_CASE("Engine__a_fault_that_a_nic_can_not_do_is_an_error_and_not_an_end") {
+  // Memory NICs need no checksum, so damage would be believed.
+  const unsigned threads = GENERATE(0u, 1u);
+  EngineConfig config;
+  config.nics = {"memory:x"};
+  config.threads = threads;
+  config.faults = "loss=0.1,corrupt=0.1";
+  Engine damaging(config);
+  CHECK_THAT(error_of([&] { (void)damaging.create_endpoint({}); }),
+             Contains("corrupt") && Contains("memory:x"));
+  config.faults = "loss=0.1";
+  Engine engine(config);
+  const auto endpoint = engine.create_endpoint({});
+  CHECK(engine.inject_fault(0, "rx.corrupt=0.5") == Status::unsupported);
+  CHECK(engine.inject_fault(0, "corrupt=0") == Status::ok);
+  CHECK(engine.inject_fault(0, "loss=0.5") == Status::ok);
+  CHECK(endpoint->poll({}) == 0);
+}
+
 TEST_CASE("Engine__inject_fault_wants_a_fault_layer_a_nic_and_good_words") {
   EngineConfig config;
   config.nics = {"memory:x"};
