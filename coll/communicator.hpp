@@ -88,7 +88,8 @@ class Communicator {
   // Block i of `in` goes to rank i; block j of `out` comes from rank j. In place: out = in.
   [[nodiscard]] Status all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request);
   // The same with any lengths: to[i].bytes here equals from[rank].bytes at rank i. Out of place
-  // only. The two arrays, of n segments each, must stay as long as the buffers.
+  // only, as what comes may be longer than what has left. The two arrays, of n segments each, must
+  // stay as long as the buffers.
   [[nodiscard]] Status all_to_all_v(const void* in, std::span<const Segment> to, void* out,
                                     std::span<const Segment> from, Request& request);
   [[nodiscard]] Status broadcast(void* data, std::uint64_t bytes, Rank root, Request& request);

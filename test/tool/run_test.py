@@ -218,6 +218,15 @@ def workloads_from_files():
 
 
 @case
+def one_rank_alone():
+    for workload in ("gpt2", "moe"):
+        output, report = run(["--ranks", "1", "--nics", "1", "--workload", workload, "--scale",
+                              "1024", "--steps", "1"])
+        check("1 rank x 1 NIC" in output and ", 1 step of" in output, output)
+        check(report["counters"]["messages_sent"] == 0, output)
+
+
+@case
 def engine_threads():
     run(SMALL + ["--threads", "1", "--loss", "0.01"])
 
@@ -373,19 +382,23 @@ def rank_stopped_for_too_long():
     output += rest
     check(status == 3, output)
     check_failure(output, 2, (0, 1, 3))
-    check(re.search(r"^rank 2: ", output, re.M), f"rank 2 does not report failure:\n{output}")
+    check(re.search(r"^rank 2: held for dead by others", output, re.M),
+          f"rank 2 does not report failure:\n{output}")
 
 
 @case
 def interrupted():
     process = start(LONG, start_new_session=True)
     ranks = all_ranks(process, 4)
-    read_until(process, r"^ *\d+%")
+    read_until(process, r"^ *\d+%.* Gb/s")
     begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of the group
     status, output = finish(process)
     check(status == 130, f"{status}\n{output}")
     check(time.monotonic() - begun < 10, "took too long")
+    check("ending all ranks" in output, output)
+    check(not re.search(r"^ *\d+%", output.split("ending all ranks")[1], re.M),
+          f"progress of a run that has been ended:\n{output}")
     check(gone(ranks.values()), "ranks are left behind")
 
 
@@ -427,7 +440,6 @@ def bad_workloads():
             file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 900000000000000 5\n")
         refused(["--workload", path], r"8 ranks need [\d.]+ GB of memory .* are available; --scale")
     refused(["--workload", "gpt5"], "neither a file nor built in")
-    refused(["--ranks", "1"], "nothing to do for 1 rank")
 
 
 @case

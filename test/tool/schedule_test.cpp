@@ -26,8 +26,16 @@ TEST_CASE("schedule: sizes round up to elements, and to the group where it is di
   CHECK(make_schedule(one_phase(Operation::barrier, 0), 3, 1).step[0].elements == 0);
 }
 
-TEST_CASE("schedule: a rank alone has nothing to do, too many cannot sum exactly") {
-  CHECK_THROWS_AS(make_schedule(gpt2_workload(), 1, 1), InputError);
+TEST_CASE("schedule: groups of one have nothing to do, unless they are the job") {
+  Workload tensor = one_phase(Operation::all_reduce, 64);
+  tensor.step[0].group = GroupKind::tensor;
+  tensor.sizes[GroupKind::tensor] = 1;
+  CHECK_THROWS_AS(make_schedule(tensor, 2, 1), InputError);
+  CHECK(make_schedule(tensor, 1, 1).step.size() == 1);
+  CHECK(make_schedule(gpt2_workload(), 1, 1).step.size() == 13);
+}
+
+TEST_CASE("schedule: too many ranks cannot sum exactly") {
   CHECK_THROWS_AS(make_schedule(one_phase(Operation::all_reduce, 64), 128, 1), InputError);
   CHECK_NOTHROW(make_schedule(one_phase(Operation::all_reduce, 64, DataType::f32), 128, 1));
   CHECK_NOTHROW(make_schedule(one_phase(Operation::all_gather, 64), 128, 1));

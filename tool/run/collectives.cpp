@@ -194,13 +194,25 @@ void Collectives::shift(const TaskBuffers& buffers) {
   }
 }
 
+// Texts of a group count its own members; what people know are ranks of the run.
+std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
+                                 std::uint32_t peer) const {
+  if (peer == rank_ && is_peer_failure(failure.status)) {
+    return fmt::format("held for dead by others, which went on without it: {}",
+                       to_string(failure.status));
+  }
+  if (spans_world(layout_, kind)) return failure.text;
+  return fmt::format("rank {}: {} ({} group, whose member {} it is: {})", peer,
+                     to_string(failure.status), to_string(kind), failure.rank, failure.text);
+}
+
 void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
   const Group& group = groups_[static_cast<std::size_t>(kind)];
   RankFailure told;
   told.code = is_peer_failure(failure.status) ? ExitCode::peer_failed : ExitCode::wrong;
   told.status = to_string(failure.status);
   told.peer = failure.rank < group.members.size() ? group.members[failure.rank] : failure.rank;
-  told.text = failure.text;
+  told.text = text_of(kind, failure, *told.peer);
   // The group has told its own members; the others hear it in the world. Stay until they have.
   coll::Communicator& world = communicator(GroupKind::world);
   if (world.failure() == nullptr) world.abort(*told.peer, failure.status);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "coll/communicator.hpp"
@@ -52,6 +53,8 @@ class Collectives {
   void complete(coll::Communicator& communicator, GroupKind kind, const coll::Request& request);
   void shift(const TaskBuffers& buffers);
   void turn();  // waits a little; throws if interrupted, or if the world failed
+  [[nodiscard]] std::string text_of(GroupKind kind, const coll::Failure& failure,
+                                    std::uint32_t peer) const;
   // Tells all ranks that a group failed, and throws.
   [[noreturn]] void fail(GroupKind kind, const coll::Failure& failure);
 

@@ -89,6 +89,9 @@ std::string Display::line(double interval_s) const {
       all.states[state] += row.states[state];
   }
   for (const std::uint64_t bytes : bytes_before_) before += bytes;
+  // Buffers are filled and verified between the collectives; a rate of that time says nothing.
+  const char* const quiet = all.sum.bytes_sent == 0 ? "starting" : "filling and verifying";
+  if (all.sum.bytes_sent <= before) return fmt::format("{:3.0f}%  {}\n", 100 * least_done(), quiet);
   const auto lost = static_cast<double>(all.sum.packets_lost);
   const auto sent = static_cast<double>(std::max<std::uint64_t>(all.sum.packets_sent, 1));
   const std::uint32_t up = all.states[static_cast<std::size_t>(PathState::up)];

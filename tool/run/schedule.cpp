@@ -40,7 +40,7 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
   std::vector<Task> tasks;
   for (const Phase& phase : phases) {
     const std::uint32_t size = layout[phase.group].size;
-    if (size == 1) continue;
+    if (size == 1 && layout.ranks > 1) continue;  // a job of one rank has nothing else
     Task task;
     task.operation = phase.operation;
     task.group = phase.group;

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tool/run/fault_plan.hpp"
@@ -70,6 +71,8 @@ struct Summary {
                                      const std::vector<RankResult>& results, double wall_s,
                                      int exit_code);
 
+// "1 step", "2 steps"
+[[nodiscard]] std::string counted(std::uint64_t n, std::string_view what);
 // "12.3 ms", "1.25 GB"
 [[nodiscard]] std::string duration_text(std::uint64_t ns);
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);

@@ -113,6 +113,10 @@ nlohmann::json stalls_json(const Summary& summary) {
 
 }  // namespace
 
+std::string counted(std::uint64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string duration_text(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);

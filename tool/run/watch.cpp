@@ -62,7 +62,7 @@ WatchOutcome Watch::run() {
     const std::uint64_t now = now_ns();
     look_after_processes(now);
     check_deadlines(now);
-    display_.refresh(now);
+    if (kill_at_ns_ == 0) display_.refresh(now);
   }
   for (const auto& child : children_) read(*child);
   tell_how_long(now_ns());
