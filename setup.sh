@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|fuzz]
+# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz]
 # Costs one dpkg-query where nothing is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,8 +12,9 @@ die() {
 case ${1:-run} in
   run) sections=run ;;
   test) sections="test run" ;;
+  vm) sections="vm test run" ;;
   fuzz) sections="fuzz test run" ;;
-  *) die "usage: ./setup.sh [run|test|fuzz]" ;;
+  *) die "usage: ./setup.sh [run|test|vm|fuzz]" ;;
 esac
 
 mapfile -t wanted < <(awk -v sections=" $sections " '

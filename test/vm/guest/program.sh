@@ -1,0 +1,2 @@
+# Runs /run/command, in the host's root, for at most $1 seconds.
+timeout --kill-after=5 "$1" /bin/sh /run/command

@@ -1,0 +1,151 @@
+"""Boots the machine, passes the program's output on, brings its exit code back."""
+
+import ctypes
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from reason import Impossible
+
+QEMU = "qemu-system-x86_64"
+BOOT_SECONDS = 90  # 5 to 10 are usual
+TIMED_OUT = 124
+DIED = 125
+PR_SET_PDEATHSIG = 1
+KERNEL_LINE = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on "
+               "rdinit=/init")
+
+
+def check_tools():
+    for tool in (QEMU, "cpio", "modprobe", "zstd", "ip", "rdma"):
+        if shutil.which(tool) is None and shutil.which(tool, path="/sbin:/usr/sbin") is None:
+            raise Impossible(f"{tool} is not installed; ./setup.sh vm installs it")
+
+
+def run(kernel, initrd, options):
+    with tempfile.TemporaryDirectory(prefix="hawser-vm-") as folder:
+        share = pathlib.Path(folder)
+        (share / "command").write_text(command_of(options))
+        (share / "settings").write_text(
+            f"cables={options.cables}\nmtu={options.mtu}\ntimeout={options.timeout}\n")
+        with Machine(kernel, initrd, options, share) as machine:
+            machine.wait_for(share / "ready", BOOT_SECONDS)
+            # The guest ends the program; this limit is for a guest that can't any more.
+            machine.wait_for_end(options.timeout + 30)
+            return exit_code(share, machine)
+
+
+def command_of(options):
+    """What the guest's shell runs: this folder, these variables, this program."""
+    lines = [f"cd {shlex.quote(os.getcwd())} || exit 126"]
+    for setting in options.env:
+        name, _, value = setting.partition("=")
+        lines.append(f"export {name}={shlex.quote(value)}")
+    return "\n".join(lines + ["exec " + shlex.join(options.command)]) + "\n"
+
+
+def exit_code(share, machine):
+    try:
+        code = int((share / "code").read_text())
+        if code == TIMED_OUT:
+            print("vm: the program ran out of time", file=sys.stderr)
+        return code
+    except (OSError, ValueError):
+        print(f"vm: the machine died while the program ran; its console's last words:\n"
+              f"{machine.console()}", file=sys.stderr)
+        return DIED
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Machine:
+    """A qemu process; gone when the block is left."""
+
+    def __init__(self, kernel, initrd, options, share):
+        self.share = share
+        self.outputs = [os.pipe(), os.pipe()]
+        writers = [pipe[1] for pipe in self.outputs]
+        with open(share / "qemu", "wb") as words:
+            self.process = subprocess.Popen(
+                command_line(kernel, initrd, options, share, writers), stdin=subprocess.DEVNULL,
+                stdout=words, stderr=words, pass_fds=writers, preexec_fn=die_with_parent)
+        for writer in writers:
+            os.close(writer)
+        targets = (sys.stdout.buffer, sys.stderr.buffer)
+        self.copiers = [threading.Thread(target=copy, args=(pipe[0], target), daemon=True)
+                        for pipe, target in zip(self.outputs, targets)]
+        for copier in self.copiers:
+            copier.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for copier in self.copiers:
+            copier.join(timeout=5)
+
+    def wait_for(self, file, seconds):
+        end = time.monotonic() + seconds
+        while not file.exists():
+            if self.process.poll() is not None and not file.exists():
+                raise Impossible(f"{QEMU} ended before the system was up: {self.console()}")
+            if time.monotonic() > end:
+                raise Impossible(f"the system was not up within {seconds} s: {self.console()}")
+            time.sleep(0.05)
+
+    def wait_for_end(self, seconds):
+        try:
+            self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            (self.share / "code").write_text(str(TIMED_OUT))
+            print(f"vm: the machine did not stop by itself; its console's last words:\n"
+                  f"{self.console()}", file=sys.stderr)
+            return
+        for copier in self.copiers:
+            copier.join(timeout=5)
+
+    def console(self):
+        """The last lines of qemu and of the guest's kernel, which are empty if all is well."""
+        lines = []
+        for name in ("qemu", "console"):
+            file = self.share / name
+            if file.exists():
+                lines += file.read_text(errors="replace").splitlines()[-50:]
+        return "\n".join(lines) or "nothing"
+
+
+def command_line(kernel, initrd, options, share, writers):
+    arguments = [
+        QEMU, "-accel", "tcg,thread=multi,tb-size=256",
+        "-machine", "q35,hpet=off,smm=off,sata=off,usb=off,vmport=off,i8042=off",
+        "-cpu", "max,-la57", "-smp", str(options.cpus), "-m", str(options.memory),
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-kernel", str(kernel.elf), "-initrd", str(initrd), "-append", KERNEL_LINE,
+        "-serial", f"file:{share / 'console'}",
+        "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+        "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+        "-fsdev", f"local,id=result,path={share},security_model=none",
+        "-device", "virtio-9p-pci,fsdev=result,mount_tag=result",
+        "-device", "virtio-serial-pci"]
+    for name, writer in zip(("stdout", "stderr"), writers):
+        arguments += ["-chardev", f"file,id={name},path=/dev/fd/{writer}",
+                      "-device", f"virtserialport,chardev={name},name={name}"]
+    return arguments
+
+
+def copy(reader, target):
+    with open(reader, "rb", buffering=0) as source:
+        while chunk := source.read(65536):
+            target.write(chunk)
+            target.flush()
