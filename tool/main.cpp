@@ -27,8 +27,8 @@ constexpr const char* kFooter =
     "could not be reached; 130 interrupted.\n"
     "\n"
     "The report tells collectives that end before the first timed fault of a NIC (before), start\n"
-    "after the last revival (after), and all others (during) apart. While a NIC stays killed or\n"
-    "degraded, there is no after.\n"
+    "after the last revival (after), and all others (during) apart. While a NIC stays\n"
+    "killed, degraded or a black hole, there is no after.\n"
     "\n"
     "A rank that others started joins them if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.\n";

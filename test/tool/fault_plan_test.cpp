@@ -20,6 +20,20 @@ TEST_CASE("fault_plan: moments are fractions of the steps") {
   }
 }
 
+TEST_CASE("fault_plan: black holes") {
+  const auto word = [](const char* text) {
+    return fault_word(parse_nic_fault(Kind::blackhole_nic, "--blackhole", text));
+  };
+  CHECK(word("2@1/3") == "blackhole=both");
+  CHECK(word("0.2@1/3:tx") == "blackhole=tx");
+  CHECK(word("2@1/3:rx") == "blackhole=rx");
+  CHECK(word("2@1/3:both") == "blackhole=both");
+  CHECK_THROWS_WITH(
+      word("2@1/3:up"),
+      "--blackhole 2@1/3:up: expected [RANK.]NIC@WHEN[:tx|:rx|:both], such as 2@1/3:tx");
+  CHECK_THROWS_AS(word("2@1/3:event"), InputError);
+}
+
 TEST_CASE("fault_plan: NIC faults") {
   const TimedFault all = parse_nic_fault(Kind::kill_nic, "--kill-nic", "2@1/3");
   CHECK_FALSE(all.rank);
@@ -33,7 +47,7 @@ TEST_CASE("fault_plan: NIC faults") {
   CHECK(one.nic == 0);
   CHECK(one.event);
   CHECK_FALSE(one.concerns(4));
-  CHECK(fault_word(one) == "revive:event,tx.rate=none,rx.rate=none");
+  CHECK(fault_word(one) == "revive:event,tx.rate=none,rx.rate=none,blackhole=none");
 
   CHECK(parse_nic_fault(Kind::degrade_nic, "", "1@0.5").bytes_per_s == kDegradedBytesPerS);
   CHECK(fault_word(parse_nic_fault(Kind::degrade_nic, "", "1@0.5:2.5M")) ==

@@ -2,43 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/tool/figures.hpp"
+
 namespace hawser::tool {
 namespace {
-
-// An endpoint that only has figures.
-class Figures final : public Endpoint {
- public:
-  EndpointStats now{};
-  Address blob{};
-
-  const Address& address() const noexcept override { return blob; }
-  Status connect(std::span<const std::byte>, PeerId&) override { return Status::unsupported; }
-  Status send(PeerId, std::uint16_t, std::uint64_t, const void*, std::uint64_t, const SendOptions&,
-              OperationId&) override {
-    return Status::unsupported;
-  }
-  Status receive(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, void*, std::uint64_t,
-                 const ReceiveOptions&, OperationId&) override {
-    return Status::unsupported;
-  }
-  Status probe(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, Envelope&) override {
-    return Status::again;
-  }
-  Status cancel(OperationId) override { return Status::unsupported; }
-  std::size_t poll(std::span<Completion>) override { return 0; }
-  std::size_t wait(std::span<Completion>, std::uint64_t) override { return 0; }
-  int fd() const noexcept override { return -1; }
-  Status disconnect(PeerId) override { return Status::unsupported; }
-  void close() override {}
-  EndpointStats stats() const override { return now; }
-  std::vector<NicStats> nic_stats() const override {
-    NicStats nic;
-    nic.name = "udp:127.0.0.1";
-    return {nic};
-  }
-  Status peer_stats(PeerId, PeerStats&) const override { return Status::unsupported; }
-  std::size_t poll_events(std::span<Event>) override { return 0; }
-};
 
 class Sink final : public MessageSink {
  public:
@@ -57,6 +24,7 @@ struct Bench {
   Figures endpoint;
   Sink sink;
   std::vector<std::string> injected;
+  PathLog paths{endpoint, {}, 0};
   std::unique_ptr<Monitor> monitor;
 
   explicit Bench(std::vector<TimedFault> faults = {}, std::uint32_t rank = 0) {
@@ -67,7 +35,7 @@ struct Bench {
           injected.push_back(std::to_string(nic) + " " + std::string(words));
           return Status::ok;
         },
-        endpoint, sink);
+        endpoint, paths, sink);
   }
   void arrive_and_tick(std::uint64_t bytes, std::uint64_t now) {
     endpoint.now.data_bytes_received += bytes;

@@ -11,6 +11,7 @@ NicSample nic(const std::string& name, PathState state) {
   sample.name = name;
   sample.state = state;
   sample.packets_sent = 1;
+  sample.data_packets_sent = 9;
   sample.packets_received = 2;
   sample.bytes_sent = 3;
   sample.bytes_received = 4;
@@ -39,6 +40,10 @@ RankResult result() {
   made.buffers_left = 17;
   made.unexpected_bytes_left = 18;
   made.nics = {nic("udp:127.0.0.1", PathState::probing)};
+  made.injected = {{2, 23}};
+  made.path_changes = {{PathChange::Kind::down, 24, 1, 2, 3},
+                       {PathChange::Kind::driver_up, 25, 1, 0, 0}};
+  made.path_changes_left_out = 26;
   made.setup_ns = 19;
   made.communication_ns = 20;
   made.check_ns = 21;

@@ -82,7 +82,7 @@ std::string Display::line(double interval_s) const {
   std::uint64_t before = 0;
   for (const NicRow& row : rows_of(ranks_)) {
     all.sum.bytes_sent += row.sum.bytes_sent;
-    all.sum.packets_sent += row.sum.packets_sent;
+    all.sum.data_packets_sent += row.sum.data_packets_sent;
     all.sum.packets_lost += row.sum.packets_lost;
     all.sum.retransmits += row.sum.retransmits;
     for (std::size_t state = 0; state < row.states.size(); ++state)
@@ -93,7 +93,7 @@ std::string Display::line(double interval_s) const {
   const char* const quiet = all.sum.bytes_sent == 0 ? "starting" : "filling and verifying";
   if (all.sum.bytes_sent <= before) return fmt::format("{:3.0f}%  {}\n", 100 * least_done(), quiet);
   const auto lost = static_cast<double>(all.sum.packets_lost);
-  const auto sent = static_cast<double>(std::max<std::uint64_t>(all.sum.packets_sent, 1));
+  const auto sent = static_cast<double>(std::max<std::uint64_t>(all.sum.data_packets_sent, 1));
   const std::uint32_t up = all.states[static_cast<std::size_t>(PathState::up)];
   std::uint32_t nics = 0;
   for (const std::uint32_t count : all.states) nics += count;

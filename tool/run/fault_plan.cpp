@@ -55,7 +55,44 @@ Moment split(std::string_view option, std::string_view text, std::string_view ex
   return moment;
 }
 
+std::string_view form_of(TimedFault::Kind kind) {
+  switch (kind) {
+    case TimedFault::Kind::degrade_nic: return "[RANK.]NIC@WHEN[:BYTES_PER_S], such as 2@1/3:50M";
+    case TimedFault::Kind::blackhole_nic: return "[RANK.]NIC@WHEN[:tx|:rx|:both], such as 2@1/3:tx";
+    default: return "[RANK.]NIC@WHEN[:event], such as 2@1/3";
+  }
+}
+
+// What stands behind the last colon; false if it makes no sense.
+bool read_suffix(TimedFault& fault, std::string_view suffix) {
+  switch (fault.kind) {
+    case TimedFault::Kind::degrade_nic: {
+      const std::optional<std::uint64_t> rate = parse_rate(suffix);
+      fault.bytes_per_s = rate.value_or(0);
+      return rate.has_value();
+    }
+    case TimedFault::Kind::blackhole_nic:
+      for (const TimedFault::Way way :
+           {TimedFault::Way::tx, TimedFault::Way::rx, TimedFault::Way::both}) {
+        if (to_string(way) != suffix) continue;
+        fault.way = way;
+        return true;
+      }
+      return false;
+    default: fault.event = suffix == "event"; return fault.event;
+  }
+}
+
 }  // namespace
+
+std::string_view to_string(TimedFault::Way way) {
+  switch (way) {
+    case TimedFault::Way::tx: return "tx";
+    case TimedFault::Way::rx: return "rx";
+    case TimedFault::Way::both: return "both";
+  }
+  return "?";
+}
 
 std::optional<double> parse_fraction(std::string_view text) {
   std::optional<double> value;
@@ -83,9 +120,7 @@ std::optional<std::uint64_t> parse_rate(std::string_view text) {
 }
 
 TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option, std::string_view text) {
-  const bool degrade = kind == TimedFault::Kind::degrade_nic;
-  const std::string_view form = degrade ? "[RANK.]NIC@WHEN[:BYTES_PER_S], such as 2@1/3:50M"
-                                        : "[RANK.]NIC@WHEN[:event], such as 2@1/3";
+  const std::string_view form = form_of(kind);
   const Moment moment = split(option, text, form);
   TimedFault fault;
   fault.kind = kind;
@@ -99,15 +134,8 @@ TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option, std::
   const std::optional<std::uint32_t> index = parse_index(nic);
   if (!index) fail(option, text, form);
   fault.nic = *index;
-  if (degrade) {
-    const std::optional<std::uint64_t> rate =
-        moment.suffix ? parse_rate(*moment.suffix) : kDegradedBytesPerS;
-    if (!rate) fail(option, text, form);
-    fault.bytes_per_s = *rate;
-  } else if (moment.suffix) {
-    if (*moment.suffix != "event") fail(option, text, form);
-    fault.event = true;
-  }
+  if (kind == TimedFault::Kind::degrade_nic) fault.bytes_per_s = kDegradedBytesPerS;
+  if (moment.suffix && !read_suffix(fault, *moment.suffix)) fail(option, text, form);
   return fault;
 }
 
@@ -167,9 +195,11 @@ When classify(const FaultWindow& window, double begin, double end) {
 std::string fault_word(const TimedFault& fault) {
   switch (fault.kind) {
     case TimedFault::Kind::kill_nic: return fault.event ? "kill:event" : "kill";
-    // A revival heals a degraded NIC too.
+    // A revival heals a degraded NIC and a black hole too.
     case TimedFault::Kind::revive_nic:
-      return fmt::format("revive{},tx.rate=none,rx.rate=none", fault.event ? ":event" : "");
+      return fmt::format("revive{},tx.rate=none,rx.rate=none,blackhole=none",
+                         fault.event ? ":event" : "");
+    case TimedFault::Kind::blackhole_nic: return fmt::format("blackhole={}", to_string(fault.way));
     case TimedFault::Kind::degrade_nic:
       return fmt::format("tx.rate={0},rx.rate={0}", fault.bytes_per_s);
     case TimedFault::Kind::kill_rank: break;
@@ -187,6 +217,13 @@ std::string describe(const TimedFault& fault) {
     case TimedFault::Kind::degrade_nic:
       return fmt::format("NIC {} degraded to {:.0f} MB/s", fault.nic,
                          static_cast<double>(fault.bytes_per_s) / 1e6);
+    case TimedFault::Kind::blackhole_nic:
+      switch (fault.way) {
+        case TimedFault::Way::tx: return fmt::format("NIC {} loses all that it sends", fault.nic);
+        case TimedFault::Way::rx: return fmt::format("NIC {} loses all that it gets", fault.nic);
+        case TimedFault::Way::both: return fmt::format("NIC {} loses all packets", fault.nic);
+      }
+      break;
     case TimedFault::Kind::kill_rank: return "kills itself";
   }
   return {};

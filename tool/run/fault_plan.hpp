@@ -13,32 +13,36 @@
 namespace hawser::tool {
 
 struct TimedFault {
-  enum class Kind : std::uint8_t { kill_nic, revive_nic, degrade_nic, kill_rank };
+  enum class Kind : std::uint8_t { kill_nic, revive_nic, degrade_nic, blackhole_nic, kill_rank };
+  enum class Way : std::uint8_t { tx, rx, both };
   Kind kind = Kind::kill_nic;
   std::optional<std::uint32_t> rank;  // of NIC faults: none means every rank
   std::uint32_t nic = 0;
   double when = 0;                // 0 to 1, of all steps
   bool event = false;             // the NIC's driver tells; otherwise it is silent
   std::uint64_t bytes_per_s = 0;  // degrade_nic
+  Way way = Way::both;            // blackhole_nic: which packets of the NIC are lost
 
   [[nodiscard]] bool concerns(std::uint32_t some_rank) const { return !rank || *rank == some_rank; }
 };
 
 inline constexpr std::uint64_t kDegradedBytesPerS = 50'000'000;
 
-// "[RANK.]NIC@WHEN[:event]"; for degrade_nic ":RATE" instead, bytes per second with k, M or G.
+// "[RANK.]NIC@WHEN[:event]"; for degrade_nic ":RATE" instead, bytes per second with k, M or G; for
+// blackhole_nic ":tx", ":rx" or ":both".
 // Throws InputError that names `option`.
 [[nodiscard]] TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option,
                                          std::string_view text);
 // "RANK@WHEN"
 [[nodiscard]] TimedFault parse_rank_fault(std::string_view option, std::string_view text);
+[[nodiscard]] std::string_view to_string(TimedFault::Way way);
 // "1/3", "0.4", "0"; nothing if it is not from 0 to below 1.
 [[nodiscard]] std::optional<double> parse_fraction(std::string_view text);
 // "50M"
 [[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);
 
 // When collectives count as before, during or after the timed faults of NICs: from the first of
-// them to the last revival, or without end while a NIC stays killed or degraded.
+// them to the last revival, or without end while a NIC stays killed, degraded or a black hole.
 struct FaultWindow {
   double begin = 2;  // fraction of the steps; above 1: there is none
   double end = 2;

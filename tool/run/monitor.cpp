@@ -12,22 +12,24 @@ constexpr std::uint64_t kReportIntervalNs = 200'000'000;
 // Ticks come at least every millisecond; a longer gap is the host's doing.
 constexpr std::uint64_t kAwayNs = 3'000'000;
 
-std::vector<TimedFault> faults_of(const RunOptions& options, std::uint32_t rank) {
-  std::vector<TimedFault> faults;
-  std::copy_if(options.timed_faults.begin(), options.timed_faults.end(), std::back_inserter(faults),
-               [rank](const TimedFault& fault) { return fault.concerns(rank); });
+std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t rank) {
+  std::vector<std::uint32_t> faults;
+  for (std::uint32_t i = 0; i < options.timed_faults.size(); ++i) {
+    if (options.timed_faults[i].concerns(rank)) faults.push_back(i);
+  }
   return faults;
 }
 
 }  // namespace
 
-std::vector<NicSample> sample_nics(const Endpoint& endpoint) {
+std::vector<NicSample> sample_nics(const Endpoint& endpoint, const PathLog& paths) {
   std::vector<NicSample> samples;
   for (NicStats& stats : endpoint.nic_stats()) {
     NicSample sample;
     sample.name = std::move(stats.name);
     sample.state = stats.state;
     sample.packets_sent = stats.packets_sent;
+    sample.data_packets_sent = paths.data_packets_sent(samples.size());
     sample.packets_received = stats.packets_received;
     sample.bytes_sent = stats.bytes_sent;
     sample.bytes_received = stats.bytes_received;
@@ -41,16 +43,24 @@ std::vector<NicSample> sample_nics(const Endpoint& endpoint) {
 }
 
 Monitor::Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
-                 const Endpoint& endpoint, MessageSink& sink)
+                 const Endpoint& endpoint, PathLog& paths, MessageSink& sink)
     : inject_(std::move(inject)),
       endpoint_(endpoint),
+      paths_(paths),
       sink_(sink),
+      all_faults_(options.timed_faults),
       faults_(faults_of(options, rank)),
       window_(fault_window(options.timed_faults)) {}
 
+void Monitor::begin_run(std::uint64_t now) {
+  begun_ns_ = now;
+  paths_.begin(now);
+  paths_.look_closely(now);
+}
+
 void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes) {
-  while (next_fault_ < faults_.size() && faults_[next_fault_].when <= begin) {
-    apply(faults_[next_fault_++]);
+  while (next_fault_ < faults_.size() && all_faults_[faults_[next_fault_]].when <= begin) {
+    apply(faults_[next_fault_++], now);
   }
   const EndpointStats stats = endpoint_.stats();
   in_task_ = true;
@@ -79,9 +89,10 @@ double Monitor::position(const EndpointStats& stats) const {
 void Monitor::tick(std::uint64_t now) {
   const EndpointStats stats = endpoint_.stats();
   if (in_task_) watch_for_stalls(now, stats);
+  paths_.look(now);
   last_tick_ns_ = now;
   const double where = position(stats);
-  apply_faults(where);
+  apply_faults(where, now);
   if (now - last_report_ns_ >= kReportIntervalNs) report(now, where);
 }
 
@@ -104,14 +115,16 @@ void Monitor::end_stall(std::uint64_t now) {
   longest_gap_ns_ = 0;
 }
 
-void Monitor::apply_faults(double position) {
+void Monitor::apply_faults(double position, std::uint64_t now) {
   // Strictly: what is due at the end of a task happens at the start of the next, in its traffic.
-  while (next_fault_ < faults_.size() && faults_[next_fault_].when < position) {
-    apply(faults_[next_fault_++]);
+  while (next_fault_ < faults_.size() && all_faults_[faults_[next_fault_]].when < position) {
+    apply(faults_[next_fault_++], now);
   }
 }
 
-void Monitor::apply(const TimedFault& fault) {
+void Monitor::apply(std::uint32_t index, std::uint64_t now) {
+  const TimedFault& fault = all_faults_[index];
+  injected_.push_back({index, now > begun_ns_ ? now - begun_ns_ : 0});
   RankMessage message;
   message.note = describe(fault);
   if (fault.kind != TimedFault::Kind::kill_rank) {
@@ -126,7 +139,7 @@ void Monitor::apply(const TimedFault& fault) {
 void Monitor::report(std::uint64_t now, double position) {
   last_report_ns_ = now;
   RankMessage message;
-  message.progress = Progress{position, sample_nics(endpoint_)};
+  message.progress = Progress{position, sample_nics(endpoint_, paths_)};
   sink_.send(message);
 }
 

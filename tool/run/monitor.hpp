@@ -12,6 +12,7 @@
 #include "tool/run/fault_plan.hpp"
 #include "tool/run/message_sink.hpp"
 #include "tool/run/options.hpp"
+#include "tool/run/path_log.hpp"
 
 namespace hawser::tool {
 
@@ -21,8 +22,10 @@ class Monitor {
   using InjectFault = std::function<Status(std::size_t nic, std::string_view words)>;
 
   Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
-          const Endpoint& endpoint, MessageSink& sink);
+          const Endpoint& endpoint, PathLog& paths, MessageSink& sink);
 
+  // All ranks are there: the moment from which the result's times count.
+  void begin_run(std::uint64_t now);
   // A task that takes the run from the fraction `begin` to `end`, in which about `receive_bytes`
   // arrive. Faults whose moment is `begin` happen now.
   void begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes);
@@ -30,6 +33,7 @@ class Monitor {
 
   void tick(std::uint64_t now);
 
+  [[nodiscard]] const std::vector<Injected>& injected() const { return injected_; }
   // By When, each with the position of its task.
   [[nodiscard]] const std::array<Stall, 3>& stalls() const { return stalls_; }
 
@@ -37,15 +41,19 @@ class Monitor {
   [[nodiscard]] double position(const EndpointStats& stats) const;
   void watch_for_stalls(std::uint64_t now, const EndpointStats& stats);
   void end_stall(std::uint64_t now);
-  void apply_faults(double position);
-  void apply(const TimedFault& fault);
+  void apply_faults(double position, std::uint64_t now);
+  void apply(std::uint32_t index, std::uint64_t now);
   void report(std::uint64_t now, double position);
 
   InjectFault inject_;
   const Endpoint& endpoint_;
+  PathLog& paths_;
   MessageSink& sink_;
-  std::vector<TimedFault> faults_;  // of this rank, by time
+  const std::vector<TimedFault>& all_faults_;
+  std::vector<std::uint32_t> faults_;  // indices of this rank's, by time
   std::size_t next_fault_ = 0;
+  std::vector<Injected> injected_;
+  std::uint64_t begun_ns_ = 0;
   FaultWindow window_;
 
   bool in_task_ = false;
@@ -63,6 +71,6 @@ class Monitor {
   std::uint64_t last_report_ns_ = 0;
 };
 
-[[nodiscard]] std::vector<NicSample> sample_nics(const Endpoint& endpoint);
+[[nodiscard]] std::vector<NicSample> sample_nics(const Endpoint& endpoint, const PathLog& paths);
 
 }  // namespace hawser::tool

@@ -135,11 +135,16 @@ void RunOptionParser::add_timed_faults(CLI::App& app) {
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--revive-nic", revive_nic_,
-                 "[RANK.]NIC@WHEN[:event]: a killed or degraded NIC is as before")
+                 "[RANK.]NIC@WHEN[:event]: a killed or degraded NIC or a black hole is as before")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--degrade-nic", degrade_nic_,
                  "[RANK.]NIC@WHEN[:RATE]: carries only RATE bytes a second (50M)")
+      ->allow_extra_args(false)
+      ->group(timed);
+  app.add_option("--blackhole", blackhole_,
+                 "[RANK.]NIC@WHEN[:tx|:rx|:both]: all that the NIC sends, gets, or both (both) is "
+                 "lost, silently")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--kill-rank", kill_rank_, "RANK@WHEN: the rank gets SIGKILL")
@@ -177,6 +182,9 @@ void RunOptionParser::finish_timed_faults() {
   }
   for (const std::string& text : degrade_nic_) {
     o.timed_faults.push_back(parse_nic_fault(Kind::degrade_nic, "--degrade-nic", text));
+  }
+  for (const std::string& text : blackhole_) {
+    o.timed_faults.push_back(parse_nic_fault(Kind::blackhole_nic, "--blackhole", text));
   }
   for (const std::string& text : kill_rank_) {
     o.timed_faults.push_back(parse_rank_fault("--kill-rank", text));

@@ -54,7 +54,7 @@ class RunOptionParser {
 
   RunOptions options_;
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
-  std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, kill_rank_, tunable_;
+  std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_, tunable_;
 };
 
 }  // namespace hawser::tool

@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include "coll/completion_router.hpp"
 #include "hawser/engine.hpp"
@@ -52,7 +53,7 @@ void pin(std::uint32_t rank) {
   }
 }
 
-void take_figures(const Endpoint& endpoint, const EndpointStats& stats, RankResult& result) {
+void take_figures(const EndpointStats& stats, RankResult& result) {
   for (const CounterRow& row : kCounters) result.counters[std::string(row.name)] = stats.*row.field;
   for (std::size_t i = 0; i < kDropReasons; ++i) {
     if (stats.drops[i] > 0) result.drops[std::string(kDropReasonTexts[i].name)] = stats.drops[i];
@@ -60,7 +61,6 @@ void take_figures(const Endpoint& endpoint, const EndpointStats& stats, RankResu
   result.operations_left = stats.operations_pending;
   result.buffers_left = stats.buffers_in_use;
   result.unexpected_bytes_left = stats.unexpected_bytes_held;
-  if (result.nics.empty()) result.nics = sample_nics(endpoint);
   result.peak_memory_bytes = peak_memory_bytes();
 }
 
@@ -97,33 +97,47 @@ class RankRun {
     const std::vector<PeerId> peers = meet();
     // From here on a signal ends the rank in good order; so far it simply ended it.
     listen_for_signals();
-    Monitor monitor(
+    paths_.emplace(*endpoint_, peers, config_.rank);
+    monitor_.emplace(
         options_, config_.rank,
         [this](std::size_t nic, std::string_view words) {
           return engine_.inject_fault(nic, words);
         },
-        *endpoint_, sink_);
+        *endpoint_, *paths_, sink_);
+    Monitor& monitor = *monitor_;
     coll::CompletionRouter router(*endpoint_);
     {
       Collectives collectives(router, schedule_, config_.rank, peers, options_.tunables, monitor,
                               g_interrupted);
       collectives.barrier();
+      monitor.begin_run(now_ns());
       result_.setup_ns = now_ns() - started;
       Replay(options_, schedule_, config_.rank, budget_, arena_, collectives, monitor, result_)
           .run();
     }
-    result_.stalls = monitor.stalls();
     // While the others are still there: a NIC has no paths, and so no state, without them.
-    result_.nics = sample_nics(*endpoint_);
-    take_figures(*endpoint_, settle(router, *endpoint_, monitor), result_);
+    take_observations();
+    take_figures(settle(router, *endpoint_, monitor), result_);
   }
 
   // As far as a rank came that failed.
-  void take_figures_of_failure() { take_figures(*endpoint_, endpoint_->stats(), result_); }
+  void take_figures_of_failure() {
+    if (monitor_) take_observations();
+    take_figures(endpoint_->stats(), result_);
+  }
 
   void close() { endpoint_->close(); }
 
  private:
+  void take_observations() {
+    paths_->look_closely(now_ns());
+    result_.stalls = monitor_->stalls();
+    result_.injected = monitor_->injected();
+    result_.nics = sample_nics(*endpoint_, *paths_);
+    result_.path_changes = paths_->changes();
+    result_.path_changes_left_out = paths_->changes_left_out();
+  }
+
   std::vector<PeerId> meet() {
     const std::vector<Address> addresses = config_.exchange(endpoint_->address());
     std::vector<PeerId> peers(options_.ranks, kAnyPeer);
@@ -146,6 +160,8 @@ class RankRun {
   BufferArena arena_;  // before the engine, whose operations refer to it
   Engine engine_;
   std::unique_ptr<Endpoint> endpoint_;
+  std::optional<PathLog> paths_;
+  std::optional<Monitor> monitor_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "tool/run/report.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace hawser::tool {
 
@@ -13,6 +15,7 @@ template <typename Visit, typename Sample>
 void visit_nic(Sample& sample, Visit visit) {
   visit("name", sample.name);
   visit("packets_sent", sample.packets_sent);
+  visit("data_packets_sent", sample.data_packets_sent);
   visit("packets_received", sample.packets_received);
   visit("bytes_sent", sample.bytes_sent);
   visit("bytes_received", sample.bytes_received);
@@ -37,6 +40,9 @@ void visit_result(Result& result, Visit visit) {
   visit("buffers_left", result.buffers_left);
   visit("unexpected_bytes_left", result.unexpected_bytes_left);
   visit("nics", result.nics);
+  visit("injected", result.injected);
+  visit("path_changes", result.path_changes);
+  visit("path_changes_left_out", result.path_changes_left_out);
   visit("setup_ns", result.setup_ns);
   visit("communication_ns", result.communication_ns);
   visit("check_ns", result.check_ns);
@@ -66,6 +72,9 @@ PathState path_state(const std::string& name) {
   }
   return PathState::down;
 }
+
+constexpr std::array<std::string_view, 5> kChangeNames{"up", "down", "gone", "driver_down",
+                                                       "driver_up"};
 
 json stall_json(const Stall& stall) {
   return {{"ns", stall.ns}, {"away_ns", stall.away_ns}, {"at", stall.at}};
@@ -97,6 +106,29 @@ void to_json(json& out, const NicSample& sample) {
 void from_json(const json& in, NicSample& sample) {
   visit_nic(sample, Read{in});
   sample.state = path_state(in.at("state").get<std::string>());
+}
+
+void to_json(json& out, const Injected& fault) {
+  out = {{"index", fault.index}, {"at_ns", fault.at_ns}};
+}
+
+void from_json(const json& in, Injected& fault) { fault = {in.at("index"), in.at("at_ns")}; }
+
+// Short, as there are many.
+void to_json(json& out, const PathChange& change) {
+  out = json::array({std::string(kChangeNames[static_cast<std::size_t>(change.kind)]), change.at_ns,
+                     change.nic, change.peer, change.remote_nic});
+}
+
+void from_json(const json& in, PathChange& change) {
+  const auto name =
+      std::find(kChangeNames.begin(), kChangeNames.end(), in.at(0).get<std::string>());
+  if (name == kChangeNames.end()) throw json::other_error::create(501, "a change of paths", &in);
+  change.kind = static_cast<PathChange::Kind>(name - kChangeNames.begin());
+  in.at(1).get_to(change.at_ns);
+  in.at(2).get_to(change.nic);
+  in.at(3).get_to(change.peer);
+  in.at(4).get_to(change.remote_nic);
 }
 
 void to_json(json& out, const RankResult& result) {

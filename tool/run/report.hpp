@@ -11,6 +11,7 @@
 
 #include "hawser/stats.hpp"
 #include "tool/exit_code.hpp"
+#include "tool/run/verdicts.hpp"
 
 namespace hawser::tool {
 
@@ -19,6 +20,8 @@ struct NicSample {
   std::string name;
   PathState state = PathState::up;
   std::uint64_t packets_sent = 0;
+  std::uint64_t data_packets_sent =
+      0;  // of them, those that are acknowledged; others can't be lost
   std::uint64_t packets_received = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
@@ -48,6 +51,12 @@ struct RankFailure {
   std::string text;
 };
 
+// A timed fault that a rank has applied to itself.
+struct Injected {
+  std::uint32_t index = 0;  // in RunOptions::timed_faults
+  std::uint64_t at_ns = 0;  // since the rank's run began
+};
+
 struct RankResult {
   std::uint32_t rank = 0;
   std::optional<RankFailure> failure;
@@ -65,6 +74,9 @@ struct RankResult {
   std::uint64_t buffers_left = 0;
   std::uint64_t unexpected_bytes_left = 0;
   std::vector<NicSample> nics;
+  std::vector<Injected> injected;
+  std::vector<PathChange> path_changes;
+  std::uint64_t path_changes_left_out = 0;
   std::uint64_t setup_ns = 0;
   std::uint64_t communication_ns = 0;  // between the barriers around the batches
   std::uint64_t check_ns = 0;          // filling and verifying
@@ -84,6 +96,10 @@ struct RankMessage {
 
 void to_json(nlohmann::json& json, const NicSample& sample);
 void from_json(const nlohmann::json& json, NicSample& sample);
+void to_json(nlohmann::json& json, const Injected& fault);
+void from_json(const nlohmann::json& json, Injected& fault);
+void to_json(nlohmann::json& json, const PathChange& change);
+void from_json(const nlohmann::json& json, PathChange& change);
 void to_json(nlohmann::json& json, const RankResult& result);
 void from_json(const nlohmann::json& json, RankResult& result);
 

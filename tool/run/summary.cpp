@@ -146,6 +146,7 @@ std::vector<NicRow> add_up_nics(const std::vector<const std::vector<NicSample>*>
       const NicSample& nic = (*nics)[i];
       NicSample& sum = rows[i].sum;
       sum.packets_sent += nic.packets_sent;
+      sum.data_packets_sent += nic.data_packets_sent;
       sum.packets_received += nic.packets_received;
       sum.bytes_sent += nic.bytes_sent;
       sum.bytes_received += nic.bytes_received;
@@ -187,6 +188,7 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
   }
   summary.nics = add_up_nics(nics);
   if (results.size() == options.ranks) summary.times = time_rows(options, schedule, results);
+  summary.faults = compare_faults(options, results);
   find_wrong(summary, results);
   return summary;
 }

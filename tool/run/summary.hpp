@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tool/run/fault_plan.hpp"
+#include "tool/run/fault_report.hpp"
 #include "tool/run/options.hpp"
 #include "tool/run/report.hpp"
 #include "tool/run/schedule.hpp"
@@ -46,6 +47,7 @@ struct Summary {
   std::uint64_t verified_bytes = 0;
   std::uint64_t verified_tasks = 0;
   std::vector<NicRow> nics;
+  FaultReport faults;
   double communication_s = 0;  // of the rank that communicated longest
   double check_s = 0;
   double setup_s = 0;

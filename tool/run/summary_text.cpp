@@ -140,8 +140,8 @@ std::string nic_table_row(std::size_t index, const NicRow& row, double bits_per_
   return fmt::format("{:<5}{:<24}{:>10.2f}{:>11}{:>10}{:>8.3f}%{:>13}{:>10}{:>11}\n", index,
                      states_text(row), bits_per_s / 1e9, bytes_text(row.sum.bytes_sent),
                      bytes_text(row.sum.bytes_received),
-                     percent_of(row.sum.packets_lost, row.sum.packets_sent), row.sum.retransmits,
-                     row.sum.overruns, duration_text(row.sum.srtt_ns));
+                     percent_of(row.sum.packets_lost, row.sum.data_packets_sent),
+                     row.sum.retransmits, row.sum.overruns, duration_text(row.sum.srtt_ns));
 }
 
 std::string to_text(const Summary& summary, const RunOptions& options) {
@@ -164,6 +164,7 @@ std::string to_text(const Summary& summary, const RunOptions& options) {
     text += nic_table_row(i, summary.nics[i], rate);
   }
   text += "\n";
+  text += to_text(summary.faults);
   for (const std::string& wrong : summary.wrong) text += fmt::format("WRONG: {}\n", wrong);
   if (summary.complete && summary.wrong.empty()) {
     text += fmt::format(
@@ -211,6 +212,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
           {"setup_s", summary.setup_s},
           {"peak_memory_bytes", summary.peak_memory_bytes},
           {"nics", nics},
+          {"timed_faults", to_json(summary.faults)},
           {"ranks", results}};
 }
 
