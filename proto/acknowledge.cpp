@@ -14,7 +14,8 @@ namespace hawser::proto {
 
 namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
-}
+constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
+}  // namespace
 
 // Enters a sequenced packet into its path's window. False: seen before, or of an older generation;
 // the packet is to be dropped.
@@ -115,7 +116,7 @@ void Endpoint::Core::owe_soon(Peer& peer) {
 std::uint32_t Endpoint::Core::allowance_kib() const {
   const std::uint64_t active = std::max<std::uint64_t>({1, epoch_peers, last_epoch_peers});
   const std::uint64_t least = 2 * (fragment_bytes + wire::kDataHeaderBytes);
-  return static_cast<std::uint32_t>(std::max(receive_bytes / active, least) / 1024);
+  return static_cast<std::uint32_t>((std::max(receive_bytes / active, least) + 1023) / 1024);
 }
 
 // Control packets to all peers that are due. The others stay on the list; their timer is armed.
@@ -161,18 +162,22 @@ bool Endpoint::Core::something_owed(const Peer& peer) const {
   return false;
 }
 
-// ACK_INFO and the PATH_ACKs of the paths that are due, or of all. What doesn't fit stays due.
-// False if nothing was written.
-bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool everything) {
+// ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request those of all paths,
+// the others with their largest number alone, and room is left for the request. What doesn't fit
+// stays due. False if nothing was written.
+bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
+  const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;
   for (const std::uint32_t index : peer.receive_paths) {
     if (index == kNoIndex) continue;
     ReceivePath& path = receive_paths.at(index);
-    if (!path.ack_due && !everything) continue;
+    if (!path.ack_due && !request_follows) continue;
     if (!any && !writer.ack_info(turn_number, allowance_kib())) return false;
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
-    const std::size_t count = path.window.write_ack(path.reach, words);
+    std::size_t count = path.window.write_ack(path.reach, words);
+    if (!path.ack_due) count = 1;
+    if (writer.room() < (2 + count) * wire::kWordBytes + reserve) return true;
     const auto residence = static_cast<std::uint32_t>(
         std::clamp<std::int64_t>((now - path.largest_arrival).ns, 0, 0xffffffff));
     if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
@@ -237,6 +242,7 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
   if (something_owed(peer)) {
     peer.ack_now = true;
   } else {
+    peer.ack_at = kNever;
     ackers.remove(peers, index);
   }
 }

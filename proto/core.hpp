@@ -215,6 +215,7 @@ struct Endpoint::Core {
   // ---- failure.cpp
   void fail_peer(Peer& peer, Status status);
   void fail_receives(Peer& peer, Status status);
+  void drop_held(Peer& peer);
   void forget_failed(Peer& peer);
   void send_closing(Peer& peer, wire::PacketType type);
   void on_closing(Peer& peer, const wire::PacketView& packet);
@@ -279,6 +280,7 @@ struct Endpoint::Core {
   void path_down(Peer& peer, Path& path);
   void path_heard(Peer& peer, Path& path, bool full_probe);
   void path_up(Peer& peer, Path& path);
+  void drop_bridges(Peer& peer, std::uint8_t local, bool proven_too);
   void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
   void move_bridge(Peer& peer, Path& path);
   void expire_probe(Peer& peer, Path& path);
@@ -302,6 +304,7 @@ struct Endpoint::Core {
              std::size_t count);
   [[nodiscard]] bool store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
                            std::size_t count);
+  void drop_chunk(IncomingMessage& message);
   void drop_chunks(IncomingMessage& message);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);

@@ -149,6 +149,12 @@ Status Endpoint::send(Time now, const SendRequest& request) {
                                                                            : core.fragment_bytes)) {
     return Status::invalid_argument;
   }
+  // What fits whatever fragment size the handshake agrees on can wait for it here; the rest can't,
+  // as a number once given must be sent.
+  if (peer->state != SessionState::ready &&
+      !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
+    return Status::again;
+  }
   if (peer->next_number - peer->floor >= core.tunables.max_messages_per_peer) return Status::again;
   OperationSlot* slot = core.free_slot(request.operation);
   if (slot == nullptr) return Status::invalid_argument;

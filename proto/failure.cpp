@@ -92,6 +92,13 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   }
 }
 
+// Nobody will ask any more for the whole messages that a session has left.
+void Endpoint::Core::drop_held(Peer& peer) {
+  matching.drop_peer(
+      PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
+      [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
+}
+
 // Makes a failed peer ready for a new session.
 void Endpoint::Core::forget_failed(Peer& peer) {
   HAWSER_ASSERT(peer.state == SessionState::failed);
@@ -188,6 +195,7 @@ void Endpoint::Core::progress_closing() {
       send_closing(peer, wire::PacketType::close);  // a last word, whatever became of it
     }
     if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
+    drop_held(peer);
   });
   cancel_all(Status::endpoint_closed);
   closed = outgoing.size() == 0 || spent >= timeout * 2;

@@ -6,7 +6,8 @@
 // overtaken is still given time.
 //
 // Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest`
-// is never beyond the oldest of them; largest_acked < sent.next().
+// is one of the records that are kept, or next, and never beyond the oldest of those in flight;
+// largest_acked < sent.next().
 #include <algorithm>
 
 #include "proto/core.hpp"
@@ -17,6 +18,9 @@ namespace hawser::proto {
 
 namespace {
 
+constexpr std::uint8_t kMostUnanswered = 16;  // PTOs that double its interval
+constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before other ways are tried
+
 void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
   record.state = state;
@@ -26,7 +30,6 @@ void settle(Path& path, SentPacket& record, SentPacket::State state) {
 }
 
 void advance_oldest(Path& path, SentBlockPool& blocks) {
-  if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
   while (path.oldest != path.sent.next() &&
          path.sent.at(blocks, path.oldest).state != SentPacket::State::in_flight) {
     ++path.oldest;
@@ -53,14 +56,13 @@ void Endpoint::Core::arm_pto(Path& path) {
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
   path.pto_at =
-      path.last_sent +
-      std::min(pto_base(path) * (std::int64_t{1} << std::min<int>(path.unanswered, 16)), longest);
+      path.last_sent + std::min(pto_base(path) * (std::int64_t{1} << path.unanswered), longest);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
-  peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
   if (peer.any_turn && ahead <= 0) return;
+  peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
   if (peer.any_turn) peer.settled_sent = later(peer.settled_sent, peer.newest_acked_sent);
   peer.any_turn = true;
   peer.ack_turn = info.turn;
@@ -233,12 +235,16 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   advance_oldest(path, sent_blocks);
   if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
   ++counters.ptos;
-  ++path.unanswered;
+  if (path.unanswered < kMostUnanswered) ++path.unanswered;
   // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
-  if (path.state == PathState::up && path.unanswered >= 3 &&
+  if (path.state == PathState::up && path.unanswered >= kPatient &&
       next_usable_path(peer, path) != nullptr && oldest + pto_base(path) < peer.last_heard) {
     return suspect(peer, path);
+  }
+  // No path answers: the peer is away, or the NICs that live are not bound to each other.
+  if (path.state == PathState::up && path.unanswered >= kPatient) {
+    bridge(peer, path.local_nic, path.remote_nic);
   }
   if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;
   arm_pto(path);

@@ -87,6 +87,7 @@ void Endpoint::Core::suspect(Peer& peer, Path& path) {
 
 void Endpoint::Core::path_down(Peer& peer, Path& path) {
   if (path.state != PathState::down) {
+    path.told_down = true;
     ++counters.paths_down;
     emit({.kind = Event::Kind::path_down,
           .peer = PeerId{index_of(peer)},
@@ -107,9 +108,12 @@ void Endpoint::Core::path_down(Peer& peer, Path& path) {
 
 // Any of the path's packets was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
+  const bool was_silent = path.unanswered > 0;
   path.unanswered = 0;
   switch (path.state) {
-    case PathState::up: return;
+    case PathState::up:
+      if (was_silent && !path.bridge) drop_bridges(peer, path.local_nic, false);
+      return;
     case PathState::suspect: return path_up(peer, path);
     case PathState::down:
       path.state = PathState::probing;
@@ -128,25 +132,33 @@ void Endpoint::Core::path_up(Peer& peer, Path& path) {
   path.state = PathState::up;
   path.probe_at = kNever;
   path.answered = 0;
-  if (returned) {
+  if (path.told_down) {
+    path.told_down = false;
     ++counters.paths_returned;
     emit({.kind = Event::Kind::path_up,
           .peer = PeerId{index_of(peer)},
           .endpoint_id = peer.remote_id,
           .nic = path.local_nic,
           .remote_nic = path.remote_nic});
+  }
+  if (returned) {
     path.window = fresh_window(peer);
     // It has nothing to catch up with.
     for_each_path(peer, [&](const Path& other) {
       path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
     });
-    if (!path.bridge) {
-      for_each_path(peer, [&](Path& other) {
-        if (other.bridge && other.local_nic == path.local_nic) release_path(peer, other);
-      });
-    }
   }
+  if (!path.bridge) drop_bridges(peer, path.local_nic, true);
   want_to_send_more(peer);
+}
+
+// A NIC whose first path works needs no other: what bridged it goes, or what was still to prove
+// that it could.
+void Endpoint::Core::drop_bridges(Peer& peer, std::uint8_t local, bool proven_too) {
+  for_each_path(peer, [&](Path& path) {
+    if (!path.bridge || path.local_nic != local) return;
+    if (proven_too || path.state != PathState::up) release_path(peer, path);
+  });
 }
 
 // Finds another partner for the two NICs of a path that went down, so that any pair of living NICs
@@ -161,7 +173,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     taken |= 1u << path.remote_nic;
   });
   if (has_bridge) return;
-  for (std::uint32_t i = 1; i < peer.remote_nics; ++i) {
+  for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto candidate = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
     if ((taken >> candidate & 1) != 0) continue;
     Path* path = bind_path(peer, local, candidate, true);

@@ -33,6 +33,7 @@ struct Path {
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
   bool bridge = false;             // bound in place of a path that is down; goes when that returns
+  bool told_down = false;          // an event said so, and none since that it is back
   bool reordering_proven = false;  // only time decides about gaps
   bool lost_lately = false;        // records below `oldest` may still be acknowledged late
   PathState state = PathState::up;

@@ -32,10 +32,17 @@ std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragme
 
 }  // namespace
 
+// A sender's floor passes a message that has its final status: one that is whole.
 void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
   const std::uint64_t floor = expand(wire_floor, peer.remote_floor);
   if (!before(peer.remote_floor, floor)) return;
   if (before(peer.next_to_process, floor)) return drop(DropReason::bad_field);
+  for (std::uint64_t n = peer.remote_floor; n != floor; ++n) {
+    const auto entry = peer.incoming.get(n);
+    if (entry && !is_finished_entry(*entry) && !incoming.at(*entry).arrived.complete()) {
+      return drop(DropReason::bad_field);
+    }
+  }
   peer.remote_floor = floor;
   peer.incoming.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
@@ -206,6 +213,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     return drop(DropReason::no_room);
   }
   if (message.arrived.claim(fragment) != FragmentBitmap::Claim::fresh) {
+    if (!message.matched && !packet.payload.empty()) drop_chunk(message);  // the one just stored
     return drop(DropReason::beyond_window);
   }
   counters.data_bytes_received += packet.payload.size();
@@ -226,8 +234,7 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint32_t fragment, con
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
 }
 
-// False: no room. An empty fragment needs none. The bit must be claimable: stored fragments are
-// unscheduled ones, which lie at the beginning.
+// False: no room. An empty fragment needs none.
 bool Endpoint::Core::store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
                            std::size_t count) {
   if (count == 0) return true;
@@ -244,13 +251,15 @@ bool Endpoint::Core::store(IncomingMessage& message, std::uint32_t fragment, con
   return true;
 }
 
+void Endpoint::Core::drop_chunk(IncomingMessage& message) {
+  const std::uint32_t index = message.first_chunk;
+  message.first_chunk = chunks.at(index).next;
+  chunk_bytes_held -= chunks.at(index).bytes;
+  chunks.free(index);
+}
+
 void Endpoint::Core::drop_chunks(IncomingMessage& message) {
-  while (message.first_chunk != kNoIndex) {
-    const std::uint32_t index = message.first_chunk;
-    message.first_chunk = chunks.at(index).next;
-    chunk_bytes_held -= chunks.at(index).bytes;
-    chunks.free(index);
-  }
+  while (message.first_chunk != kNoIndex) drop_chunk(message);
 }
 
 // Every fragment is claimed and in its place.

@@ -118,9 +118,10 @@ void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
     const std::uint64_t first = expand(entry.message, peer.next_number);
+    // A status of what was never sent: nothing of it is believed.
+    if (before(peer.next_number, first + entry.run)) return drop(DropReason::bad_field);
     for (std::uint64_t i = 0; i < entry.run; ++i) {
       const std::uint64_t number = first + i;
-      if (!before(number, peer.next_number)) return drop(DropReason::bad_field);
       const auto index = peer.outgoing.get(number);
       if (!index) continue;  // final already
       OutgoingMessage& message = outgoing.at(*index);

@@ -73,9 +73,7 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
 
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
-  matching.drop_peer(
-      PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
-      [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
+  drop_held(peer);
   if (!peer.outgoing.open(table_blocks, tunables.initial_sequence)) return false;
   peer.failure = Status::ok;
   peer.counter = ++handshake_counter;
@@ -97,7 +95,7 @@ void Endpoint::Core::want_session(Peer& peer) {
     peer.state = SessionState::calling;
   }
   if (peer.state != SessionState::ready && peer.call_at == kNever) {
-    peer.call_at = now;
+    peer.calling_since = peer.call_at = now;
     touch(peer);
   }
 }
@@ -200,7 +198,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
                         static_cast<std::int32_t>(hello.counter - peer.remote_counter) > 0);
     if (!newer) return drop(DropReason::stale_session);
     if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
-    if (closing) return drop(DropReason::limit);
+    // Who closes makes no new session, but for what it was to send before that.
+    if (closing && peer.open_sends == 0) return drop(DropReason::limit);
     if (!learn_session(peer, hello, packet.nics)) return drop(DropReason::limit);
   } else if (peer.state == SessionState::failed ||
              static_cast<std::int32_t>(hello.sequence - peer.remote_sequence) <= 0) {
@@ -265,23 +264,18 @@ void Endpoint::Core::become_ready(Peer& peer) {
         .peer = PeerId{index_of(peer)},
         .endpoint_id = peer.remote_id});
   open_paths(peer);
-  std::uint64_t too_long = 0;  // in the fragments that this session has turned out to use
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    // The handshake may have left before the NIC changed.
+    if (nics[nic].sequence == 0) continue;
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    owe_soon(peer);
+  }
   peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
     OutgoingMessage& message = outgoing.at(index);
     prepare(peer, message);
-    if (!fits_in_fragments(message.bytes, peer.fragment_bytes)) {
-      ++too_long;
-      return;
-    }
     want_to_send(peer, message);
     consider_asking(message);
   });
-  for (std::uint64_t n = peer.floor; too_long > 0 && n != peer.next_number; ++n) {
-    const auto index = peer.outgoing.get(n);
-    if (!index || fits_in_fragments(outgoing.at(*index).bytes, peer.fragment_bytes)) continue;
-    finish_send(outgoing.at(*index), Status::unsupported);
-    --too_long;
-  }
   progressed = true;
 }
 

@@ -154,6 +154,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
 
   peer.last_heard = now;
+  peer.timeout_put_off = false;
   peer.route_local = static_cast<std::uint8_t>(nic);
   peer.route_remote = far;
   touch(peer);

@@ -100,7 +100,7 @@ TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
   tunables.peer_timeout_ms = 300;
   EndpointPair pair(setting, tunables, 2, "seed=1");
   post_receive(*pair.b, pair.a_of_b, 1, buffer);
-  post_send(*pair.a, pair.b_of_a, 1, std::vector<std::byte>(100));
+  post_send(*pair.a, pair.b_of_a, 1, std::span(data).first(100));
   REQUIRE(pair.next(*pair.b).status == Status::ok);
   REQUIRE(pair.next(*pair.a).status == Status::ok);
 

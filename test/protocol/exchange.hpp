@@ -75,11 +75,14 @@ class Exchange {
   void check();
   // Nothing is held anywhere: for worlds that are healed and settled.
   void check_quiet(proto::Duration rest = proto::milliseconds(50));
+  // Completions that are there already belong to somebody else.
+  void ignore_what_was();
   // The node crashed: its operations have no completions.
   void forget(std::uint32_t node);
 
  private:
   void judge(Received& receive, std::size_t index);
+  void tell_open() const;
 
   World& world_;
   std::deque<Sent> sends_;

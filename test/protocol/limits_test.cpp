@@ -187,6 +187,30 @@ TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor") {
   });
 }
 
+// Acks of so many paths don't fit into one packet, and requests must find room beside them.
+TEST_CASE("limits__sixteen_nics_a_side") {
+  for_each_seed(3, [](proto::Random& random) {
+    WorldConfig config;
+    config.nics = 16;
+    config.seed = random.next();
+    config.faults = "delay=20us/100us,loss=0.05";
+    config.tunables.ack_every_packets = 256;
+    config.tunables.fragment_bytes = 512;
+    config.tunables.initial_window_packets = 1024;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      (void)exchange.receive(1, 0, i, 4000000);
+      (void)exchange.send(0, 1, i, 4000000);
+    }
+    REQUIRE(exchange.run(milliseconds(2000)));
+    exchange.check_all_ok();
+    exchange.check_quiet(milliseconds(500));
+    CHECK(world.stats(1).requests_sent > 0);
+  });
+}
+
 TEST_CASE("limits__sixteen_nodes_all_to_all") {
   for (const std::string faults :
        {"delay=5us", "delay=5us/10us,loss=0.02,duplicate=0.01,reorder=0.02"}) {

@@ -1,190 +1,333 @@
-// Sessions: how they begin under loss, and every way in which they end.
+// Sessions: made under every loss, between the right ones only, ended and made again.
 #include <catch2/catch.hpp>
 
-#include "test/support/virtual_world.hpp"
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/support/seeded.hpp"
 
 namespace hawser::test {
 namespace {
 
+using engine::Fate;
+using engine::FaultPacket;
 using proto::milliseconds;
+using proto::Time;
+using proto::wire::PacketType;
 
-WorldConfig impatient() {
-  WorldConfig config;
-  config.tunables.peer_timeout_ms = 100;
-  return config;
+bool is_handshake(const FaultPacket& packet) {
+  if (packet.direction != engine::Direction::tx) return false;
+  const PacketType type = view_of(packet).type;
+  return type == PacketType::hello || type == PacketType::welcome;
 }
 
-bool failed_with(World& world, std::uint32_t node, Status status) {
-  for (const Event& event : world.events(node)) {
-    if (event.kind == Event::Kind::peer_failed && event.status == status) return true;
-  }
-  return false;
+std::size_t drops(World& world, std::uint32_t node, DropReason reason) {
+  return world.stats(node).drops[static_cast<std::size_t>(reason)];
 }
 
-TEST_CASE("sessions__begin_whatever_packets_of_the_handshake_are_lost") {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    INFO("seed " << seed);
-    WorldConfig config;
-    config.nics = 2;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.4,duplicate=0.2,reorder=0.2";
-    World world(config);
-    world.connect_all();  // both sides at once
-    const std::string sent = "a word";
-    std::string got(sent.size(), 'x');
-    world.receive(1, world.peer(1, 0), 1, got);
-    world.send(0, 1, 1, sent);
-    REQUIRE(world.run_until_completed(1, 1, milliseconds(9000)));
-    REQUIRE(world.run_until_completed(0, 1, milliseconds(9000)));
-    CHECK(got == sent);
+// A small exchange in both directions, all ok.
+void talk(World& world, std::uint32_t a, std::uint32_t b, proto::Duration limit) {
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  (void)exchange.receive(b, a, 1, 100000);
+  (void)exchange.receive(a, b, 2, 1000);
+  (void)exchange.send(a, b, 1, 100000);
+  (void)exchange.send(b, a, 2, 1000);
+  REQUIRE(exchange.run(limit));
+  exchange.check_all_ok();
+}
+
+TEST_CASE("sessions__is_made_by_either_side_or_both_at_once") {
+  for (const int who : {0, 1, 2}) {
+    World world({});
+    if (who != 1) (void)world.peer(0, 1);
+    if (who != 0) (void)world.peer(1, 0);
+    world.run_for(milliseconds(5));
+    talk(world, 0, 1, milliseconds(50));
     CHECK(world.stats(0).sessions_established == 1);
     CHECK(world.stats(1).sessions_established == 1);
+    CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
   }
 }
 
-TEST_CASE("sessions__a_peer_that_never_answers_is_unreachable") {
-  World world(impatient());
-  REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
-  const std::string word = "word";
-  const OperationId send = world.send(0, 1, 1, word);
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(300)));
-  CHECK(world.completion(0, send)->status == Status::peer_unreachable);
-}
-
-TEST_CASE("sessions__another_secret_is_as_good_as_none") {
-  WorldConfig config = impatient();
-  config.secrets = {"one secret", "another"};
-  World world(config);
-  const std::string word = "word";
-  const OperationId send = world.send(0, 1, 1, word);
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(300)));
-  CHECK(world.completion(0, send)->status == Status::peer_unreachable);
-  CHECK(world.stats(1).drops[static_cast<std::size_t>(DropReason::bad_mac)] > 0);
-}
-
-TEST_CASE("sessions__a_crash_fails_what_waits_for_that_peer_and_nothing_else") {
-  WorldConfig config = impatient();
-  config.nodes = 3;
-  World world(config);
-  world.connect_all();
-  std::string first(8, 'x');
-  std::string second(8, 'x');
-  std::string third(8, 'x');
-  world.run_for(milliseconds(5));
-  const OperationId from_crashed = world.receive(0, world.peer(0, 1), 1, first);
-  const OperationId from_living = world.receive(0, world.peer(0, 2), 1, second);
-  const OperationId from_any = world.receive(0, kAnyPeer, 1, third);
-  const std::string word = "01234567";
-  world.run_for(milliseconds(5));
-  world.crash(1, false);
-  const proto::Time crash = world.now();
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(400)));
-  CHECK(world.completion(0, from_crashed)->status == Status::peer_timeout);
-  CHECK((world.now() - crash).ns < milliseconds(200).ns);
-  CHECK(failed_with(world, 0, Status::peer_timeout));
-  world.send(2, 0, 1, word);
-  world.send(2, 0, 1, word);
-  REQUIRE(world.run_until_completed(0, 3, milliseconds(100)));
-  CHECK(world.completion(0, from_living)->status == Status::ok);
-  CHECK(world.completion(0, from_any)->status == Status::ok);
-}
-
-TEST_CASE("sessions__a_restarted_peer_is_a_new_session") {
-  World world(impatient());
-  world.connect_all();
-  std::string old(8, 'x');
-  const OperationId waits = world.receive(0, world.peer(0, 1), 1, old);
-  world.run_for(milliseconds(5));
-  world.crash(1, true);
-  const std::string word = "01234567";
-  std::string fresh(8, 'x');
-  world.send(1, 0, 2, word);  // by itself it makes the session anew
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(300)));
-  const Status status = world.completion(0, waits)->status;
-  CHECK((status == Status::peer_restarted || status == Status::peer_timeout));
-  const OperationId again = world.receive(0, kAnyPeer, 2, fresh);
-  REQUIRE(
-      world.run_until([&] { return world.completion(0, again) != nullptr; }, milliseconds(300)));
-  CHECK(fresh == word);
-}
-
-TEST_CASE("sessions__a_pause_within_peer_timeout_is_no_failure_and_no_loss") {
-  WorldConfig config;
-  config.nics = 2;
-  World world(config);
-  world.connect_all();
-  const std::string sent = pattern(3, 8 << 20);
-  std::string got(sent.size(), 'x');
-  world.receive(1, world.peer(1, 0), 1, got);
-  world.send(0, 1, 1, sent);
-  world.run_for(milliseconds(1));
-  world.pause(1, true);
-  world.run_for(milliseconds(2000));
-  world.pause(1, false);
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
-  REQUIRE(world.run_until_completed(1, 1, milliseconds(5000)));
-  CHECK(got == sent);
-  CHECK(world.completions(0)[0].status == Status::ok);
-  CHECK(world.stats(0).evacuations == 0);
-  const EndpointStats stats = world.stats(0);
-  CHECK(stats.spurious_retransmits * 50 <= stats.data_packets_sent);
-}
-
-TEST_CASE("sessions__a_pause_beyond_peer_timeout_fails_both_sides") {
-  World world(impatient());
-  world.connect_all();
-  std::string a(8, 'x');
-  std::string b(8, 'x');
-  world.run_for(milliseconds(5));
-  world.receive(0, world.peer(0, 1), 1, a);
-  world.receive(1, world.peer(1, 0), 1, b);
-  world.run_for(milliseconds(5));
-  world.pause(1, true);
-  world.run_for(milliseconds(500));
-  world.pause(1, false);
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(500)));
-  REQUIRE(world.run_until_completed(1, 1, milliseconds(500)));
-  CHECK(is_peer_failure(world.completions(0)[0].status));
-  CHECK(is_peer_failure(world.completions(1)[0].status));
-}
-
-TEST_CASE("sessions__closing_hands_over_the_last_statuses") {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    INFO("seed " << seed);
+TEST_CASE("sessions__is_made_whatever_handshakes_are_lost_doubled_or_late") {
+  for_each_seed(200, [](proto::Random& random) {
     WorldConfig config;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.3";
+    config.nics = 1 + static_cast<std::uint32_t>(random.below(2));
+    config.seed = random.next();
+    config.tunables.handshake_retry_us = 2000;
+    config.hook = [&](std::uint32_t, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (!is_handshake(packet)) return {};
+      Fate fate;
+      fate.drop = random.chance(0.5);
+      fate.duplicate = random.chance(0.3);
+      fate.delay = proto::microseconds(5 + random.below(random.chance(0.3) ? 30000 : 50));
+      return fate;
+    };
     World world(config);
-    world.connect_all();
-    const std::string word = "01234567";
-    std::string got(8, 'x');
-    const OperationId send = world.send(0, 1, 1, word, {.level = Level::delivered});
-    world.receive(1, world.peer(1, 0), 1, got);
-    REQUIRE(world.run_until_completed(1, 1, milliseconds(5000)));
-    world.endpoint(1).close(world.now());  // at once, the status perhaps lost
-    REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
-    CHECK(world.completion(0, send)->status == Status::ok);
-    REQUIRE(world.run_until([&] { return world.endpoint(1).closed(); }, milliseconds(5000)));
-  }
+    if (random.chance(0.7)) (void)world.peer(0, 1);
+    if (random.chance(0.7)) (void)world.peer(1, 0);
+    if (random.chance(0.5)) world.run_for(milliseconds(random.below(20)));
+    talk(world, 0, 1, milliseconds(4000));
+    world.run_for(milliseconds(100));
+    CHECK(world.stats(0).sessions_established == 1);
+    CHECK(world.stats(1).sessions_established == 1);
+    CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+  });
 }
 
-TEST_CASE("sessions__closing_ends_every_operation_on_both_sides") {
-  World world({});
-  world.connect_all();
-  std::string a(8, 'x');
-  std::string b(8, 'x');
-  world.receive(0, world.peer(0, 1), 1, a);
-  world.receive(1, kAnyPeer, 1, b);
-  world.run_for(milliseconds(5));
-  world.endpoint(1).close(world.now());
-  REQUIRE(world.run_until([&] { return world.endpoint(1).closed(); }, milliseconds(5000)));
-  REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
-  CHECK(world.completions(0)[0].status == Status::peer_closed);
-  REQUIRE(world.completions(1).size() == 1);
-  CHECK(world.completions(1)[0].status == Status::endpoint_closed);
+TEST_CASE("sessions__with_somebody_who_is_not_there_ends_as_unreachable") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  (void)world.peer(0, 1);
+  world.crash(1, false);
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  (void)exchange.receive(0, kAnyNode, 2, 100);
+  (void)exchange.send(0, 1, 1, 100);
+  (void)exchange.send(2, 0, 2, 100);
+  const Time start = world.now();
+  REQUIRE(exchange.run(milliseconds(500)));
+  CHECK((world.now() - start).ns > milliseconds(280).ns);
+  CHECK(exchange.sent(0).completion->status == Status::peer_unreachable);
+  CHECK(exchange.received(0).completion->status == Status::peer_unreachable);
+  CHECK(exchange.received(1).completion->status == Status::ok);
+  CHECK(exchange.sent(1).completion->status == Status::ok);
   proto::SendRequest request;
   request.peer = world.peer(0, 1);
-  CHECK(world.post(0, request) == Status::peer_closed);
+  CHECK(world.post(0, request) == Status::peer_unreachable);
+  exchange.check_quiet();
+}
+
+TEST_CASE("sessions__with_another_job_secret_is_never_made") {
+  WorldConfig config;
+  config.secrets = {"one secret", "another one"};
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 100);
+  (void)exchange.send(1, 0, 1, 100);
+  REQUIRE(exchange.run(milliseconds(500)));
+  for (const std::uint32_t node : {0, 1}) {
+    CHECK(exchange.sent(node).completion->status == Status::peer_unreachable);
+    CHECK(drops(world, node, DropReason::bad_mac) > 0);
+    CHECK(world.stats(node).sessions_established == 0);
+  }
+}
+
+TEST_CASE("sessions__with_the_same_job_secret_is_made") {
+  WorldConfig config;
+  config.secrets = {"one secret", "one secret"};
+  World world(config);
+  talk(world, 0, 1, milliseconds(50));
+  CHECK(drops(world, 0, DropReason::bad_mac) == 0);
+}
+
+TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
+  for (const bool it_speaks_first : {true, false}) {
+    INFO((it_speaks_first ? "it" : "the survivor") << " speaks first");
+    WorldConfig config;
+    config.nodes = 3;
+    config.tunables.peer_timeout_ms = 300;
+    World world(config);
+    world.connect_all();
+    talk(world, 0, 1, milliseconds(50));
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    (void)exchange.receive(0, 1, 1, 100);
+    (void)exchange.send(0, 1, 7, 100, {.level = Level::delivered});
+    (void)exchange.receive(0, 2, 1, 100);
+    (void)exchange.receive(0, kAnyNode, 2, 100);
+    world.run_for(milliseconds(5));
+    world.crash(1, true);
+    if (it_speaks_first) (void)world.peer(1, 0);
+    const Time crashed = world.now();
+    REQUIRE(world.run_until(
+        [&] {
+          exchange.collect();
+          return exchange.received(0).completion && exchange.sent(0).completion;
+        },
+        milliseconds(400)));
+    const Status expected = it_speaks_first ? Status::peer_restarted : Status::peer_timeout;
+    CHECK(exchange.received(0).completion->status == expected);
+    CHECK(exchange.sent(0).completion->status == expected);
+    CHECK((world.now() - crashed).ns < (it_speaks_first ? milliseconds(50) : milliseconds(400)).ns);
+    // Others are not concerned, and receives from anybody wait on.
+    CHECK_FALSE(exchange.received(1).completion.has_value());
+    CHECK_FALSE(exchange.received(2).completion.has_value());
+    (void)exchange.send(2, 0, 1, 100);
+    (void)exchange.send(2, 0, 2, 100);
+    REQUIRE(exchange.run(milliseconds(100)));
+    world.reconnect(0, 1);
+    talk(world, 0, 1, milliseconds(100));
+    talk(world, 1, 0, milliseconds(100));
+  }
+}
+
+TEST_CASE("sessions__a_crashed_peer_fails_its_own_operations_only") {
+  WorldConfig config;
+  config.nodes = 4;
+  config.nics = 2;
+  config.tunables.peer_timeout_ms = 500;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 1000);                           // 0
+  (void)exchange.receive(0, kAnyNode, 2, 1000);                    // 1
+  (void)exchange.receive(0, 2, 3, 1000);                           // 2
+  (void)exchange.send(0, 1, 1, 10000000);                          // 0: in the middle of it
+  (void)exchange.send(0, 1, 2, 100, {.level = Level::delivered});  // 1
+  world.run_for(milliseconds(2));
+  const Time crashed = world.now();
+  world.crash(1, false);
+  exchange.forget(1);
+  REQUIRE(world.run_until(
+      [&] {
+        exchange.collect();
+        return exchange.received(0).completion && exchange.sent(0).completion &&
+               exchange.sent(1).completion;
+      },
+      milliseconds(800)));
+  CHECK((world.now() - crashed).ns > milliseconds(450).ns);
+  CHECK(exchange.received(0).completion->status == Status::peer_timeout);
+  CHECK(exchange.sent(0).completion->status == Status::peer_timeout);
+  CHECK(exchange.sent(1).completion->status == Status::peer_timeout);
+  CHECK_FALSE(exchange.received(1).completion.has_value());
+  CHECK_FALSE(exchange.received(2).completion.has_value());
+  const auto& events = world.events(0);
+  CHECK(std::ranges::count_if(events, [&](const Event& event) {
+          return event.kind == Event::Kind::peer_failed && event.endpoint_id == 2 &&
+                 event.status == Status::peer_timeout;
+        }) == 1);
+  (void)exchange.send(3, 0, 2, 1000);
+  (void)exchange.send(2, 0, 3, 1000);
+  REQUIRE(exchange.run(milliseconds(100)));
+  CHECK(exchange.received(1).completion->status == Status::ok);
+  CHECK(exchange.received(2).completion->status == Status::ok);
+  exchange.check_quiet();
+}
+
+TEST_CASE("sessions__whole_messages_of_a_failed_peer_can_still_be_received") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 5000);    // whole, accepted
+  (void)exchange.send(0, 1, 2, 500000);  // only its beginning is here
+  (void)exchange.send(0, 1, 3, 0);
+  world.run_for(milliseconds(5));
+  exchange.collect();
+  CHECK(exchange.sent(0).completion->status == Status::ok);
+  world.crash(0, false);
+  exchange.forget(0);
+  (void)exchange.receive(1, 0, 99, 10);  // so that somebody notices
+  REQUIRE(exchange.run(milliseconds(500)));
+  CHECK(exchange.received(0).completion->status == Status::peer_timeout);
+  (void)exchange.receive(1, 0, 3, 10);
+  (void)exchange.receive(1, kAnyNode, 1, 5000);
+  REQUIRE(exchange.run(milliseconds(10)));
+  CHECK(exchange.received(1).completion->status == Status::ok);
+  CHECK(exchange.received(2).completion->status == Status::ok);
+  proto::ReceiveRequest request;
+  request.peer = world.peer(1, 0);
+  request.tag = 2;
+  CHECK(world.post(1, request) == Status::peer_timeout);
+  exchange.check_quiet();
+}
+
+// All that an old session left in the fabric arrives after a new one was made.
+TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
+  for_each_seed(20, [](proto::Random& random) {
+    WorldConfig config;
+    config.nics = 2;
+    config.seed = random.next();
+    config.tunables.peer_timeout_ms = 400;
+    bool slow = false;
+    config.hook = [&](std::uint32_t, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (packet.direction != engine::Direction::tx || !slow) return {};
+      return Fate{.duplicate = true, .delay = milliseconds(1 + random.below(30))};
+    };
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      (void)exchange.receive(1, 0, 100 + i, 200000);
+      (void)exchange.send(0, 1, 100 + i, 200000);
+      (void)exchange.send(1, 0, 100 + i, 500, {.level = Level::delivered});
+    }
+    world.run_for(proto::microseconds(random.below(100)));
+    slow = true;
+    world.run_for(milliseconds(random.below(10)));
+    slow = false;
+    if (random.chance(0.5)) {
+      world.crash(0, true);
+      exchange.forget(0);
+      (void)world.peer(0, 1);
+    } else {
+      REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
+      world.reconnect(0, 1);
+    }
+    world.run_for(milliseconds(2));  // node 1 hears of it, and ends the old one
+    for (int i = 0; i < 4; ++i) talk(world, 0, 1, milliseconds(600));
+    world.run_for(milliseconds(600));
+    REQUIRE(exchange.run(milliseconds(10)));
+    talk(world, 0, 1, milliseconds(50));
+    for (const std::uint32_t node : {0, 1}) {
+      CHECK(world.stats(node).packets_in_flight == 0);
+      CHECK(world.stats(node).operations_pending == 0);
+      CHECK(world.stats(node).unexpected_bytes_held == 0);
+    }
+  });
+}
+
+TEST_CASE("sessions__that_was_disconnected_can_be_made_again") {
+  World world({});
+  for (int round = 0; round < 5; ++round) {
+    talk(world, 0, 1, milliseconds(100));
+    const auto who = static_cast<std::uint32_t>(round % 2);
+    const PeerId peer = world.peer(who, 1 - who);
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    (void)exchange.receive(who, 1 - who, 1, 10);
+    (void)exchange.receive(1 - who, who, 1, 10);
+    (void)exchange.send(who, 1 - who, 5, 10, {.level = Level::delivered});
+    world.run_for(milliseconds(1));
+    REQUIRE(world.endpoint(who).disconnect(world.now(), peer) == Status::ok);
+    REQUIRE(exchange.run(milliseconds(20)));
+    CHECK(exchange.received(0).completion->status == Status::endpoint_closed);
+    CHECK(exchange.received(1).completion->status == Status::peer_closed);
+    CHECK(exchange.sent(0).completion->status == Status::endpoint_closed);
+    world.reconnect(0, 1);
+    world.reconnect(1, 0);
+    world.run_for(milliseconds(5));
+  }
+  CHECK(world.endpoint(0).disconnect(world.now(), PeerId{99}) == Status::unknown_peer);
+}
+
+// Somebody who once called here and then vanished is no reason to fail when it is wanted much
+// later.
+TEST_CASE("sessions__half_made_long_ago_is_made_when_it_is_wanted") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 300;
+  bool deaf = true;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx || node != 1 || !deaf) return {};
+    return Fate{.drop = true};
+  };
+  World world(config);
+  (void)world.peer(0, 1);
+  world.run_for(milliseconds(1000));  // node 0 has given up, node 1 has heard its HELLOs
+  deaf = false;
+  world.reconnect(1, 0);
+  world.run_for(milliseconds(5));
+  talk(world, 1, 0, milliseconds(100));
 }
 
 }  // namespace

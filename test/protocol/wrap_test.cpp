@@ -1,44 +1,86 @@
-// Every sequence space crosses the end of its 32 bits on the wire: message numbers and path numbers
-// start just below it, and traffic with losses runs across.
+// Message and path numbers pass 2^32, where their 32 bits on the wire begin anew.
 #include <catch2/catch.hpp>
 
-#include "test/support/virtual_world.hpp"
+#include "test/protocol/exchange.hpp"
+#include "test/support/seeded.hpp"
 
 namespace hawser::test {
 namespace {
 
 using proto::milliseconds;
 
-TEST_CASE("wrap__message_and_path_numbers_cross_2_to_the_32") {
-  for (const std::uint64_t below : {1, 7, 40, 300}) {
-    INFO("starts " << below << " below the wrap");
+TEST_CASE("wrap__message_and_path_numbers_pass_2_to_32_under_faults") {
+  for_each_seed(12, [](proto::Random& random) {
     WorldConfig config;
     config.nics = 2;
-    config.seed = below;
-    config.faults = "delay=5us,loss=0.03,duplicate=0.01,reorder=0.03";
-    config.tunables.initial_sequence = (std::uint64_t{1} << 32) - below;
+    config.seed = random.next();
+    config.faults = "delay=5us/10us,loss=0.05,duplicate=0.02,reorder=0.05";
+    // The first messages and packets are before the wrap, the last beyond.
+    config.tunables.initial_sequence = (std::uint64_t{1} << 32) - 1 - random.below(60);
     World world(config);
     world.connect_all();
-    constexpr std::size_t kMessages = 400;
-    std::vector<std::string> sent;
-    std::vector<std::string> got;
-    for (std::size_t i = 0; i < kMessages; ++i) {
-      sent.push_back(pattern(i, i % 9 == 0 ? 20000 : 64));
-      got.emplace_back(sent.back().size(), 'x');
+    Exchange exchange(world);
+    for (std::uint64_t round = 0; round < 4; ++round) {
+      for (std::uint64_t i = 0; i < 40; ++i) {
+        const std::size_t bytes = i % 8 == 0 ? 200000 : random.below(9000);
+        const SendOptions options{.level = i % 3 == 0 ? Level::delivered : Level::accepted};
+        if (i % 2 == 0) (void)exchange.receive(1, 0, i, bytes);
+        (void)exchange.send(0, 1, i, bytes, options);
+        if (i % 2 == 1) (void)exchange.receive(1, 0, i, bytes);
+        (void)exchange.receive(0, 1, i, bytes);
+        (void)exchange.send(1, 0, i, bytes, options);
+      }
+      REQUIRE(exchange.run(milliseconds(2000)));
     }
-    for (std::size_t i = 0; i < kMessages; ++i) {
-      world.receive(1, world.peer(1, 0), i, got[i]);
-      world.send(0, 1, i, sent[i]);
+    exchange.check_all_ok();
+    exchange.check_quiet(milliseconds(200));
+  });
+}
+
+TEST_CASE("wrap__a_nic_dies_and_returns_across_the_wrap") {
+  for_each_seed(4, [](proto::Random& random) {
+    WorldConfig config;
+    config.nics = 4;
+    config.seed = random.next();
+    config.faults = "delay=20us,rate=1000000000,loss=0.001";
+    config.tunables.initial_sequence = (std::uint64_t{1} << 32) - 500;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      (void)exchange.receive(1, 0, i, 1000000);
+      (void)exchange.send(0, 1, i, 1000000);
     }
-    REQUIRE(world.run_until_completed(1, kMessages, milliseconds(5000)));
-    REQUIRE(world.run_until_completed(0, kMessages, milliseconds(5000)));
-    CHECK(got == sent);
-    for (const Completion& completion : world.completions(0))
-      CHECK(completion.status == Status::ok);
-    const EndpointStats stats = world.stats(1);
-    CHECK(stats.drops[static_cast<std::size_t>(DropReason::bad_field)] == 0);
-    CHECK(stats.drops[static_cast<std::size_t>(DropReason::beyond_window)] == 0);
+    world.run_for(proto::microseconds(100 + random.below(2000)));
+    REQUIRE_FALSE(world.nic(1, 2).apply("kill").has_value());
+    world.run_for(milliseconds(5));
+    REQUIRE_FALSE(world.nic(1, 2).apply("revive").has_value());
+    REQUIRE(exchange.run(milliseconds(1000)));
+    exchange.check_all_ok();
+    REQUIRE(
+        world.run_until([&] { return world.stats(0).paths_returned == world.stats(0).paths_down; },
+                        milliseconds(1000)));
+    exchange.check_quiet();
+  });
+}
+
+TEST_CASE("wrap__a_send_stays_unmatched_while_thousands_pass_the_wrap") {
+  WorldConfig config;
+  config.tunables.initial_sequence = (std::uint64_t{1} << 32) - 1000;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1 << 20, 100, {.level = Level::delivered});
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    (void)exchange.receive(1, 0, i, 10);
+    REQUIRE(world.run_until([&] { return exchange.try_send(0, 1, i, 10).has_value(); },
+                            milliseconds(100)));
   }
+  world.run_for(milliseconds(100));
+  (void)exchange.receive(1, 0, 1 << 20, 100);
+  REQUIRE(exchange.run(milliseconds(200)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
 }
 
 }  // namespace

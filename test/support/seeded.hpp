@@ -14,6 +14,7 @@ namespace hawser::test {
 template <class Run>
 void for_each_seed(std::uint64_t count, Run&& run) {
   const char* only = std::getenv("HAWSER_TEST_SEED");
+  if (only != nullptr && *only == '\0') only = nullptr;
   const std::uint64_t first = only == nullptr ? 1 : std::strtoull(only, nullptr, 10);
   const std::uint64_t last = only == nullptr ? count : first;
   for (std::uint64_t seed = first; seed <= last; ++seed) {

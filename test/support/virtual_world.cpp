@@ -118,6 +118,11 @@ PeerId World::peer(std::uint32_t from, std::uint32_t to) {
   return peer;
 }
 
+void World::reconnect(std::uint32_t from, std::uint32_t to) {
+  peers_[from][to] = kAnyPeer;
+  (void)peer(from, to);
+}
+
 void World::connect_all() {
   for (std::uint32_t i = 0; i < config_.nodes; ++i) {
     for (std::uint32_t j = 0; j < config_.nodes; ++j) {
@@ -197,6 +202,9 @@ void World::take_turn(Node& node) {
   const proto::TurnResult result = node.endpoint->turn(now_);
   allocations_ += guard.allocations();
   node.next_turn = result.progressed ? now_ + kTurnCost : result.wake_at;
+  // A deadline in the past that a turn does nothing about would let an idle endpoint spin for ever.
+  node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
+  if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
   std::array<Completion, 64> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
     n = node.endpoint->poll_completions(completions);
@@ -217,7 +225,11 @@ void World::step(proto::Time limit) {
   for (const auto& node : nodes_) {
     if (!node->endpoint) continue;
     if (!node->paused) next = proto::earlier(next, node->next_turn);
-    for (const auto& nic : node->nics) next = proto::earlier(next, nic->next_release());
+    for (const auto& nic : node->nics) {
+      // What lies ready at a paused node waits for that node.
+      const proto::Time release = nic->next_release();
+      if (!node->paused || release > now_) next = proto::earlier(next, release);
+    }
   }
   now_ = proto::later(now_, next);
   bool released = false;

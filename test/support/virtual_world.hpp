@@ -61,6 +61,8 @@ class World {
   // Connects every node to every other.
   void connect_all();
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to);
+  // Connects anew, with the present address of the other.
+  void reconnect(std::uint32_t from, std::uint32_t to);
   // The endpoint goes without a word; with `restart`, a new one with a higher epoch takes its name.
   void crash(std::uint32_t node, bool restart);
   void pause(std::uint32_t node, bool paused) { nodes_[node]->paused = paused; }
@@ -74,6 +76,9 @@ class World {
   [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
+
+  // The node takes a turn now: something happened that the world doesn't know of.
+  void wake(std::uint32_t node) { nodes_[node]->next_turn = now_; }
 
   // Until `done` or for so long. True if `done` came true.
   bool run_until(const std::function<bool()>& done, proto::Duration limit);
@@ -111,6 +116,7 @@ class World {
     std::vector<Completion> completions;
     std::vector<Event> events;
     proto::Time next_turn{};
+    std::uint32_t idle_turns = 0;
     std::vector<std::uint32_t> free_operations;  // indices
     std::uint64_t operations = 0;
     std::uint64_t epoch = 1;

@@ -1,0 +1,226 @@
+// Endpoints close: what was sent is settled first, and nobody waits for ever.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Fate;
+using engine::FaultPacket;
+using proto::milliseconds;
+using proto::Time;
+using proto::wire::PacketType;
+
+bool run_until_closed(World& world, std::uint32_t node, proto::Duration limit) {
+  return world.run_until([&] { return world.endpoint(node).closed(); }, limit);
+}
+
+TEST_CASE("closing__settles_what_was_sent") {
+  for (const std::string faults : {"delay=5us", "delay=5us/20us,loss=0.1"}) {
+    WorldConfig config;
+    config.nics = 2;
+    config.faults = faults;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      (void)exchange.receive(1, 0, i, 100000);
+      (void)exchange.send(0, 1, i, 5000 * i);
+    }
+    world.endpoint(0).close(world.now());
+    world.wake(0);
+    REQUIRE(run_until_closed(world, 0, milliseconds(500)));
+    REQUIRE(exchange.run(milliseconds(20)));
+    exchange.check_all_ok();
+    exchange.check_quiet();
+    CHECK(world.stats(1).peer_failures == 1);
+    CHECK(world.events(1).back().status == Status::peer_closed);
+  }
+}
+
+TEST_CASE("closing__is_quick_where_nothing_is_pending") {
+  for (const bool connected : {false, true}) {
+    World world({});
+    if (connected) {
+      world.connect_all();
+      world.run_for(milliseconds(5));
+    }
+    const Time start = world.now();
+    world.endpoint(0).close(world.now());
+    world.wake(0);
+    REQUIRE(run_until_closed(world, 0, milliseconds(100)));
+    CHECK((world.now() - start).ns < milliseconds(1).ns);
+    proto::SendRequest send;
+    proto::ReceiveRequest receive;
+    CHECK(world.post(0, send) == Status::endpoint_closed);
+    CHECK(world.post(0, receive) == Status::endpoint_closed);
+  }
+}
+
+TEST_CASE("closing__ends_its_own_receives_and_those_that_wait_for_it") {
+  WorldConfig config;
+  config.nodes = 3;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  (void)exchange.receive(0, kAnyNode, 1, 100);
+  (void)exchange.receive(1, 0, 1, 100);
+  (void)exchange.receive(1, 2, 1, 100);
+  (void)exchange.receive(1, kAnyNode, 2, 100);
+  world.run_for(milliseconds(2));
+  world.endpoint(0).close(world.now());
+  world.wake(0);
+  REQUIRE(run_until_closed(world, 0, milliseconds(100)));
+  world.run_for(milliseconds(10));
+  exchange.collect();
+  CHECK(exchange.received(0).completion->status == Status::endpoint_closed);
+  CHECK(exchange.received(1).completion->status == Status::endpoint_closed);
+  CHECK(exchange.received(2).completion->status == Status::peer_closed);
+  CHECK_FALSE(exchange.received(3).completion.has_value());
+  CHECK_FALSE(exchange.received(4).completion.has_value());
+}
+
+// A last message's lost status must not turn a delivered send into a failed one.
+TEST_CASE("closing__carries_the_final_statuses") {
+  for_each_seed(20, [](proto::Random& random) {
+    bool mute = false;
+    WorldConfig config;
+    config.seed = random.next();
+    config.hook = [&](std::uint32_t node, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (packet.direction != engine::Direction::tx || node != 1 || !mute) return {};
+      const PacketType type = view_of(packet).type;
+      // All of its acks and statuses are lost; its CLOSE half of the time.
+      if (type == PacketType::control) return Fate{.drop = true};
+      return Fate{.drop = random.chance(0.5)};
+    };
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    mute = true;
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      if (i % 2 == 0) (void)exchange.receive(1, 0, i, 1000);
+      (void)exchange.send(0, 1, i, 1000,
+                          {.level = i % 4 == 0 ? Level::delivered : Level::accepted});
+    }
+    REQUIRE(world.run_until(
+        [&] {
+          exchange.collect();
+          return exchange.received(4).completion.has_value();
+        },
+        milliseconds(100)));
+    world.endpoint(1).close(world.now());
+    world.wake(1);
+    REQUIRE(run_until_closed(world, 1, milliseconds(3000)));
+    REQUIRE(exchange.run(milliseconds(100)));
+    for (std::size_t i = 0; i < 10; ++i) CHECK(exchange.sent(i).completion->status == Status::ok);
+    exchange.check_quiet();
+  });
+}
+
+TEST_CASE("closing__while_the_other_still_sends") {
+  World world({});
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 50000000);
+  (void)exchange.send(1, 0, 1, 50000000);
+  (void)exchange.send(1, 0, 2, 100, {.level = Level::delivered});
+  world.run_for(proto::microseconds(100));
+  const Time start = world.now();
+  world.endpoint(0).close(world.now());
+  world.wake(0);
+  REQUIRE(run_until_closed(world, 0, milliseconds(3000)));
+  REQUIRE(exchange.run(milliseconds(10)));
+  CHECK((world.now() - start).ns < milliseconds(20).ns);
+  CHECK(exchange.sent(0).completion->status == Status::peer_closed);
+  CHECK(exchange.sent(1).completion->status == Status::peer_closed);
+  CHECK(exchange.received(0).completion->status == Status::endpoint_closed);
+  exchange.check_quiet();
+}
+
+TEST_CASE("closing__of_both_at_once") {
+  for_each_seed(20, [](proto::Random& random) {
+    WorldConfig config;
+    config.nodes = 4;
+    config.seed = random.next();
+    config.faults = random.chance(0.5) ? "delay=5us" : "delay=5us/50us,loss=0.2";
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (std::uint32_t a = 0; a < 4; ++a) {
+      for (std::uint32_t b = 0; b < 4; ++b) {
+        if (a == b) continue;
+        (void)exchange.receive(b, a, 1, 3000);
+        (void)exchange.send(a, b, 1, 3000);
+      }
+    }
+    if (random.chance(0.5)) world.run_for(milliseconds(random.below(5)));
+    for (std::uint32_t node = 0; node < 4; ++node) {
+      world.endpoint(node).close(world.now());
+      world.wake(node);
+      if (random.chance(0.3)) world.run_for(proto::microseconds(random.below(1000)));
+    }
+    for (std::uint32_t node = 0; node < 4; ++node) {
+      REQUIRE(run_until_closed(world, node, milliseconds(2500)));
+    }
+    REQUIRE(exchange.run(milliseconds(1)));
+    for (std::uint32_t node = 0; node < 4; ++node) {
+      CHECK(world.stats(node).operations_pending == 0);
+      CHECK(world.stats(node).buffers_in_use == 0);
+    }
+  });
+}
+
+TEST_CASE("closing__takes_no_longer_than_its_timeout_if_nobody_answers") {
+  WorldConfig config;
+  config.tunables.close_timeout_ms = 200;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
+  (void)exchange.receive(0, 1, 2, 100);
+  world.run_for(milliseconds(5));
+  world.crash(1, false);
+  const Time start = world.now();
+  world.endpoint(0).close(world.now());
+  world.wake(0);
+  REQUIRE(run_until_closed(world, 0, milliseconds(1000)));
+  CHECK((world.now() - start).ns >= milliseconds(190).ns);
+  CHECK((world.now() - start).ns < milliseconds(250).ns);
+  REQUIRE(exchange.run(milliseconds(1)));
+  CHECK(exchange.sent(0).completion->status == Status::endpoint_closed);
+  CHECK(exchange.received(0).completion->status == Status::endpoint_closed);
+}
+
+// A NIC that tells late what it has sent holds up the completions, and with them the buffers.
+TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers") {
+  WorldConfig config;
+  config.faults = "delay=5us,late-reap=5ms";
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.receive(1, 0, 1, 50000);
+  (void)exchange.send(0, 1, 1, 50000);
+  const Time start = world.now();
+  REQUIRE(exchange.run(milliseconds(50)));
+  CHECK((world.now() - start).ns >= milliseconds(5).ns);
+  exchange.check_all_ok();
+  // The same when the session fails meanwhile.
+  (void)exchange.send(0, 1, 2, 50000, {.level = Level::delivered});
+  world.run_for(proto::microseconds(100));
+  REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
+  world.wake(0);
+  world.run_for(milliseconds(1));
+  exchange.collect();
+  CHECK_FALSE(exchange.sent(1).completion.has_value());
+  REQUIRE(exchange.run(milliseconds(20)));
+  CHECK(exchange.sent(1).completion->status == Status::endpoint_closed);
+}
+
+}  // namespace
+}  // namespace hawser::test

@@ -1,0 +1,362 @@
+// NICs die, loudly or not, one or all but one, in both or in one direction, and come back.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::Time;
+
+// Four links of 1 GB/s each, 20 us long.
+WorldConfig four_nics() {
+  WorldConfig config;
+  config.nics = 4;
+  config.faults = "delay=20us,rate=1000000000";
+  config.tunables.initial_window_packets = 128;
+  return config;
+}
+
+std::vector<NicStats> nic_stats(World& world, std::uint32_t node) {
+  std::vector<NicStats> stats(world.nics(node));
+  world.endpoint(node).nic_stats(stats);
+  return stats;
+}
+
+std::size_t paths_in(World& world, std::uint32_t node, std::uint32_t other, PathState state) {
+  PeerStats stats;
+  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
+          Status::ok);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      stats.paths, [&](const PathStats& path) { return path.state == state; }));
+}
+
+// Keeps `depth` messages of `bytes` from node 0 to node 1 under way, and looks at the pauses
+// between their completions.
+class Stream {
+ public:
+  Stream(World& world, Exchange& exchange, std::size_t bytes, std::size_t depth)
+      : world_(world), exchange_(exchange), bytes_(bytes), depth_(depth), last_(world.now()) {}
+
+  bool run_for(Duration time) {
+    const Time end = world_.now() + time;
+    return !world_.run_until([&] { return step(), false; }, end - world_.now());
+  }
+  bool run_until(const std::function<bool()>& done, Duration limit) {
+    return world_.run_until([&] { return step(), done(); }, limit);
+  }
+  void step() {
+    exchange_.collect();
+    for (; finished_ < posted_ && exchange_.received(finished_).completion; ++finished_) {
+      longest_ = std::max(longest_, world_.now() - last_);
+      last_ = world_.now();
+    }
+    for (; posted_ < finished_ + depth_; ++posted_) {
+      (void)exchange_.receive(1, 0, posted_, bytes_);
+      (void)exchange_.send(0, 1, posted_, bytes_);
+    }
+  }
+  // The longest pause between two completions since the last call.
+  Duration take_longest() {
+    const Duration longest = std::max(longest_, world_.now() - last_);
+    longest_ = Duration{};
+    last_ = world_.now();
+    return longest;
+  }
+  [[nodiscard]] std::size_t finished() const { return finished_; }
+
+ private:
+  World& world_;
+  Exchange& exchange_;
+  std::size_t bytes_;
+  std::size_t depth_;
+  std::size_t posted_ = 0;
+  std::size_t finished_ = 0;
+  Time last_;
+  Duration longest_{};
+};
+
+TEST_CASE("nics__one_of_four_dies_silently_with_100_fragments_in_flight") {
+  for (const std::uint32_t victim_node : {0, 1}) {
+    INFO("at node " << victim_node);
+    World world(four_nics());
+    world.connect_all();
+    Exchange exchange(world);
+    Stream stream(world, exchange, 1000000, 8);
+    REQUIRE(stream.run_until([&] { return nic_stats(world, 0)[2].bytes_in_flight >= 100 * 4096; },
+                             milliseconds(50)));
+    (void)stream.take_longest();
+    world.nic(victim_node, 2).set_time(world.now());
+    REQUIRE_FALSE(world.nic(victim_node, 2).apply("kill").has_value());
+    const Time killed = world.now();
+    const std::uint64_t evacuated_before = world.stats(0).lost_by_evacuation;
+    REQUIRE(stream.run_until([&] { return world.stats(0).evacuations > 0; }, milliseconds(20)));
+    const Duration detection = world.now() - killed;
+    INFO("evacuated after " << detection.ns / 1000 << " us");
+    CHECK(detection.ns < milliseconds(2).ns);
+    CHECK(world.stats(0).lost_by_evacuation - evacuated_before >= 100);
+    stream.run_for(milliseconds(20));
+    const Duration stall = stream.take_longest();
+    INFO("longest stall " << stall.ns / 1000 << " us");
+    CHECK(stall.ns < milliseconds(3).ns);
+    CHECK(world.stats(0).evacuations <= 2);
+    REQUIRE(exchange.run(milliseconds(100)));
+    exchange.check_all_ok();
+    // Its partner at node 0 goes on with another NIC of node 1, if it is alive itself.
+    CHECK(paths_in(world, 0, 1, PathState::up) == (victim_node == 0 ? 3 : 4));
+    CHECK(world.stats(0).spurious_retransmits == 0);
+  }
+}
+
+TEST_CASE("nics__the_driver_tells_of_a_death_and_the_peer_hears_of_it") {
+  World world(four_nics());
+  world.connect_all();
+  Exchange exchange(world);
+  Stream stream(world, exchange, 1000000, 8);
+  stream.run_for(milliseconds(5));
+  REQUIRE_FALSE(world.nic(1, 2).apply("kill:event").has_value());
+  // Both sides' paths are down within about one way of the fabric, without any silence.
+  REQUIRE(stream.run_until([&] { return world.stats(0).paths_down > 0; }, milliseconds(10)));
+  REQUIRE(stream.run_until([&] { return world.stats(1).paths_down > 0; }, milliseconds(10)));
+  CHECK(paths_in(world, 0, 1, PathState::up) == 3);
+  CHECK(world.stats(0).evacuations == 0);
+  CHECK(world.stats(1).evacuations == 0);
+  const auto is_nic_down = [](const Event& event) {
+    return event.kind == Event::Kind::nic_down && event.nic == 2;
+  };
+  CHECK(std::ranges::count_if(world.events(1), is_nic_down) == 1);
+  stream.run_for(milliseconds(10));
+  CHECK(stream.take_longest().ns < milliseconds(2).ns);
+  // And back.
+  REQUIRE_FALSE(world.nic(1, 2).apply("revive:event").has_value());
+  REQUIRE(stream.run_until([&] { return world.stats(0).paths_returned == 1; }, milliseconds(20)));
+  CHECK(paths_in(world, 0, 1, PathState::up) == 4);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+TEST_CASE("nics__a_nic_that_returns_carries_traffic_again") {
+  World world(four_nics());
+  world.connect_all();
+  Exchange exchange(world);
+  Stream stream(world, exchange, 1000000, 8);
+  stream.run_for(milliseconds(5));
+  REQUIRE_FALSE(world.nic(1, 3).apply("kill").has_value());
+  stream.run_for(milliseconds(100));
+  CHECK(world.stats(0).paths_down > 0);
+  REQUIRE_FALSE(world.nic(1, 3).apply("revive").has_value());
+  REQUIRE(stream.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(600)));
+  const std::uint64_t all_before = world.stats(0).data_bytes_sent;
+  const std::uint64_t own_before = nic_stats(world, 0)[3].bytes_sent;
+  stream.run_for(milliseconds(20));
+  const auto all = static_cast<double>(world.stats(0).data_bytes_sent - all_before);
+  const auto own = static_cast<double>(nic_stats(world, 0)[3].bytes_sent - own_before);
+  CHECK(own > 0.15 * all);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+  CHECK(paths_in(world, 0, 1, PathState::up) == 4);
+  CHECK(std::ranges::count_if(world.events(0), [](const Event& event) {
+          return event.kind == Event::Kind::path_up;
+        }) == 1);
+}
+
+TEST_CASE("nics__three_of_four_die_at_different_moments_and_return") {
+  for (const std::string word : {"kill", "kill:event"}) {
+    for (const bool both_sides : {false, true}) {
+      INFO(word << (both_sides ? " at both sides" : " at one side"));
+      World world(four_nics());
+      world.connect_all();
+      Exchange exchange(world);
+      Stream stream(world, exchange, 1000000, 8);
+      const auto apply = [&](std::uint32_t nic, const std::string& faults) {
+        REQUIRE_FALSE(world.nic(0, nic).apply(faults).has_value());
+        if (both_sides) REQUIRE_FALSE(world.nic(1, nic).apply(faults).has_value());
+      };
+      stream.run_for(milliseconds(5));
+      for (const std::uint32_t nic : {1, 3, 0}) {
+        apply(nic, word);
+        stream.run_for(milliseconds(7));
+        INFO("NIC " << nic);
+        CHECK(stream.take_longest().ns < milliseconds(5).ns);
+      }
+      CHECK(paths_in(world, 0, 1, PathState::up) == 1);
+      const std::size_t before = stream.finished();
+      stream.run_for(milliseconds(50));
+      CHECK(stream.finished() >
+            before + 30);  // 50 MB in the 50 ms of one link, less what starting costs
+      const std::string back = word == "kill" ? "revive" : "revive:event";
+      for (const std::uint32_t nic : {0, 1, 3}) {
+        apply(nic, back);
+        stream.run_for(milliseconds(3));
+      }
+      REQUIRE(stream.run_until([&] { return paths_in(world, 0, 1, PathState::up) == 4; },
+                               milliseconds(1000)));
+      REQUIRE(exchange.run(milliseconds(100)));
+      exchange.check_all_ok();
+      exchange.check_quiet();
+      CHECK(world.stats(0).paths_returned == 3);
+    }
+  }
+}
+
+TEST_CASE("nics__all_of_one_side_but_one_are_dead_from_the_start") {
+  for (std::uint32_t alive = 0; alive < 4; ++alive) {
+    for (const std::uint32_t node : {0, 1}) {
+      INFO("NIC " << alive << " of node " << node << " lives");
+      World world(four_nics());
+      for (std::uint32_t nic = 0; nic < 4; ++nic) {
+        if (nic != alive) REQUIRE_FALSE(world.nic(node, nic).apply("kill").has_value());
+      }
+      Exchange exchange(world);
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        (void)exchange.receive(1, 0, i, 1000000);
+        (void)exchange.send(0, 1, i, 1000000);
+        (void)exchange.receive(0, 1, i, 10);
+        (void)exchange.send(1, 0, i, 10);
+      }
+      REQUIRE(exchange.run(milliseconds(1000)));
+      exchange.check_all_ok();
+    }
+  }
+}
+
+// Opposite NICs die: paths that were not bound at first must be found.
+TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other") {
+  for (const Duration between : {Duration{}, milliseconds(1), milliseconds(100)}) {
+    for (const bool after_handshake : {true, false}) {
+      INFO("the second dies " << between.ns / 1000 << " us after the first, "
+                              << (after_handshake ? "after" : "before") << " the handshake");
+      WorldConfig config;
+      config.nics = 2;
+      config.faults = "delay=20us,rate=1000000000";
+      World world(config);
+      Exchange exchange(world);
+      if (after_handshake) {
+        world.connect_all();
+        world.run_for(milliseconds(5));
+      }
+      for (std::uint64_t i = 0; i < 20; ++i) {
+        (void)exchange.receive(1, 0, i, 1000000);
+        (void)exchange.send(0, 1, i, 1000000);
+        (void)exchange.receive(0, 1, i, 100000);
+        (void)exchange.send(1, 0, i, 100000);
+      }
+      if (after_handshake) world.run_for(microseconds(200));
+      REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+      world.run_for(between);
+      REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
+      REQUIRE(exchange.run(milliseconds(500)));
+      exchange.check_all_ok();
+      world.run_for(milliseconds(50));
+      exchange.check();
+    }
+  }
+}
+
+TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round") {
+  for (const std::uint32_t nics : {2, 4}) {
+    for (const std::uint32_t node : {0, 1}) {
+      for (const std::string way : {"blackhole=tx", "blackhole=rx", "blackhole=both"}) {
+        INFO(nics << " NICs, " << way << " at node " << node);
+        WorldConfig config = four_nics();
+        config.nics = nics;
+        World world(config);
+        world.connect_all();
+        Exchange exchange(world);
+        Stream stream(world, exchange, 1000000, 4);
+        stream.run_for(milliseconds(5));
+        (void)stream.take_longest();
+        REQUIRE_FALSE(world.nic(node, 0).apply(way).has_value());
+        stream.run_for(milliseconds(50));
+        CHECK(stream.take_longest().ns < milliseconds(10).ns);
+        REQUIRE(exchange.run(milliseconds(200)));
+        exchange.check_all_ok();
+        REQUIRE_FALSE(world.nic(node, 0).apply("blackhole=none").has_value());
+        REQUIRE(world.run_until([&] { return paths_in(world, 0, 1, PathState::up) == nics; },
+                                milliseconds(1500)));
+        exchange.check_quiet();
+      }
+    }
+  }
+}
+
+TEST_CASE("nics__unequal_numbers_of_nics") {
+  for (const auto& [a, b] :
+       {std::pair{2u, 4u}, {4u, 2u}, {1u, 4u}, {4u, 1u}, {3u, 2u}, {1u, 16u}}) {
+    INFO(a << " and " << b << " NICs");
+    WorldConfig config = four_nics();
+    config.nics_of = {a, b};
+    World world(config);
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      (void)exchange.receive(1, 0, i, 1000000);
+      (void)exchange.send(0, 1, i, 1000000);
+      (void)exchange.receive(0, 1, i, 1000000);
+      (void)exchange.send(1, 0, i, 1000000);
+    }
+    REQUIRE(exchange.run(milliseconds(100)));
+    exchange.check_all_ok();
+    exchange.check_quiet();
+    // Every NIC of both sides carries something.
+    for (const std::uint32_t node : {0, 1}) {
+      for (const NicStats& nic : nic_stats(world, node)) CHECK(nic.bytes_received > 500000);
+    }
+  }
+}
+
+TEST_CASE("nics__no_path_for_less_than_peer_timeout_is_survived") {
+  for (const std::string word : {"kill", "kill:event"}) {
+    INFO(word);
+    WorldConfig config = four_nics();
+    config.tunables.peer_timeout_ms = 2000;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    Stream stream(world, exchange, 1000000, 4);
+    stream.run_for(milliseconds(5));
+    world.apply(1, word);
+    world.run_for(milliseconds(1500));
+    const Time back = world.now();
+    world.apply(1, word == "kill" ? "revive" : "revive:event");
+    REQUIRE(exchange.run(milliseconds(1000)));
+    INFO("went on after " << (world.now() - back).ns / 1000 << " us");
+    exchange.check_all_ok();
+    REQUIRE(world.run_until([&] { return paths_in(world, 0, 1, PathState::up) == 4; },
+                            milliseconds(1500)));
+    exchange.check_quiet();
+  }
+}
+
+TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides") {
+  for (const std::string word : {"kill", "kill:event"}) {
+    INFO(word);
+    WorldConfig config = four_nics();
+    config.tunables.peer_timeout_ms = 1000;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    (void)exchange.receive(1, 0, 1, 100000000);
+    (void)exchange.send(0, 1, 1, 100000000);
+    world.run_for(milliseconds(5));
+    world.apply(1, word);
+    const Time dead = world.now();
+    REQUIRE(exchange.run(milliseconds(1300)));
+    CHECK((world.now() - dead).ns > milliseconds(950).ns);
+    CHECK(exchange.sent(0).completion->status == Status::peer_timeout);
+    CHECK(exchange.received(0).completion->status == Status::peer_timeout);
+    const auto failed = [](const Event& event) {
+      return event.kind == Event::Kind::peer_failed && event.status == Status::peer_timeout;
+    };
+    CHECK(std::ranges::count_if(world.events(0), failed) == 1);
+    CHECK(std::ranges::count_if(world.events(1), failed) == 1);
+    exchange.check_quiet();
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test

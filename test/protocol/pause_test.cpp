@@ -1,0 +1,126 @@
+// A peer, or this end, is away for a while: descheduled, in a debugger, computing. That is no
+// failure of any path, and up to peer_timeout none of the peer.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::milliseconds;
+
+// 20 MB each way, with one side away in the middle.
+void run_with_pause(std::uint32_t who, Duration pause, std::uint32_t nics, std::size_t bytes) {
+  INFO("node " << who << " of two with " << nics << " NICs away for " << pause.ns / 1000000
+               << " ms, messages of " << bytes << " bytes");
+  WorldConfig config;
+  config.nics = nics;
+  config.faults = "delay=20us,rate=1000000000";
+  config.tunables.peer_timeout_ms = 5000;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(2));
+  Exchange exchange(world);
+  const std::size_t count = std::min<std::size_t>(400, 20000000 / bytes);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    (void)exchange.receive(1, 0, i, bytes);
+    (void)exchange.send(0, 1, i, bytes);
+    (void)exchange.receive(0, 1, i, bytes);
+    (void)exchange.send(1, 0, i, bytes);
+  }
+  world.run_for(proto::microseconds(700));
+  CHECK_FALSE(exchange.settled());
+  world.pause(who, true);
+  world.run_for(pause);
+  world.pause(who, false);
+  const proto::Time back = world.now();
+  REQUIRE(exchange.run(milliseconds(3000)));
+  INFO("finished " << (world.now() - back).ns / 1000 << " us after the return");
+  CHECK((world.now() - back).ns < milliseconds(150).ns);
+  exchange.check_all_ok();
+  for (const std::uint32_t node : {0, 1}) {
+    const EndpointStats stats = world.stats(node);
+    INFO("node " << node << ": " << stats.data_packets_sent << " sent, "
+                 << stats.fragments_retransmitted << " again, " << stats.spurious_retransmits
+                 << " spurious, " << stats.ptos << " PTOs, " << stats.requests_sent << " requests");
+    CHECK(stats.evacuations == 0);
+    CHECK(stats.paths_down == 0);
+    // What overran the ring of the one that was away is lost indeed.
+    CHECK(stats.spurious_retransmits * 100 <= stats.data_packets_sent);
+  }
+  exchange.check_quiet();
+}
+
+TEST_CASE("pause__of_20_ms_costs_next_to_nothing") {
+  for (const std::uint32_t who : {0, 1}) {
+    for (const std::uint32_t nics : {1, 4}) {
+      run_with_pause(who, milliseconds(20), nics, 1000000);
+      run_with_pause(who, milliseconds(20), nics, 20000);
+    }
+  }
+}
+
+TEST_CASE("pause__of_a_second_is_no_failure") {
+  for (const std::uint32_t who : {0, 1}) {
+    for (const std::uint32_t nics : {1, 4}) {
+      run_with_pause(who, milliseconds(1000), nics, 1000000);
+      run_with_pause(who, milliseconds(1000), nics, 20000);
+    }
+  }
+}
+
+TEST_CASE("pause__of_both_at_once_is_no_failure") {
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.receive(1, 0, 1, 5000000);
+  (void)exchange.send(0, 1, 1, 5000000);
+  world.run_for(proto::microseconds(100));
+  for (int i = 0; i < 3; ++i) {
+    world.pause(0, true);
+    world.pause(1, true);
+    world.run_for(milliseconds(1500));  // a laptop's lid, for longer than peer_timeout
+    world.pause(0, false);
+    world.pause(1, false);
+    world.run_for(milliseconds(1));
+  }
+  (void)exchange.receive(1, 0, 2, 1000);
+  (void)exchange.send(0, 1, 2, 1000);
+  REQUIRE(exchange.run(milliseconds(500)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+TEST_CASE("pause__beyond_peer_timeout_fails_both_sides_alike") {
+  for (const std::uint32_t who : {0, 1}) {
+    WorldConfig config;
+    config.nics = 2;
+    config.faults = "delay=20us,rate=1000000000";
+    config.tunables.peer_timeout_ms = 500;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    (void)exchange.receive(1, 0, 1, 50000000);
+    (void)exchange.send(0, 1, 1, 50000000);
+    world.run_for(milliseconds(2));
+    world.pause(who, true);
+    world.run_for(milliseconds(2000));
+    world.pause(who, false);
+    REQUIRE(exchange.run(milliseconds(1500)));
+    INFO(who << " was away");
+    const Status sent = exchange.sent(0).completion->status;
+    const Status received = exchange.received(0).completion->status;
+    CHECK(is_peer_failure(sent));
+    CHECK(is_peer_failure(received));
+    CHECK((who == 0 ? received : sent) == Status::peer_timeout);
+    exchange.check_quiet();
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
