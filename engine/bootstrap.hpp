@@ -14,13 +14,15 @@
 //   2 POST     rank    u32 timeout in ms, the rank's blob
 //   3 ABORT    rank    text
 //   4 LEAVE    rank    -
-//   5 WELCOME  server  u64 epoch, 32 bytes secret
+//   5 WELCOME  server  u64 epoch, 32 bytes secret; to a rank that joins again, the last GATHERED
 //   6 GATHERED server  for each rank: u32 length, its blob
 //   7 FAILED   server  u32 rank concerned or 0xffffffff, text         a BootstrapFailure
 //
 // JOIN is answered by WELCOME or FAILED; the n-th POSTs of all ranks together by GATHERED to each.
 // A rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get
-// FAILED, now or with their next call. After FAILED the server closes the connection. Frames of
+// FAILED, now or with their next call. A rank that may return is the exception: when its connection
+// ends, its place is free, and a new process joins with a higher epoch. Others wait for it in their
+// next round, as for one that is late. After FAILED the server closes the connection. Frames of
 // bodies longer than the format can need, of unknown types, or before JOIN end their connection and
 // nothing else.
 #pragma once
@@ -78,8 +80,10 @@ inline constexpr std::uint32_t kMaxJobSize = 65536;
 // Serves one job, in a thread of its own.
 class RendezvousServer {
  public:
-  // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any that is free. Throws BootstrapError.
-  RendezvousServer(const std::string& address, std::uint32_t size);
+  // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any that is free. The processes of ranks
+  // in `may_return` may end and join again, each as often as it is named. Throws BootstrapError.
+  RendezvousServer(const std::string& address, std::uint32_t size,
+                   const std::vector<std::uint32_t>& may_return = {});
   // What was answered is still delivered; ranks that wait get an error.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
@@ -104,9 +108,16 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Of the job: the same for all ranks, higher than that of any job before on this server's host.
+  // Of the job: the same for all ranks, higher than that of any job before on this server's host;
+  // higher by one for each time that this rank has joined again.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   [[nodiscard]] const std::vector<std::byte>& job_secret() const { return secret_; }
+
+  // What all ranks gave in the last round, by rank, if this one has joined again after it; else
+  // empty.
+  [[nodiscard]] const std::vector<std::vector<std::byte>>& last_round() const {
+    return last_round_;
+  }
 
   // Gives this rank's blob, returns those of all ranks, by rank. All must call it equally often.
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> blob,
@@ -123,6 +134,8 @@ class Rendezvous {
  private:
   void send(bootstrap::FrameType type, std::span<const std::byte> body, proto::Time deadline);
   [[nodiscard]] bootstrap::Frame receive(bootstrap::FrameType type, proto::Time deadline);
+  [[nodiscard]] std::vector<std::vector<std::byte>> blobs_of(
+      std::span<const std::byte> gathered) const;
   [[noreturn]] void throw_gone(const std::string& what) const;
 
   std::string address_;
@@ -131,6 +144,7 @@ class Rendezvous {
   std::vector<std::byte> in_;
   std::uint64_t epoch_ = 0;
   std::vector<std::byte> secret_;
+  std::vector<std::vector<std::byte>> last_round_;
 };
 
 }  // namespace hawser::engine

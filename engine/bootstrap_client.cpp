@@ -98,8 +98,10 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
   const Frame welcome = receive(FrameType::welcome, deadline);
   BodyReader body(welcome.body);
   epoch_ = body.number<std::uint64_t>();
-  const auto secret = body.rest();
+  const auto secret = body.bytes(bootstrap::kSecretBytes);
   secret_.assign(secret.begin(), secret.end());
+  if (!body.good()) throw_gone("answers what no rendezvous would");
+  if (const auto gathered = body.rest(); !gathered.empty()) last_round_ = blobs_of(gathered);
 }
 
 Rendezvous::~Rendezvous() {
@@ -120,8 +122,12 @@ std::vector<std::vector<std::byte>> Rendezvous::all_gather(std::span<const std::
   BodyWriter post;
   post.number(timeout_ms).bytes(blob);
   send(FrameType::post, post.body(), deadline);
-  const Frame gathered = receive(FrameType::gathered, deadline);
-  BodyReader body(gathered.body);
+  return blobs_of(receive(FrameType::gathered, deadline).body);
+}
+
+std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
+    std::span<const std::byte> gathered) const {
+  BodyReader body(gathered);
   std::vector<std::vector<std::byte>> blobs(size_);
   for (std::vector<std::byte>& one : blobs) {
     const auto bytes = body.bytes(body.number<std::uint32_t>());

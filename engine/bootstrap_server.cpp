@@ -1,7 +1,5 @@
 // The server of a rendezvous: one thread, one poll loop, a handful of bytes per rank.
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -45,40 +43,6 @@ constexpr auto kGoWithin = milliseconds(200);
 // Connections beyond the job's own: strangers, and ranks that try again.
 constexpr std::size_t kExtraConnections = 64;
 
-Descriptor listen_at(const std::string& address) {
-  int code = 0;
-  for (const bootstrap::Endpoint& endpoint : bootstrap::resolve(address)) {
-    Descriptor socket(
-        ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const int on = 1;  // a port whose last job has just ended is free
-    if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-        ::bind(socket.get(), endpoint.get(), endpoint.bytes) == 0 &&
-        ::listen(socket.get(), SOMAXCONN) == 0) {
-      return socket;
-    }
-    code = errno;
-  }
-  const std::string text = "The rendezvous can't listen at " + address;
-  if (code == EADDRINUSE) {
-    throw BootstrapError(BootstrapFailure::port_in_use, text + ": another program has that port");
-  }
-  if (code == EADDRNOTAVAIL) {
-    throw BootstrapError(BootstrapFailure::bad_address, text + ": this host has no such address");
-  }
-  throw BootstrapError(BootstrapFailure::bad_address, system_error(text, code).what());
-}
-
-std::uint16_t port_of(const Descriptor& socket) {
-  bootstrap::Endpoint own;
-  own.bytes = sizeof own.storage;
-  if (::getsockname(socket.get(), own.get(), &own.bytes) != 0) {
-    throw system_error("The rendezvous doesn't know its port");
-  }
-  return ntohs(own.storage.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
-}
-
 // "Rank 3", "Ranks 0, 2 and 5", "Ranks 0, 1, 2 and 29 more".
 std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
   constexpr std::size_t kNamed = 8;
@@ -96,7 +60,8 @@ std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
 
 class RendezvousServer::Service {
  public:
-  Service(const std::string& address, std::uint32_t size);
+  Service(const std::string& address, std::uint32_t size,
+          const std::vector<std::uint32_t>& may_return);
   ~Service();
   [[nodiscard]] const std::string& address() const { return address_; }
 
@@ -113,7 +78,9 @@ class RendezvousServer::Service {
   struct Rank {
     Connection* connection = nullptr;
     bool left = false;
-    bool posted = false;  // in the present round
+    std::uint32_t lives = 0;       // that are over
+    std::uint32_t may_return = 0;  // how often it may still join again
+    bool posted = false;           // in the present round
     Time deadline = kNever;
     std::uint32_t timeout_ms = 0;
     std::vector<std::byte> blob;
@@ -145,6 +112,7 @@ class RendezvousServer::Service {
   Descriptor stop_event_;
   std::list<Connection> connections_;
   std::vector<Rank> ranks_;
+  std::vector<std::byte> last_gathered_;  // body of the last GATHERED
   std::size_t posted_ = 0;
   bool failed_ = false;
   BootstrapFailure failure_kind_{};
@@ -154,15 +122,17 @@ class RendezvousServer::Service {
   std::thread thread_;
 };
 
-RendezvousServer::Service::Service(const std::string& address, std::uint32_t size)
+RendezvousServer::Service::Service(const std::string& address, std::uint32_t size,
+                                   const std::vector<std::uint32_t>& may_return)
     : size_(size),
       epoch_(wall_clock_ns()),
-      listener_(listen_at(address)),
+      listener_(bootstrap::listen_at(address)),
       stop_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       ranks_(size) {
   if (!stop_event_) throw system_error("No event descriptor can be opened");
-  address_ = bootstrap::with_port(address, port_of(listener_));
+  address_ = bootstrap::with_port(address, bootstrap::port_of(listener_));
   fill_random(secret_);
+  for (const std::uint32_t rank : may_return) ++ranks_.at(rank).may_return;
   thread_ = start_background_thread("hawser-rendez", [this] { run(); });
 }
 
@@ -299,7 +269,8 @@ void RendezvousServer::Service::join(Connection& connection, BodyReader body) {
   connection.gone_by = kNever;
   ranks_[rank].connection = &connection;
   BodyWriter welcome;
-  welcome.number(epoch_).bytes(secret_);
+  welcome.number(epoch_ + ranks_[rank].lives).bytes(secret_);
+  if (ranks_[rank].lives > 0) welcome.bytes(last_gathered_);
   bootstrap::append_frame(connection.out, FrameType::welcome, 0, welcome.body());
 }
 
@@ -331,6 +302,7 @@ void RendezvousServer::Service::answer_round() {
     rank.deadline = kNever;
   }
   posted_ = 0;
+  last_gathered_ = all.body();
 }
 
 void RendezvousServer::Service::leave(Connection& connection) {
@@ -352,9 +324,14 @@ void RendezvousServer::Service::lose(Connection& connection) {
   const std::uint32_t number = std::exchange(connection.rank, kNoRank);
   Rank& rank = ranks_[number];
   rank.connection = nullptr;
-  rank.left = true;
   if (std::exchange(rank.posted, false)) --posted_;
   rank.deadline = kNever;
+  if (rank.may_return > 0) {
+    --rank.may_return;
+    ++rank.lives;
+    return;  // its place is free; who waits for it does so until the time is over
+  }
+  rank.left = true;
   fail_job(BootstrapFailure::rank_left, number,
            name_ranks({number}) + " ended without leaving the rendezvous");
 }
@@ -409,13 +386,14 @@ void RendezvousServer::Service::fail_job(BootstrapFailure failure, std::uint32_t
   posted_ = 0;
 }
 
-RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t size) {
+RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t size,
+                                   const std::vector<std::uint32_t>& may_return) {
   if (size == 0 || size > kMaxJobSize) {
     throw BootstrapError(
         BootstrapFailure::size_mismatch,
         "A job has 1 to " + std::to_string(kMaxJobSize) + " ranks, not " + std::to_string(size));
   }
-  service_ = std::make_unique<Service>(address, size);
+  service_ = std::make_unique<Service>(address, size, may_return);
 }
 
 RendezvousServer::~RendezvousServer() = default;

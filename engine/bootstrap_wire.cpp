@@ -1,10 +1,15 @@
 #include "engine/bootstrap_wire.hpp"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
 #include <charconv>
 #include <memory>
+#include <string>
+
+#include "engine/system_error.hpp"
 
 namespace hawser::engine::bootstrap {
 namespace {
@@ -92,6 +97,40 @@ std::vector<Endpoint> resolve(const std::string& address) {
 
 std::string with_port(const std::string& address, std::uint16_t port) {
   return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+}
+
+Descriptor listen_at(const std::string& address) {
+  int code = 0;
+  for (const Endpoint& endpoint : resolve(address)) {
+    Descriptor socket(
+        ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1;  // a port whose last job has just ended is free
+    if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        ::bind(socket.get(), endpoint.get(), endpoint.bytes) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0) {
+      return socket;
+    }
+    code = errno;
+  }
+  const std::string text = "The rendezvous can't listen at " + address;
+  if (code == EADDRINUSE) {
+    throw BootstrapError(BootstrapFailure::port_in_use, text + ": another program has that port");
+  }
+  if (code == EADDRNOTAVAIL) {
+    throw BootstrapError(BootstrapFailure::bad_address, text + ": this host has no such address");
+  }
+  throw BootstrapError(BootstrapFailure::bad_address, system_error(text, code).what());
+}
+
+std::uint16_t port_of(const Descriptor& socket) {
+  Endpoint own;
+  own.bytes = sizeof own.storage;
+  if (::getsockname(socket.get(), own.get(), &own.bytes) != 0) {
+    throw system_error("The rendezvous doesn't know its port");
+  }
+  return ntohs(own.storage.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
 }
 
 }  // namespace hawser::engine::bootstrap

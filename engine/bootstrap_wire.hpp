@@ -107,6 +107,9 @@ struct Endpoint {
 // What "HOST:PORT" or "[IPV6]:PORT" stands for; at least one. May ask the network for a name.
 // Throws BootstrapError.
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
+// Listens at `address`, without blocking. Throws BootstrapError.
+[[nodiscard]] Descriptor listen_at(const std::string& address);
+[[nodiscard]] std::uint16_t port_of(const Descriptor& socket);
 // `address` with another port.
 [[nodiscard]] std::string with_port(const std::string& address, std::uint16_t port);
 

@@ -229,6 +229,52 @@ TEST_CASE("Rendezvous__a_rank_that_ends_fails_those_that_wait_for_it") {
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Rank 2 "));
 }
 
+TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
+  RendezvousServer server("127.0.0.1:0", 3, {1});
+  std::vector<std::unique_ptr<Rendezvous>> ranks;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::make_unique<Rendezvous>(server.address(), rank, 3, kPatienceMs));
+    CHECK(ranks[rank]->last_round().empty());
+  }
+  const std::uint64_t epoch = ranks[1]->epoch();
+  run_ranks(3, [&](std::uint32_t rank) {
+    (void)ranks[rank]->all_gather(bytes_of("first " + std::to_string(rank)), kPatienceMs);
+  });
+  // Its process ends: the connection goes without a word.
+  REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
+  run_ranks(3, [&](std::uint32_t rank) {
+    if (rank == 1) {
+      // Others may be waiting in the round already.
+      ranks[1] = std::make_unique<Rendezvous>(server.address(), 1, 3, kPatienceMs);
+      CHECK(ranks[1]->epoch() == epoch + 1);
+      REQUIRE(ranks[1]->last_round().size() == 3);
+      CHECK(ranks[1]->last_round()[2] == bytes_of("first 2"));
+    }
+    const auto blobs =
+        ranks[rank]->all_gather(bytes_of("second " + std::to_string(rank)), kPatienceMs);
+    for (std::uint32_t other = 0; other < 3; ++other) {
+      CHECK(blobs[other] == bytes_of("second " + std::to_string(other)));
+    }
+  });
+  // Once was all.
+  REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
+  const BootstrapError error = error_of([&] { ranks[0]->barrier(kPatienceMs); });
+  CHECK(error.failure() == BootstrapFailure::rank_left);
+  CHECK(error.rank() == 1u);
+}
+
+TEST_CASE("Rendezvous__who_may_return_and_does_not_is_named_when_the_time_is_over") {
+  RendezvousServer server("127.0.0.1:0", 2, {1});
+  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
+  {
+    Rendezvous goes(server.address(), 1, 2, kPatienceMs);
+    REQUIRE(::shutdown(goes.fd(), SHUT_RDWR) == 0);
+  }
+  const BootstrapError error = error_of([&] { stays.barrier(200); });
+  CHECK(error.failure() == BootstrapFailure::timeout);
+  CHECK(error.rank() == 1u);
+}
+
 TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
   RendezvousServer server("127.0.0.1:0", 3);
   std::vector<std::unique_ptr<Rendezvous>> ranks(3);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ struct EndpointPair {
 inline constexpr std::uint64_t kAllBits = ~std::uint64_t{0};
 
 inline OperationId post_send(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
-                             const std::vector<std::byte>& data, const SendOptions& options = {}) {
+                             std::span<const std::byte> data, const SendOptions& options = {}) {
   OperationId operation = kNoOperation;
   REQUIRE(endpoint.send(peer, 0, tag, data.data(), data.size(), options, operation) == Status::ok);
   return operation;
