@@ -1,6 +1,7 @@
 # Third-party libraries, all from Debian packages (packages.txt), as targets whose includes are
-# SYSTEM: hawser_dpdk, hawser_isal, hawser_sodium, Boost::headers, CLI11::CLI11, fmt::fmt,
-# spdlog::spdlog, nlohmann_json::nlohmann_json, Catch2::Catch2, Threads::Threads.
+# SYSTEM: hawser_dpdk, hawser_verbs (where libibverbs is), hawser_isal, hawser_sodium,
+# Boost::headers, CLI11::CLI11, fmt::fmt, spdlog::spdlog, nlohmann_json::nlohmann_json,
+# Catch2::Catch2, Threads::Threads.
 
 include_guard(GLOBAL)
 
@@ -28,6 +29,16 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 include(Catch)
+
+# RDMA NICs: a build without them says so when it is asked for one.
+pkg_check_modules(HAWSER_VERBS libibverbs)
+if(HAWSER_VERBS_FOUND)
+  add_library(hawser_verbs INTERFACE)
+  target_include_directories(hawser_verbs SYSTEM INTERFACE ${HAWSER_VERBS_INCLUDE_DIRS})
+  target_link_libraries(hawser_verbs INTERFACE ${HAWSER_VERBS_LINK_LIBRARIES})
+else()
+  message(STATUS "No libibverbs here: built without RDMA NICs")
+endif()
 
 # DPDK: rings, mempools and the EAL they need, linked statically. Linked shared, the EAL would map
 # some 130 driver libraries: 24 MB resident a process instead of 5, for NICs that we never open.

@@ -45,6 +45,11 @@ class SimplePool final : public proto::PacketPool {
     }
   }
 
+  // All buffers lie in it.
+  [[nodiscard]] std::span<const std::byte> memory() const {
+    return std::as_bytes(std::span(memory_.get(), out_.size()));
+  }
+
   [[nodiscard]] std::size_t in_use() const override { return out_.size() - free_.size(); }
 
  private:

@@ -1,6 +1,8 @@
 // What the driver tests do with a NIC: build datagrams that can be told apart, send, reap, receive.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -45,9 +47,15 @@ inline bool equals(const RxPacket& packet, std::span<const std::byte> expected) 
          std::memcmp(packet.data, expected.data(), expected.size()) == 0;
 }
 
+// Asks until the driver knows, for up to some seconds.
 inline RemoteHandle open(Nic& nic, const Nic& remote) {
   RemoteHandle handle = proto::kNoRemote;
-  REQUIRE(nic.open_remote(remote.address(), handle) == Status::ok);
+  Status status = Status::again;
+  for (int round = 0; round < 5000 && status == Status::again; ++round) {
+    status = nic.open_remote(remote.address(), handle);
+    if (status == Status::again) (void)::poll(nullptr, 0, 1);
+  }
+  REQUIRE(status == Status::ok);
   return handle;
 }
 

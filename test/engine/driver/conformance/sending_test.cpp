@@ -1,7 +1,7 @@
 // The NIC contract, sentence by sentence: who owns what from tx_burst to reap.
 #include <numeric>
 
-#include "test/engine/driver/conformance/rig.hpp"
+#include "test/engine/driver/conformance/rigs.hpp"
 
 namespace hawser::test {
 namespace {

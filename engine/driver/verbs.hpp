@@ -1,0 +1,57 @@
+// Verbs as the rest of the engine sees them, whether this build has libibverbs or not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/nic.hpp"
+
+namespace hawser::engine {
+
+// A port of an RDMA device, as people name it: DEVICE[:PORT][@GID_INDEX], e.g. mlx5_0, mlx5_0:2@3.
+struct VerbsPortName {
+  std::string device;
+  std::uint8_t port = 1;
+  std::optional<std::uint32_t> gid_index{};  // else chosen: see verbs_gid.hpp
+};
+
+// Throws Error.
+[[nodiscard]] VerbsPortName parse_verbs_port(std::string_view text);
+[[nodiscard]] std::string to_string(const VerbsPortName& name);
+
+struct VerbsNicConfig {
+  VerbsPortName port;
+  // Of this NIC's queue pairs: datagrams with another one are dropped by the device. Strangers
+  // don't know it if it is random. Below 2^31.
+  std::uint32_t qkey = 0;
+  std::uint64_t receive_bytes = 4 * 1024 * 1024;  // of full datagrams, in the data ring
+  std::uint32_t datagram_bytes = 4096;            // of a full packet, to tell caps().receive_bytes
+  std::uint32_t send_slots = 1024;                // sends of a queue between tx_burst and reap
+  std::uint32_t max_remotes = 256;
+  std::uint32_t max_regions = 1024;  // of registered memory
+  std::uint16_t entropies = 8;       // flow labels to each remote, on RoCE
+};
+
+// Opens the port and makes the NIC. `pool` outlives it. Throws Error: no such device, no
+// permission, too little lockable memory, no GID, port down; or a build without libibverbs.
+[[nodiscard]] std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config,
+                                                         proto::PacketPool& pool);
+
+// What `hawser info` says of one port.
+struct VerbsPortInfo {
+  std::string name;           // as in VerbsPortName, without GID
+  std::string description{};  // state, MTU and the GID that would be used; or why it can't be used
+  bool usable = false;
+};
+// Empty without devices, and in a build without libibverbs.
+[[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
+
+// Whether this build has libibverbs.
+[[nodiscard]] bool has_verbs() noexcept;
+
+}  // namespace hawser::engine

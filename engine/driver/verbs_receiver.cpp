@@ -1,0 +1,204 @@
+#include "engine/driver/verbs_receiver.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "engine/driver/verbs_locking.hpp"
+#include "hawser/engine.hpp"
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+namespace {
+
+using proto::RxPacket;
+
+constexpr std::uint32_t kGrhBytes = 40;
+// The datagram begins on the slot's second cache line.
+constexpr std::size_t kDataOffset = kCacheLine;
+constexpr std::size_t kGrhOffset = kDataOffset - kGrhBytes;
+constexpr int kPollBatch = 64;
+
+std::size_t stride_of(std::uint32_t datagram_bytes) {
+  return kDataOffset + (datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+// RoCE over IPv6 has the IP header there; over IPv4 it has 20 bytes of anything and the IP header.
+// Bytes that could be both are told apart by a mark that was set before the buffer was posted.
+constexpr std::byte kUntouched{0xff};
+
+bool is_marked(const std::byte* grh) {
+  constexpr unsigned kCongestionExperienced = 3;
+  const auto byte = [grh](std::size_t i) { return std::to_integer<unsigned>(grh[i]); };
+  unsigned traffic_class = 0;
+  if (byte(0) >> 4 == 6) {
+    traffic_class = (byte(0) & 0xf) << 4 | byte(1) >> 4;
+  } else if (byte(20) == 0x45) {
+    traffic_class = byte(21);
+  }
+  return (traffic_class & kCongestionExperienced) == kCongestionExperienced;
+}
+
+}  // namespace
+
+VerbsReceiver::Completions VerbsReceiver::make_completions(ibv_context* context,
+                                                           std::uint32_t slots) {
+  Completions made;
+  made.channel.reset(ibv_create_comp_channel(context));
+  if (!made.channel) {
+    throw Error(std::string("no completion channel can be made: ") + std::strerror(errno));
+  }
+  const int flags = ::fcntl(made.channel->fd, F_GETFL);
+  (void)::fcntl(made.channel->fd, F_SETFL, flags | O_NONBLOCK);
+  made.queue.reset(ibv_create_cq(context, static_cast<int>(slots), nullptr, made.channel.get(), 0));
+  if (!made.queue) {
+    throw Error("no completion queue of " + std::to_string(slots) +
+                " entries can be made: " + std::strerror(errno));
+  }
+  return made;
+}
+
+VerbsReceiver::VerbsReceiver(ibv_qp* pair, ibv_pd* domain, Completions& completions,
+                             proto::Queue queue, std::uint32_t slots,
+                             std::uint32_t max_datagram_bytes)
+    : pair_(pair),
+      completions_(completions),
+      queue_(queue),
+      slots_(slots),
+      stride_(stride_of(max_datagram_bytes)),
+      memory_(allocate_aligned(slots * stride_)),
+      registered_(lock_memory(domain, memory_.get(), slots * stride_, IBV_ACCESS_LOCAL_WRITE)),
+      pending_(slots),
+      held_(slots, false) {
+  lent_.reserve(slots);
+  idle_.reserve(slots);
+  for (std::uint32_t i = slots; i-- > 0;) idle_.push_back(i);
+  post_idle(1);
+  arm();
+}
+
+VerbsReceiver::~VerbsReceiver() { ibv_ack_cq_events(completions_.queue.get(), unacknowledged_); }
+
+std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
+  packets = packets.first(std::min(packets.size(), proto::Nic::kMaxRxBurst));
+  idle_.insert(idle_.end(), lent_.begin(), lent_.end());
+  lent_.clear();
+  drain();
+  post_idle(kPostBatch);
+  std::size_t count = hand_out(packets);
+  if (count == packets.size() || waking_ == Waking::armed) return count;
+  arm();
+  if (drain()) count += hand_out(packets.subspan(count));
+  return count;
+}
+
+void VerbsReceiver::restart() {
+  drain();
+  std::fill(held_.begin(), held_.end(), false);
+  for (const std::uint32_t index : lent_) held_[index] = true;
+  for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
+  idle_.clear();
+  for (std::uint32_t i = 0; i < slots_; ++i) {
+    if (!held_[i]) idle_.push_back(i);
+  }
+  posted_ = 0;
+  broken_ = false;
+  post_idle(1);
+}
+
+bool VerbsReceiver::drain() {
+  std::array<ibv_wc, kPollBatch> completions;
+  bool any = false;
+  for (;;) {
+    const int count = ibv_poll_cq(completions_.queue.get(), kPollBatch, completions.data());
+    if (count < 0) broken_ = true;
+    if (count <= 0) break;
+    any = true;
+    for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
+      accept(completion);
+    }
+    if (count < kPollBatch) break;
+  }
+  if (any && waking_ == Waking::armed) waking_ = Waking::fired;
+  if (any && posted_ == 0 && !broken_) ++stats_.dry;
+  return any;
+}
+
+void VerbsReceiver::accept(const ibv_wc& completion) {
+  --posted_;
+  const auto index = static_cast<std::uint32_t>(completion.wr_id);
+  if (completion.status != IBV_WC_SUCCESS) {
+    broken_ = true;
+    ++stats_.failed;
+    return;
+  }
+  if (completion.byte_len <= kGrhBytes) {
+    ++stats_.malformed;
+    idle_.push_back(index);
+    return;
+  }
+  const bool has_header = (completion.wc_flags & IBV_WC_GRH) != 0;
+  HAWSER_ASSERT(pending_.push(
+      {index, completion.byte_len - kGrhBytes, has_header && is_marked(slot(index) + kGrhOffset)}));
+}
+
+std::size_t VerbsReceiver::hand_out(std::span<RxPacket> packets) {
+  std::size_t count = 0;
+  while (count < packets.size() && !pending_.empty()) {
+    const Arrival arrival = pending_.pop();
+    packets[count++] = {slot(arrival.slot) + kDataOffset, arrival.bytes, queue_,
+                        arrival.congestion_experienced};
+    lent_.push_back(arrival.slot);
+  }
+  stats_.datagrams += count;
+  return count;
+}
+
+void VerbsReceiver::post_idle(std::size_t least) {
+  std::array<ibv_recv_wr, kPostBatch> requests;
+  std::array<ibv_sge, kPostBatch> parts;
+  while (!broken_ && idle_.size() >= least) {
+    const std::size_t count = std::min<std::size_t>(idle_.size(), kPostBatch);
+    if (count == 0) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t index = idle_[idle_.size() - 1 - i];
+      std::byte* const grh = slot(index) + kGrhOffset;
+      grh[0] = kUntouched;
+      parts[i] = {reinterpret_cast<std::uint64_t>(grh),
+                  static_cast<std::uint32_t>(stride_ - kGrhOffset), registered_->lkey};
+      requests[i] = {index, i + 1 < count ? &requests[i + 1] : nullptr, &parts[i], 1};
+    }
+    ibv_recv_wr* refused = nullptr;
+    ++stats_.doorbells;
+    if (ibv_post_recv(pair_, requests.data(), &refused) != 0) {
+      broken_ = true;
+      return;
+    }
+    idle_.resize(idle_.size() - count);
+    posted_ += static_cast<std::uint32_t>(count);
+  }
+}
+
+void VerbsReceiver::arm() {
+  if (waking_ == Waking::fired) consume_event();
+  if (waking_ != Waking::idle) return;
+  if (ibv_req_notify_cq(completions_.queue.get(), 0) != 0) {
+    broken_ = true;
+    return;
+  }
+  waking_ = Waking::armed;
+}
+
+void VerbsReceiver::consume_event() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  if (ibv_get_cq_event(completions_.channel.get(), &queue, &context) != 0) return;
+  ++unacknowledged_;
+  waking_ = Waking::idle;
+}
+
+}  // namespace hawser::engine

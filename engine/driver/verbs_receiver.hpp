@@ -1,0 +1,104 @@
+// The receiving side of one UD queue pair: a ring of buffers that the device fills.
+//
+// A buffer is posted (the device's), then pending (filled, not handed out yet), then lent (handed
+// out: its view is valid until the next call), then idle, then posted again, many at a time. Of a
+// datagram's buffer the first 40 bytes are the route header (GRH) of InfiniBand, or what RoCE puts
+// in its place; it lies such that the datagram begins on a cache line.
+//
+// Waiting. The completion queue is armed when it was seen empty: the next arrival then makes the
+// descriptor readable, once. Whoever arms looks again: what came before makes nothing readable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/driver/aligned_memory.hpp"
+#include "engine/driver/verbs_handles.hpp"
+#include "proto/nic.hpp"
+#include "proto/ring.hpp"
+
+namespace hawser::engine {
+
+struct VerbsReceiveStats {
+  std::uint64_t datagrams = 0;
+  std::uint64_t doorbells = 0;
+  std::uint64_t malformed = 0;  // shorter than any datagram
+  std::uint64_t failed = 0;     // completions with an error; their buffers are not posted again
+  std::uint64_t dry = 0;        // times that no buffer was posted any more
+};
+
+class VerbsReceiver {
+ public:
+  // The completion queue and the channel that wakes; before the queue pair is made.
+  struct Completions {
+    VerbsChannel channel;
+    VerbsCompletions queue;
+  };
+  // Throws Error.
+  [[nodiscard]] static Completions make_completions(ibv_context* context, std::uint32_t slots);
+
+  // `pair` receives into `completions`; it is destroyed before this. Throws Error if memory can't
+  // be locked.
+  VerbsReceiver(ibv_qp* pair, ibv_pd* domain, Completions& completions, proto::Queue queue,
+                std::uint32_t slots, std::uint32_t max_datagram_bytes);
+  ~VerbsReceiver();
+  VerbsReceiver(const VerbsReceiver&) = delete;
+  VerbsReceiver& operator=(const VerbsReceiver&) = delete;
+
+  // As Nic::rx_burst.
+  [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
+
+  // The queue pair was reset: what has arrived stays, every other buffer is posted.
+  void restart();
+
+  [[nodiscard]] int descriptor() const { return completions_.channel->fd; }
+  [[nodiscard]] bool is_broken() const { return broken_; }
+  [[nodiscard]] const VerbsReceiveStats& stats() const { return stats_; }
+
+  // Buffers that may be unposted without anything having overrun: those lent, and those that wait
+  // to be posted together.
+  static constexpr std::uint32_t kPostBatch = 32;
+  static constexpr std::uint32_t kReserve = proto::Nic::kMaxRxBurst + kPostBatch;
+
+ private:
+  struct Arrival {
+    std::uint32_t slot = 0;
+    std::uint32_t bytes = 0;
+    bool congestion_experienced = false;
+  };
+  // armed: the next arrival wakes. fired: something arrived since, so the channel has an event, or
+  // will have in a moment.
+  enum class Waking : std::uint8_t { idle, armed, fired };
+
+  [[nodiscard]] std::byte* slot(std::uint32_t index) const {
+    return memory_.get() + index * stride_;
+  }
+  // Takes all completions there are; false if there were none.
+  bool drain();
+  void accept(const ibv_wc& completion);
+  void post_idle(std::size_t least);
+  [[nodiscard]] std::size_t hand_out(std::span<proto::RxPacket> packets);
+  void arm();
+  void consume_event();
+
+  ibv_qp* pair_;
+  Completions& completions_;
+  proto::Queue queue_;
+  std::uint32_t slots_;
+  std::size_t stride_;
+  AlignedMemory memory_;
+  VerbsMemory registered_;
+  proto::Ring<Arrival> pending_;
+  std::vector<std::uint32_t> lent_;
+  std::vector<std::uint32_t> idle_;
+  std::vector<bool> held_;  // of restart
+  std::uint32_t posted_ = 0;
+  Waking waking_ = Waking::idle;
+  unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end
+  bool broken_ = false;
+  VerbsReceiveStats stats_;
+};
+
+}  // namespace hawser::engine

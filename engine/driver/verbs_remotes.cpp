@@ -1,0 +1,30 @@
+#include "engine/driver/verbs_remotes.hpp"
+
+namespace hawser::engine {
+
+Status VerbsRemotes::open(const proto::NicAddress& remote, const VerbsAddress& local,
+                          const SendPositions& done, proto::RemoteHandle& handle, bool& wake) {
+  VerbsAddress address;
+  if (!from_nic_address(remote, address) || !can_address(local, address)) {
+    return Status::invalid_argument;
+  }
+  std::uint32_t destination = 0;
+  const Status status = destinations_.use(address, done, destination, wake);
+  if (status != Status::ok) return status;
+  const RemoteTable::Opened opened = table_.open(remote);
+  if (opened.is_new) {
+    remotes_[static_cast<std::size_t>(opened.handle)] = {address, destination,
+                                                         destinations_.handles(destination)};
+  } else {
+    destinations_.release(destination, {});  // an open remote uses it once
+  }
+  if (opened.handle == proto::kNoRemote) return Status::again;
+  handle = opened.handle;
+  return Status::ok;
+}
+
+void VerbsRemotes::close(proto::RemoteHandle handle, const SendPositions& sent) {
+  if (table_.close(handle)) destinations_.release(at(handle).destination, sent);
+}
+
+}  // namespace hawser::engine
