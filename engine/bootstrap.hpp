@@ -122,6 +122,10 @@ class Rendezvous {
   // Gives this rank's blob, returns those of all ranks, by rank. All must call it equally often.
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> blob,
                                                                std::uint32_t timeout_ms);
+  // The same without waiting: begin_all_gather gives the blob, try_all_gather returns nothing until
+  // all have; fd() is readable when it is worth a call.
+  void begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms);
+  [[nodiscard]] std::optional<std::vector<std::vector<std::byte>>> try_all_gather();
   // Returns when all ranks have called it.
   void barrier(std::uint32_t timeout_ms) { static_cast<void>(all_gather({}, timeout_ms)); }
 
@@ -133,6 +137,7 @@ class Rendezvous {
 
  private:
   void send(bootstrap::FrameType type, std::span<const std::byte> body, proto::Time deadline);
+  [[nodiscard]] std::optional<bootstrap::Frame> take(bootstrap::FrameType type);
   [[nodiscard]] bootstrap::Frame receive(bootstrap::FrameType type, proto::Time deadline);
   [[nodiscard]] std::vector<std::vector<std::byte>> blobs_of(
       std::span<const std::byte> gathered) const;
@@ -142,6 +147,7 @@ class Rendezvous {
   std::uint32_t size_;
   Descriptor socket_;
   std::vector<std::byte> in_;
+  proto::Time round_deadline_{};
   std::uint64_t epoch_ = 0;
   std::vector<std::byte> secret_;
   std::vector<std::vector<std::byte>> last_round_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/bootstrap.hpp"
 #include "engine/bootstrap_wire.hpp"
@@ -113,16 +114,26 @@ Rendezvous::~Rendezvous() {
 
 std::vector<std::vector<std::byte>> Rendezvous::all_gather(std::span<const std::byte> blob,
                                                            std::uint32_t timeout_ms) {
+  begin_all_gather(blob, timeout_ms);
+  return blobs_of(receive(FrameType::gathered, round_deadline_).body);
+}
+
+std::optional<std::vector<std::vector<std::byte>>> Rendezvous::try_all_gather() {
+  if (const auto gathered = take(FrameType::gathered)) return blobs_of(gathered->body);
+  if (monotonic_now() > round_deadline_) throw_gone("doesn't answer");
+  return std::nullopt;
+}
+
+void Rendezvous::begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
   if (blob.size() > kMaxBlobBytes) {
     throw BootstrapError(BootstrapFailure::size_mismatch,
                          "The rendezvous takes blobs of " + std::to_string(kMaxBlobBytes) +
                              " bytes at most, not " + std::to_string(blob.size()));
   }
-  const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
+  round_deadline_ = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
   BodyWriter post;
   post.number(timeout_ms).bytes(blob);
-  send(FrameType::post, post.body(), deadline);
-  return blobs_of(receive(FrameType::gathered, deadline).body);
+  send(FrameType::post, post.body(), round_deadline_);
 }
 
 std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
@@ -169,6 +180,14 @@ void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time dead
 
 // The next frame, which must be of this type; FAILED is thrown.
 Frame Rendezvous::receive(FrameType type, Time deadline) {
+  for (;;) {
+    if (auto frame = take(type)) return std::move(*frame);
+    if (!wait_for(socket_, POLLIN, deadline)) throw_gone("doesn't answer");
+  }
+}
+
+// The same if it is here already.
+std::optional<Frame> Rendezvous::take(FrameType type) {
   const std::size_t longest = std::size_t{size_} * (kMaxBlobBytes + 4) + 64;
   Frame frame;
   std::array<std::byte, 16384> bytes;
@@ -180,7 +199,7 @@ Frame Rendezvous::receive(FrameType type, Time deadline) {
     if (got > 0) {
       in_.insert(in_.end(), bytes.begin(), bytes.begin() + got);
     } else if (got < 0 && errno == EAGAIN) {
-      if (!wait_for(socket_, POLLIN, deadline)) throw_gone("doesn't answer");
+      return std::nullopt;
     } else if (got == 0 || errno != EINTR) {
       throw_gone("went away");
     }

@@ -104,6 +104,29 @@ TEST_CASE("Rendezvous__all_ranks_get_epoch_secret_and_every_blob") {
   }
 }
 
+TEST_CASE("Rendezvous__a_round_can_be_waited_for_beside_other_work") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  Rendezvous one(server.address(), 0, 2, kPatienceMs);
+  Rendezvous two(server.address(), 1, 2, kPatienceMs);
+  one.begin_all_gather(bytes_of("one"), kPatienceMs);
+  CHECK_FALSE(one.try_all_gather());
+  two.begin_all_gather(bytes_of("two"), kPatienceMs);
+  for (Rendezvous* rank : {&one, &two}) {
+    pollfd fd{rank->fd(), POLLIN, 0};
+    REQUIRE(::poll(&fd, 1, static_cast<int>(kPatienceMs)) == 1);
+    auto blobs = rank->try_all_gather();
+    while (!blobs) blobs = rank->try_all_gather();  // the answer may come in pieces
+    CHECK((*blobs)[0] == bytes_of("one"));
+    CHECK((*blobs)[1] == bytes_of("two"));
+  }
+  one.begin_all_gather(bytes_of("alone"), 100);
+  const BootstrapError error = error_of([&] {
+    while (!one.try_all_gather()) ::poll(nullptr, 0, 1);
+  });
+  CHECK(error.failure() == BootstrapFailure::timeout);
+  CHECK(error.rank() == 1u);
+}
+
 TEST_CASE("Rendezvous__epochs_grow_and_secrets_differ_from_job_to_job") {
   std::uint64_t epoch = 0;
   std::vector<std::byte> secret;

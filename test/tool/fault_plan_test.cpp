@@ -64,12 +64,12 @@ TEST_CASE("fault_plan: NIC faults") {
 }
 
 TEST_CASE("fault_plan: rank faults") {
-  const TimedFault fault = parse_rank_fault("--kill-rank", "3@1/2");
+  const TimedFault fault = parse_rank_fault(Kind::kill_rank, "--kill-rank", "3@1/2");
   CHECK(fault.kind == Kind::kill_rank);
   CHECK(fault.rank == 3u);
   CHECK(fault.when == 0.5);
-  CHECK_THROWS_AS(parse_rank_fault("--kill-rank", "3@1/2:event"), InputError);
-  CHECK_THROWS_AS(parse_rank_fault("--kill-rank", "3.1@1/2"), InputError);
+  CHECK_THROWS_AS(parse_rank_fault(Kind::kill_rank, "--kill-rank", "3@1/2:event"), InputError);
+  CHECK_THROWS_AS(parse_rank_fault(Kind::kill_rank, "--kill-rank", "3.1@1/2"), InputError);
 }
 
 std::vector<TimedFault> faults(std::initializer_list<std::pair<Kind, const char*>> list) {

@@ -27,10 +27,11 @@ struct Bench {
   PathLog paths{endpoint, {}, 0};
   std::unique_ptr<Monitor> monitor;
 
-  explicit Bench(std::vector<TimedFault> faults = {}, std::uint32_t rank = 0) {
+  explicit Bench(std::vector<TimedFault> faults = {}, std::uint32_t rank = 0,
+                 std::uint32_t life = 0) {
     options.timed_faults = std::move(faults);
     monitor = std::make_unique<Monitor>(
-        options, rank,
+        options, rank, life,
         [this](std::size_t nic, std::string_view words) {
           injected.push_back(std::to_string(nic) + " " + std::string(words));
           return Status::ok;
@@ -105,6 +106,25 @@ TEST_CASE("monitor: faults happen when the replay gets there") {
   REQUIRE(bench.injected.size() == 3);
   CHECK(bench.injected[2].rfind("2 revive:event", 0) == 0);
   CHECK(bench.sink.notes.size() == 3);
+}
+
+TEST_CASE("monitor: what is due in a task happens in it, and not in the barrier behind it") {
+  Bench bench({parse_nic_fault(TimedFault::Kind::kill_nic, "", "2@0.49")});
+  bench.monitor->begin_task(1 * kMs, 0, 0.5, 100);
+  bench.arrive_and_tick(50, 2 * kMs);
+  CHECK(bench.injected.empty());
+  bench.monitor->end_task(3 * kMs);  // what it expected to arrive was only a guess
+  CHECK(bench.injected.size() == 1);
+}
+
+TEST_CASE("monitor: a process that was started again repeats the faults of its NICs only") {
+  // The first process ended by the restart; had this one not left it out, it would end here too.
+  Bench bench({parse_nic_fault(TimedFault::Kind::kill_nic, "", "2@0.1"),
+               parse_rank_fault(TimedFault::Kind::restart_rank, "", "3@0.2")},
+              3, 1);
+  bench.monitor->begin_task(1 * kMs, 0.5, 1, 100);
+  CHECK(bench.injected.size() == 1);
+  CHECK(bench.monitor->injected().size() == 1);
 }
 
 TEST_CASE("monitor: progress is told now and then") {

@@ -34,6 +34,16 @@ TEST_CASE("options: lasting faults become words of the fault grammar") {
   CHECK_THROWS_AS(parse("--loss 0.1,kill"), InputError);
 }
 
+TEST_CASE("options: ranks that are started again, and how often") {
+  const RunOptions options = parse("--restart-rank 1@0.5 --restart-rank 3@1/3 --restart-rank 1@0");
+  CHECK(options.restarts_of(1) == 2);
+  CHECK(options.restarts_of(3) == 1);
+  CHECK(options.restarts_of(0) == 0);
+  CHECK(options.engine_faults(1).empty());  // no fault of a NIC
+  CHECK_THROWS_AS(parse("--restart-rank 8@0.5"), InputError);
+  CHECK_THROWS_AS(parse("--restart-rank 1.0@0.5"), InputError);
+}
+
 TEST_CASE("options: timed faults are sorted, checked, and open the fault layer") {
   const RunOptions options = parse("--revive-nic 2@2/3 --kill-nic 2@1/3 --kill-nic 1.3@0.5");
   REQUIRE(options.timed_faults.size() == 3);

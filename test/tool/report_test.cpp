@@ -44,6 +44,10 @@ RankResult result() {
   made.path_changes = {{PathChange::Kind::down, 24, 1, 2, 3},
                        {PathChange::Kind::driver_up, 25, 1, 0, 0}};
   made.path_changes_left_out = 26;
+  made.life = 27;
+  made.recoveries = {{28, "peer_restarted", 29, 30}};
+  made.messages_sent_before = 31;
+  made.messages_received_before = 32;
   made.setup_ns = 19;
   made.communication_ns = 20;
   made.check_ns = 21;

@@ -79,6 +79,22 @@ TEST_CASE("summary: a collective takes as long as at the slowest rank") {
   CHECK(summary.verified_bytes == 24'000);
 }
 
+TEST_CASE("summary: ranks that were back, and messages compared from then on") {
+  Run run;
+  run.results[0].recoveries = {{1, "peer_restarted", 2, 5'000'000}};
+  run.results[0].counters = {{"messages_sent", 30}, {"messages_received", 25}};
+  run.results[1].life = 1;
+  CHECK_FALSE(summarize(run.options, run.schedule, run.results).wrong.empty());
+  run.results[0].messages_sent_before = 20;
+  run.results[0].messages_received_before = 15;
+  const Summary summary = summarize(run.options, run.schedule, run.results);
+  CHECK(summary.wrong.empty());
+  REQUIRE(summary.recoveries.size() == 1);
+  CHECK(summary.recoveries[0] ==
+        "rank 1 was gone and came back: told as peer_restarted by 1 rank; step 2 was repeated, "
+        "5.00 ms after it was noticed");
+}
+
 TEST_CASE("summary: collectives before, during and after the faults") {
   Run run;
   run.options.timed_faults = {parse_nic_fault(Kind::kill_nic, "", "0@1/3"),

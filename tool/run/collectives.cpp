@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "coll/layout.hpp"
 #include "tool/run/clock.hpp"
 
 namespace hawser::tool {
@@ -30,6 +31,11 @@ void copy_blocks(std::span<const Block> blocks, std::vector<coll::Segment>& segm
                  });
 }
 
+// No other communicator has it, nor had it.
+std::uint32_t communicator_id(std::uint64_t generation, std::size_t kind) {
+  return static_cast<std::uint32_t>(generation * kGroupKinds + kind + 1);
+}
+
 bool spans_world(const GroupLayout& layout, GroupKind kind) {
   return layout[kind].size == layout.ranks;
 }
@@ -45,7 +51,7 @@ RankFailure interruption() {
 
 Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedule,
                          std::uint32_t rank, const std::vector<PeerId>& peers,
-                         const Tunables& tunables, Monitor& monitor,
+                         const Tunables& tunables, std::uint64_t generation, Monitor& monitor,
                          const volatile std::sig_atomic_t& interrupted)
     : router_(router),
       layout_(schedule.layout),
@@ -67,12 +73,37 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
     if (!used[i]) continue;
     coll::CommunicatorConfig config;
     // Groups of a kind do not share endpoints, so the kind is enough of a name.
-    config.id = static_cast<std::uint32_t>(i) + 1;
+    config.id = communicator_id(generation, i);
     config.rank = layout_.index_in_group(kind, rank);
     for (const std::uint32_t member : groups_[i].members) config.peers.push_back(peers[member]);
     config.options = coll::CommunicatorOptions::within(tunables, count);
     groups_[i].communicator = std::make_unique<coll::Communicator>(router, config);
   }
+}
+
+std::vector<std::uint16_t> Collectives::contexts(std::uint64_t generation) {
+  std::vector<std::uint16_t> all{kShiftContext};
+  for (std::size_t kind = 0; kind < kGroupKinds; ++kind) {
+    all.push_back(coll::context_of(communicator_id(generation, kind)));
+  }
+  return all;
+}
+
+void Collectives::give_up() {
+  for (const Group& group : groups_) {
+    if (group.communicator)
+      group.communicator->abort(group.communicator->rank(), Status::cancelled);
+  }
+  // It may have completed, or be too late to cancel: its completion comes in any case.
+  if (shift_receive_ != kNoOperation) (void)router_.endpoint().cancel(shift_receive_);
+  shift_receive_ = kNoOperation;
+  const auto all_told = [&] {
+    return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) {
+      return !group.communicator || group.communicator->idle();
+    });
+  };
+  const std::uint64_t deadline = now_ns() + kTellNs;
+  while (!all_told() && now_ns() < deadline && !interrupted_) router_.wait(kTurnNs);
 }
 
 coll::Communicator& Collectives::communicator(GroupKind kind) {
@@ -174,6 +205,7 @@ void Collectives::shift(const TaskBuffers& buffers) {
     return endpoint.receive(peer, kShiftContext, tag, kAllTagBits, buffers.out().data(),
                             buffers.out().size(), {}, operation);
   });
+  shift_receive_ = pending > 0 ? operation : kNoOperation;
   pending += post(buffers.target(), [&](PeerId peer) {
     return endpoint.send(peer, kShiftContext, tag, buffers.in().data(), buffers.in().size(), {},
                          operation);
@@ -192,6 +224,7 @@ void Collectives::shift(const TaskBuffers& buffers) {
     }
     if (n == 0) turn();
   }
+  shift_receive_ = kNoOperation;
 }
 
 // Texts of a group count its own members; what people know are ranks of the run.

@@ -30,14 +30,21 @@ class ReplayError : public std::runtime_error {
 class Collectives {
  public:
   // `peers` by rank; the own entry is not used. `interrupted` is looked at while waiting.
+  // `generation` counts those that these ranks had before: none of their messages is taken for one
+  // of ours.
   Collectives(coll::CompletionRouter& router, const Schedule& schedule, std::uint32_t rank,
-              const std::vector<PeerId>& peers, const Tunables& tunables, Monitor& monitor,
-              const volatile std::sig_atomic_t& interrupted);
+              const std::vector<PeerId>& peers, const Tunables& tunables, std::uint64_t generation,
+              Monitor& monitor, const volatile std::sig_atomic_t& interrupted);
+
+  // Contexts of all messages of a generation, of those between stages too.
+  [[nodiscard]] static std::vector<std::uint16_t> contexts(std::uint64_t generation);
 
   // Until the task is complete at this rank. Throws ReplayError.
   void run(const TaskBuffers& buffers);
   // Until all ranks have come. Throws ReplayError.
   void barrier();
+  // After a failure: cancels what can be cancelled and tells all that wait for this rank.
+  void give_up();
   // One turn without waiting, for times when nothing of this rank is in flight.
   void progress();
 
@@ -68,6 +75,7 @@ class Collectives {
   std::vector<coll::Segment> to_;  // of the running all_to_all
   std::vector<coll::Segment> from_;
   std::uint64_t shifts_ = 0;
+  OperationId shift_receive_ = kNoOperation;  // the one that is posted
 };
 
 }  // namespace hawser::tool

@@ -139,11 +139,11 @@ TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option, std::
   return fault;
 }
 
-TimedFault parse_rank_fault(std::string_view option, std::string_view text) {
+TimedFault parse_rank_fault(TimedFault::Kind kind, std::string_view option, std::string_view text) {
   constexpr std::string_view kForm = "RANK@WHEN, such as 3@1/2";
   const Moment moment = split(option, text, kForm);
   TimedFault fault;
-  fault.kind = TimedFault::Kind::kill_rank;
+  fault.kind = kind;
   fault.when = moment.when;
   fault.rank = parse_index(moment.what);
   if (!fault.rank || moment.suffix) fail(option, text, kForm);
@@ -157,7 +157,7 @@ FaultWindow fault_window(const std::vector<TimedFault>& faults) {
   // on every rank and revived on one stays dead on the others.
   std::map<std::pair<std::int64_t, std::uint32_t>, const TimedFault*> last;
   for (const TimedFault& fault : faults) {
-    if (fault.kind == TimedFault::Kind::kill_rank) continue;
+    if (!fault.of_nic()) continue;
     if (!window.exists()) window.end = 0;
     window.begin = std::min(window.begin, fault.when);
     window.end = std::max(window.end, fault.when);
@@ -202,7 +202,8 @@ std::string fault_word(const TimedFault& fault) {
     case TimedFault::Kind::blackhole_nic: return fmt::format("blackhole={}", to_string(fault.way));
     case TimedFault::Kind::degrade_nic:
       return fmt::format("tx.rate={0},rx.rate={0}", fault.bytes_per_s);
-    case TimedFault::Kind::kill_rank: break;
+    case TimedFault::Kind::kill_rank:
+    case TimedFault::Kind::restart_rank: break;
   }
   return {};
 }
@@ -225,6 +226,7 @@ std::string describe(const TimedFault& fault) {
       }
       break;
     case TimedFault::Kind::kill_rank: return "kills itself";
+    case TimedFault::Kind::restart_rank: return "kills itself, to be started again";
   }
   return {};
 }

@@ -13,7 +13,14 @@
 namespace hawser::tool {
 
 struct TimedFault {
-  enum class Kind : std::uint8_t { kill_nic, revive_nic, degrade_nic, blackhole_nic, kill_rank };
+  enum class Kind : std::uint8_t {
+    kill_nic,
+    revive_nic,
+    degrade_nic,
+    blackhole_nic,
+    kill_rank,
+    restart_rank
+  };
   enum class Way : std::uint8_t { tx, rx, both };
   Kind kind = Kind::kill_nic;
   std::optional<std::uint32_t> rank;  // of NIC faults: none means every rank
@@ -23,6 +30,9 @@ struct TimedFault {
   std::uint64_t bytes_per_s = 0;  // degrade_nic
   Way way = Way::both;            // blackhole_nic: which packets of the NIC are lost
 
+  [[nodiscard]] bool of_nic() const {
+    return kind != Kind::kill_rank && kind != Kind::restart_rank;
+  }
   [[nodiscard]] bool concerns(std::uint32_t some_rank) const { return !rank || *rank == some_rank; }
 };
 
@@ -34,7 +44,8 @@ inline constexpr std::uint64_t kDegradedBytesPerS = 50'000'000;
 [[nodiscard]] TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option,
                                          std::string_view text);
 // "RANK@WHEN"
-[[nodiscard]] TimedFault parse_rank_fault(std::string_view option, std::string_view text);
+[[nodiscard]] TimedFault parse_rank_fault(TimedFault::Kind kind, std::string_view option,
+                                          std::string_view text);
 [[nodiscard]] std::string_view to_string(TimedFault::Way way);
 // "1/3", "0.4", "0"; nothing if it is not from 0 to below 1.
 [[nodiscard]] std::optional<double> parse_fraction(std::string_view text);

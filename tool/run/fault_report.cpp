@@ -47,7 +47,7 @@ std::vector<Hit> hits_of(const RunOptions& options, const std::vector<RankResult
   for (const RankResult& result : results) {
     for (auto fault = result.injected.begin(); fault != result.injected.end(); ++fault) {
       const TimedFault& plan = options.timed_faults.at(fault->index);
-      if (plan.kind == Kind::kill_rank || plan.kind == Kind::revive_nic) continue;
+      if (!plan.of_nic() || plan.kind == Kind::revive_nic) continue;
       const auto revival = std::find_if(fault, result.injected.end(), [&](const Injected& later) {
         const TimedFault& other = options.timed_faults.at(later.index);
         return other.kind == Kind::revive_nic && other.nic == plan.nic;
@@ -171,6 +171,11 @@ FaultReport compare_faults(const RunOptions& options, const std::vector<RankResu
   }
   std::copy_if(spans.begin(), spans.end(), std::back_inserter(report.not_injected),
                [&](const VerdictSpan& span) {
+                 // Of a process that is gone all NICs are dead, until the next one is there.
+                 const auto restarted = [&](const NicId& nic) {
+                   return options.restarts_of(nic.rank) > 0;
+                 };
+                 if (restarted(span.verdict.local) || restarted(span.verdict.remote)) return false;
                  return std::none_of(hits.begin(), hits.end(),
                                      [&](const Hit& hit) { return hit.explains(span); });
                });

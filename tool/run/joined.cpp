@@ -26,6 +26,7 @@ namespace hawser::tool {
 namespace {
 
 constexpr double kLongestMeetingS = 120;
+constexpr const char* kLifeVariable = "HAWSER_LIFE";
 
 std::uint32_t meeting_ms(const RunOptions& options) {
   return static_cast<std::uint32_t>(1000 * std::min(options.timeout_s, kLongestMeetingS));
@@ -51,6 +52,11 @@ RankFailure failure_of_meeting(const engine::BootstrapError& error) {
   return failure;
 }
 
+std::uint32_t life_from_environment() {
+  const char* const text = std::getenv(kLifeVariable);
+  return text != nullptr ? static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10)) : 0;
+}
+
 RankConfig config_of(const RunOptions& options, const engine::JobPlace& place,
                      engine::Rendezvous& rendezvous) {
   RankConfig config;
@@ -59,9 +65,17 @@ RankConfig config_of(const RunOptions& options, const engine::JobPlace& place,
   config.epoch = rendezvous.epoch();
   config.job_secret = rendezvous.job_secret();
   config.nics = options.nic_addresses;
-  config.exchange = [&rendezvous, &options](const Address& address) {
+  config.exchange.last_round = rendezvous.last_round();
+  config.exchange.begin = [&rendezvous](std::span<const std::byte> blob, std::uint32_t timeout_ms) {
     try {
-      return rendezvous.all_gather(address, meeting_ms(options));
+      rendezvous.begin_all_gather(blob, timeout_ms);
+    } catch (const engine::BootstrapError& error) {
+      throw ReplayError(failure_of_meeting(error));
+    }
+  };
+  config.exchange.poll = [&rendezvous] {
+    try {
+      return rendezvous.try_all_gather();
     } catch (const engine::BootstrapError& error) {
       throw ReplayError(failure_of_meeting(error));
     }
@@ -133,8 +147,10 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> environment_of(const engine::JobPlace& place) {
-  return {{"HAWSER_RANK", std::to_string(place.rank)},
+std::vector<std::pair<std::string, std::string>> environment_of(const engine::JobPlace& place,
+                                                                std::uint32_t life) {
+  return {{kLifeVariable, std::to_string(life)},
+          {"HAWSER_RANK", std::to_string(place.rank)},
           {"HAWSER_SIZE", std::to_string(place.size)},
           {"HAWSER_LOCAL_SIZE", std::to_string(place.local_size.value_or(1))},
           {"HAWSER_RENDEZVOUS", place.rendezvous}};
@@ -143,6 +159,11 @@ std::vector<std::pair<std::string, std::string>> environment_of(const engine::Jo
 ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
   const std::uint64_t started = now_ns();
   RunOptions options = given;
+  for (const TimedFault& fault : options.timed_faults) {
+    if (fault.kind == TimedFault::Kind::restart_rank) {
+      throw InputError("--restart-rank: who started this rank would have to start it again");
+    }
+  }
   if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
   options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
   const Schedule schedule =
@@ -181,10 +202,13 @@ ExitCode run_launched(RunOptionParser& parser) {
   RankMessage message;
   try {
     engine::Rendezvous rendezvous(place->rendezvous, place->rank, place->size, meeting_ms(options));
-    message.result = run_rank(options, config_of(options, *place, rendezvous), sink);
+    RankConfig config = config_of(options, *place, rendezvous);
+    config.life = life_from_environment();
+    message.result = run_rank(options, config, sink);
   } catch (const engine::BootstrapError& error) {
     message.result = RankResult{};
     message.result->rank = place->rank;
+    message.result->life = life_from_environment();
     message.result->failure = failure_of_meeting(error);
   }
   sink.send(message);

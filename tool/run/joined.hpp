@@ -11,9 +11,10 @@
 
 namespace hawser::tool {
 
-// What a launcher puts into the environment of a rank.
+// What a launcher puts into the environment of a rank; `life` counts the processes that were this
+// rank before.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(
-    const engine::JobPlace& place);
+    const engine::JobPlace& place, std::uint32_t life);
 
 // A rank that people started: speaks to them, and its rank 0 concludes the run.
 [[nodiscard]] ExitCode run_joined(const RunOptions& options, const engine::JobPlace& place);

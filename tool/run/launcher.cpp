@@ -82,22 +82,29 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   std::fflush(out);
 
   SignalQueue signals;  // before the server, whose thread inherits what is blocked
-  const engine::RendezvousServer server("127.0.0.1:0", options.ranks);
+  std::vector<std::uint32_t> may_return;
+  for (const TimedFault& fault : options.timed_faults) {
+    if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
+  }
+  const engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
+  const auto start = [&](std::uint32_t rank, std::uint32_t life) {
+    std::vector<std::string> rank_arguments{"hawser", "rank"};
+    rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
+    engine::JobPlace place;
+    place.rank = rank;
+    place.size = options.ranks;
+    place.local_size = options.ranks;
+    place.rendezvous = server.address();
+    return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
+  };
   WatchOutcome outcome;
   {
     std::vector<std::unique_ptr<Child>> children;
     Display display(out, options.ranks);
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
-      std::vector<std::string> rank_arguments{"hawser", "rank"};
-      rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
-      engine::JobPlace place;
-      place.rank = rank;
-      place.size = options.ranks;
-      place.local_size = options.ranks;
-      place.rendezvous = server.address();
-      children.push_back(std::make_unique<Child>(rank, rank_arguments, environment_of(place)));
+      children.push_back(start(rank, 0));
     }
-    outcome = Watch(options, children, signals.fd(), display).run();
+    outcome = Watch(options, children, start, signals.fd(), display).run();
   }
   return conclude(options, schedule, outcome.results, outcome.code, seconds(now_ns() - started));
 }

@@ -12,10 +12,18 @@ constexpr std::uint64_t kReportIntervalNs = 200'000'000;
 // Ticks come at least every millisecond; a longer gap is the host's doing.
 constexpr std::uint64_t kAwayNs = 3'000'000;
 
-std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t rank) {
+// Those that ended earlier lives of the rank have happened.
+std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t rank,
+                                     std::uint32_t life) {
   std::vector<std::uint32_t> faults;
   for (std::uint32_t i = 0; i < options.timed_faults.size(); ++i) {
-    if (options.timed_faults[i].concerns(rank)) faults.push_back(i);
+    const TimedFault& fault = options.timed_faults[i];
+    if (!fault.concerns(rank)) continue;
+    if (fault.kind == TimedFault::Kind::restart_rank && life > 0) {
+      --life;
+      continue;
+    }
+    faults.push_back(i);
   }
   return faults;
 }
@@ -42,14 +50,14 @@ std::vector<NicSample> sample_nics(const Endpoint& endpoint, const PathLog& path
   return samples;
 }
 
-Monitor::Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
-                 const Endpoint& endpoint, PathLog& paths, MessageSink& sink)
+Monitor::Monitor(const RunOptions& options, std::uint32_t rank, std::uint32_t life,
+                 InjectFault inject, const Endpoint& endpoint, PathLog& paths, MessageSink& sink)
     : inject_(std::move(inject)),
       endpoint_(endpoint),
       paths_(paths),
       sink_(sink),
       all_faults_(options.timed_faults),
-      faults_(faults_of(options, rank)),
+      faults_(faults_of(options, rank, life)),
       window_(fault_window(options.timed_faults)) {}
 
 void Monitor::begin_run(std::uint64_t now) {
@@ -75,6 +83,9 @@ void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint6
 
 void Monitor::end_task(std::uint64_t now) {
   end_stall(now);
+  // What is due by now happens still in this task: no rank may end itself in the barrier behind it,
+  // which some of the others might pass.
+  apply_faults(end_, now);
   in_task_ = false;
   begin_ = end_;
 }
@@ -92,7 +103,7 @@ void Monitor::tick(std::uint64_t now) {
   paths_.look(now);
   last_tick_ns_ = now;
   const double where = position(stats);
-  apply_faults(where, now);
+  if (in_task_) apply_faults(where, now);
   if (now - last_report_ns_ >= kReportIntervalNs) report(now, where);
 }
 
@@ -127,13 +138,13 @@ void Monitor::apply(std::uint32_t index, std::uint64_t now) {
   injected_.push_back({index, now > begun_ns_ ? now - begun_ns_ : 0});
   RankMessage message;
   message.note = describe(fault);
-  if (fault.kind != TimedFault::Kind::kill_rank) {
+  if (fault.of_nic()) {
     const Status status = inject_(fault.nic, fault_word(fault));
     if (status != Status::ok)
       message.note = fmt::format("{}: {}", *message.note, to_string(status));
   }
   sink_.send(message);
-  if (fault.kind == TimedFault::Kind::kill_rank) (void)::raise(SIGKILL);
+  if (!fault.of_nic()) (void)::raise(SIGKILL);
 }
 
 void Monitor::report(std::uint64_t now, double position) {

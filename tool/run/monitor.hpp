@@ -21,7 +21,8 @@ class Monitor {
   // Engine::inject_fault, as a rule.
   using InjectFault = std::function<Status(std::size_t nic, std::string_view words)>;
 
-  Monitor(const RunOptions& options, std::uint32_t rank, InjectFault inject,
+  // `life` counts the processes that were this rank before.
+  Monitor(const RunOptions& options, std::uint32_t rank, std::uint32_t life, InjectFault inject,
           const Endpoint& endpoint, PathLog& paths, MessageSink& sink);
 
   // All ranks are there: the moment from which the result's times count.

@@ -65,7 +65,7 @@ void check_timed(const RunOptions& options, const TimedFault& fault) {
     throw InputError(fmt::format("a fault names rank {}; ranks go from 0 to {}", *fault.rank,
                                  options.ranks - 1));
   }
-  if (fault.kind != TimedFault::Kind::kill_rank && fault.nic >= options.nics) {
+  if (fault.of_nic() && fault.nic >= options.nics) {
     throw InputError(
         fmt::format("a fault names NIC {}; NICs go from 0 to {}", fault.nic, options.nics - 1));
   }
@@ -74,13 +74,19 @@ void check_timed(const RunOptions& options, const TimedFault& fault) {
 }  // namespace
 
 std::string RunOptions::engine_faults(std::uint32_t rank) const {
-  const bool nic_faults = std::any_of(
-      timed_faults.begin(), timed_faults.end(),
-      [](const TimedFault& fault) { return fault.kind != TimedFault::Kind::kill_rank; });
+  const bool nic_faults = std::any_of(timed_faults.begin(), timed_faults.end(),
+                                      [](const TimedFault& fault) { return fault.of_nic(); });
   if (lasting_faults.empty() && !nic_faults) return {};
   // One seed for the run, another stream for each rank.
   const std::uint64_t rank_seed = seed * 1'000'003 + rank;
   return fmt::format("seed={}{}{}", rank_seed, lasting_faults.empty() ? "" : ",", lasting_faults);
+}
+
+std::uint32_t RunOptions::restarts_of(std::uint32_t rank) const {
+  return static_cast<std::uint32_t>(
+      std::count_if(timed_faults.begin(), timed_faults.end(), [rank](const TimedFault& fault) {
+        return fault.kind == TimedFault::Kind::restart_rank && fault.rank == rank;
+      }));
 }
 
 RunOptionParser::RunOptionParser(CLI::App& app) {
@@ -150,6 +156,10 @@ void RunOptionParser::add_timed_faults(CLI::App& app) {
   app.add_option("--kill-rank", kill_rank_, "RANK@WHEN: the rank gets SIGKILL")
       ->allow_extra_args(false)
       ->group(timed);
+  app.add_option("--restart-rank", restart_rank_,
+                 "RANK@WHEN: the rank gets SIGKILL, is started again, and the job goes on")
+      ->allow_extra_args(false)
+      ->group(timed);
 }
 
 void RunOptionParser::finish_lasting_faults() {
@@ -187,7 +197,10 @@ void RunOptionParser::finish_timed_faults() {
     o.timed_faults.push_back(parse_nic_fault(Kind::blackhole_nic, "--blackhole", text));
   }
   for (const std::string& text : kill_rank_) {
-    o.timed_faults.push_back(parse_rank_fault("--kill-rank", text));
+    o.timed_faults.push_back(parse_rank_fault(Kind::kill_rank, "--kill-rank", text));
+  }
+  for (const std::string& text : restart_rank_) {
+    o.timed_faults.push_back(parse_rank_fault(Kind::restart_rank, "--restart-rank", text));
   }
   for (const TimedFault& fault : o.timed_faults) check_timed(o, fault);
   std::stable_sort(o.timed_faults.begin(), o.timed_faults.end(),

@@ -34,6 +34,9 @@ struct RunOptions {
   std::string lasting_faults;  // words of the fault grammar, without seed
   std::vector<TimedFault> timed_faults;
 
+  // How often the rank is to be started again.
+  [[nodiscard]] std::uint32_t restarts_of(std::uint32_t rank) const;
+
   // What the engine of a rank gets as its faults; empty if none is asked for.
   [[nodiscard]] std::string engine_faults(std::uint32_t rank) const;
 };
@@ -54,7 +57,8 @@ class RunOptionParser {
 
   RunOptions options_;
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
-  std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_, tunable_;
+  std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_,
+      restart_rank_, tunable_;
 };
 
 }  // namespace hawser::tool

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/run/collectives.hpp"
+#include "tool/run/gathering.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/monitor.hpp"
 #include "tool/run/replay.hpp"
@@ -94,30 +96,29 @@ class RankRun {
         endpoint_(engine_.create_endpoint({config.rank + 1, config.epoch, config.job_secret})) {}
 
   void run(std::uint64_t started) {
-    const std::vector<PeerId> peers = meet();
+    coll::CompletionRouter router(*endpoint_);
+    Gathering gathering(options_, config_.rank, config_.exchange, router, g_interrupted);
+    gathering.meet();
+    remember_counts();
     // From here on a signal ends the rank in good order; so far it simply ended it.
     listen_for_signals();
-    paths_.emplace(*endpoint_, peers, config_.rank);
+    paths_.emplace(*endpoint_, gathering.peers(), config_.rank);
     monitor_.emplace(
-        options_, config_.rank,
+        options_, config_.rank, config_.life,
         [this](std::size_t nic, std::string_view words) {
           return engine_.inject_fault(nic, words);
         },
         *endpoint_, *paths_, sink_);
-    Monitor& monitor = *monitor_;
-    coll::CompletionRouter router(*endpoint_);
-    {
-      Collectives collectives(router, schedule_, config_.rank, peers, options_.tunables, monitor,
-                              g_interrupted);
-      collectives.barrier();
-      monitor.begin_run(now_ns());
-      result_.setup_ns = now_ns() - started;
-      Replay(options_, schedule_, config_.rank, budget_, arena_, collectives, monitor, result_)
-          .run();
+    gathering.on_tick([this] { monitor_->tick(now_ns()); });
+    Replay replay(options_, schedule_, config_.rank, budget_, arena_, *monitor_, result_);
+    monitor_->begin_run(now_ns());
+    result_.setup_ns = now_ns() - started;
+    while (const auto failure = replay_from(gathering, router, replay)) {
+      recover(*failure, gathering, replay);
     }
     // While the others are still there: a NIC has no paths, and so no state, without them.
     take_observations();
-    take_figures(settle(router, *endpoint_, monitor), result_);
+    take_figures(settle(router, *endpoint_, *monitor_), result_);
   }
 
   // As far as a rank came that failed.
@@ -138,17 +139,48 @@ class RankRun {
     result_.path_changes_left_out = paths_->changes_left_out();
   }
 
-  std::vector<PeerId> meet() {
-    const std::vector<Address> addresses = config_.exchange(endpoint_->address());
-    std::vector<PeerId> peers(options_.ranks, kAnyPeer);
-    for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-      if (rank == config_.rank) continue;
-      const Status status = endpoint_->connect(addresses[rank], peers[rank]);
-      if (status != Status::ok) {
-        throw Error(fmt::format("cannot connect to rank {}: {}", rank, to_string(status)));
-      }
+  // To the end, or to a failure of a rank that is to be started again: then nothing of this rank's
+  // communicators is left, but for what is still in flight. Throws ReplayError of other failures.
+  std::optional<RankFailure> replay_from(const Gathering& gathering, coll::CompletionRouter& router,
+                                         Replay& replay) {
+    Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_.tunables,
+                            gathering.generation(), *monitor_, g_interrupted);
+    try {
+      collectives.barrier();
+      replay.run(collectives, gathering.point());
+      return std::nullopt;
+    } catch (const ReplayError& error) {
+      if (!may_go_on_after(error.failure())) throw;
+      collectives.give_up();
+      return error.failure();
     }
-    return peers;
+  }
+
+  [[nodiscard]] bool may_go_on_after(const RankFailure& failure) const {
+    if (failure.code != ExitCode::peer_failed || !failure.peer) return false;
+    const auto before =
+        std::count_if(result_.recoveries.begin(), result_.recoveries.end(),
+                      [&](const Recovery& recovery) { return recovery.peer == *failure.peer; });
+    return before < options_.restarts_of(*failure.peer);
+  }
+
+  void recover(const RankFailure& failure, Gathering& gathering, const Replay& replay) {
+    const std::uint64_t noticed = now_ns();
+    RankMessage message;
+    message.note = fmt::format("{}; waiting for rank {} to be back", failure.text, *failure.peer);
+    sink_.send(message);
+    gathering.meet_again(replay.point());
+    paths_->replace_peers(gathering.peers());
+    remember_counts();
+    result_.recoveries.push_back(
+        {*failure.peer, failure.status, gathering.point(), now_ns() - noticed});
+  }
+
+  // Nothing is in flight, here and everywhere.
+  void remember_counts() {
+    const EndpointStats stats = endpoint_->stats();
+    result_.messages_sent_before = stats.messages_sent;
+    result_.messages_received_before = stats.messages_received;
   }
 
   const RunOptions& options_;
@@ -178,6 +210,7 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
   const std::uint64_t started = now_ns();
   RankResult result;
   result.rank = config.rank;
+  result.life = config.life;
   const auto fail = [&](ExitCode code, const char* text) {
     result.failure = RankFailure{code, {}, std::nullopt, text};
   };

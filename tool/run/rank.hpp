@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "hawser/types.hpp"
+#include "tool/run/gathering.hpp"
 #include "tool/run/message_sink.hpp"
 #include "tool/run/options.hpp"
 #include "tool/run/report.hpp"
@@ -21,8 +21,8 @@ struct RankConfig {
   std::vector<std::string> nics;
   std::uint64_t epoch = 0;
   std::vector<std::byte> job_secret;
-  // Gives this rank's blob to all and returns everybody's, by rank. Throws hawser::Error.
-  std::function<std::vector<Address>(const Address&)> exchange;
+  std::uint32_t life = 0;  // processes that were this rank before
+  Exchange exchange;
 };
 
 // Throws nothing: what goes wrong is in the result. SIGTERM ends it early (and SIGINT, if it is not

@@ -37,14 +37,12 @@ std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_byt
 }
 
 Replay::Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,
-               std::uint64_t batch_budget, BufferArena& arena, Collectives& collectives,
-               Monitor& monitor, RankResult& result)
+               std::uint64_t batch_budget, BufferArena& arena, Monitor& monitor, RankResult& result)
     : options_(options),
       schedule_(schedule),
       rank_(rank),
       budget_(batch_budget),
       arena_(arena),
-      collectives_(collectives),
       monitor_(monitor),
       result_(result) {}
 
@@ -56,14 +54,32 @@ double Replay::cost(std::span<const Task> tasks) const {
   return sum;
 }
 
-void Replay::run() {
-  run_tasks(schedule_.init, kInitStep, 0, 0);
-  for (std::uint32_t step = 0; step < options_.steps; ++step) {
+// Ranks may be a step apart when one fails, not more: there is a barrier in every step.
+void Replay::begin_point(std::uint64_t point) {
+  point_ = point;
+  result_.task_ns.resize(point == 0 ? 0 : (point - 1) * schedule_.step.size());
+  const auto [mark, is_new] =
+      marks_.try_emplace(point, Mark{result_.verified_bytes, result_.verified_tasks});
+  result_.verified_bytes = mark->second.verified_bytes;
+  result_.verified_tasks = mark->second.verified_tasks;
+  marks_.erase(marks_.upper_bound(point), marks_.end());
+  if (is_new && point >= 2) marks_.erase(marks_.begin(), marks_.lower_bound(point - 1));
+}
+
+void Replay::run(Collectives& collectives, std::uint64_t from) {
+  collectives_ = &collectives;
+  if (from == 0) {
+    begin_point(0);
+    run_tasks(schedule_.init, kInitStep, 0, 0);
+    from = 1;
+  }
+  for (auto step = static_cast<std::uint32_t>(from - 1); step < options_.steps; ++step) {
+    begin_point(step + 1);
     // Quotients of whole numbers, so that a fault at 1/3 falls exactly on the start of a step.
     run_tasks(schedule_.step, step, static_cast<double>(step) / options_.steps,
               static_cast<double>(step + 1) / options_.steps);
   }
-  collectives_.barrier();
+  collectives_->barrier();
 }
 
 void Replay::run_tasks(std::span<const Task> tasks, std::uint32_t step, double begin, double end) {
@@ -85,10 +101,10 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
   for (const Task& task : batch) {
     buffers.emplace_back(task, schedule_.layout, rank_, options_.seed, step, arena_);
     buffers.back().fill();
-    collectives_.progress();
+    collectives_->progress();
   }
   const std::uint64_t filled = now_ns();
-  collectives_.barrier();
+  collectives_->barrier();
   const std::uint64_t ready = now_ns();
 
   const double total = cost(batch);
@@ -101,13 +117,13 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
     const double to = last ? end : begin + (end - begin) * done / total;
     const std::uint64_t task_started = now_ns();
     monitor_.begin_task(task_started, from, to, expected);
-    collectives_.run(task);
+    collectives_->run(task);
     const std::uint64_t task_ended = now_ns();
     monitor_.end_task(task_ended);
     if (step != kInitStep) result_.task_ns.push_back(task_ended - task_started);
   }
   const std::uint64_t communicated = now_ns();
-  collectives_.barrier();
+  collectives_->barrier();
   const std::uint64_t answered = now_ns();
   verify(buffers, step);
   result_.communication_ns += communicated - ready;
@@ -129,7 +145,7 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
             verdict.mismatch->found, verdict.mismatch->expected));
       }
     }
-    collectives_.progress();
+    collectives_->progress();
   }
   result_.damaged_guard_bytes += arena_.damaged_guard_bytes();
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -26,13 +27,22 @@ class Replay {
  public:
   // All outlive the replay; `arena` outlives the endpoint too. Results go to `result`.
   Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,
-         std::uint64_t batch_budget, BufferArena& arena, Collectives& collectives, Monitor& monitor,
-         RankResult& result);
+         std::uint64_t batch_budget, BufferArena& arena, Monitor& monitor, RankResult& result);
 
-  // Throws ReplayError when communication fails. What is verified wrong is only recorded.
-  void run();
+  // Runs from a point to the end: 0 is the set-up, 1 the first step. What the result had of that
+  // point and those behind it is forgotten; but for what was wrong. Throws ReplayError when
+  // communication fails. What is verified wrong is only recorded.
+  void run(Collectives& collectives, std::uint64_t from);
+  // Where it is, or stopped.
+  [[nodiscard]] std::uint64_t point() const { return point_; }
 
  private:
+  struct Mark {
+    std::uint64_t verified_bytes = 0;
+    std::uint64_t verified_tasks = 0;
+  };
+
+  void begin_point(std::uint64_t point);
   void run_tasks(std::span<const Task> tasks, std::uint32_t step, double begin, double end);
   void run_batch(std::span<const Task> batch, std::uint32_t step, double begin, double end);
   void verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step);
@@ -43,9 +53,11 @@ class Replay {
   std::uint32_t rank_;
   std::uint64_t budget_;
   BufferArena& arena_;
-  Collectives& collectives_;
+  Collectives* collectives_ = nullptr;
   Monitor& monitor_;
   RankResult& result_;
+  std::uint64_t point_ = 0;
+  std::map<std::uint64_t, Mark> marks_;  // what had been verified when a point began
 };
 
 }  // namespace hawser::tool

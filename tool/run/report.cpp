@@ -43,6 +43,10 @@ void visit_result(Result& result, Visit visit) {
   visit("injected", result.injected);
   visit("path_changes", result.path_changes);
   visit("path_changes_left_out", result.path_changes_left_out);
+  visit("life", result.life);
+  visit("recoveries", result.recoveries);
+  visit("messages_sent_before", result.messages_sent_before);
+  visit("messages_received_before", result.messages_received_before);
   visit("setup_ns", result.setup_ns);
   visit("communication_ns", result.communication_ns);
   visit("check_ns", result.check_ns);
@@ -113,6 +117,20 @@ void to_json(json& out, const Injected& fault) {
 }
 
 void from_json(const json& in, Injected& fault) { fault = {in.at("index"), in.at("at_ns")}; }
+
+void to_json(json& out, const Recovery& recovery) {
+  out = {{"peer", recovery.peer},
+         {"status", recovery.status},
+         {"point", recovery.point},
+         {"took_ns", recovery.took_ns}};
+}
+
+void from_json(const json& in, Recovery& recovery) {
+  in.at("peer").get_to(recovery.peer);
+  in.at("status").get_to(recovery.status);
+  in.at("point").get_to(recovery.point);
+  in.at("took_ns").get_to(recovery.took_ns);
+}
 
 // Short, as there are many.
 void to_json(json& out, const PathChange& change) {

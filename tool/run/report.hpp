@@ -57,6 +57,14 @@ struct Injected {
   std::uint64_t at_ns = 0;  // since the rank's run began
 };
 
+// A failure after which the rank went on together with the others.
+struct Recovery {
+  std::uint32_t peer = 0;     // the rank that failed
+  std::string status;         // as this rank was told
+  std::uint64_t point = 0;    // where all went on: 0 the set-up, then steps from 1
+  std::uint64_t took_ns = 0;  // from the failure's notice to going on
+};
+
 struct RankResult {
   std::uint32_t rank = 0;
   std::optional<RankFailure> failure;
@@ -77,6 +85,11 @@ struct RankResult {
   std::vector<Injected> injected;
   std::vector<PathChange> path_changes;
   std::uint64_t path_changes_left_out = 0;
+  std::uint32_t life = 0;  // processes that were this rank before
+  std::vector<Recovery> recoveries;
+  // Of the counters, what was there when all ranks had come together last.
+  std::uint64_t messages_sent_before = 0;
+  std::uint64_t messages_received_before = 0;
   std::uint64_t setup_ns = 0;
   std::uint64_t communication_ns = 0;  // between the barriers around the batches
   std::uint64_t check_ns = 0;          // filling and verifying
@@ -98,6 +111,8 @@ void to_json(nlohmann::json& json, const NicSample& sample);
 void from_json(const nlohmann::json& json, NicSample& sample);
 void to_json(nlohmann::json& json, const Injected& fault);
 void from_json(const nlohmann::json& json, Injected& fault);
+void to_json(nlohmann::json& json, const Recovery& recovery);
+void from_json(const nlohmann::json& json, Recovery& recovery);
 void to_json(nlohmann::json& json, const PathChange& change);
 void from_json(const nlohmann::json& json, PathChange& change);
 void to_json(nlohmann::json& json, const RankResult& result);

@@ -87,6 +87,36 @@ std::uint64_t value_of(const std::map<std::string, std::uint64_t>& counters, con
   return found == counters.end() ? 0 : found->second;
 }
 
+// A line for each time that all came together again: the n-th recovery of one rank is that of the
+// others too, but for those that were the one to be back.
+std::vector<std::string> recovery_texts(const std::vector<RankResult>& results) {
+  struct Reunion {
+    std::map<std::string, std::uint32_t> told;  // by status
+    std::uint64_t longest_ns = 0;
+  };
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Reunion> reunions;  // by point and rank
+  for (const RankResult& result : results) {
+    for (const Recovery& recovery : result.recoveries) {
+      Reunion& reunion = reunions[{recovery.point, recovery.peer}];
+      ++reunion.told[recovery.status];
+      reunion.longest_ns = std::max(reunion.longest_ns, recovery.took_ns);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [key, reunion] : reunions) {
+    std::string told;
+    for (const auto& [status, ranks] : reunion.told) {
+      told += fmt::format("{}{} by {}", told.empty() ? "" : ", ", status, counted(ranks, "rank"));
+    }
+    texts.push_back(fmt::format(
+        "rank {} was gone and came back: told as {}; {} repeated, {} after it was noticed",
+        key.second, told,
+        key.first == 0 ? std::string("the set-up was") : fmt::format("step {} was", key.first),
+        duration_text(reunion.longest_ns)));
+  }
+  return texts;
+}
+
 void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
   for (const RankResult& result : results) {
     const auto tell = [&](const std::string& text) {
@@ -105,8 +135,13 @@ void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
       tell(fmt::format("{} bytes of messages that nobody received", result.unexpected_bytes_left));
     }
   }
-  const std::uint64_t sent = value_of(summary.counters, "messages_sent");
-  const std::uint64_t received = value_of(summary.counters, "messages_received");
+  // Nobody knows what a process had received that is gone; so from the last meeting on.
+  std::uint64_t sent = value_of(summary.counters, "messages_sent");
+  std::uint64_t received = value_of(summary.counters, "messages_received");
+  for (const RankResult& result : results) {
+    sent -= result.messages_sent_before;
+    received -= result.messages_received_before;
+  }
   if (summary.complete && sent != received) {
     summary.wrong.push_back(fmt::format("{} messages were sent and {} received", sent, received));
   }
@@ -189,6 +224,7 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
   summary.nics = add_up_nics(nics);
   if (results.size() == options.ranks) summary.times = time_rows(options, schedule, results);
   summary.faults = compare_faults(options, results);
+  summary.recoveries = recovery_texts(results);
   find_wrong(summary, results);
   return summary;
 }

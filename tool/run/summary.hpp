@@ -48,7 +48,8 @@ struct Summary {
   std::uint64_t verified_tasks = 0;
   std::vector<NicRow> nics;
   FaultReport faults;
-  double communication_s = 0;  // of the rank that communicated longest
+  std::vector<std::string> recoveries;  // for people: who was back, and what it took
+  double communication_s = 0;           // of the rank that communicated longest
   double check_s = 0;
   double setup_s = 0;
   std::uint64_t peak_memory_bytes = 0;  // all ranks together

@@ -149,6 +149,7 @@ std::string to_text(const Summary& summary, const RunOptions& options) {
   std::string text;
   if (!summary.times.empty()) text += times_text(summary, windows) + "\n";
   text += stalls_text(summary, windows);
+  for (const std::string& recovery : summary.recoveries) text += recovery + "\n";
   text += packets_text(summary);
   text += fmt::format(
       "time: {:.1f} s communicating, {:.1f} s filling and verifying, {:.1f} s "
@@ -213,6 +214,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
           {"peak_memory_bytes", summary.peak_memory_bytes},
           {"nics", nics},
           {"timed_faults", to_json(summary.faults)},
+          {"recoveries", summary.recoveries},
           {"ranks", results}};
 }
 

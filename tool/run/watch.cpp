@@ -45,10 +45,12 @@ int severity(ExitCode code) {
 
 }  // namespace
 
-Watch::Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, int signals,
-             Display& display)
+Watch::Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, Start start,
+             int signals, Display& display)
     : options_(options),
       children_(children),
+      start_(std::move(start)),
+      lives_(children.size()),
       signals_(signals),
       display_(display),
       results_(children.size()),
@@ -111,7 +113,7 @@ void Watch::read(Child& child) {
 }
 
 void Watch::look_after_processes(std::uint64_t now) {
-  for (const auto& child : children_) {
+  for (auto& child : children_) {
     const bool was_stopped = child->stopped();
     if (!child->update()) continue;
     if (child->stopped()) display_.note(fmt::format("rank {} is stopped", child->rank()));
@@ -120,9 +122,19 @@ void Watch::look_after_processes(std::uint64_t now) {
     }
     if (!child->running()) {
       read(*child);
-      on_end(*child, now);
+      if (!start_again(child)) on_end(*child, now);
     }
   }
+}
+
+bool Watch::start_again(std::unique_ptr<Child>& child) {
+  const std::uint32_t rank = child->rank();
+  const int status = child->wait_status();
+  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (!killed || kill_at_ns_ != 0 || lives_[rank] >= options_.restarts_of(rank)) return false;
+  display_.note(fmt::format("rank {} was ended by SIGKILL, and is started again", rank));
+  child = start_(rank, ++lives_[rank]);
+  return true;
 }
 
 void Watch::on_end(const Child& child, std::uint64_t now) {

@@ -7,9 +7,11 @@
 //   a dead rank            the others find out by themselves, within peer_timeout, and say so; only
 //   if
 //                          they don't are they asked. A stopped rank extends that, as it may go on.
+// A rank that is ended by SIGKILL is started again, as often as the options name it for that.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,9 +31,13 @@ struct WatchOutcome {
 
 class Watch {
  public:
-  // `signals` is a signalfd with SIGCHLD, SIGINT and SIGTERM, which are blocked.
-  Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, int signals,
-        Display& display);
+  using Start =
+      std::function<std::unique_ptr<Child>(std::uint32_t rank, std::uint32_t lives_before)>;
+
+  // `signals` is a signalfd with SIGCHLD, SIGINT and SIGTERM, which are blocked. `start` made the
+  // children, and makes those that take the place of one.
+  Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, Start start,
+        int signals, Display& display);
 
   [[nodiscard]] WatchOutcome run();
 
@@ -41,6 +47,8 @@ class Watch {
   void read(Child& child);
   void look_after_processes(std::uint64_t now);
   void on_end(const Child& child, std::uint64_t now);
+  // True if another process has taken its place.
+  bool start_again(std::unique_ptr<Child>& child);
   void check_deadlines(std::uint64_t now);
   void ask_to_end(std::uint64_t now, ExitCode code, const std::string& why);
   [[nodiscard]] bool all_ended() const;
@@ -49,6 +57,8 @@ class Watch {
 
   const RunOptions& options_;
   std::vector<std::unique_ptr<Child>>& children_;
+  Start start_;
+  std::vector<std::uint32_t> lives_;  // by rank, that are over
   int signals_;
   Display& display_;
   std::vector<std::optional<RankResult>> results_;
