@@ -1,0 +1,235 @@
+"""Cases of run_test.py: ranks that die, are stopped or are started again, and bad input."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from run_harness import (COMMAND, CSV, IMPATIENT, LONG, SMALL, TEXT, all_ranks, case, check,
+                         check_failure, children, finish, free_port, gone, read_until, run, start,
+                         wait_for)
+
+# --- failures --------------------------------------------------------------------------------------
+
+@case
+def rank_kills_itself():
+    output, _ = run(["--ranks", "5", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
+                     "4", "--kill-rank", "3@0.6", *IMPATIENT], expected=3)
+    check("rank 3 was ended by SIGKILL" in output, output)
+    check_failure(output, 3, (0, 1, 2, 4))
+
+
+@case
+def rank_killed_from_outside():
+    process = start(LONG + IMPATIENT)
+    ranks = all_ranks(process, 4)
+    read_until(process, r"^ *\d+%")
+    os.kill(ranks[1], signal.SIGKILL)
+    status, output = finish(process)
+    check(status == 3, output)
+    check_failure(output, 1, (0, 2, 3))
+    check(gone(ranks.values()), "ranks are left behind")
+
+
+@case
+def rank_stopped_for_a_moment():
+    process = start(["--ranks", "3", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
+                     "20"])
+    ranks = all_ranks(process, 3)
+    os.kill(ranks[1], signal.SIGSTOP)
+    output = read_until(process, "rank 1 is stopped")
+    deadline = time.monotonic() + 1.5  # far below peer_timeout
+    wait_for(lambda: time.monotonic() > deadline, "time to pass")
+    os.kill(ranks[1], signal.SIGCONT)
+    status, rest = finish(process)
+    check(status == 0, output + rest)
+    check("rank 1 goes on" in rest, rest)
+
+
+@case
+def rank_stopped_for_too_long():
+    process = start(LONG + ["--tunable", "peer_timeout_ms=1000"])
+    ranks = all_ranks(process, 4)
+    output = read_until(process, r"^ *\d+%")
+    os.kill(ranks[2], signal.SIGSTOP)
+    others = [pid for rank, pid in ranks.items() if rank != 2]
+    wait_for(lambda: gone(others), "the others to give up")
+    check(process.poll() is None, "the launcher did not wait for the stopped rank")
+    os.kill(ranks[2], signal.SIGCONT)
+    status, rest = finish(process)
+    output += rest
+    check(status == 3, output)
+    check_failure(output, 2, (0, 1, 3))
+    check(re.search(r"^rank 2: held for dead by others", output, re.M),
+          f"rank 2 does not report failure:\n{output}")
+
+
+@case
+def interrupted():
+    process = start(LONG, start_new_session=True)
+    ranks = all_ranks(process, 4)
+    read_until(process, r"^ *\d+%.* Gb/s")
+    begun = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of the group
+    status, output = finish(process)
+    check(status == 130, f"{status}\n{output}")
+    check(time.monotonic() - begun < 10, "took too long")
+    check("ending all ranks" in output, output)
+    check(not re.search(r"^ *\d+%", output.split("ending all ranks")[1], re.M),
+          f"progress of a run that has been ended:\n{output}")
+    check(gone(ranks.values()), "ranks are left behind")
+
+
+@case
+def launcher_killed():
+    process = start(LONG)
+    ranks = all_ranks(process, 4)
+    read_until(process, r"^ *\d+%")
+    process.kill()
+    process.wait()
+    wait_for(lambda: gone(ranks.values()), "the ranks to go with their launcher", 5)
+
+
+@case
+def not_in_time():
+    begun = time.monotonic()
+    output, _ = run(LONG + ["--timeout", "3"], expected=1)
+    check("not finished within 3 s" in output, output)
+    check(time.monotonic() - begun < 12, output)
+
+
+# --- ranks that are started again ------------------------------------------------------------------
+
+FOUR = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "6"]
+
+
+@case
+def rank_started_again():
+    for extra in ([], ["--threads", "1"], ["--loss", "0.02"]):
+        output, report = run(FOUR + ["--restart-rank", "2@0.55", *extra])
+        check(len(re.findall(r"^rank 2 was ended by SIGKILL, and is started again$", output,
+                             re.M)) == 1, output)
+        for rank in (0, 1, 3):
+            check(re.search(rf"^rank {rank}: .*rank 2: peer_\w+", output, re.M),
+                  f"rank {rank} does not name rank 2:\n{output}")
+        check(len(report["recoveries"]) == 1 and "step 4 was repeated" in report["recoveries"][0],
+              output)
+        told = [rank["recoveries"] for rank in report["ranks"]]
+        check([len(list_) for list_ in told] == [1, 1, 0, 1], str(told))
+        check([rank["life"] for rank in report["ranks"]] == [0, 0, 1, 0], output)
+        check(all(row["n"] == 6 * 13 for row in report["collectives"]), output)
+
+
+@case
+def ranks_started_again_twice_and_together():
+    output, report = run(FOUR + ["--restart-rank", "1@0.5", "--restart-rank", "3@0.5",
+                                 "--restart-rank", "1@0.75", "--restart-rank", "0@0"])
+    check([rank["life"] for rank in report["ranks"]] == [1, 2, 0, 1], output)
+
+
+@case
+def rank_started_again_among_groups_and_stages():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "job")
+        for text in (TEXT, CSV):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            for when in ("0", "0.4", "0.5", "0.9"):
+                run(["--ranks", "4", "--nics", "2", "--steps", "3", "--workload", path,
+                     "--restart-rank", f"3@{when}"])
+
+
+@case
+def another_rank_dies_after_one_was_started_again():
+    output, _ = run(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *IMPATIENT],
+                    expected=3)
+    check("rank 2 was ended by SIGKILL, and is started again" in output, output)
+    check_failure(output, 1, (0, 2, 3))
+
+
+@case
+def rank_started_again_dies_at_once():
+    process = start(LONG + IMPATIENT + ["--restart-rank", "2@0.0001"])
+    ranks = all_ranks(process, 4)
+    output = read_until(process, "and is started again")
+    again = wait_for(lambda: children(process.pid).get(2) not in (None, ranks[2]) and
+                     children(process.pid)[2], "the new process")
+    os.kill(again, signal.SIGKILL)
+    status, rest = finish(process)
+    output += rest
+    check(status == 3, f"exit status {status}:\n{output}")
+    for rank in (0, 1, 3):
+        check(re.search(rf"^rank {rank}: .*[Rr]ank 2", output, re.M), f"rank {rank}:\n{output}")
+    check(gone([*ranks.values(), again]), "ranks are left behind")
+
+
+@case
+def who_was_not_started_here_is_not_started_again():
+    environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
+                       HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}")
+    status, output = finish(start(SMALL + ["--restart-rank", "0@0.5"], env=environment))
+    check(status == 2 and "who started this rank" in output, f"{status}\n{output}")
+
+
+# --- bad input -------------------------------------------------------------------------------------
+
+
+def refused(arguments, text, expected=2):
+    output, _ = run(arguments, expected)
+    check(re.search(text, output), f"no '{text}' in:\n{output}")
+
+
+@case
+def bad_workloads():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "job.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE lots 5\n")
+        refused(["--workload", path],
+                r"job.txt:3: weight gradient bytes must be a whole number, not 'lots'")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 900000000000000 5\n")
+        refused(["--workload", path], r"8 ranks need [\d.]+ GB of memory .* are available; --scale")
+    refused(["--workload", "gpt5"], "neither a file nor built in")
+
+
+@case
+def bad_options():
+    refused(["--loss", "2"], "fault 'loss=2' is not a probability")
+    refused(["--kill-nic", "9@1/3"], "names NIC 9; NICs go from 0 to 3")
+    refused(["--kill-nic", "2"], r"expected \[RANK.\]NIC@WHEN")
+    refused(["--blackhole", "2@1/3:up"], r"expected \[RANK.\]NIC@WHEN\[:tx\|:rx\|:both\]")
+    refused(["--ranks", "many"], "ranks")
+    refused(["--nosuch"], "nosuch")
+    refused(SMALL + ["--tunable", "peer_timeout_ms=0"], "takes 10 to 86400000")
+    status, output = finish(start(SMALL + ["--json", "/nosuch/folder/report.json"]))
+    check(status == 2 and "cannot write the report" in output, output)
+
+
+@case
+def addresses_that_do_not_exist():
+    # TEST-NET-3 (RFC 5737) is on no host.
+    refused(["--ranks", "2", "--nic", "udp:203.0.113.77"], r"203\.0\.113\.77")
+    refused(["--ranks", "2", "--nic", "carrier-pigeon"], "carrier-pigeon")
+
+
+@case
+def port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
+                           HAWSER_RENDEZVOUS=f"127.0.0.1:{taken.getsockname()[1]}")
+        status, output = finish(start(SMALL, env=environment))
+        check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
+
+
+@case
+def info():
+    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
+                 "fragment_bytes", "command_budget"):
+        check(word in output, f"no {word} in:\n{output}")
