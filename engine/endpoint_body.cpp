@@ -6,6 +6,7 @@
 #include "engine/clock.hpp"
 #include "engine/driver/memory_nic.hpp"
 #include "engine/driver/udp_nic.hpp"
+#include "engine/driver/verbs.hpp"
 #include "engine/entropy.hpp"
 #include "engine/log.hpp"
 #include "proto/assert.hpp"
@@ -47,6 +48,17 @@ std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const Tunables& tunabl
   return std::make_unique<UdpNic>(config, pool);
 }
 
+std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tunables,
+                                       proto::PacketPool& pool) {
+  VerbsNicConfig config;
+  config.port = parse_verbs_port(spec.where);
+  config.qkey = static_cast<std::uint32_t>(random_number() & 0x7fffffff);
+  config.receive_bytes = tunables.nic_receive_bytes;
+  config.max_remotes = max_remotes(tunables);
+  config.datagram_bytes = datagram_bytes(tunables);
+  return open_verbs_nic(config, pool);
+}
+
 std::unique_ptr<proto::Nic> open_memory(const NicSpec& spec, const Tunables& tunables,
                                         proto::PacketPool& pool) {
   MemoryNicConfig config;
@@ -60,6 +72,16 @@ std::unique_ptr<proto::Nic> open_memory(const NicSpec& spec, const Tunables& tun
 std::string complaint_about(const proto::Nic& nic, const FaultSpecError& error) {
   return "Fault \"" + std::string(error.word) + "\" can't be injected at " +
          std::string(nic.name()) + ": it " + std::string(error.reason);
+}
+
+std::unique_ptr<proto::Nic> open_driver(const NicSpec& spec, const Tunables& tunables,
+                                        proto::PacketPool& pool) {
+  switch (spec.driver) {
+    case NicSpec::Driver::udp: return open_udp(spec, tunables, pool);
+    case NicSpec::Driver::verbs: return open_verbs(spec, tunables, pool);
+    case NicSpec::Driver::memory: break;
+  }
+  return open_memory(spec, tunables, pool);
 }
 
 }  // namespace
@@ -92,9 +114,7 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
 EndpointBody::~EndpointBody() = default;
 
 void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings) {
-  std::unique_ptr<proto::Nic> driver = spec.driver == NicSpec::Driver::udp
-                                           ? open_udp(spec, tunables_, pool_)
-                                           : open_memory(spec, tunables_, pool_);
+  std::unique_ptr<proto::Nic> driver = open_driver(spec, tunables_, pool_);
   if (settings.has_fault_layer()) {
     add_fault_layer(std::move(driver), settings);
   } else {

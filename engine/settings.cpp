@@ -23,27 +23,6 @@ std::string variable_of(std::string_view tunable) {
 
 }  // namespace
 
-NicSpec parse_nic_spec(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  NicSpec spec;
-  if (kind == "udp") {
-    spec.driver = NicSpec::Driver::udp;
-  } else if (kind == "memory") {
-    spec.driver = NicSpec::Driver::memory;
-  } else {
-    throw Error("NIC \"" + std::string(text) +
-                "\" is of no kind that this build has: write udp:ADDRESS or memory:FABRIC");
-  }
-  if (colon != std::string_view::npos) spec.where = text.substr(colon + 1);
-  if (spec.where.empty()) {
-    throw Error("NIC \"" + std::string(text) + "\" lacks " +
-                (kind == "udp" ? "its address, as in udp:127.0.0.1"
-                               : "its fabric's name, as in memory:test"));
-  }
-  return spec;
-}
-
 void apply_environment(Tunables& tunables) {
   for (const TunableRow& row : kTunables) {
     const std::string name = variable_of(row.name);

@@ -6,18 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/nic_spec.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {
-
-struct NicSpec {
-  enum class Driver : std::uint8_t { memory, udp };
-  Driver driver = Driver::udp;
-  std::string where;  // the address, or the fabric's name
-};
-
-// "udp:ADDRESS" or "memory:FABRIC". Throws hawser::Error.
-[[nodiscard]] NicSpec parse_nic_spec(std::string_view text);
 
 // Every tunable for which the environment has a variable HAWSER_<NAME> takes its value. Throws
 // hawser::Error if one is not a number in the tunable's range.

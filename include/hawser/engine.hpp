@@ -37,8 +37,9 @@ class Error : public std::runtime_error {
 };
 
 struct EngineConfig {
-  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), or "memory:FABRIC" (all engines
-  // of this process that name the same FABRIC reach each other). At least 1, at most 16.
+  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), "verbs:DEVICE[:PORT][@GID_INDEX]"
+  // (a port of an RDMA device), or "memory:FABRIC" (all engines of this process that name the same
+  // FABRIC reach each other). At least 1, at most 16.
   std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;

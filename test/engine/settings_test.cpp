@@ -33,14 +33,29 @@ TEST_CASE("parse_nic_spec__kinds") {
   CHECK(parse_nic_spec("udp:fe80::1%eth0").where == "fe80::1%eth0");
   CHECK(parse_nic_spec("memory:x").driver == NicSpec::Driver::memory);
   CHECK(parse_nic_spec("memory:x").where == "x");
+  CHECK(parse_nic_spec("verbs:mlx5_0:2@3").driver == NicSpec::Driver::verbs);
+  CHECK(parse_nic_spec("verbs:mlx5_0:2@3").where == "mlx5_0:2@3");
 }
 
 TEST_CASE("parse_nic_spec__errors_name_the_nic") {
-  for (const char* wrong : {"", "tcp:1.2.3.4", "udp", "udp:", "memory:", "127.0.0.1"}) {
+  for (const char* wrong :
+       {"", "tcp:1.2.3.4", "udp", "udp:", "memory:", "verbs", "verbs:", "127.0.0.1"}) {
     CAPTURE(wrong);
     CHECK_THAT(error_of([&] { (void)parse_nic_spec(wrong); }),
                StartsWith("NIC \"" + std::string(wrong) + "\""));
   }
+}
+
+TEST_CASE("parse_nic_spec__says_how_a_port_is_written") {
+  CHECK_THAT(error_of([&] { (void)parse_nic_spec("verbs:mlx5_0:x"); }),
+             StartsWith("verbs:mlx5_0:x: ") && Contains("write DEVICE"));
+}
+
+TEST_CASE("verbs__a_device_that_is_not_there_is_told_by_name") {
+  EngineConfig config;
+  config.nics = {"verbs:nobody_0"};
+  Engine engine(config);
+  CHECK_THAT(error_of([&] { (void)engine.create_endpoint({}); }), StartsWith("verbs:nobody_0: "));
 }
 
 TEST_CASE("apply_environment__outweighs_the_configuration") {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/driver/verbs.hpp"
 #include "engine/host_limits.hpp"
 #include "engine/settings.hpp"
 #include "hawser/tunables.hpp"
@@ -16,10 +17,24 @@ std::string nics_text() {
                         nic.mtu > 0 ? fmt::format(", MTU {}", nic.mtu) : "");
   }
   text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
-  const std::vector<std::string> rdma = rdma_devices();
-  text += "RDMA devices:";
-  for (const std::string& name : rdma) text += " " + name;
-  return text + (rdma.empty() ? " none\n" : "\n");
+  return text;
+}
+
+std::string rdma_text() {
+  std::string text = "RDMA devices\n";
+  const std::vector<engine::VerbsPortInfo> ports = engine::verbs_ports();
+  for (const engine::VerbsPortInfo& port : ports) {
+    text += fmt::format("  {:<40} {}\n", "verbs:" + port.name, port.description);
+  }
+  if (!ports.empty()) return text;
+  if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
+  // The kernel's own list: a device may be there without a driver in user space.
+  const std::vector<std::string> known = rdma_devices();
+  if (known.empty()) return text + "  none: UDP NICs are what this host has\n";
+  for (const std::string& name : known) {
+    text += fmt::format("  {:<40} no driver in user space; install ibverbs-providers\n", name);
+  }
+  return text;
 }
 
 std::string limits_text() {
@@ -45,6 +60,8 @@ std::string tunables_text() {
 
 }  // namespace
 
-std::string info_text() { return nics_text() + "\n" + limits_text() + "\n" + tunables_text(); }
+std::string info_text() {
+  return nics_text() + "\n" + rdma_text() + "\n" + limits_text() + "\n" + tunables_text();
+}
 
 }  // namespace hawser::tool

@@ -60,7 +60,7 @@ class VerbsRig final : public RigBase {
     if (posted == posted_before_) return;
     posted_before_ = posted;
     constexpr int kQuietMilliseconds = 4;
-    constexpr int kQuietRounds = 2;
+    constexpr int kQuietRounds = 5;
     std::uint64_t before = rdma_packets();
     for (int quiet = 0; quiet < kQuietRounds;) {
       (void)::poll(nullptr, 0, kQuietMilliseconds);

@@ -1,0 +1,168 @@
+// The verbs NIC when ports fail and remotes are nowhere; runs where there are RDMA devices, whose
+// cables it pulls.
+#include <arpa/inet.h>
+#include <poll.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "engine/driver/verbs_nic.hpp"
+#include "hawser/engine.hpp"
+#include "test/engine/driver/conformance/verbs_rigs.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::VerbsNic;
+using Kind = proto::NicEvent::Kind;
+
+void run(const std::string& command) {
+  INFO(command);
+  REQUIRE(std::system(command.c_str()) == 0);
+}
+
+void set_link(const std::string& interface, const std::string& state) {
+  run("ip link set " + interface + " " + state);
+}
+
+// The next event, within some seconds; its descriptors wake whoever waits for it.
+bool hears(Nic& nic, Kind kind) {
+  std::array<pollfd, 8> polled{};
+  std::array<int, 8> fds;
+  const std::size_t count = nic.descriptors(fds);
+  for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
+  for (int round = 0; round < 1000; ++round) {
+    std::array<proto::NicEvent, 1> events;
+    std::array<RxPacket, 64> packets;
+    (void)nic.rx_burst(Queue::data, packets);
+    (void)nic.rx_burst(Queue::control, packets);
+    if (nic.events(events) == 1) {
+      CHECK(events[0].kind == kind);
+      return events[0].kind == kind;
+    }
+    (void)::poll(polled.data(), count, 10);
+  }
+  return false;
+}
+
+// Sends and reaps `count` packets; returns how many came.
+std::size_t exchange(PooledVerbsRig& rig, Nic& from, RemoteHandle to, Nic& receiver,
+                     std::size_t count, Queue queue = Queue::data) {
+  Burst burst(rig.pool);
+  for (std::uint64_t id = 0; id < count; ++id) {
+    burst.add({.id = id, .payload_bytes = 500, .remote = to, .queue = queue});
+  }
+  rig.send_all(from, burst);
+  const std::size_t arrived = rig.settle(receiver, queue).size();
+  CHECK(rig.reap_rest(from).size() == count);
+  CHECK(rig.pool.in_use() == 0);
+  return arrived;
+}
+
+}  // namespace
+
+TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();    // rxe_a0
+  Nic& theirs = rig.make();  // rxe_b0
+  const RemoteHandle to_theirs = open(mine, theirs);
+  const RemoteHandle to_mine = open(theirs, mine);
+  CHECK(exchange(rig, mine, to_theirs, theirs, 10) == 10);
+  const proto::NicAddress address = mine.address();
+  for (int round = 0; round < 2; ++round) {
+    set_link("a0", "down");
+    REQUIRE(hears(mine, Kind::down));
+    CHECK(exchange(rig, mine, to_theirs, theirs, 20) == 0);
+    set_link("a0", "up");
+    REQUIRE(hears(mine, Kind::up));
+    // The other end lost its carrier with it.
+    std::array<proto::NicEvent, 1> events;
+    for (int tries = 0; tries < 100; ++tries) {
+      (void)theirs.events(events);
+      (void)::poll(nullptr, 0, 5);
+    }
+    for (const Queue queue : {Queue::data, Queue::control}) {
+      CHECK(exchange(rig, mine, to_theirs, theirs, 40, queue) == 40);
+      CHECK(exchange(rig, theirs, to_mine, mine, 40, queue) == 40);
+    }
+  }
+  CHECK(mine.address() == address);
+}
+
+TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers back") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();
+  Nic& theirs = rig.make();
+  const RemoteHandle to = open(mine, theirs);
+  set_link("a0", "down");
+  Burst burst(rig.pool);
+  for (std::uint64_t id = 0; id < 20; ++id) burst.add({.id = id, .remote = to});
+  CHECK(burst.send(mine) == 20);
+  rig.destroy(mine);
+  CHECK(rig.pool.in_use() == 0);
+  set_link("a0", "up");
+}
+
+TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence") {
+  set_link("a0", "down");
+  SimplePool pool(4);
+  std::string words;
+  try {
+    const VerbsNic nic(verbs_config("rxe_a0"), pool);
+  } catch (const Error& error) {
+    words = error.what();
+  }
+  set_link("a0", "up");
+  CHECK_THAT(words, Catch::Contains("verbs:rxe_a0: the port is") && Catch::Contains("ip link"));
+}
+
+TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and again, others go on") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();
+  Nic& theirs = rig.make();
+  proto::NicAddress nowhere = theirs.address();
+  // 2001:db8::, for documentation.
+  const int prefix[] = {0x20, 0x01, 0x0d, 0xb8};
+  for (std::size_t i = 0; i < 4; ++i) {
+    nowhere.bytes[engine::VerbsAddressLayout::kGid + i] = static_cast<std::byte>(prefix[i]);
+  }
+  RemoteHandle handle = proto::kNoRemote;
+  for (int round = 0; round < 60; ++round) {
+    CHECK(mine.open_remote(nowhere, handle) == Status::again);
+    (void)::poll(nullptr, 0, 10);
+  }
+  CHECK(handle == proto::kNoRemote);
+  CHECK(exchange(rig, mine, open(mine, theirs), theirs, 5) == 5);
+}
+
+TEST_CASE("verbs NIC: more destinations than there is room for, one after another") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();
+  Nic& theirs = rig.make();
+  const RemoteHandle to = open(mine, theirs);
+  const auto open_other = [&](unsigned number) {
+    proto::NicAddress other = theirs.address();
+    engine::VerbsAddress address;
+    REQUIRE(from_nic_address(other, address));
+    const std::string text = "fe80::" + std::to_string(1000 + number);
+    REQUIRE(::inet_pton(AF_INET6, text.c_str(), address.gid.data()) == 1);
+    other = to_nic_address(address);
+    run("ip -6 neigh replace " + text + " lladdr 02:00:00:00:00:01 dev a0");
+    RemoteHandle handle = proto::kNoRemote;
+    Status status = Status::again;
+    for (int round = 0; round < 1000 && status == Status::again; ++round) {
+      status = mine.open_remote(other, handle);
+      (void)::poll(nullptr, 0, 1);
+    }
+    REQUIRE(status == Status::ok);
+    return handle;
+  };
+  for (unsigned number = 0; number < 3 * kRigRemotes; ++number) {
+    const RemoteHandle handle = open_other(number);
+    CHECK(handle != to);
+    mine.close_remote(handle);
+  }
+  CHECK(exchange(rig, mine, to, theirs, 5) == 5);
+}
+
+}  // namespace hawser::test
