@@ -1,4 +1,5 @@
-// The command. `hawser rank` is not for people: it is how the launcher starts a rank.
+// The command. `hawser rank` and `hawser attacker` are not for people: they are how the launcher
+// starts its processes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,7 @@
 
 #include "engine/job_environment.hpp"
 #include "hawser/engine.hpp"
+#include "tool/attack/attack.hpp"
 #include "tool/error.hpp"
 #include "tool/exit_code.hpp"
 #include "tool/info/info.hpp"
@@ -50,6 +52,14 @@ int command(int argc, char** argv) {
   hawser::tool::RunOptionParser run_parser(*run_command);
   CLI::App* const rank_command = app.add_subcommand("rank", "one rank of a launcher")->group("");
   hawser::tool::RunOptionParser rank_parser(*rank_command);
+  // As little for people: how the launcher starts an attacker.
+  CLI::App* const attacker_command = app.add_subcommand("attacker", "an attacker")->group("");
+  std::string attack;
+  std::uint64_t seed = 0;
+  std::uint64_t fragment_bytes = 0;
+  attacker_command->add_option("attack", attack)->required();
+  attacker_command->add_option("seed", seed)->required();
+  attacker_command->add_option("fragment_bytes", fragment_bytes)->required();
   CLI::App* const info_command =
       app.add_subcommand("info", "NICs and limits of this host, and every tunable");
   try {
@@ -60,6 +70,10 @@ int command(int argc, char** argv) {
   }
   if (*info_command) {
     fmt::print("{}", hawser::tool::info_text());
+    return 0;
+  }
+  if (*attacker_command) {
+    hawser::tool::run_attacker(hawser::tool::parse_attack(attack), seed, fragment_bytes);
     return 0;
   }
   if (*rank_command) return static_cast<int>(hawser::tool::run_launched(rank_parser));

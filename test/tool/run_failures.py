@@ -202,6 +202,7 @@ def bad_options():
     refused(["--kill-nic", "9@1/3"], "names NIC 9; NICs go from 0 to 3")
     refused(["--kill-nic", "2"], r"expected \[RANK.\]NIC@WHEN")
     refused(["--blackhole", "2@1/3:up"], r"expected \[RANK.\]NIC@WHEN\[:tx\|:rx\|:both\]")
+    refused(["--attack", "noise"], "expected garbage, truncated, replay or forged")
     refused(["--ranks", "many"], "ranks")
     refused(["--nosuch"], "nosuch")
     refused(SMALL + ["--tunable", "peer_timeout_ms=0"], "takes 10 to 86400000")

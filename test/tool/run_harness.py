@@ -131,6 +131,12 @@ def children(pid):
     return ranks
 
 
+def all_children(pid):
+    """All processes that a launcher has started."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
+
+
 def gone(pids):
     return all(not os.path.exists(f"/proc/{pid}") or
                open(f"/proc/{pid}/stat", encoding="utf-8").read().rsplit(")", 1)[1].split()[0] == "Z"

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
 from run_harness import (CASES, COMMAND, CSV, SMALL, TEXT, Failed, all_ranks, case, check, finish,
                          free_port, run, start, wait_for)

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tool/attack/attackers.hpp"
 #include "tool/error.hpp"
 #include "tool/run/summary.hpp"
 
@@ -22,6 +23,15 @@ void write_json(const std::string& path, const nlohmann::json& report) {
   file << report.dump(2) << "\n";
   file.close();
   if (!file) throw InputError(fmt::format("cannot write the report to '{}'", path));
+}
+
+std::string text_of(const std::vector<AttackResult>& attacks, const Summary& summary,
+                    ExitCode code) {
+  std::uint64_t dropped = 0;
+  for (const auto& [reason, packets] : summary.drops) dropped += packets;
+  const auto overrun = summary.counters.find("host_overruns");
+  return attack_text(attacks, dropped, overrun == summary.counters.end() ? 0 : overrun->second,
+                     code == ExitCode::ok);
 }
 
 }  // namespace
@@ -47,17 +57,21 @@ std::string opening(const RunOptions& options, const Schedule& schedule) {
 }
 
 ExitCode conclude(const RunOptions& options, const Schedule& schedule,
-                  const std::vector<RankResult>& results, ExitCode code, double wall_s) {
+                  const std::vector<RankResult>& results, ExitCode code, double wall_s,
+                  const std::vector<AttackResult>& attacks) {
   const Summary summary = summarize(options, schedule, results);
   const bool right = summary.wrong.empty();
   if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
   // A report on standard output has it for itself.
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   if (summary.complete || !right) fmt::print(out, "\n{}", to_text(summary, options));
+  if (!attacks.empty()) fmt::print(out, "{}", text_of(attacks, summary, code));
   fmt::print(out, "{:.1f} s in all\n", wall_s);
   std::fflush(out);
   if (!options.json.empty()) {
-    write_json(options.json, to_json(summary, options, results, wall_s, static_cast<int>(code)));
+    nlohmann::json report = to_json(summary, options, results, wall_s, static_cast<int>(code));
+    report["attacks"] = attacks;
+    write_json(options.json, report);
   }
   return code;
 }

@@ -15,7 +15,7 @@ namespace hawser::tool {
 // the command ends: `code`, or worse if the results are wrong.
 [[nodiscard]] ExitCode conclude(const RunOptions& options, const Schedule& schedule,
                                 const std::vector<RankResult>& results, ExitCode code,
-                                double wall_s);
+                                double wall_s, const std::vector<AttackResult>& attacks = {});
 
 // Throws InputError if the report cannot be written where it was asked for: better before the run.
 void check_report_file(const RunOptions& options);

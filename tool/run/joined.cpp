@@ -159,6 +159,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const engine::Jo
 ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
   const std::uint64_t started = now_ns();
   RunOptions options = given;
+  if (!options.attacks.empty()) {
+    throw InputError("--attack: attackers aim at ranks that this command starts itself");
+  }
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) {
       throw InputError("--restart-rank: who started this rank would have to start it again");

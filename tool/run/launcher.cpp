@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "engine/bootstrap.hpp"
+#include "tool/attack/attackers.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
@@ -98,15 +99,22 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
     return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
   };
   WatchOutcome outcome;
+  std::vector<AttackResult> attacks;
   {
     std::vector<std::unique_ptr<Child>> children;
     Display display(out, options.ranks);
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       children.push_back(start(rank, 0));
     }
+    Attackers attackers(options);
     outcome = Watch(options, children, start, signals.fd(), display).run();
+    std::vector<std::string> complaints;
+    attacks = attackers.finish(complaints);
+    for (const std::string& complaint : complaints) display.note(complaint);
+    if (!complaints.empty() && outcome.code == ExitCode::ok) outcome.code = ExitCode::wrong;
   }
-  return conclude(options, schedule, outcome.results, outcome.code, seconds(now_ns() - started));
+  return conclude(options, schedule, outcome.results, outcome.code, seconds(now_ns() - started),
+                  attacks);
 }
 
 }  // namespace hawser::tool

@@ -35,7 +35,7 @@ bool PipeSink::write_some() {
 }
 
 void PipeSink::send(const RankMessage& message) {
-  const bool must = message.note || message.result;
+  const bool must = message.note || message.result || message.attack;
   if (must || backlog_.size() < kBacklogBytes) backlog_ += to_line(message);
   while (!backlog_.empty() && write_some()) {
   }

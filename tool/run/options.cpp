@@ -113,6 +113,11 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option("--json", o.json, "write the report to this file as JSON; - is standard output");
   app.add_option("--tunable", tunable_, "NAME=VALUE, see `hawser info`; may be repeated")
       ->allow_extra_args(false);
+  app.add_option("--attack", attack_,
+                 "KIND[:RATE]: another process sends hostile datagrams to the ranks: garbage, "
+                 "truncated, replay or forged; RATE packets a second (as many as it can); may be "
+                 "repeated")
+      ->allow_extra_args(false);
   add_lasting_faults(app);
   add_timed_faults(app);
 }
@@ -219,6 +224,7 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
     o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
   }
   finish_timed_faults();
+  for (const std::string& text : attack_) o.attacks.push_back(parse_attack(text));
 
   // A rank waits for all others at every step; connections are all to all.
   o.tunables.max_peers = std::max<std::uint64_t>(o.tunables.max_peers, o.ranks);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hawser/tunables.hpp"
+#include "tool/attack/attack.hpp"
 #include "tool/run/fault_plan.hpp"
 
 namespace CLI {
@@ -33,6 +34,7 @@ struct RunOptions {
   Tunables tunables{};
   std::string lasting_faults;  // words of the fault grammar, without seed
   std::vector<TimedFault> timed_faults;
+  std::vector<Attack> attacks;
 
   // How often the rank is to be started again.
   [[nodiscard]] std::uint32_t restarts_of(std::uint32_t rank) const;
@@ -58,7 +60,7 @@ class RunOptionParser {
   RunOptions options_;
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
   std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_,
-      restart_rank_, tunable_;
+      restart_rank_, attack_, tunable_;
 };
 
 }  // namespace hawser::tool

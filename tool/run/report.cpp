@@ -172,6 +172,7 @@ std::string to_line(const RankMessage& message) {
   }
   if (message.note) out["note"] = *message.note;
   if (message.result) out["result"] = *message.result;
+  if (message.attack) out["attack"] = *message.attack;
   // Bytes that are no UTF-8 (a file name in a message) are replaced rather than thrown about.
   return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -186,7 +187,10 @@ std::optional<RankMessage> from_line(const std::string& line) {
     }
     if (in.contains("note")) message.note = in.at("note").get<std::string>();
     if (in.contains("result")) message.result = in.at("result").get<RankResult>();
-    if (!message.progress && !message.note && !message.result) return std::nullopt;
+    if (in.contains("attack")) message.attack = in.at("attack").get<AttackResult>();
+    if (!message.progress && !message.note && !message.result && !message.attack) {
+      return std::nullopt;
+    }
     return message;
   } catch (const json::exception&) {
     return std::nullopt;

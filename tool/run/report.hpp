@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hawser/stats.hpp"
+#include "tool/attack/attack.hpp"
 #include "tool/exit_code.hpp"
 #include "tool/run/verdicts.hpp"
 
@@ -96,11 +97,12 @@ struct RankResult {
   std::uint64_t peak_memory_bytes = 0;
 };
 
-// One line of a rank to its launcher.
+// One line of a rank to its launcher, or of an attacker.
 struct RankMessage {
   std::optional<Progress> progress;
   std::optional<std::string> note;  // what happened, for people
   std::optional<RankResult> result;
+  std::optional<AttackResult> attack;
 };
 
 [[nodiscard]] std::string to_line(const RankMessage& message);  // ends with a newline

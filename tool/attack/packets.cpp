@@ -1,0 +1,111 @@
+#include "tool/attack/packets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+
+#include "proto/checksum.hpp"
+#include "proto/wire_layout.hpp"
+
+namespace hawser::tool {
+namespace {
+
+namespace wire = proto::wire;
+using wire::CommonHeader;
+using wire::PacketType;
+
+constexpr std::size_t kChecksumAt = offsetof(CommonHeader, checksum);
+constexpr std::size_t kNoiseBytes = 9000;
+constexpr std::array kTypes{PacketType::hello,   PacketType::welcome, PacketType::close,
+                            PacketType::closed,  PacketType::reset,   PacketType::data,
+                            PacketType::granted, PacketType::probe,   PacketType::envelope,
+                            PacketType::control};
+
+std::uint32_t checksum_of(std::span<const std::byte> packet) {
+  constexpr std::array<std::byte, sizeof(CommonHeader::checksum)> kZero{};
+  std::uint32_t sum = proto::crc32c(packet.first(kChecksumAt));
+  sum = proto::crc32c(kZero, sum);
+  return proto::crc32c(packet.subspan(kChecksumAt + kZero.size()), sum);
+}
+
+bool checksum_is_right(std::span<const std::byte> packet) {
+  if (packet.size() < sizeof(CommonHeader)) return false;
+  std::uint32_t found = 0;
+  std::memcpy(&found, packet.data() + kChecksumAt, sizeof found);
+  return found == checksum_of(packet);
+}
+
+}  // namespace
+
+void put_checksum_right(std::span<std::byte> packet) {
+  if (packet.size() < sizeof(CommonHeader)) return;
+  const std::uint32_t sum = checksum_of(packet);
+  std::memcpy(packet.data() + kChecksumAt, &sum, sizeof sum);
+}
+
+std::size_t first_packet(std::span<const std::byte> sent, std::uint64_t fragment_bytes) {
+  // Full packets are the only ones that are sent together: those with an envelope, and granted ones.
+  constexpr std::size_t kFragment = sizeof(CommonHeader) + sizeof(wire::FragmentPart);
+  for (const std::size_t bytes : {sent.size(),
+                                  static_cast<std::size_t>(kFragment + sizeof(wire::EnvelopePart) +
+                                                           fragment_bytes),
+                                  static_cast<std::size_t>(
+                                      kFragment + sizeof(wire::ReceiveSlotPart) + fragment_bytes)}) {
+    if (bytes <= sent.size() && checksum_is_right(sent.first(bytes))) return bytes;
+  }
+  return 0;
+}
+
+void PacketForge::fill(std::span<std::byte> bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    const std::uint64_t word = dice_();
+    const std::size_t count = std::min(sizeof word, bytes.size() - at);
+    std::memcpy(bytes.data() + at, &word, count);
+    at += count;
+  }
+}
+
+std::size_t PacketForge::well_formed(std::span<std::byte> room) {
+  const std::size_t words = sizeof(CommonHeader) / wire::kWordBytes + below(24);
+  const std::size_t bytes = words * wire::kWordBytes + (below(2) == 0 ? 0 : below(4097));
+  fill(room.first(bytes));
+  CommonHeader header;
+  std::memcpy(&header, room.data(), sizeof header);
+  header.version = wire::kVersion;
+  header.type = kTypes[below(kTypes.size())];
+  header.hwords = static_cast<std::uint8_t>(words);
+  // Peers have small indices; their tokens a stranger can't know.
+  header.receiver = header.type == PacketType::hello ? wire::kNoReceiver
+                                                     : static_cast<std::uint32_t>(below(16));
+  if (header.type == PacketType::hello) header.token = 0;
+  std::memcpy(room.data(), &header, sizeof header);
+  put_checksum_right(room.first(bytes));
+  return bytes;
+}
+
+std::size_t PacketForge::garbage(std::span<std::byte> room) {
+  if (below(2) == 0) return well_formed(room);
+  const std::size_t bytes = 1 + below(kNoiseBytes);
+  fill(room.first(bytes));
+  return bytes;
+}
+
+std::size_t PacketForge::truncated(std::span<std::byte> room) {
+  const std::size_t bytes = below(well_formed(room));
+  if (below(2) == 0) put_checksum_right(room.first(bytes));
+  return bytes;
+}
+
+void PacketForge::forge(std::span<std::byte> packet) {
+  const std::size_t head = std::min<std::size_t>(packet.size(), 160);
+  for (std::uint64_t changes = 1 + below(4); changes > 0; --changes) {
+    // Mostly headers and blocks, where the meaning is; token and receiver among them.
+    const std::size_t at = below(4) == 0 ? below(packet.size()) : below(head);
+    packet[at] ^= static_cast<std::byte>(1 + below(255));
+  }
+  put_checksum_right(packet);
+}
+
+}  // namespace hawser::tool
