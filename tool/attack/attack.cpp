@@ -149,8 +149,7 @@ class Attacker {
       messages[i].msg_hdr.msg_name = &batch_[i].to;
       messages[i].msg_hdr.msg_namelen = sizeof batch_[i].to;
     }
-    const int sent =
-        ::sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), 0);
+    const int sent = ::sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), 0);
     if (sent <= 0) {  // a socket that has just gone, for example
       (void)::usleep(kIdleUs);
       return;
@@ -208,8 +207,9 @@ Attack parse_attack(std::string_view text) {
 }
 
 std::string to_text(const Attack& attack) {
-  return attack.packets_per_s == 0 ? std::string(to_string(attack.kind))
-                                   : fmt::format("{}:{}", to_string(attack.kind), attack.packets_per_s);
+  return attack.packets_per_s == 0
+             ? std::string(to_string(attack.kind))
+             : fmt::format("{}:{}", to_string(attack.kind), attack.packets_per_s);
 }
 
 void to_json(nlohmann::json& json, const AttackResult& result) {

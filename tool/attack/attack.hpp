@@ -48,8 +48,8 @@ struct AttackResult {
 void to_json(nlohmann::json& json, const AttackResult& result);
 void from_json(const nlohmann::json& json, AttackResult& result);
 
-// The attacker's process: aims at the ranks among the children of its own parent until SIGTERM, then
-// tells its result over kReportFd. `fragment_bytes` is that of the ranks. Throws InputError.
+// The attacker's process: aims at the ranks among the children of its own parent until SIGTERM,
+// then tells its result over kReportFd. `fragment_bytes` is that of the ranks. Throws InputError.
 void run_attacker(const Attack& attack, std::uint64_t seed, std::uint64_t fragment_bytes);
 
 }  // namespace hawser::tool

@@ -24,9 +24,9 @@ constexpr int kPollMs = 20;
 Attackers::Attackers(const RunOptions& options) : attacks_(options.attacks) {
   for (std::uint32_t i = 0; i < attacks_.size(); ++i) {
     if (attacks_[i].observes()) Observer may_see;  // better told now than by the attacker
-    const std::vector<std::string> arguments{
-        "hawser", "attacker", to_text(attacks_[i]), std::to_string(options.seed + i),
-        std::to_string(options.tunables.fragment_bytes)};
+    const std::vector<std::string> arguments{"hawser", "attacker", to_text(attacks_[i]),
+                                             std::to_string(options.seed + i),
+                                             std::to_string(options.tunables.fragment_bytes)};
     children_.push_back(std::make_unique<Child>(
         options.ranks + i, arguments, std::vector<std::pair<std::string, std::string>>{}));
   }
@@ -57,8 +57,8 @@ std::vector<AttackResult> Attackers::finish(std::vector<std::string>& complaints
     if (result) {
       results.push_back(*result);
     } else {
-      complaints.push_back(fmt::format("attack {} ended without telling what it did",
-                                       to_text(attacks_[i])));
+      complaints.push_back(
+          fmt::format("attack {} ended without telling what it did", to_text(attacks_[i])));
     }
   }
   return results;
@@ -78,12 +78,14 @@ std::string attack_text(const std::vector<AttackResult>& attacks, std::uint64_t 
     text += observes ? fmt::format(", made of {} that it saw\n", attack.seen) : "\n";
     any_forged = any_forged || attack.kind == AttackKind::forged;
   }
-  text += fmt::format("under attack the ranks dropped {} packets and lost {} in their hosts' "
-                      "receive queues; the job is {}\n",
-                      dropped, overrun, right ? "right" : "not right");
+  text += fmt::format(
+      "under attack the ranks dropped {} packets and lost {} in their hosts' "
+      "receive queues; the job is {}\n",
+      dropped, overrun, right ? "right" : "not right");
   if (any_forged) {
-    text += "who sees the traffic can forge it: that is outside the trust model, and no result "
-            "under it is promised\n";
+    text +=
+        "who sees the traffic can forge it: that is outside the trust model, and no result "
+        "under it is promised\n";
   }
   return text;
 }

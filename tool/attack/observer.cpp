@@ -44,8 +44,9 @@ void set_filter(int socket) {
 Observer::Observer()
     : socket_(::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_IP))) {
   if (!socket_) {
-    throw InputError(fmt::format("attacks that see the traffic need a packet socket (CAP_NET_RAW): {}",
-                                 std::strerror(errno)));
+    throw InputError(
+        fmt::format("attacks that see the traffic need a packet socket (CAP_NET_RAW): {}",
+                    std::strerror(errno)));
   }
   // Else each packet over loopback shows twice.
   const int on = 1;

@@ -45,13 +45,13 @@ void put_checksum_right(std::span<std::byte> packet) {
 }
 
 std::size_t first_packet(std::span<const std::byte> sent, std::uint64_t fragment_bytes) {
-  // Full packets are the only ones that are sent together: those with an envelope, and granted ones.
+  // Full packets are the only ones that are sent together: those with an envelope, and granted
+  // ones.
   constexpr std::size_t kFragment = sizeof(CommonHeader) + sizeof(wire::FragmentPart);
-  for (const std::size_t bytes : {sent.size(),
-                                  static_cast<std::size_t>(kFragment + sizeof(wire::EnvelopePart) +
-                                                           fragment_bytes),
-                                  static_cast<std::size_t>(
-                                      kFragment + sizeof(wire::ReceiveSlotPart) + fragment_bytes)}) {
+  for (const std::size_t bytes :
+       {sent.size(),
+        static_cast<std::size_t>(kFragment + sizeof(wire::EnvelopePart) + fragment_bytes),
+        static_cast<std::size_t>(kFragment + sizeof(wire::ReceiveSlotPart) + fragment_bytes)}) {
     if (bytes <= sent.size() && checksum_is_right(sent.first(bytes))) return bytes;
   }
   return 0;
@@ -77,8 +77,8 @@ std::size_t PacketForge::well_formed(std::span<std::byte> room) {
   header.type = kTypes[below(kTypes.size())];
   header.hwords = static_cast<std::uint8_t>(words);
   // Peers have small indices; their tokens a stranger can't know.
-  header.receiver = header.type == PacketType::hello ? wire::kNoReceiver
-                                                     : static_cast<std::uint32_t>(below(16));
+  header.receiver =
+      header.type == PacketType::hello ? wire::kNoReceiver : static_cast<std::uint32_t>(below(16));
   if (header.type == PacketType::hello) header.token = 0;
   std::memcpy(room.data(), &header, sizeof header);
   put_checksum_right(room.first(bytes));

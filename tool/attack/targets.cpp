@@ -77,8 +77,7 @@ std::vector<sockaddr_in> parse_udp_table(std::string_view text,
 }
 
 std::vector<sockaddr_in> sockets_of_ranks(int launcher) {
-  const std::string children =
-      read_text(fmt::format("/proc/{0}/task/{0}/children", launcher));
+  const std::string children = read_text(fmt::format("/proc/{0}/task/{0}/children", launcher));
   std::set<std::string> inodes;
   for (const std::string_view pid : words_of(children)) {
     const std::string process = fmt::format("/proc/{}", pid);
