@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "engine/background_thread.hpp"
@@ -83,11 +84,12 @@ void VerbsHelper::quiet() {
 
 void VerbsHelper::run() {
   bool again = false;
+  int events = port_.context->async_fd;
   while (!stopping_.load(std::memory_order_acquire)) {
-    std::array<pollfd, 2> fds{{{wake_.get(), POLLIN, 0}, {port_.context->async_fd, POLLIN, 0}}};
+    std::array<pollfd, 2> fds{{{wake_.get(), POLLIN, 0}, {events, POLLIN, 0}}};
     const int ready = ::poll(fds.data(), fds.size(), again ? kRetryMilliseconds : -1);
     if (fds[0].revents != 0) lower(wake_.get());
-    if (fds[1].revents != 0) read_events();
+    if (fds[1].revents != 0 && !read_events()) events = -1;
     again = serve(ready == 0);
   }
 }
@@ -105,7 +107,7 @@ bool VerbsHelper::serve(bool retry) {
   return again;
 }
 
-void VerbsHelper::read_events() {
+bool VerbsHelper::read_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(port_.context.get(), &event) == 0) {
     const bool of_port =
@@ -118,6 +120,10 @@ void VerbsHelper::read_events() {
     // Events of queue pairs: their completions tell the same.
     ibv_ack_async_event(&event);
   }
+  if (errno == EAGAIN || errno == EINTR) return true;
+  port_up_.store(false, std::memory_order_release);  // the device was removed
+  tell();
+  return false;
 }
 
 }  // namespace hawser::engine

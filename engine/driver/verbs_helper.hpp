@@ -47,7 +47,8 @@ class VerbsHelper {
   void run();
   // True if something has to be tried again in a while.
   [[nodiscard]] bool serve(bool retry);
-  void read_events();
+  // False if the device will have none any more.
+  [[nodiscard]] bool read_events();
   void tell();
 
   const VerbsPort& port_;

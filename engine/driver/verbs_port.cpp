@@ -139,6 +139,12 @@ void read_port(VerbsPort& port) {
                                                                : VerbsAddress::Link::infiniband;
   if (port.link == VerbsAddress::Link::infiniband) port.lid = attributes.lid;
   port.mtu_bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
+  // A packet without payload may fill its buffer.
+  if (port.mtu_bytes < proto::PacketBuffer::kBytes) {
+    throw Error(port.name + ": its MTU of " + std::to_string(port.mtu_bytes) +
+                " bytes is too small, 1024 is the least; raise that of its interface (`ip link`): "
+                "1500 makes 1024, 4200 makes 4096");
+  }
   port.link_bytes_per_s = bytes_per_s(attributes);
 }
 
@@ -149,9 +155,6 @@ VerbsPort open_verbs_port(const VerbsPortName& name) {
   port.name = "verbs:" + to_string(name);
   port.number = name.port;
   port.context = open_device(name, port.name);
-  if (ibv_query_device(port.context.get(), &port.limits) != 0) {
-    throw Error(port.name + ": the device doesn't answer; was it removed?");
-  }
   read_port(port);
   port.gid = pick_gid(*port.context, name, port.name);
   port.domain.reset(ibv_alloc_pd(port.context.get()));

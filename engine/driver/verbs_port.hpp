@@ -20,7 +20,6 @@ struct VerbsPort {
   GidEntry gid{};
   std::uint32_t mtu_bytes = 0;         // of a datagram, without GRH
   std::uint64_t link_bytes_per_s = 0;  // 0: unknown
-  ibv_device_attr limits{};
 };
 
 // Throws Error, with what to do.

@@ -25,6 +25,17 @@ void set_link(const std::string& interface, const std::string& state) {
   run("ip link set " + interface + " " + state);
 }
 
+// Why there can be no NIC on the device; empty if there can.
+std::string refusal_of(const std::string& device) {
+  SimplePool pool(4);
+  try {
+    const VerbsNic nic(verbs_config(device), pool);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 // The next event, within some seconds; its descriptors wake whoever waits for it.
 bool hears(Nic& nic, Kind kind) {
   std::array<pollfd, 8> polled{};
@@ -105,15 +116,24 @@ TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers b
 
 TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence") {
   set_link("a0", "down");
-  SimplePool pool(4);
-  std::string words;
-  try {
-    const VerbsNic nic(verbs_config("rxe_a0"), pool);
-  } catch (const Error& error) {
-    words = error.what();
-  }
+  const std::string words = refusal_of("rxe_a0");
   set_link("a0", "up");
   CHECK_THAT(words, Catch::Contains("verbs:rxe_a0: the port is") && Catch::Contains("ip link"));
+}
+
+TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence") {
+  // On the cable that no other test here uses. The device follows the MTU of its interface when
+  // that comes up.
+  const auto set_mtu = [](const std::string& mtu) {
+    run("ip link set a1 down && ip link set a1 mtu " + mtu + " && ip link set a1 up");
+  };
+  set_mtu("1280");
+  const std::string before = refusal_of("rxe_a1");
+  set_mtu("900");
+  const std::string words = refusal_of("rxe_a1");
+  set_mtu("4200");
+  CHECK(before == "");
+  CHECK_THAT(words, Catch::Contains("verbs:rxe_a1: its MTU of 512 bytes is too small"));
 }
 
 TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and again, others go on") {

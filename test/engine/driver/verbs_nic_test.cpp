@@ -1,6 +1,9 @@
 // The verbs NIC beyond the contract that all NICs keep; runs where there are RDMA devices.
 #include "engine/driver/verbs_nic.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "hawser/engine.hpp"
 #include "test/engine/driver/conformance/verbs_rigs.hpp"
 #include "test/support/heap_guard.hpp"
@@ -101,6 +104,30 @@ TEST_CASE("verbs NIC: every entropy reaches the remote") {
   REQUIRE(sender.tx_burst(packets) == 4);
   CHECK(rig.settle(receiver).size() == 4);
   (void)rig.reap_rest(sender);
+}
+
+TEST_CASE("verbs NIC: a mark of congestion is shown with the packet that bears it") {
+  PooledVerbsRig rig;
+  Nic& sender = rig.make();
+  Nic& receiver = rig.make();
+  const RemoteHandle to = open(sender, receiver);
+  const auto marked = [&] {
+    Burst burst(rig.pool);
+    for (std::uint64_t id = 0; id < 10; ++id) burst.add({.id = id, .remote = to});
+    rig.send_all(sender, burst);
+    std::array<RxPacket, 64> packets;
+    const std::size_t count = rig.receive(receiver, Queue::data, packets);
+    CHECK(count == 10);
+    (void)rig.reap_rest(sender);
+    return std::count_if(packets.begin(), packets.begin() + count,
+                         [](const RxPacket& packet) { return packet.congestion_experienced; });
+  };
+  CHECK(marked() == 0);
+  // Marks what is ECN-capable, and would lose what isn't.
+  REQUIRE(std::system("tc qdisc add dev a0 root netem loss 100% ecn") == 0);
+  CHECK(marked() == 10);
+  REQUIRE(std::system("tc qdisc del dev a0 root") == 0);
+  CHECK(marked() == 0);
 }
 
 TEST_CASE("verbs NIC: a packet with another QKey does not arrive, and does no harm") {

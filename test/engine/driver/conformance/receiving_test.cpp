@@ -173,7 +173,7 @@ TEMPLATE_TEST_CASE("views are valid until the next rx_burst for their queue", "[
 
 TEMPLATE_TEST_CASE("whatever is asked for when: nothing is lost, mixed up or overwritten too early",
                    "[conformance]", HAWSER_RIGS) {
-  for_each_seed(5, [](proto::Random& random) {
+  for_each_seed(TestType::kSeeds, [](proto::Random& random) {
     TestType rig;
     Nic& sender = rig.make();
     Nic& receiver = rig.make();

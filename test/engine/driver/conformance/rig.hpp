@@ -20,6 +20,8 @@ class RigBase {
  public:
   virtual ~RigBase() = default;
 
+  static constexpr int kSeeds = 5;  // of random tests
+
   SimplePool pool{4096};
 
   [[nodiscard]] Nic& make() {

@@ -16,7 +16,7 @@ inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
 inline engine::VerbsNicConfig verbs_config(const std::string& device) {
   return {.port = {.device = device},
           .qkey = 0x12345,
-          .receive_bytes = 2 << 20,
+          .receive_bytes = 1 << 20,
           .send_slots = 256,
           .max_remotes = kRigRemotes,
           .max_regions = 16,
@@ -44,6 +44,8 @@ enum class Registered { nothing, headers };
 template <Registered kRegistered>
 class VerbsRig final : public RigBase {
  public:
+  static constexpr int kSeeds = 1;  // emulated processors are slow
+
   [[nodiscard]] bool holds() const override { return true; }
 
  private:
