@@ -137,7 +137,7 @@ Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t
 
 Status ThreadedEndpoint::cancel(OperationId operation) {
   Status status = Status::ok;
-  on_engine_thread([&](Time now) { status = body_.protocol().cancel(now, operation); });
+  on_engine_thread([&](Time now) { status = cancel(operation, now); });
   return status;
 }
 
@@ -308,6 +308,18 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
   const PeerId peer = std::get<proto::SendRequest>(slot.request).peer;
   slot.ordinal = admission_.number(peer);
   if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
+}
+
+// A send that waits here has no number yet, and nobody needs to hear of it.
+Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
+  const Status status = body_.protocol().cancel(now, operation);
+  const std::uint32_t index = index_of(operation);
+  if (index >= operations_.capacity() || !waiting_.holds(index)) return status;
+  OperationSlot& slot = operations_.at(index);
+  if (std::get<proto::SendRequest>(slot.request).operation != operation) return status;
+  waiting_.remove(index);
+  refuse(slot, Status::cancelled);
+  return Status::ok;
 }
 
 // False: it has to wait.

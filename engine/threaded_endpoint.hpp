@@ -89,6 +89,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] bool execute_commands(proto::Time now);
   void execute(std::uint32_t index, proto::Time now);
   [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);
+  [[nodiscard]] Status cancel(OperationId operation, proto::Time now);
   [[nodiscard]] bool deliver();
   void deliver(const Completion& completion);
   void refuse(OperationSlot& slot, Status status);

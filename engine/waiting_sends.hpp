@@ -6,22 +6,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "hawser/types.hpp"
+#include "proto/assert.hpp"
 
 namespace hawser::engine {
 
 class WaitingSends {
  public:
   WaitingSends(std::size_t max_peers, std::size_t max_operations)
-      : next_(max_operations), queues_(max_peers) {
+      : next_(max_operations, kNotHere), queues_(max_peers) {
     peers_.reserve(max_peers);
   }
 
   [[nodiscard]] bool empty() const { return peers_.empty(); }
   // Sends to this peer wait: later ones must queue behind them.
   [[nodiscard]] bool waits(PeerId peer) const { return at(peer).head != kNone; }
+
+  [[nodiscard]] bool holds(std::uint32_t operation_index) const {
+    return next_[operation_index] != kNotHere;
+  }
 
   void push(PeerId peer, std::uint32_t operation_index) {
     Queue& queue = queues_[static_cast<std::size_t>(peer)];
@@ -35,6 +41,23 @@ class WaitingSends {
     queue.tail = operation_index;
   }
 
+  // Takes out one that is held, wherever in its peer's queue it is.
+  void remove(std::uint32_t operation_index) {
+    HAWSER_ASSERT(holds(operation_index));
+    for (std::size_t p = 0; p < peers_.size(); ++p) {
+      Queue& queue = queues_[peers_[p]];
+      std::uint32_t before = kNone;
+      for (std::uint32_t index = queue.head; index != kNone; before = index, index = next_[index]) {
+        if (index != operation_index) continue;
+        (before == kNone ? queue.head : next_[before]) = next_[index];
+        if (queue.tail == index) queue.tail = before;
+        next_[index] = kNotHere;
+        if (queue.head == kNone) peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(p));
+        return;
+      }
+    }
+  }
+
   // Offers each peer's sends to `take`, oldest first, until it answers false for one. True if any
   // was taken.
   template <class Take>
@@ -44,7 +67,7 @@ class WaitingSends {
     for (const std::uint32_t peer : peers_) {
       Queue& queue = queues_[peer];
       while (queue.head != kNone && take(queue.head)) {
-        queue.head = next_[queue.head];
+        queue.head = std::exchange(next_[queue.head], kNotHere);
         any = true;
       }
       if (queue.head != kNone) peers_[kept++] = peer;
@@ -55,6 +78,7 @@ class WaitingSends {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
+  static constexpr std::uint32_t kNotHere = 0xfffffffeu;
   struct Queue {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;

@@ -65,6 +65,7 @@ struct OperationSlot {
   OperationId operation = kNoOperation;
   OperationKind kind = OperationKind::send;
   bool live = false;
+  std::uint32_t outgoing = kNoIndex;  // of a send: its message
 };
 
 // A value of Peer::incoming: a descriptor's index, or this bit and the final status.
@@ -228,6 +229,8 @@ struct Endpoint::Core {
   void want_to_send_more(Peer& peer);
   void finish_send(OutgoingMessage& message, Status status);
   void stop_sending(Peer& peer, OutgoingMessage& message);
+  [[nodiscard]] Status cancel_send(OutgoingMessage& message);
+  void cancel_refused(Peer& peer, OutgoingMessage& message);
   void release_send(OutgoingMessage& message);
   void advance_floor(Peer& peer);
   void reap();
@@ -299,6 +302,8 @@ struct Endpoint::Core {
   void on_data(Peer& peer, const wire::PacketView& packet);
   void on_granted(Peer& peer, const wire::PacketView& packet);
   void on_envelope(Peer& peer, const wire::PacketView& packet);
+  void on_cancel(Peer& peer, const wire::PacketView& packet);
+  void bury(Peer& peer, std::uint64_t number);
   void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
   void place(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
              std::size_t count);

@@ -173,7 +173,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->tag = request.tag;
   message->context = request.context;
   message->options = request.options;
-  *slot = {request.operation, OperationKind::send, true};
+  *slot = {request.operation, OperationKind::send, true, id.index};
   ++core.operations_live;
   ++peer->open_sends;
   if (peer->state == SessionState::ready) {
@@ -223,9 +223,8 @@ Status Endpoint::cancel(Time now, OperationId operation) {
   const auto index = static_cast<std::uint32_t>(operation);
   if (index >= core.operations.size()) return Status::unknown_operation;
   const OperationSlot& slot = core.operations[index];
-  if (!slot.live || slot.operation != operation || slot.kind != OperationKind::receive) {
-    return Status::unknown_operation;
-  }
+  if (!slot.live || slot.operation != operation) return Status::unknown_operation;
+  if (slot.kind == OperationKind::send) return core.cancel_send(core.outgoing.at(slot.outgoing));
   const auto receive = core.matching.cancel_receive(operation);
   if (!receive) return Status::too_late;
   core.note_unposted(*receive);

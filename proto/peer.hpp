@@ -77,6 +77,13 @@ struct ReceivePath {
   bool ack_due = false;  // something arrived since the last PATH_ACK of this path
 };
 
+// How far the caller's wish to cancel a send has come.
+enum class Cancel : std::uint8_t {
+  none,
+  asked,    // nothing new of it is sent, its envelopes say cancel; the receiver decides
+  refused,  // it was matched first: it goes on
+};
+
 struct OutgoingMessage {
   OperationId operation = kNoOperation;
   std::uint32_t peer = kNoIndex;
@@ -98,6 +105,7 @@ struct OutgoingMessage {
   bool granted = false;
   bool stopped = false;   // NO_ROOM: waits for a grant
   bool finished = false;  // has its final status; lives on until the NICs let go of it
+  Cancel cancel = Cancel::none;
   Status result = Status::ok;
 
   Time ask_at = kNever;  // when to ask for the status

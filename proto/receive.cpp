@@ -1,9 +1,9 @@
 // Incoming messages: a fragment's way from the packet to its place, and the floor.
 //
 // A number's entry in peer.incoming is either a descriptor's index or, once the message is
-// finished, its final status (kFinishedEntry | status), kept until the sender's floor passes it. A
-// descriptor outlives its entry when the floor passes a message that is accepted and still
-// unmatched.
+// finished or cancelled, its final status (kFinishedEntry | status), kept until the sender's floor
+// passes it. A descriptor outlives its entry when the floor passes a message that is accepted and
+// still unmatched.
 //
 // Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed
 // before its bytes are written; a receive buffer is written only between match and completion;
@@ -111,8 +111,7 @@ void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
-  if (envelope.kind != wire::EnvelopeKind::message ||
-      !fits_in_fragments(envelope.length(), peer.fragment_bytes)) {
+  if (!fits_in_fragments(envelope.length(), peer.fragment_bytes)) {
     drop(DropReason::bad_field);
     return nullptr;
   }
@@ -174,6 +173,7 @@ void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
 
 // An envelope alone asks what became of the message; the answer is absolute.
 void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
+  if (packet.envelope->kind == wire::EnvelopeKind::cancel) return on_cancel(peer, packet);
   IncomingMessage* message = incoming_for(peer, packet);
   if (message == nullptr) return;
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
@@ -191,6 +191,38 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   } else {
     say_status(peer, message->number, wire::MessageStatus::pending);
   }
+}
+
+// The sender wants its message back. That can be as long as no receive has it and nobody was told
+// that it is here for good; a number that is not known at all is buried before it lived.
+void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  if (before(number, peer.remote_floor)) return drop(DropReason::below_floor);
+  if (!peer.incoming.in_window(number)) return drop(DropReason::beyond_window);
+  if (const auto entry = peer.incoming.get(number)) {
+    owe_soon(peer);  // the sender stands still until it hears
+    if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
+    IncomingMessage& message = incoming.at(*entry);
+    if (message.matched) return say_status(peer, number, wire::MessageStatus::matched);
+    if (message.arrived.complete() && !message.delivered_level) {
+      return say_status(peer, number, wire::MessageStatus::accepted);
+    }
+    if (message.processed) HAWSER_ASSERT(matching.remove_message(*entry));
+    free_incoming(message);
+  }
+  bury(peer, number);
+}
+
+// The number's tombstone: in its turn it matches nothing, and its fragments that still fly are
+// answered with its status.
+void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
+  constexpr auto kStatus = wire::MessageStatus::cancelled;
+  if (!peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
+    return drop(DropReason::no_descriptor);  // the sender asks again
+  }
+  say_status(peer, number, kStatus);
+  owe_soon(peer);  // others may wait for the floor
+  if (number == peer.next_to_process) process_in_order(peer);
 }
 
 void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,

@@ -24,12 +24,13 @@ UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
 void Endpoint::Core::process_in_order(Peer& peer) {
   for (;;) {
     const auto entry = peer.incoming.get(peer.next_to_process);
-    if (!entry || is_finished_entry(*entry)) return;
+    if (!entry) return;
     ++peer.next_to_process;
     peer.solicit_backoff = 0;
     if (peer.solicit_at != kNever && !before(peer.next_to_process, peer.starved_to)) {
       no_longer_starved(peer);
     }
+    if (is_finished_entry(*entry)) continue;  // a tombstone
     IncomingMessage& message = incoming.at(*entry);
     message.processed = true;
     const auto receive = matching.arrive(unexpected_entry(message, *entry));

@@ -2,9 +2,10 @@
 // when it asks for its status, and when it is over.
 //
 // A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
-// nothing of it is in flight, queued or allowed to be sent and its final status is missing; it
-// sends the envelope, backing off, and the answer is absolute state. So whatever packet is lost,
-// something of the message is either in flight (path timers), queued, or asked about.
+// nothing of it is in flight, queued or allowed to be sent and its final status is missing, or
+// while the caller wants it cancelled; it sends the envelope, backing off, and the answer is
+// absolute state. So whatever packet is lost, something of the message is either in flight (path
+// timers), queued, or asked about.
 //
 // Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
 // fragments; a finished message sends nothing more and is freed once no NIC reads from it.
@@ -30,7 +31,7 @@ void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
 void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
-      !peer.to_send.contains(outgoing, index)) {
+      message.cancel != Cancel::asked && !peer.to_send.contains(outgoing, index)) {
     // Higher priority first, first come first served within one.
     std::uint32_t before = peer.to_send.front();
     if (message.options.hint.priority == 0) before = kNoIndex;
@@ -115,6 +116,33 @@ void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
   consider_asking(message);
 }
 
+// Nothing new of it is sent, and its envelope, asked again and again, says cancel: the receiver
+// makes a tombstone of the number, or says that it is too late. Also if nothing of it was ever
+// sent: its number is taken, and later ones wait for it.
+Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
+  if (message.finished) return Status::unknown_operation;
+  if (message.cancel == Cancel::refused) return Status::too_late;
+  if (message.cancel == Cancel::asked) return Status::ok;
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = outgoing.index_of(message);
+  message.cancel = Cancel::asked;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  message.ask_interval = Duration{};
+  message.ask_at = kNever;
+  consider_asking(message);
+  asked_wake = earlier(asked_wake, now);
+  return Status::ok;
+}
+
+void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
+  if (message.cancel != Cancel::asked) return;
+  message.cancel = Cancel::refused;
+  message.ask_interval = Duration{};
+  message.ask_at = kNever;
+  want_to_send(peer, message);
+  consider_asking(message);
+}
+
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
     const std::uint64_t first = expand(entry.message, peer.next_number);
@@ -131,7 +159,11 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
           finish_send(message,
                       message.options.level == Level::delivered ? Status::truncated : Status::ok);
           break;
-        case wire::MessageStatus::cancelled: finish_send(message, Status::cancelled); break;
+        case wire::MessageStatus::cancelled:
+          if (message.cancel != Cancel::asked) return drop(DropReason::bad_field);
+          finish_send(message, Status::cancelled);
+          break;
+        case wire::MessageStatus::matched: cancel_refused(peer, message); break;
         case wire::MessageStatus::accepted:
           if (message.options.level == Level::accepted) finish_send(message, Status::ok);
           break;
@@ -163,7 +195,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
     message.next_fragment = grant.from;
   }
   message.may_send = std::max(message.may_send, grant.up_to);
-  message.ask_at = kNever;
+  if (message.cancel != Cancel::asked) message.ask_at = kNever;
   want_to_send(peer, message);
   consider_asking(message);
 }
@@ -182,7 +214,7 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
   peer.retransmits.push_back(retransmits, id.index);
   OutgoingMessage& owner = outgoing.at(message.index);
   ++owner.queued;
-  owner.ask_at = kNever;
+  if (owner.cancel != Cancel::asked) owner.ask_at = kNever;
   want_to_send_more(peer);
 }
 
@@ -265,8 +297,10 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
 void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   if (message.finished) return;
   Peer& peer = peers.at(message.peer);
-  const bool busy = message.in_flight > 0 || message.queued > 0 ||
-                    (message.next_fragment < message.may_send && !message.stopped);
+  // Who wants to cancel asks at once.
+  const bool cancels = message.cancel == Cancel::asked;
+  const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
+                                 (message.next_fragment < message.may_send && !message.stopped));
   if (busy || peer.state != SessionState::ready) {
     message.ask_at = kNever;
     return;
@@ -275,7 +309,7 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   if (message.ask_interval == Duration{}) {
     // Nothing may go unasked: then the envelope itself is the first word.
     message.ask_interval =
-        message.next_fragment == 0 && !message.stopped
+        cancels || (message.next_fragment == 0 && !message.stopped)
             ? Duration{}
             : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
   }

@@ -88,7 +88,9 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message, bool again) {
       .slot = static_cast<std::uint8_t>(local << 4);
   if (message.next_fragment == message.fragments) writer.header().flags |= wire::kFlagAllSent;
   writer.part(wire::FragmentPart{to_wire(message.number), 0});
-  writer.part(envelope_of(message));
+  wire::EnvelopePart envelope = envelope_of(message);
+  if (message.cancel == Cancel::asked) envelope.kind = wire::EnvelopeKind::cancel;
+  writer.part(envelope);
   TxPacket packet;
   packet.buffer = buffer;
   packet.header_bytes = writer.finish(checksum);

@@ -8,7 +8,7 @@ namespace hawser::proto::wire {
 namespace {
 
 constexpr auto kStatusNames = std::to_array<std::string_view>(
-    {"?", "ACCEPTED", "NO_ROOM", "DELIVERED", "TRUNCATED", "CANCELLED", "PENDING"});
+    {"?", "ACCEPTED", "NO_ROOM", "DELIVERED", "TRUNCATED", "CANCELLED", "PENDING", "MATCHED"});
 
 class Describer {
  public:

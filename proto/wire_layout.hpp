@@ -63,6 +63,7 @@ enum class MessageStatus : std::uint8_t {
   truncated = 4,
   cancelled = 5,
   pending = 6,
+  matched = 7,
 };
 
 enum class BlockKind : std::uint8_t {

@@ -22,7 +22,7 @@ Verdict check_status(const std::byte* at, std::size_t words) {
   if (detail::view<StatusBlock>(at)->count != words - 1) return DropReason::bad_field;
   const std::span entries(detail::view<StatusEntry>(at + sizeof(StatusBlock)), words - 1);
   for (const StatusEntry& entry : entries) {
-    if (entry.status < MessageStatus::accepted || entry.status > MessageStatus::pending ||
+    if (entry.status < MessageStatus::accepted || entry.status > MessageStatus::matched ||
         entry.run == 0 || entry.run > kMaxStatusRun) {
       return DropReason::bad_field;
     }
@@ -99,7 +99,10 @@ Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
     case PacketType::envelope:
       packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);
       packet.envelope = detail::view<EnvelopePart>(bytes + kEnvelopeAt);
-      if (packet.envelope->kind > EnvelopeKind::cancel) return DropReason::bad_field;
+      if (packet.envelope->kind != EnvelopeKind::message &&
+          (packet.envelope->kind != EnvelopeKind::cancel || packet.type == PacketType::data)) {
+        return DropReason::bad_field;
+      }
       return std::nullopt;
     case PacketType::granted:
       packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);

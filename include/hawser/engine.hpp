@@ -97,8 +97,13 @@ class Endpoint {
   [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope) = 0;
 
-  // Asks to cancel a receive. ok: its completion will say `cancelled`, or how it ended if it
-  // matched first · too_late: known to be matched · unknown_operation: completed, or not a receive.
+  // Asks to cancel an operation; its completion comes in any case, and until then its buffer is the
+  // engine's as before. A receive is cancelled at once, if no message has matched it. Of a send the
+  // receiver decides: if no receive has matched it there (and, at level `accepted`, not all of it
+  // has been accepted) it is as if it had never been sent, and later messages don't wait for it.
+  //   ok: the completion will say `cancelled`, or how it ended if it was matched first ·
+  //   too_late: known to be matched, it goes on · unknown_operation: it has its final status, or
+  //   never was.
   [[nodiscard]] virtual Status cancel(OperationId operation) = 0;
 
   // Makes progress (inline) and hands out completions, oldest first. Returns how many; never

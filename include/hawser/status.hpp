@@ -18,12 +18,13 @@ enum class Status : std::uint8_t {
   unknown_peer,
   // No such operation: it has completed already, or never was. Nothing changed.
   unknown_operation,
-  // Cancel came too late: the receive is matched and ends by its own completion.
+  // Cancel came too late: the operation is matched and ends by its own completion.
   too_late,
   // Completion of a receive: the message was longer than the buffer, whose bytes are all written.
   // Completion of a send at level `delivered`: the same, seen from the other side.
   truncated,
-  // Completion: the operation was cancelled, the buffer was not written.
+  // Completion: the operation was cancelled. A receive's buffer was not written; of a send nothing
+  // is delivered, now or later.
   cancelled,
   // Completion: the handshake did not finish within peer_timeout. No byte was delivered.
   peer_unreachable,

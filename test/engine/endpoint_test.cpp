@@ -146,6 +146,29 @@ TEST_CASE("Endpoint__probe_and_cancel") {
   CHECK(pair.next(*pair.b).bytes == 40);
 }
 
+TEST_CASE("Endpoint__cancels_a_send_that_no_receive_has_matched") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  const std::vector<std::byte> data = pattern(5000, 4);
+  const std::vector<std::byte> other = pattern(5000, 5);
+  std::vector<std::byte> buffer(5000);
+  SendOptions delivered;
+  delivered.level = Level::delivered;
+  const OperationId unwanted = post_send(*pair.a, pair.b_of_a, 2, data, delivered);
+  CHECK(pair.a->cancel(unwanted) == Status::ok);
+  const Completion cancelled = pair.next(*pair.a);
+  CHECK(cancelled.operation == unwanted);
+  CHECK(cancelled.status == Status::cancelled);
+  CHECK(cancelled.released);
+  CHECK(pair.a->cancel(unwanted) == Status::unknown_operation);
+  post_receive(*pair.b, kAnyPeer, 2, buffer);
+  post_send(*pair.a, pair.b_of_a, 2, other, delivered);
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  CHECK(buffer == other);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+}
+
 TEST_CASE("Endpoint__arguments_that_are_wrong_are_answered_not_taken") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

@@ -1,5 +1,6 @@
 #include "engine/waiting_sends.hpp"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -22,7 +23,15 @@ TEST_CASE("WaitingSends__agrees_with_a_queue_a_peer") {
   std::vector<std::uint32_t> free;
   for (std::uint32_t i = 0; i < kOperations; ++i) free.push_back(i);
   for (int step = 0; step < 20000; ++step) {
-    if (random() % 3 != 0 && !free.empty()) {
+    const auto victim = static_cast<std::uint32_t>(random() % kOperations);
+    auto& queue = model[peer_of[victim]];
+    const auto place = std::ranges::find(queue, victim);
+    REQUIRE(waiting.holds(victim) == (place != queue.end()));
+    if (random() % 10 == 0 && place != queue.end()) {
+      waiting.remove(victim);
+      queue.erase(place);
+      free.push_back(victim);
+    } else if (random() % 3 != 0 && !free.empty()) {
       const std::uint32_t index = free.back();
       free.pop_back();
       const std::size_t peer = random() % kPeers;

@@ -263,7 +263,7 @@ TEST_CASE("wire hostile: fields of blocks out of range") {
   CHECK(judge_blocks("03 02 02 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 01 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 00 00 01 00") == DropReason::bad_field);
-  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 07 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 08 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 00") == DropReason::bad_field);
   // More numbers than can be in use: 4096, 4097.
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 10") == std::nullopt);
@@ -290,7 +290,7 @@ TEST_CASE("wire hostile: fields of headers out of range") {
   CHECK(judge_changed(PacketType::data, 22, 1024, 2) == DropReason::bad_field);  // path_back
   CHECK(judge_changed(PacketType::probe, 22, 1024, 2) == DropReason::bad_field);
   CHECK(judge_changed(PacketType::control, 22, 1024, 2) == std::nullopt);  // means nothing there
-  CHECK(judge_changed(PacketType::data, 76, 2) == DropReason::bad_field);  // envelope kind
+  CHECK(judge_changed(PacketType::data, 76, 1) == DropReason::bad_field);  // envelope kind
   CHECK(judge_changed(PacketType::envelope, 76, 2) == DropReason::bad_field);
   for (const PacketType type : {PacketType::hello, PacketType::welcome}) {
     CHECK(judge_changed(type, 108, 0) == DropReason::bad_field);  // nics

@@ -47,7 +47,7 @@ class Maker {
       case PacketType::data:
       case PacketType::envelope:
         writer.part(FragmentPart{u32(), u32()});
-        writer.part(envelope());
+        writer.part(envelope(type));
         break;
       case PacketType::granted:
         writer.part(FragmentPart{u32(), u32()});
@@ -63,7 +63,7 @@ class Maker {
     }
   }
 
-  EnvelopePart envelope() {
+  EnvelopePart envelope(PacketType type) {
     EnvelopePart part{};
     part.tag = u64();
     part.immediate = u64();
@@ -76,7 +76,7 @@ class Maker {
     part.members = u16();
     part.collective = u8();
     part.priority = u8();
-    part.kind = static_cast<EnvelopeKind>(below(2));
+    part.kind = static_cast<EnvelopeKind>(below(type == PacketType::data ? 1 : 2));
     return part;
   }
 
@@ -115,7 +115,7 @@ class Maker {
       case BlockKind::status: {
         std::vector<StatusEntry> entries(1 + below(5));
         for (StatusEntry& entry : entries) {
-          entry = {u32(), static_cast<MessageStatus>(1 + below(6)), 0,
+          entry = {u32(), static_cast<MessageStatus>(1 + below(7)), 0,
                    static_cast<std::uint16_t>(1 + below(kMaxStatusRun))};
         }
         (void)writer.statuses(entries);

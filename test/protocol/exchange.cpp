@@ -51,6 +51,7 @@ std::optional<std::size_t> Exchange::try_send(std::uint32_t from, std::uint32_t 
     return std::nullopt;
   }
   REQUIRE(status == Status::ok);
+  sent.operation = request.operation;
   by_operation_[key(from, request.operation)] = index;
   ++open_;
   return index;

@@ -30,6 +30,7 @@ class Exchange {
     std::uint64_t tag = 0;
     std::uint64_t serial = 0;
     SendOptions options{};
+    OperationId operation = kNoOperation;
     std::string bytes;
     std::size_t size = 0;
     std::optional<Completion> completion;
