@@ -66,6 +66,7 @@ struct OperationSlot {
   OperationKind kind = OperationKind::send;
   bool live = false;
   std::uint32_t outgoing = kNoIndex;  // of a send: its message
+  Time posted_at{};
 };
 
 // A value of Peer::incoming: a descriptor's index, or this bit and the final status.
@@ -141,6 +142,7 @@ struct Endpoint::Core {
   Ring<Event> events;
   std::vector<std::byte> probe_padding;  // zeros, a fragment of them
   std::uint32_t operations_live = 0;
+  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, the earliest of what it waits for
   DeadlineHeap peer_timers;
@@ -173,6 +175,9 @@ struct Endpoint::Core {
   std::uint32_t in_flight = 0;  // sequenced packets
   std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
+  Time store_full_since{};      // messages are turned away, and nothing was matched; 0: no
+  Time store_judged_at = kNever;
+  bool store_put_off = false;
   bool closing = false;
   bool closed = false;
   Time closing_since{};
@@ -231,6 +236,7 @@ struct Endpoint::Core {
   void stop_sending(Peer& peer, OutgoingMessage& message);
   [[nodiscard]] Status cancel_send(OutgoingMessage& message);
   void cancel_refused(Peer& peer, OutgoingMessage& message);
+  void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
   void advance_floor(Peer& peer);
   void reap();
@@ -333,6 +339,11 @@ struct Endpoint::Core {
   void note_duplicate(Peer& peer, IncomingMessage& message);
   void say(Peer& peer, IncomingMessage& message);
   void note_starved(Peer& peer, std::uint64_t number);
+  void judge_full_store();
+  void store_moves() {  // a message without a receive has left it
+    store_full_since = Time{};
+    store_judged_at = kNever;
+  }
   void solicit(Peer& peer);
   void descriptor_freed(Peer& by);
   void expire_solicitation(Peer& peer);

@@ -50,7 +50,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
       chunks(0),
       operations(tunables.max_operations),
-      completions(u32(tunables.max_operations)),
+      completions(u32(2 * tunables.max_operations)),  // done, and released
       events(u32(4 * tunables.max_peers + 64)),
       peer_timers(u32(tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
@@ -173,7 +173,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->tag = request.tag;
   message->context = request.context;
   message->options = request.options;
-  *slot = {request.operation, OperationKind::send, true, id.index};
+  *slot = {request.operation, OperationKind::send, true, id.index, core.now};
   ++core.operations_live;
   ++peer->open_sends;
   if (peer->state == SessionState::ready) {
@@ -201,7 +201,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
       return peer->failure;
     }
   }
-  *slot = {request.operation, OperationKind::receive, true};
+  *slot = {request.operation, OperationKind::receive, true, kNoIndex, core.now};
   ++core.operations_live;
   core.post_receive(request);
   core.asked_wake = earlier(core.asked_wake, core.now);

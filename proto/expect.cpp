@@ -127,17 +127,49 @@ void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
 void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
   if (!starved.contains(peers, index_of(peer))) {
     starved.push_back(peers, index_of(peer));
+    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
     peer.starved_to = peer.solicited_to = number;
     peer.solicit_backoff = 0;
     peer.solicit_at = now + peer.response.overdue(granularity) * 2;
+  }
+  if (store_full_since == Time{}) {
+    store_full_since = now;
+    store_put_off = false;
+    store_judged_at = now + milliseconds(tunables.peer_timeout_ms);
   }
   if (!before(number, peer.starved_to)) peer.starved_to = number + 1;
   if (before(number, peer.solicited_to)) peer.solicited_to = number;
 }
 
+// Nothing has left the store for peer_timeout, and messages are turned away: who waits for one of
+// these may wait for ever. That ends the receives that are as old, of the peers concerned. The
+// sends are none the worse: they go on asking.
+void Endpoint::Core::judge_full_store() {
+  const Duration patience = milliseconds(tunables.peer_timeout_ms);
+  if (put_off(store_judged_at, store_put_off, granularity)) return;
+  store_judged_at = kNever;
+  if (starved.empty()) return;
+  for (const OperationSlot& slot : operations) {
+    if (!slot.live || slot.kind != OperationKind::receive) continue;
+    const PostedReceive* posted = matching.find(slot.operation);
+    if (posted == nullptr) continue;
+    const auto peer = static_cast<std::uint32_t>(posted->peer);
+    if (posted->peer != kAnyPeer && !starved.contains(peers, peer)) continue;
+    const Time due = later(slot.posted_at, store_full_since) + patience;
+    if (now < due) {
+      store_judged_at = earlier(store_judged_at, due);
+      continue;
+    }
+    const auto receive = matching.cancel_receive(slot.operation);
+    note_unposted(*receive);
+    complete_unmatched(*receive, Status::store_full);
+  }
+}
+
 void Endpoint::Core::no_longer_starved(Peer& peer) {
   const std::uint32_t index = index_of(peer);
   if (starved.contains(peers, index)) starved.remove(peers, index);
+  if (starved.empty()) store_moves();
   peer.solicit_at = kNever;
   peer.say_solicitation = false;
 }

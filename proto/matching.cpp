@@ -103,12 +103,17 @@ const UnexpectedEntry* Matching::probe(PeerId peer, std::uint16_t context, std::
   return index == kNoIndex ? nullptr : &messages_[index].entry;
 }
 
-std::optional<PostedReceive> Matching::cancel_receive(OperationId operation) {
+const PostedReceive* Matching::find(OperationId operation) const {
   const std::uint32_t index = index_of(operation);
-  if (index >= posted_.size()) return std::nullopt;
+  if (index >= posted_.size()) return nullptr;
   const Posted& posted = posted_[index];
-  if (posted.sequence == 0 || posted.receive.operation != operation) return std::nullopt;
-  return take_posted(index);
+  const bool here = posted.sequence != 0 && posted.receive.operation == operation;
+  return here ? &posted.receive : nullptr;
+}
+
+std::optional<PostedReceive> Matching::cancel_receive(OperationId operation) {
+  if (find(operation) == nullptr) return std::nullopt;
+  return take_posted(index_of(operation));
 }
 
 bool Matching::remove_message(std::uint32_t rx_message) {

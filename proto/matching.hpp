@@ -81,6 +81,8 @@ class Matching {
   [[nodiscard]] const UnexpectedEntry* probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                              std::uint64_t mask) const;
 
+  // A posted receive, or null if the operation isn't posted (any more). Valid as for probe.
+  [[nodiscard]] const PostedReceive* find(OperationId operation) const;
   // Takes a posted receive back; nothing if the operation isn't posted (any more).
   [[nodiscard]] std::optional<PostedReceive> cancel_receive(OperationId operation);
   // Removes the message that this descriptor holds; false if it holds none here.

@@ -95,7 +95,8 @@ struct OutgoingMessage {
   SendOptions options{};
 
   std::uint32_t fragments = 1;       // in all; an empty message has one
-  std::uint32_t next_fragment = 0;   // the first that was never sent
+  std::uint32_t next_fragment = 0;   // the first that was never sent, or is to be sent anew
+  std::uint32_t sent_before = 0;     // next_fragment as it was before it was set back
   std::uint32_t may_send = 0;        // fragments below it may be sent
   std::uint32_t rx_slot = kNoIndex;  // of the grant
   std::uint32_t rx_generation = 0;

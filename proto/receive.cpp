@@ -324,7 +324,10 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
 void Endpoint::Core::free_incoming(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
   const std::uint32_t index = incoming.index_of(message);
-  if (!message.matched) give_back_unmatched(message);
+  if (!message.matched) {
+    give_back_unmatched(message);
+    store_moves();
+  }
   drop_chunks(message);
   message.arrived.release();
   if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);

@@ -75,11 +75,15 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
                               .bytes = request.bytes,
                               .options = request.options};
   if (const auto found = matching.post(receive)) {
+    store_moves();
     match(incoming.at(found->rx_message), receive);
   } else if (request.peer != kAnyPeer) {
     Peer& peer = peers.at(static_cast<std::uint32_t>(request.peer));
     ++peer.posted_receives;
     touch(peer);
+  }
+  if (store_full_since != Time{}) {
+    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
   }
 }
 

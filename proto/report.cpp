@@ -9,6 +9,7 @@ EndpointStats Endpoint::stats() const {
   EndpointStats stats = core_->counters;
   stats.operations_pending = core_->operations_live;
   stats.packets_in_flight = core_->in_flight;
+  stats.sends_unreleased = core_->unreleased;
   stats.buffers_in_use = core_->pool.in_use();
   stats.unexpected_bytes_held = core_->chunk_bytes_held;
   for (const LocalNic& local : core_->nics) stats.host_overruns += local.nic->overruns();

@@ -7,6 +7,9 @@
 // absolute state. So whatever packet is lost, something of the message is either in flight (path
 // timers), queued, or asked about.
 //
+// A message is done when it has its final status: its number is free for the floor to pass. It is
+// released when no NIC reads from its bytes any more, and only then forgotten.
+//
 // Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
 // fragments; a finished message sends nothing more and is freed once no NIC reads from it.
 #include <algorithm>
@@ -17,6 +20,13 @@
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
+
+namespace {
+// Fails what was pending with that peer.
+bool ends_session(Status status) {
+  return is_peer_failure(status) || status == Status::endpoint_closed;
+}
+}  // namespace
 
 // What depends on the session: known only once it is ready.
 void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
@@ -67,10 +77,19 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
   advance_floor(peer);
   progressed = true;
-  if (message.unreaped == 0) release_send(message);
+  if (message.unreaped == 0) return release_send(message);
+  ++unreleased;
+  // A NIC holds on to it. Success can wait for that, so that one completion says both; who has to
+  // deal with a failure hears of it now, and of the buffer later.
+  if (ends_session(status)) complete_send(message, false);
 }
 
 void Endpoint::Core::release_send(OutgoingMessage& message) {
+  complete_send(message, true);
+  outgoing.free(outgoing.index_of(message));
+}
+
+void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
@@ -82,8 +101,12 @@ void Endpoint::Core::release_send(OutgoingMessage& message) {
   completion.bytes = message.bytes;
   completion.message_bytes = message.bytes;
   completion.immediate = message.options.immediate;
+  completion.released = released;
+  // A receiver has all of a message only if all of it has left.
+  completion.outcome_unknown =
+      ends_session(message.result) &&
+      std::max(message.next_fragment, message.sent_before) >= message.fragments;
   complete(completion);
-  outgoing.free(outgoing.index_of(message));
 }
 
 void Endpoint::Core::advance_floor(Peer& peer) {
@@ -101,7 +124,9 @@ void Endpoint::Core::reap() {
       for (std::size_t i = 0; i < n; ++i) {
         OutgoingMessage& message = outgoing.at(static_cast<std::uint32_t>(cookies[i]));
         HAWSER_ASSERT(message.unreaped > 0);
-        if (--message.unreaped == 0 && message.finished) release_send(message);
+        if (--message.unreaped > 0 || !message.finished) continue;
+        --unreleased;
+        release_send(message);
       }
     }
   }
@@ -192,6 +217,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   if (message.stopped) {
     // What was sent before NO_ROOM did not stay there.
     message.stopped = false;
+    message.sent_before = std::max(message.sent_before, message.next_fragment);
     message.next_fragment = grant.from;
   }
   message.may_send = std::max(message.may_send, grant.up_to);

@@ -30,9 +30,11 @@ void Endpoint::Core::emit(const Event& event) {
 void Endpoint::Core::complete(const Completion& completion) {
   OperationSlot& slot = operations[static_cast<std::uint32_t>(completion.operation)];
   HAWSER_ASSERT(slot.live && slot.operation == completion.operation);
-  slot.live = false;
-  --operations_live;
-  HAWSER_ASSERT(completions.push(completion));  // one place per operation was reserved
+  if (completion.released) {
+    slot.live = false;
+    --operations_live;
+  }
+  HAWSER_ASSERT(completions.push(completion));  // every operation has its places
   progressed = true;
 }
 
@@ -108,6 +110,7 @@ void Endpoint::Core::expire_timers() {
   while (incoming_timers.next() <= now) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
+  if (store_judged_at <= now) judge_full_store();
 }
 
 // Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
@@ -226,7 +229,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.progressed = progressed;
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
-  result.wake_at = earlier(result.wake_at, close_wake);
+  result.wake_at = earlier(result.wake_at, earlier(close_wake, store_judged_at));
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }

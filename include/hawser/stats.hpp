@@ -97,7 +97,8 @@ struct EndpointStats {
   // Gauges of this moment.
   std::uint64_t operations_pending = 0;
   std::uint64_t packets_in_flight = 0;
-  std::uint64_t buffers_in_use = 0;  // packet buffers outside the pool; 0 when all is quiet
+  std::uint64_t sends_unreleased = 0;  // have their final status, and a NIC still holds their bytes
+  std::uint64_t buffers_in_use = 0;    // packet buffers outside the pool; 0 when all is quiet
   std::uint64_t unexpected_bytes_held = 0;
 };
 

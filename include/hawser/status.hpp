@@ -28,18 +28,23 @@ enum class Status : std::uint8_t {
   cancelled,
   // Completion: the handshake did not finish within peer_timeout. No byte was delivered.
   peer_unreachable,
-  // Completion: no path answered for peer_timeout. Whether a send arrived is unknown.
+  // Completion: no path answered for peer_timeout. Whether a send arrived is unknown, here and
+  // below, if Completion::outcome_unknown says so; else it has surely not.
   peer_timeout,
-  // Completion: the peer came back as a new incarnation. Whether a send arrived is unknown.
+  // Completion: the peer came back as a new incarnation.
   peer_restarted,
-  // Completion: the peer closed its endpoint. Whether a send arrived is unknown.
+  // Completion: the peer closed its endpoint.
   peer_closed,
-  // The endpoint is closing. As a completion: whether a send arrived is unknown.
+  // The endpoint is closing, or has disconnected that peer.
   endpoint_closed,
   // This build, NIC or session does not offer what was asked. Nothing was taken.
   unsupported,
   // The operating system or the NIC refused; the log has its words. Nothing was taken.
   nic_error,
+  // Completion of a receive: for peer_timeout the store of messages without a receive has been full
+  // (max_receive_messages) while messages that this receive may wait for were turned away. The
+  // buffer was not written. Receive what lies there (probe tells), or raise the limit.
+  store_full,
 };
 
 // The name as written above, for messages and logs.
@@ -60,6 +65,7 @@ enum class Status : std::uint8_t {
     case Status::endpoint_closed: return "endpoint_closed";
     case Status::unsupported: return "unsupported";
     case Status::nic_error: return "nic_error";
+    case Status::store_full: return "store_full";
   }
   return "?";
 }

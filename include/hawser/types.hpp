@@ -76,9 +76,14 @@ struct Completion {
   OperationKind kind = OperationKind::send;
   Status status = Status::ok;
   std::uint16_t context = 0;
-  // The buffer is the caller's again. False only after a failure while a NIC still holds on to a
-  // send: the buffer comes back with a second completion of the same operation.
+  // The buffer is the caller's again. False only of a send that failed while a NIC holds on to its
+  // bytes: the status is final, the bytes must stay as they are, and a second completion of the
+  // same operation, equal but for this, gives them back. A send that ended well (or was cancelled)
+  // has one completion, when both is true.
   bool released = true;
+  // A send that failed with its session may have arrived. False: it has surely not (not all of it
+  // had left), or its status says what became of it.
+  bool outcome_unknown = false;
   PeerId peer = kAnyPeer;           // of a cancelled wildcard receive: kAnyPeer
   std::uint64_t tag = 0;            // the message's own tag
   std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)

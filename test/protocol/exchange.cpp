@@ -110,15 +110,21 @@ void Exchange::collect() {
       const auto found = by_operation_.find(key(node, completion.operation));
       if (found == by_operation_.end()) continue;  // another exchange's
       const std::size_t index = found->second;
-      by_operation_.erase(found);
-      --open_;
+      if (completion.released) {
+        by_operation_.erase(found);
+        --open_;
+      }
       if (completion.kind == OperationKind::send) {
         Sent& sent = sends_[index];
+        if (sent.completion) {
+          REQUIRE(!sent.completion->released);
+          REQUIRE(sent.completion->status == completion.status);
+        }
         sent.completion = completion;
         REQUIRE(completion.user_data == sent.options.user_data);
         REQUIRE(completion.bytes == sent.size);
         REQUIRE((sent.bytes == pattern(sent.serial, sent.size)));
-        std::ranges::fill(sent.bytes, '\xdd');  // the caller's again
+        if (completion.released) std::ranges::fill(sent.bytes, '\xdd');  // the caller's again
       } else {
         receives_[index].completion = completion;
         judge(receives_[index], index);
@@ -250,6 +256,7 @@ void Exchange::check_quiet(proto::Duration rest) {
     CHECK(stats.buffers_in_use == 0);
     CHECK(stats.packets_in_flight == 0);
     CHECK(stats.operations_pending == 0);
+    CHECK(stats.sends_unreleased == 0);
     CHECK(stats.unexpected_bytes_held == 0);
   }
   check();

@@ -210,6 +210,7 @@ void World::take_turn(Node& node) {
     n = node.endpoint->poll_completions(completions);
     for (std::size_t i = 0; i < n; ++i) {
       node.completions.push_back(completions[i]);
+      if (!completions[i].released) continue;
       node.free_operations.push_back(static_cast<std::uint32_t>(completions[i].operation));
     }
   }

@@ -1,0 +1,458 @@
+// Scenes of messages, as lists of events: statuses lost, stores full, descriptors short, NICs that
+// hold on, packets that are forged or late.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/injector.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/protocol/timeline.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::wire::MessageStatus;
+using proto::wire::PacketType;
+
+std::uint64_t drops(World& world, std::uint32_t node, DropReason reason) {
+  return world.stats(node).drops[static_cast<std::size_t>(reason)];
+}
+
+bool has_status(const FaultPacket& packet, MessageStatus wanted) {
+  if (packet.direction != engine::Direction::tx) return false;
+  bool found = false;
+  view_of(packet).blocks.visit([&](const proto::wire::StatusView& view) {
+    for (const auto& entry : view.entries) found |= entry.status == wanted;
+  });
+  return found;
+}
+
+bool completed(World& world, std::uint32_t node, OperationId operation) {
+  return world.completion(node, operation) != nullptr;
+}
+
+// Loses what `which` picks, so often.
+struct Loss {
+  std::function<bool(std::uint32_t node, const FaultPacket&)> which;
+  int left = 1;
+  int lost = 0;
+  std::optional<Fate> operator()(std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    if (packet.direction != engine::Direction::tx || left == 0 || !which(node, packet)) return {};
+    --left;
+    ++lost;
+    return Fate{.drop = true};
+  }
+};
+
+// (1) Envelope 7 is lost, 8 is answered NO_ROOM and forgotten by its sender's timers; 7 is sent
+// again and matched: 8 completes as well.
+TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room") {
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+              return node == 0 && message_of(packet) == 7u;
+            },
+            12};
+  WorldConfig config;
+  config.tunables.unexpected_bytes = 65536;
+  config.hook = std::ref(loss);
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t seventh = 0;
+  play(world, {{microseconds(0),
+                [&] {  // 0 to 6: they fill the store
+                  for (std::uint64_t i = 0; i < 7; ++i) (void)exchange.send(0, 1, i, 9000);
+                }},
+               {milliseconds(10), [&] { seventh = exchange.send(0, 1, 7, 20000); }},
+               {milliseconds(10), [&] { (void)exchange.send(0, 1, 8, 50000); }},
+               {milliseconds(12),
+                [&] {
+                  CHECK(world.stats(1).no_room_answers > 0);
+                  CHECK_FALSE(exchange.sent(seventh).completion.has_value());
+                  (void)exchange.receive(1, 0, 7, 20000);
+                  (void)exchange.receive(1, 0, 8, 50000);
+                }},
+               {milliseconds(13), [&] {
+                  for (std::uint64_t i = 0; i < 7; ++i) (void)exchange.receive(1, 0, i, 9000);
+                }}});
+  REQUIRE(exchange.run(milliseconds(2000)));
+  CHECK(loss.lost == 12);
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// (2) A synchronous send is delivered, and every status of it is lost, twice.
+TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost") {
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+              return node == 1 && (has_status(packet, MessageStatus::accepted) ||
+                                   has_status(packet, MessageStatus::delivered));
+            },
+            2};
+  WorldConfig config;
+  config.hook = std::ref(loss);
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  play(world, {{milliseconds(5),
+                [&] { sent = exchange.send(0, 1, 1, 3000, {.level = Level::delivered}); }},
+               {milliseconds(6), [&] {
+                  CHECK(loss.lost == 1);  // ACCEPTED, which wouldn't have been enough
+                  received = exchange.receive(1, 0, 1, 3000);
+                }}});
+  REQUIRE(exchange.run(milliseconds(100)));
+  CHECK(loss.lost == 2);
+  exchange.check_all_ok();
+  CHECK(exchange.received(received).serial == exchange.sent(sent).serial);
+  CHECK(world.stats(0).fragments_retransmitted == 0);  // the question is about the status
+  CHECK(world.stats(0).message_probes_sent > 0);
+  exchange.check_quiet();
+}
+
+// (3) One more send than the window of envelopes takes, all without a receive; then the receive of
+// the last one comes first. NO_ROOM is an answer too: none of them keeps the last one out.
+TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first") {
+  constexpr std::uint64_t kSends = 2001;
+  WorldConfig config;
+  config.tunables.max_messages_per_peer = kSends;
+  config.tunables.max_operations = 4096;
+  config.tunables.unexpected_bytes = 65536;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t first_receive = 0;
+  play(world,
+       {{microseconds(0),
+         [&] {
+           for (std::uint64_t i = 0; i < kSends; ++i) {
+             (void)exchange.send(0, 1, i, 100, {.level = Level::delivered});
+           }
+         }},
+        {milliseconds(200), [&] { first_receive = exchange.receive(1, 0, kSends - 1, 100); }},
+        {milliseconds(250), [&] {
+           exchange.collect();
+           CHECK(exchange.received(first_receive).completion.has_value());
+           for (std::uint64_t i = 0; i + 1 < kSends; ++i) (void)exchange.receive(1, 0, i, 100);
+         }}});
+  REQUIRE(exchange.run(milliseconds(3000)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// (4) An unexpected message of one peer eats all the store's room and all that may come unasked;
+// the awaited one comes second, from the same peer and from another.
+TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one") {
+  for (const std::uint32_t from : {1u, 2u}) {
+    INFO("the awaited one is from node " << from);
+    WorldConfig config;
+    config.nodes = 3;
+    config.tunables.unexpected_bytes = 65536;
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    std::size_t awaited = 0;
+    std::size_t unexpected = 0;
+    play(world, {{microseconds(0), [&] { awaited = exchange.receive(0, from, 2, 4000000); }},
+                 {microseconds(0), [&] { unexpected = exchange.send(1, 0, 1, 5000000); }},
+                 {milliseconds(2), [&] { (void)exchange.send(from, 0, 2, 4000000); }},
+                 {milliseconds(30), [&] {
+                    exchange.collect();
+                    CHECK(exchange.received(awaited).completion.has_value());
+                    CHECK_FALSE(exchange.sent(unexpected).completion.has_value());
+                    CHECK(world.stats(0).unexpected_bytes_held == 65536);
+                    (void)exchange.receive(0, 1, 1, 5000000);
+                  }}});
+    REQUIRE(exchange.run(milliseconds(200)));
+    exchange.check_all_ok();
+    exchange.check_quiet();
+  }
+}
+
+// (5) One peer floods the endpoint while an awaited message of another has a low number that is
+// lost again and again, behind numbers of its own that have the last descriptors.
+TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor") {
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+              return node == 2 && message_of(packet) == 0u;
+            },
+            8};
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.max_peers = 4;
+  config.tunables.max_operations = 128;
+  config.hook = std::ref(loss);
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t awaited = 0;
+  play(world, {{milliseconds(5),
+                [&] {  // 0 is lost, the others lie behind it
+                  for (std::uint64_t i = 0; i < 10; ++i) (void)exchange.send(2, 0, i, 100);
+                }},
+               {milliseconds(5),
+                [&] {
+                  for (std::uint64_t i = 0; i < 60; ++i) (void)exchange.send(1, 0, 100 + i, 100);
+                }},
+               {milliseconds(8), [&] {
+                  CHECK(drops(world, 0, DropReason::no_descriptor) > 0);
+                  awaited = exchange.receive(0, 2, 0, 100);
+                }}});
+  REQUIRE(world.run_until(
+      [&] {
+        exchange.collect();
+        return exchange.received(awaited).completion.has_value();
+      },
+      milliseconds(3000)));
+  CHECK(loss.lost == 8);
+  for (std::uint64_t i = 1; i < 10; ++i) (void)exchange.receive(0, 2, i, 100);
+  for (std::uint64_t i = 0; i < 60; ++i) (void)exchange.receive(0, 1, 100 + i, 100);
+  REQUIRE(exchange.run(milliseconds(5000)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// The same without any way out: the store is full of what nobody receives, and the awaited message
+// is behind more of it. After peer_timeout the receive says so; the sends are none the worse.
+TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.max_operations = 128;
+  config.tunables.max_peers = 4;
+  config.tunables.peer_timeout_ms = 200;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t awaited = 0;
+  std::size_t of_any = 0;
+  std::size_t of_other = 0;
+  std::size_t late = 0;
+  const auto status = [&](std::size_t i) {
+    exchange.collect();
+    const auto& completion = exchange.received(i).completion;
+    return completion ? std::optional<Status>(completion->status) : std::nullopt;
+  };
+  std::vector<Happening> scene = {
+      {milliseconds(5),
+       [&] {
+         for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.send(1, 0, 1, 100);
+         (void)exchange.send(1, 0, 2, 100);
+       }},
+      {milliseconds(10),
+       [&] {
+         awaited = exchange.receive(0, 1, 2, 100);
+         of_any = exchange.receive(0, kAnyNode, 2, 100);
+         of_other = exchange.receive(0, 2, 2, 100);
+       }},
+      {milliseconds(150),
+       [&] {
+         CHECK_FALSE(status(awaited));
+         late = exchange.receive(0, 1, 2, 100);
+       }},
+      {milliseconds(260),
+       [&] {
+         CHECK(status(awaited) == Status::store_full);
+         CHECK(status(of_any) == Status::store_full);
+         CHECK_FALSE(status(of_other));  // nothing of that peer was turned away
+         CHECK_FALSE(status(late));      // it has not waited long enough
+       }},
+      {milliseconds(300),
+       [&] {  // the program sees to it; what was posted late gets its message
+         for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, 1, 1, 100);
+       }},
+      {milliseconds(600), [&] {
+         CHECK(status(late) == Status::ok);
+         CHECK_FALSE(status(of_other));
+         (void)exchange.send(2, 0, 2, 100);
+       }}};
+  play(world, scene);
+  REQUIRE(exchange.run(milliseconds(200)));
+  for (std::size_t i = 0; i < exchange.sends(); ++i) {
+    CHECK(exchange.sent(i).completion->status == Status::ok);
+  }
+  CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+  exchange.check_quiet();
+}
+
+// Whoever keeps receiving from a full store is not told so, however long one receive waits.
+TEST_CASE("store_full__says_nothing_while_the_store_moves") {
+  WorldConfig config;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.max_operations = 256;
+  config.tunables.peer_timeout_ms = 100;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (std::uint64_t i = 0; i < 60; ++i) (void)exchange.send(0, 1, 1, 100);
+  (void)exchange.send(0, 1, 2, 100);
+  const auto awaited = exchange.receive(1, 0, 2, 100);
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    world.run_for(milliseconds(50));
+    (void)exchange.receive(1, 0, 1, 100);
+  }
+  REQUIRE(exchange.run(milliseconds(1000)));
+  CHECK(exchange.received(awaited).completion->status == Status::ok);
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// (11) The session fails while a NIC holds on to what was sent: the status comes at once, numbers
+// and window go on in a new session, and the bytes come back when the NIC lets go.
+TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send") {
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.peer_timeout_ms = 50;
+  config.tunables.max_messages_per_peer = 4;
+  World world(config);
+  world.connect_all();
+  Exchange before(world);
+  Exchange after(world);
+  std::size_t all_left = 0;
+  std::size_t some_left = 0;
+  std::size_t none_left = 0;
+  std::vector<std::size_t> received;
+  play(world,
+       {{milliseconds(5),
+         [&] {
+           REQUIRE_FALSE(world.nic(0, 1).apply("late-reap=400ms").has_value());
+           all_left = before.send(0, 1, 1, 40000, {.level = Level::delivered});
+           some_left = before.send(0, 1, 2, 9000000, {.level = Level::delivered});
+         }},
+        {milliseconds(8), [&] { world.crash(1, true); }},
+        {milliseconds(8),
+         [&] { none_left = before.send(0, 1, 3, 100000000, {.level = Level::delivered}); }},
+        {milliseconds(80),
+         [&] {
+           before.collect();
+           for (const std::size_t i : {all_left, some_left}) {
+             const auto& completion = before.sent(i).completion;
+             REQUIRE(completion.has_value());
+             CHECK(completion->status == Status::peer_timeout);
+             CHECK_FALSE(completion->released);
+           }
+           CHECK(before.sent(all_left).completion->outcome_unknown);
+           CHECK_FALSE(before.sent(some_left).completion->outcome_unknown);
+           CHECK_FALSE(before.sent(none_left).completion->outcome_unknown);
+           CHECK(world.stats(0).sends_unreleased >= 2);
+           CHECK(world.cancel(0, before.sent(all_left).operation) == Status::unknown_operation);
+           REQUIRE_FALSE(world.nic(0, 1).apply("late-reap=0").has_value());
+           world.reconnect(0, 1);
+         }},
+        {milliseconds(85),
+         [&] {
+           // Three windows of messages: no number waits for a NIC. (Their completions do.)
+           for (int i = 0; i < 12; ++i) {
+             received.push_back(after.receive(1, kAnyNode, 1, 20000));
+           }
+         }},
+        {milliseconds(120), [&] {
+           const auto send = [&] {
+             while (after.sends() < 12 && after.try_send(0, 1, 1, 20000)) {
+             }
+             after.collect();
+             return std::ranges::all_of(
+                 received, [&](std::size_t i) { return after.received(i).completion.has_value(); });
+           };
+           REQUIRE(world.run_until(send, milliseconds(50)));
+           CHECK(world.stats(0).sends_unreleased >= 2);
+         }}});
+  // The bytes are looked at once more when they come back: nobody else may have used them.
+  REQUIRE(before.run(milliseconds(500)));
+  REQUIRE(after.run(milliseconds(500)));
+  after.check_all_ok();
+  CHECK(before.sent(all_left).completion->released);
+  CHECK(before.sent(all_left).completion->outcome_unknown);
+  CHECK(world.stats(0).sends_unreleased == 0);
+}
+
+// (13) A fragment comes again on another path while it is being copied. Its bit is claimed before
+// the copy, and a claimed one is dropped before anything is written: what the buffer gets after the
+// claim can't be touched by any duplicate, however long the copy takes.
+TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing") {
+  std::vector<Datagram> recorded;
+  WorldConfig config;
+  config.nics = 2;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (node != 0 || packet.direction != engine::Direction::tx) return {};
+    const auto view = view_of(packet);
+    if (view.type != PacketType::data || view.fragment->message != 0) return {};
+    if (view.fragment->fragment == 0) {
+      recorded.emplace_back(packet.queue, packet.header, packet.payload);
+    }
+    // The last one is lost for a while, so that the message stays open.
+    return view.fragment->fragment == 3 && recorded.size() < 2 ? std::optional(Fate{.drop = true})
+                                                               : std::nullopt;
+  };
+  World world(config);
+  Injector injector(world);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  std::string buffer(16384, ' ');
+  const std::string bytes = pattern(1, 16384);
+  const OperationId receive = world.receive(1, world.peer(1, 0), 1, buffer);
+  (void)world.send(0, 1, 1, bytes);
+  world.run_for(microseconds(50));
+  REQUIRE(recorded.size() == 1);
+  REQUIRE(buffer.substr(0, 4096) == bytes.substr(0, 4096));
+  // As if the copy were still to end: other bytes in its place, which the duplicate must not touch.
+  std::fill_n(buffer.begin(), 4096, 'c');
+  Datagram again = recorded.front();
+  again.header().path_number += 100;  // a retransmit has a path number of its own
+  again.seal();
+  const std::uint64_t duplicates = world.stats(1).duplicate_fragments;
+  injector.send(1, 1, again);
+  world.run_for(microseconds(50));
+  CHECK(world.stats(1).duplicate_fragments == duplicates + 1);
+  CHECK(buffer.substr(0, 4096) == std::string(4096, 'c'));
+  recorded.emplace_back();
+  REQUIRE(world.run_until([&] { return completed(world, 1, receive); }, milliseconds(100)));
+  CHECK(buffer.substr(0, 4096) == std::string(4096, 'c'));
+  CHECK(buffer.substr(4096) == bytes.substr(4096));
+}
+
+// (17) A sender that was granted all it asked for is away for long; others are served meanwhile,
+// and it goes on where it was.
+TEST_CASE("scenario_17__a_granted_sender_is_stopped_for_long") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.nics = 2;
+  config.faults = "delay=5us,rate=1000000000";
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  std::size_t slow = 0;
+  std::size_t quick = 0;
+  play(world, {{milliseconds(5),
+                [&] {
+                  (void)exchange.receive(0, 1, 1, 30000000);
+                  slow = exchange.send(1, 0, 1, 30000000);
+                }},
+               {milliseconds(8), [&] { world.pause(1, true); }},
+               {milliseconds(10),
+                [&] {
+                  (void)exchange.receive(0, 2, 1, 10000000);
+                  quick = exchange.send(2, 0, 1, 10000000);
+                }},
+               {milliseconds(200),
+                [&] {
+                  exchange.collect();
+                  CHECK(exchange.sent(quick).completion.has_value());
+                  CHECK_FALSE(exchange.sent(slow).completion.has_value());
+                }},
+               {milliseconds(5000), [&] {
+                  world.pause(1, false);
+                  world.wake(1);
+                }}});
+  REQUIRE(exchange.run(milliseconds(200)));
+  exchange.check_all_ok();
+  CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+  exchange.check_quiet();
+}
+
+}  // namespace
+}  // namespace hawser::test
