@@ -8,6 +8,7 @@ namespace {
 
 using Kind = Verdict::Kind;
 using Change = PathChange::Kind;
+using State = PathCell::State;
 
 // All paths between the NICs of two ranks, three each, as both see them; `dead` says which are.
 template <class Dead>
@@ -15,7 +16,7 @@ std::vector<PathCell> matrix(Dead&& dead) {
   std::vector<PathCell> cells;
   for (std::uint32_t i = 0; i < 3; ++i) {
     for (std::uint32_t j = 0; j < 3; ++j) {
-      cells.push_back({{0, i}, {1, j}, !dead(i, j)});
+      cells.push_back({{0, i}, {1, j}, dead(i, j) ? State::down : State::alive});
     }
   }
   return cells;
@@ -41,30 +42,41 @@ TEST_CASE("verdicts: a dead row is a local NIC, a dead column a remote one, one 
 
 TEST_CASE("verdicts: without two witnesses that live elsewhere nobody is blamed") {
   // One NIC a side but for one: the dead path may be either's fault.
-  CHECK(judge(std::vector<PathCell>{{{0, 0}, {1, 0}, false}, {{0, 1}, {1, 1}, true}}).empty());
+  CHECK(judge(std::vector<PathCell>{{{0, 0}, {1, 0}, State::down}, {{0, 1}, {1, 1}, State::alive}})
+            .empty());
   // A row of two dead cells, but one of the remote NICs is dead everywhere.
-  const std::vector<PathCell> one{{{0, 0}, {1, 0}, false},
-                                  {{0, 0}, {1, 1}, false},
-                                  {{0, 1}, {1, 1}, false},
-                                  {{0, 1}, {1, 0}, true}};
+  const std::vector<PathCell> one{{{0, 0}, {1, 0}, State::down},
+                                  {{0, 0}, {1, 1}, State::down},
+                                  {{0, 1}, {1, 1}, State::down},
+                                  {{0, 1}, {1, 0}, State::alive}};
   for (const Verdict& verdict : judge(one)) CHECK(verdict.kind != Kind::local_nic);
-  const std::vector<PathCell> two{{{0, 0}, {1, 0}, false},
-                                  {{0, 0}, {1, 1}, false},
-                                  {{0, 1}, {1, 1}, true},
-                                  {{0, 1}, {1, 0}, true}};
+  const std::vector<PathCell> two{{{0, 0}, {1, 0}, State::down},
+                                  {{0, 0}, {1, 1}, State::down},
+                                  {{0, 1}, {1, 1}, State::alive},
+                                  {{0, 1}, {1, 0}, State::alive}};
   CHECK(judge(two) == std::vector<Verdict>{{Kind::local_nic, {0, 0}, {}}});
+}
+
+TEST_CASE("verdicts: what was only tried blames nobody, but bears witness") {
+  auto cells = matrix([](auto i, auto) { return i == 1; });
+  for (PathCell& cell : cells) {
+    if (!cell.alive()) cell.state = State::tried;
+  }
+  CHECK(judge(cells).empty());
+  cells[4].state = State::down;  // NIC 1 to NIC 1
+  CHECK(judge(cells) == std::vector<Verdict>{{Kind::local_nic, {0, 1}, {}}});
 }
 
 TEST_CASE("verdicts: the rows of several ranks make a column") {
   // Rank 2's NIC 0 is dead to NIC 0 of ranks 0 and 1, which reach each other.
   const std::vector<PathCell> cells{
-      {{0, 0}, {2, 0}, false}, {{1, 0}, {2, 0}, false}, {{0, 0}, {1, 0}, true}};
+      {{0, 0}, {2, 0}, State::down}, {{1, 0}, {2, 0}, State::down}, {{0, 0}, {1, 0}, State::alive}};
   CHECK(judge(cells) == std::vector<Verdict>{{Kind::remote_nic, {}, {2, 0}}});
 }
 
 TEST_CASE("verdicts: a link is one, whichever end sees it") {
   auto cells = matrix([](auto i, auto j) { return i == 1 && j == 2; });
-  cells.push_back({{1, 2}, {0, 1}, false});
+  cells.push_back({{1, 2}, {0, 1}, State::down});
   CHECK(judge(cells) == std::vector<Verdict>{{Kind::link, {0, 1}, {1, 2}}});
 }
 

@@ -4,6 +4,9 @@
 #include <array>
 
 namespace hawser::tool {
+
+using State = PathCell::State;
+
 namespace {
 
 constexpr std::uint64_t kLookNs = 200'000'000;
@@ -32,8 +35,8 @@ void PathLog::look_closely(std::uint64_t now_ns) {
     if (endpoint_.peer_stats(peers_[peer], stats) != Status::ok) continue;
     look_at(peer, stats, since_begin(now_ns));
   }
-  any_down_ =
-      std::any_of(cells_.begin(), cells_.end(), [](const auto& cell) { return !cell.second; });
+  any_down_ = std::any_of(cells_.begin(), cells_.end(),
+                          [](const auto& cell) { return cell.second != State::alive; });
   next_look_ns_ =
       now_ns + std::max(any_down_ ? kCloseLookNs : kLookNs, kLookNsPerPeer * peers_.size());
 }
@@ -54,8 +57,8 @@ void PathLog::take_events() {
       const auto peer = static_cast<std::uint32_t>(event.endpoint_id - 1);
       const Cell cell{event.nic, peer, event.remote_nic};
       switch (event.kind) {
-        case Event::Kind::path_down: set(cell, false, at_ns); break;
-        case Event::Kind::path_up: set(cell, true, at_ns); break;
+        case Event::Kind::path_down: set(cell, State::down, at_ns); break;
+        case Event::Kind::path_up: set(cell, State::alive, at_ns); break;
         case Event::Kind::nic_down:
           tell(PathChange::Kind::driver_down, {event.nic, 0, 0}, at_ns);
           break;
@@ -74,8 +77,13 @@ void PathLog::look_at(std::uint32_t peer, const PeerStats& stats, std::uint64_t 
     const bool delivered = count(peer, path);
     const Cell cell{path.local_nic, peer, path.remote_nic};
     // One that carries nothing may be UP only because nobody has found out yet.
-    if (path.state == PathState::up && delivered) set(cell, true, at_ns);
-    if (path.state == PathState::down && path.packets_sent >= kProbes) set(cell, false, at_ns);
+    if (path.state == PathState::up && delivered) set(cell, State::alive, at_ns);
+    if (path.state != PathState::down) continue;
+    if (path.delivered_bytes > 0) {
+      set(cell, State::down, at_ns);
+    } else if (path.packets_sent >= kProbes) {
+      set(cell, State::tried, at_ns);
+    }
   }
   // A peer that failed has none, and what is known of its NICs stays as it was.
   if (!stats.paths.empty()) forget(peer, stats, at_ns);
@@ -90,25 +98,30 @@ void PathLog::forget(std::uint32_t peer, const PeerStats& stats, std::uint64_t a
   };
   const auto found_another = [&](const Cell& cell) {
     return std::any_of(cells_.begin(), cells_.end(), [&](const auto& other) {
-      return other.second && std::get<0>(other.first) == std::get<0>(cell) &&
+      return other.second == State::alive && std::get<0>(other.first) == std::get<0>(cell) &&
              std::get<1>(other.first) == peer;
     });
   };
   for (auto at = cells_.begin(); at != cells_.end();) {
     const Cell& cell = at->first;
-    const bool keep =
-        std::get<1>(cell) != peer || is_there(cell) || (!at->second && !found_another(cell));
+    const bool keep = std::get<1>(cell) != peer || is_there(cell) ||
+                      (at->second != State::alive && !found_another(cell));
     if (!keep) tell(PathChange::Kind::gone, cell, at_ns);
     at = keep ? std::next(at) : cells_.erase(at);
   }
 }
 
-void PathLog::set(const Cell& cell, bool alive, std::uint64_t at_ns) {
-  const auto [at, is_new] = cells_.try_emplace(cell, alive);
-  if (!is_new && at->second == alive) return;
-  at->second = alive;
-  tell(alive ? PathChange::Kind::up : PathChange::Kind::down, cell, at_ns);
-  if (alive) return;
+void PathLog::set(const Cell& cell, State state, std::uint64_t at_ns) {
+  const auto [at, is_new] = cells_.try_emplace(cell, state);
+  if (!is_new && at->second == state) return;
+  if (!is_new && at->second == State::down && state == State::tried) return;  // less is no news
+  at->second = state;
+  switch (state) {
+    case State::alive: return tell(PathChange::Kind::up, cell, at_ns);
+    case State::tried: return tell(PathChange::Kind::tried, cell, at_ns);
+    case State::down: break;
+  }
+  tell(PathChange::Kind::down, cell, at_ns);
   doubt(cell, at_ns);
   if (!any_down_) next_look_ns_ = 0;
   any_down_ = true;
@@ -120,7 +133,7 @@ void PathLog::doubt(const Cell& dead, std::uint64_t at_ns) {
     const auto& [nic, peer, remote_nic] = at->first;
     const bool same_local = nic == std::get<0>(dead);
     const bool same_remote = peer == std::get<1>(dead) && remote_nic == std::get<2>(dead);
-    const bool in_doubt = at->second && (same_local || same_remote);
+    const bool in_doubt = at->second == State::alive && (same_local || same_remote);
     if (in_doubt) tell(PathChange::Kind::gone, at->first, at_ns);
     at = in_doubt ? cells_.erase(at) : std::next(at);
   }

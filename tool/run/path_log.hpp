@@ -50,7 +50,7 @@ class PathLog {
   void look_at(std::uint32_t peer, const PeerStats& stats, std::uint64_t at_ns);
   bool count(std::uint32_t peer, const PathStats& path);
   void doubt(const Cell& dead, std::uint64_t at_ns);
-  void set(const Cell& cell, bool alive, std::uint64_t at_ns);
+  void set(const Cell& cell, PathCell::State state, std::uint64_t at_ns);
   void forget(std::uint32_t peer, const PeerStats& stats, std::uint64_t at_ns);
   void tell(PathChange::Kind kind, const Cell& cell, std::uint64_t at_ns);
   [[nodiscard]] std::uint64_t since_begin(std::uint64_t ns) const {
@@ -63,7 +63,7 @@ class PathLog {
   std::uint64_t begun_ns_ = 0;
   std::uint64_t next_look_ns_ = 0;
   bool any_down_ = false;
-  std::map<Cell, bool> cells_;  // alive or dead; others are not known
+  std::map<Cell, PathCell::State> cells_;                           // others are not known
   std::map<std::pair<std::uint32_t, std::uint8_t>, Count> counts_;  // by peer and slot
   std::vector<std::uint64_t> finished_packets_;                     // of paths that are no more
   std::vector<PathChange> changes_;

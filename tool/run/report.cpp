@@ -77,8 +77,8 @@ PathState path_state(const std::string& name) {
   return PathState::down;
 }
 
-constexpr std::array<std::string_view, 5> kChangeNames{"up", "down", "gone", "driver_down",
-                                                       "driver_up"};
+constexpr std::array<std::string_view, 6> kChangeNames{"up",   "down",        "tried",
+                                                       "gone", "driver_down", "driver_up"};
 
 json stall_json(const Stall& stall) {
   return {{"ns", stall.ns}, {"away_ns", stall.away_ns}, {"at", stall.at}};

@@ -17,7 +17,7 @@ class Living {
  public:
   explicit Living(std::span<const PathCell> cells) {
     for (const PathCell& cell : cells) {
-      if (!cell.alive) continue;
+      if (!cell.alive()) continue;
       add(cell.local, cell.remote);
       add(cell.remote, cell.local);
     }
@@ -43,10 +43,12 @@ class Living {
 std::set<NicId> dead_lines(std::span<const PathCell> cells, const Living& living,
                            NicId PathCell::*own, NicId PathCell::*opposite) {
   std::set<NicId> alive;
+  std::set<NicId> has_gone_down;
   std::map<NicId, std::set<NicId>> witnesses;
   for (const PathCell& cell : cells) {
     const NicId& nic = cell.*own;
-    if (cell.alive) {
+    if (cell.state == PathCell::State::down) has_gone_down.insert(nic);
+    if (cell.alive()) {
       alive.insert(nic);
     } else if (living.elsewhere(cell.*opposite, nic)) {
       witnesses[nic].insert(cell.*opposite);
@@ -54,7 +56,8 @@ std::set<NicId> dead_lines(std::span<const PathCell> cells, const Living& living
   }
   std::set<NicId> dead;
   for (const auto& [nic, known] : witnesses) {
-    if (known.size() >= kWitnesses && !alive.contains(nic)) dead.insert(nic);
+    if (known.size() < kWitnesses || alive.contains(nic)) continue;
+    if (has_gone_down.contains(nic)) dead.insert(nic);
   }
   return dead;
 }
@@ -84,19 +87,21 @@ class Knowledge {
     const PathChange& change = timed.change;
     const std::pair cell{timed.local, NicId{change.peer, change.remote_nic}};
     switch (change.kind) {
-      case PathChange::Kind::up: cells_[cell] = true; break;
-      case PathChange::Kind::down: cells_[cell] = false; break;
+      case PathChange::Kind::up: cells_[cell] = PathCell::State::alive; break;
+      case PathChange::Kind::down: cells_[cell] = PathCell::State::down; break;
+      case PathChange::Kind::tried: cells_[cell] = PathCell::State::tried; break;
       case PathChange::Kind::gone: cells_.erase(cell); break;
       case PathChange::Kind::driver_down: gone_.insert(timed.local); break;
       case PathChange::Kind::driver_up: gone_.erase(timed.local); break;
     }
   }
   [[nodiscard]] std::vector<Verdict> verdicts() {
-    const bool any_dead =
-        std::any_of(cells_.begin(), cells_.end(), [](const auto& cell) { return !cell.second; });
+    const bool any_dead = std::any_of(cells_.begin(), cells_.end(), [](const auto& cell) {
+      return cell.second == PathCell::State::down;
+    });
     if (!any_dead && gone_.empty()) return {};
     std::vector<PathCell> cells;
-    for (const auto& [ends, alive] : cells_) cells.push_back({ends.first, ends.second, alive});
+    for (const auto& [ends, state] : cells_) cells.push_back({ends.first, ends.second, state});
     judged_ += cells.size();
     std::vector<Verdict> found = judge(cells);
     // A driver knows; what its NIC's paths tell is the same thing.
@@ -113,7 +118,7 @@ class Knowledge {
   [[nodiscard]] bool too_much() const { return judged_ > kMaxCellsJudged; }
 
  private:
-  std::map<std::pair<NicId, NicId>, bool> cells_;
+  std::map<std::pair<NicId, NicId>, PathCell::State> cells_;
   std::set<NicId> gone_;
   std::size_t judged_ = 0;
 };
@@ -129,7 +134,7 @@ std::vector<Verdict> judge(std::span<const PathCell> cells) {
   for (const NicId& nic : rows) verdicts.push_back({Verdict::Kind::local_nic, nic, {}});
   for (const NicId& nic : columns) verdicts.push_back({Verdict::Kind::remote_nic, {}, nic});
   for (const PathCell& cell : cells) {
-    if (cell.alive || dead(cell.local) || dead(cell.remote)) continue;
+    if (cell.state != PathCell::State::down || dead(cell.local) || dead(cell.remote)) continue;
     if (!living.elsewhere(cell.local, cell.remote)) continue;
     if (!living.elsewhere(cell.remote, cell.local)) continue;
     // Seen from either end, it is the same link.

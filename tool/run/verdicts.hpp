@@ -3,8 +3,10 @@
 // In the matrix of NICs that send (rows) and NICs that are sent to (columns) a dead row is the
 // fault of the local NIC, a dead column that of the remote one, and one dead cell that of a link.
 // Each needs witnesses: two NICs on the other side that are alive elsewhere; a link that both its
-// NICs are. What has none is left open. A rank can judge by its own rows; the rows of all ranks
-// together say more. A verdict informs, it decides nothing.
+// NICs are. And each needs a path that worked and went down: that one was tried in vain, as bridges
+// are, may only mean that a busy host did not answer in time; it bears witness beside one. What has
+// none is left open. A rank can judge by its own rows; the rows of all ranks together say more. A
+// verdict informs, it decides nothing.
 #pragma once
 
 #include <compare>
@@ -26,7 +28,9 @@ struct NicId {
 struct PathCell {
   NicId local;
   NicId remote;
-  bool alive = false;
+  enum class State : std::uint8_t { alive, down, tried } state = State::alive;
+
+  [[nodiscard]] bool alive() const { return state == State::alive; }
 };
 
 struct Verdict {
@@ -48,7 +52,8 @@ struct Verdict {
 struct PathChange {
   enum class Kind : std::uint8_t {
     up,
-    down,
+    down,         // it had worked
+    tried,        // it never worked, and probes of it were not answered
     gone,         // nothing more is known of the path: it is given up, or in doubt
     driver_down,  // the local NIC went away by word of its driver; the rest is 0
     driver_up,
@@ -74,9 +79,10 @@ struct VerdictSpan {
 };
 
 // The verdicts on what these ranks saw, by their beginning. What lasted less than kBriefNs is left
-// out: paths of one NIC do not change in the same instant. Nothing if there are too many paths to
-// judge them after each change.
-inline constexpr std::uint64_t kBriefNs = 2'000'000;
+// out: paths of one NIC do not change in the same instant, and one that a busy host let go silent
+// is back as soon as it has proven itself. Nothing if there are too many paths to judge them after
+// each change.
+inline constexpr std::uint64_t kBriefNs = 50'000'000;
 [[nodiscard]] std::vector<VerdictSpan> verdicts_of(std::span<const RankPaths> ranks);
 
 }  // namespace hawser::tool
