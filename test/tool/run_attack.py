@@ -62,7 +62,7 @@ def attack_of_forgeries():
     """No promise but this: nothing crashes, nothing stays behind, and the run says what it was."""
     if not may_observe():
         return
-    status, output = finish(start(JOB + ["--attack", "forged:5k", "--timeout", "20"]))
+    status, output = finish(start(JOB + ["--attack", "forged:5k", "--timeout", "10"]))
     check(status in (0, 1, 3), f"exit status {status}:\n{output}")
     check(not re.search(r"was ended by SIG(ABRT|SEGV|BUS|ILL|FPE)|assertion", output), output)
     check(re.search(r"^attack forged: \d+ packets .* made of \d+ that it saw$", output, re.M), output)
