@@ -3,7 +3,7 @@
 // Sends complete on one queue for both pairs, receives on one each. What may block (address
 // handles, repairs) and what comes from the device by itself (port events) is the helper's.
 //
-// A failure. A queue pair that fails (its port goes down, the device refuses something) takes
+// A failure. A queue pair that fails (it sends while its port is down, the device refuses) takes
 // nothing any more: the NIC says `down`, what is sent is lost, and once the port is up the helper
 // resets both pairs. That ends all sends that the device still had; numbers and QKey stay, so the
 // address does, and the NIC says `up`.
