@@ -62,8 +62,9 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.active_epoch = allowance_epoch;
     ++epoch_peers;
   }
+  // What was overtaken is told at once too, before its sender takes it for lost.
   if (++peer.unacknowledged >= tunables.ack_every_packets || insertion.new_gap ||
-      (header.flags & wire::kFlagAckNow) != 0) {
+      before(number, largest) || (header.flags & wire::kFlagAckNow) != 0) {
     peer.ack_now = true;
   }
   if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);

@@ -273,6 +273,7 @@ struct Endpoint::Core {
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, SentPacket& packet);
   void lose_packet(Peer& peer, Path& path, SentPacket& packet, std::uint64_t& counter);
+  void judge_acks();
   void find_gaps(Peer& peer, Path& path);
   void evacuate(Peer& peer, Path& path);
   void find_silence(Peer& peer);

@@ -6,6 +6,7 @@
 // reordering inside that path is proven, and only time decides there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/response_time.hpp"
@@ -18,10 +19,14 @@ struct GapVerdict {
   Time ask_again = kNever;  // if not lost yet: when it will be, unless acknowledged before
 };
 
-[[nodiscard]] inline Duration gap_patience(const ResponseTime& response) {
-  const Duration reference =
-      response.smoothed() < response.latest() ? response.latest() : response.smoothed();
-  return reference * 9 / 8;
+// Where packets overtake each other, the acknowledgement of one that was overtaken is an answer of
+// its own, as late as its host's answers are: then what is overdue counts.
+[[nodiscard]] inline Duration gap_patience(const ResponseTime& response, bool reordering_proven,
+                                           Duration granularity) {
+  const Duration patience =
+      (response.smoothed() < response.latest() ? response.latest() : response.smoothed()) * 9 / 8;
+  if (!reordering_proven) return patience;
+  return std::max(patience, response.overdue(granularity));
 }
 
 // `number` < `largest_acked`, both path numbers of one path.

@@ -163,7 +163,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     path->ce_count = ack.ce_count;
     path->window.on_ack(window_ack);
     path_heard(peer, *path, full_probe);
-    find_gaps(peer, *path);
+    path->acked_in_turn = true;
     advance_oldest(*path, sent_blocks);
     trim(*path, now - path->response.overdue(granularity) * 2);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
@@ -172,12 +172,29 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   }
 }
 
+// After all that this turn has received: an acknowledgement further back in the ring may name what
+// the first one seems to have passed.
+void Endpoint::Core::judge_acks() {
+  touched.for_each(peers, [&](std::uint32_t index) {
+    Peer& peer = peers.at(index);
+    if (!peer.acked_in_turn || peer.state != SessionState::ready) return;
+    peer.acked_in_turn = false;
+    for_each_path(peer, [&](Path& path) {
+      if (!path.acked_in_turn) return;
+      path.acked_in_turn = false;
+      find_gaps(peer, path);
+    });
+    find_silence(peer);
+    want_to_send_more(peer);
+  });
+}
+
 // Layer 1.
 void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.gap_at = kNever;
   if (!path.any_acked) return;
   advance_oldest(path, sent_blocks);
-  const Duration patience = gap_patience(path.response);
+  const Duration patience = gap_patience(path.response, path.reordering_proven, granularity);
   std::uint64_t lost = 0;
   for (std::uint64_t n = path.oldest; before(n, path.largest_acked); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
@@ -211,7 +228,7 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   path.pto_at = kNever;
 }
 
-// The silence rule, after all blocks of a packet that carried acknowledgements.
+// The silence rule.
 void Endpoint::Core::find_silence(Peer& peer) {
   for_each_path(peer, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;

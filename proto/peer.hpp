@@ -55,6 +55,7 @@ struct Path {
   Time last_sent{};
   Time pto_at = kNever;      // armed while something is in flight
   bool pto_put_off = false;  // drain-before-declare was used for this arming
+  bool acked_in_turn = false;
   Time gap_at = kNever;      // when a gap that is still patient becomes a loss
   Time probe_at = kNever;    // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
@@ -226,6 +227,7 @@ struct Peer {
   // `settled_sent` on some path has been seen to arrive.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
+  bool acked_in_turn = false;  // gaps and silence are judged when this turn has received all
   Time newest_acked_sent{};
   Time settled_sent{};
 

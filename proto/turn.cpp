@@ -116,14 +116,12 @@ void Endpoint::Core::expire_timers() {
 // Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
 void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
   if (blocks.empty()) return;
-  bool acked = false;
   struct Visitor {
     Core& core;
     Peer& peer;
-    bool& acked;
     void operator()(const wire::AckInfoBlock& block) {
       core.on_ack_info(peer, block);
-      acked = true;
+      peer.acked_in_turn = true;
     }
     void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
     void operator()(wire::StatusView view) { core.on_status(peer, view); }
@@ -131,11 +129,7 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
     void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
   };
-  blocks.visit(Visitor{*this, peer, acked});
-  if (acked) {
-    find_silence(peer);
-    want_to_send_more(peer);
-  }
+  blocks.visit(Visitor{*this, peer});
 }
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
@@ -210,6 +204,7 @@ void Endpoint::Core::begin_turn(Time at) {
   reap();
   take_nic_events();
   receive_all();
+  judge_acks();
 }
 
 TurnResult Endpoint::Core::finish_turn(Time at) {

@@ -65,7 +65,10 @@ class World {
   void reconnect(std::uint32_t from, std::uint32_t to);
   // The endpoint goes without a word; with `restart`, a new one with a higher epoch takes its name.
   void crash(std::uint32_t node, bool restart);
-  void pause(std::uint32_t node, bool paused) { nodes_[node]->paused = paused; }
+  void pause(std::uint32_t node, bool paused) {
+    nodes_[node]->paused = paused;
+    if (!paused) wake(node);
+  }
 
   // Posts; the status must be ok. The bytes belong to the caller until the completion.
   OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
