@@ -14,6 +14,7 @@ namespace hawser::proto {
 
 namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
+constexpr std::uint64_t kMostFinals = 64;
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
 }  // namespace
 
@@ -68,7 +69,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.ack_now = true;
   }
   if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
-  if ((header.flags & wire::kFlagAckNow) != 0) peer.ack_twice = true;
+  if ((header.flags & wire::kFlagAckNow) != 0) peer.ack_twice = peer.say_finals = true;
   if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
   ++counters.data_packets_received;
   return true;
@@ -204,6 +205,18 @@ void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
   }
 }
 
+// A peer that waits may have missed the last packet with statuses, and have nothing more to ask by.
+void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
+  if (!peer.say_finals) return;
+  peer.say_finals = false;
+  for (std::uint64_t i = 0; i < kMostFinals; ++i) {
+    const std::uint64_t number = peer.remote_floor + i;
+    const auto entry = peer.incoming.get(number);
+    if (!entry || !is_finished_entry(*entry)) continue;
+    if (!writer.status(to_wire(number), status_of_entry(*entry))) return;
+  }
+}
+
 // Grants and requests. False: no room for the rest.
 bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
   while (!peer.to_say.empty()) {
@@ -269,6 +282,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   }
   if (write_sayings(peer, writer) && write_solicitation(peer, writer)) {
     write_statuses(peer, writer);
+    if (peer.statuses.empty()) write_finals(peer, writer);
   }
   peer.ack_now = false;
   peer.ack_at = kNever;

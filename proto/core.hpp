@@ -29,6 +29,7 @@
 #include "proto/bitmap.hpp"
 #include "proto/deadline_heap.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/groups.hpp"
 #include "proto/mac.hpp"
 #include "proto/matching.hpp"
 #include "proto/nic.hpp"
@@ -77,6 +78,9 @@ inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
 [[nodiscard]] constexpr wire::MessageStatus status_of_entry(std::uint32_t entry) {
   return static_cast<wire::MessageStatus>(entry & 0xff);
 }
+
+// How urgently the receiver looks for what is missing of a message (docs/protocol.md §9).
+enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 // A fragment chosen for sending.
 struct Pick {
@@ -134,6 +138,7 @@ struct Endpoint::Core {
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
   Matching matching;
+  Groups groups;
   Slab<Chunk> chunks;
   std::vector<std::byte> chunk_bytes;  // chunks.capacity() x fragment_bytes
   std::vector<RemoteHandle> remotes;   // [peer][local NIC][remote NIC]
@@ -267,8 +272,10 @@ struct Endpoint::Core {
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
+  [[nodiscard]] Duration answer_due(const Path& path) const;
   [[nodiscard]] Duration pto_base(const Path& path) const;
   void arm_pto(Path& path);
+  void arm_all_prompt(Peer& peer);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, SentPacket& packet);
@@ -332,6 +339,8 @@ struct Endpoint::Core {
                                                  std::uint32_t index) const;
 
   // ---- expect.cpp
+  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
+  [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
   void expect(IncomingMessage& message, bool progress);
   void expire_expectation(IncomingMessage& message);
   void request_missing(IncomingMessage& message);
@@ -363,6 +372,7 @@ struct Endpoint::Core {
   [[nodiscard]] std::uint32_t allowance_kib() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
   void write_statuses(Peer& peer, wire::PacketWriter& writer);
+  void write_finals(Peer& peer, wire::PacketWriter& writer);
   [[nodiscard]] bool write_sayings(Peer& peer, wire::PacketWriter& writer);
   void piggyback(Peer& peer, wire::PacketWriter& writer);
   [[nodiscard]] bool send_control(Peer& peer);

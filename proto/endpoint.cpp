@@ -22,6 +22,8 @@ struct AddressHead {
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
+constexpr std::uint32_t kGroups = 1024;  // steps of collectives that are told apart at a time
+
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
 }
@@ -48,6 +50,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       table_blocks(u32(4 * tunables.max_peers + tunables.max_operations / 16 +
                        tunables.max_receive_messages / 16)),
       matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
+      groups(kGroups),
       chunks(0),
       operations(tunables.max_operations),
       completions(u32(2 * tunables.max_operations)),  // done, and released

@@ -2,10 +2,10 @@
 // missing when it does not; and the grants, which say what may come.
 //
 // Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing.
-// Its interval depends on the level: TAIL (all was sent once, or little is missing) SRTT/2 + 4
-// max(RTTVAR, granularity), BULK four times that, as gaps speak there; doubled per fruitless
-// expiry, reset by progress; scaled by the peer's patience, which grows when a requested fragment
-// turns out to have been under way.
+// Its interval depends on the level: BULK (gaps speak there), TAIL (all was sent once, or little is
+// missing), GATE (its group waits for it); doubled per fruitless expiry, reset by progress; scaled
+// by the peer's patience, which grows when a requested fragment turns out to have been under way.
+// Asking early is cheap: the sender knows what can still be under way, and waits for that.
 //
 // Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
 // [first_missing, granted).
@@ -23,6 +23,31 @@ constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
 }  // namespace
 
+DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
+  if (!message.all_sent) {
+    const std::uint32_t missing = message.may_come - message.arrived.claimed();
+    return missing <= kTailFragments ? DetectionLevel::tail : DetectionLevel::bulk;
+  }
+  const bool gate =
+      tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);
+  return gate ? DetectionLevel::gate : DetectionLevel::tail;
+}
+
+Duration Endpoint::Core::detection_interval(const Peer& peer,
+                                            const IncomingMessage& message) const {
+  const Duration smoothed = peer.response.smoothed();
+  const Duration variance = peer.response.variance();
+  switch (level_of(message)) {
+    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
+    case DetectionLevel::tail:
+      // Nothing more is to be sent: what is missing is under way, or lost.
+      if (message.all_sent) return std::max({smoothed / 4, variance * 2, granularity / 2});
+      return smoothed / 2 + std::max(variance * 4, granularity);
+    case DetectionLevel::gate: break;
+  }
+  return std::max({smoothed / 8, variance, granularity / 4});
+}
+
 void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
   if (progress) message.backoff = 0;
   if (message.arrived.claimed() >= message.may_come || tunables.recovery_request == 0 ||
@@ -31,12 +56,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
     return;
   }
   const Peer& peer = peers.at(message.peer);
-  const Duration spread = std::max(peer.response.variance(), granularity) * 4;
-  Duration interval = peer.response.smoothed() / 2 + spread;
-  const bool tail =
-      message.all_sent || message.may_come - message.arrived.claimed() <= kTailFragments;
-  if (!tail) interval = interval * 4;
-  interval = interval * peer.patience_eighths / 8;
+  const Duration interval = detection_interval(peer, message) * peer.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, interval);
   message.expect_at = now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
   message.expect_put_off = false;

@@ -19,24 +19,31 @@ struct GapVerdict {
   Time ask_again = kNever;  // if not lost yet: when it will be, unless acknowledged before
 };
 
-// Where packets overtake each other, the acknowledgement of one that was overtaken is an answer of
-// its own, as late as its host's answers are: then what is overdue counts.
-[[nodiscard]] inline Duration gap_patience(const ResponseTime& response, bool reordering_proven,
-                                           Duration granularity) {
-  const Duration patience =
-      (response.smoothed() < response.latest() ? response.latest() : response.smoothed()) * 9 / 8;
-  if (!reordering_proven) return patience;
-  return std::max(patience, response.overdue(granularity));
+// How old a packet must be at least that a later one of its path has overtaken.
+[[nodiscard]] inline Duration gap_patience(const ResponseTime& response) {
+  const Duration reference =
+      response.smoothed() < response.latest() ? response.latest() : response.smoothed();
+  return reference * 9 / 8;
 }
 
-// `number` < `largest_acked`, both path numbers of one path.
-[[nodiscard]] inline GapVerdict judge_gap(std::uint64_t number, std::uint64_t largest_acked,
-                                          Time sent, Time now, Duration patience,
-                                          std::uint64_t reorder_packets, bool reordering_proven) {
-  if (!reordering_proven && largest_acked - number >= reorder_packets) return {true, kNever};
+// The same where nothing is known by order: the path has reordered, or nothing was sent after the
+// packet. Then it is late by what answers of this host differ by, too.
+[[nodiscard]] inline Duration unordered_patience(const ResponseTime& response,
+                                                 Duration granularity) {
+  return std::max(gap_patience(response), response.overdue(granularity));
+}
+
+[[nodiscard]] inline GapVerdict judge_age(Time sent, Time now, Duration patience) {
   const Time deadline = sent + patience;
   if (deadline <= now) return {true, kNever};
   return {false, deadline};
+}
+
+// `behind`: how far the largest number acknowledged is ahead of the packet; lost from `enough` on.
+[[nodiscard]] inline GapVerdict judge_gap(std::uint64_t behind, std::uint64_t enough, Time sent,
+                                          Time now, Duration patience) {
+  if (behind >= enough) return {true, kNever};
+  return judge_age(sent, now, patience);
 }
 
 }  // namespace hawser::proto

@@ -44,8 +44,23 @@ void Endpoint::Core::trim(Path& path, Time forget_before) {
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
 }
 
-Duration Endpoint::Core::pto_base(const Path& path) const {
+// When an answer on this path is late, whatever the peer had to do.
+Duration Endpoint::Core::answer_due(const Path& path) const {
   return path.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
+}
+
+// A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
+Duration Endpoint::Core::pto_base(const Path& path) const {
+  return path.prompt ? path.response.overdue(granularity) : answer_due(path);
+}
+
+// The end of a message has been sent: its arrival has all paths acknowledged without delay.
+void Endpoint::Core::arm_all_prompt(Peer& peer) {
+  for_each_path(peer, [&](Path& path) {
+    if (path.prompt || path.packets_in_flight == 0) return;
+    path.prompt = true;
+    arm_pto(path);
+  });
 }
 
 void Endpoint::Core::arm_pto(Path& path) {
@@ -145,6 +160,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     if (n == largest && first_time) {
       const Duration rtt = now - record.sent;
       path->response.sample(rtt);
+      peer.response.sample(rtt);
       window_ack.has_delay = true;
       window_ack.fabric_delay =
           rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
@@ -189,23 +205,33 @@ void Endpoint::Core::judge_acks() {
   });
 }
 
-// Layer 1.
+// Layer 1; and of layer 2 what waits for its time: nothing has overtaken it, but the receiver
+// misses it.
 void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.gap_at = kNever;
-  if (!path.any_acked) return;
+  if (!path.any_acked && !path.any_requested) return;
   advance_oldest(path, sent_blocks);
-  const Duration patience = gap_patience(path.response, path.reordering_proven, granularity);
+  const Duration patience = gap_patience(path.response);
+  const Duration unordered = unordered_patience(path.response, granularity);
+  const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
-  for (std::uint64_t n = path.oldest; before(n, path.largest_acked); ++n) {
+  path.any_requested = false;
+  for (std::uint64_t n = path.oldest; before(n, end); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
     if (record.state != SentPacket::State::in_flight) continue;
-    const GapVerdict verdict = judge_gap(n, path.largest_acked, record.sent, now, patience,
-                                         tunables.reorder_packets, path.reordering_proven);
+    const bool overtaken = path.any_acked && before(n, path.largest_acked);
+    if (!overtaken && !record.requested) continue;
+    const bool ordered = overtaken && !path.reordering_proven;
+    const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
+    const GapVerdict verdict =
+        ordered ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
+                : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
-      lose_packet(peer, path, record, counters.lost_by_gap);
+      lose_packet(peer, path, record, overtaken ? counters.lost_by_gap : counters.lost_by_request);
       ++lost;
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
+      path.any_requested |= record.requested;
     }
   }
   if (lost > 0) {
@@ -235,7 +261,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
     advance_oldest(path, sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const SentPacket& oldest = path.sent.at(sent_blocks, path.oldest);
-    if (oldest.sent + pto_base(path) < peer.settled_sent && tunables.recovery_evacuate != 0) {
+    if (oldest.sent + answer_due(path) < peer.settled_sent && tunables.recovery_evacuate != 0) {
       ++counters.evacuations;
       suspect(peer, path);
     }
@@ -256,7 +282,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
-      next_usable_path(peer, path) != nullptr && oldest + pto_base(path) < peer.last_heard) {
+      next_usable_path(peer, path) != nullptr && oldest + answer_due(path) < peer.last_heard) {
     return suspect(peer, path);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.

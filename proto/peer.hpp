@@ -54,10 +54,12 @@ struct Path {
 
   Time last_sent{};
   Time pto_at = kNever;      // armed while something is in flight
+  bool prompt = false;       // what is in flight is acknowledged without delay
   bool pto_put_off = false;  // drain-before-declare was used for this arming
   bool acked_in_turn = false;
-  Time gap_at = kNever;      // when a gap that is still patient becomes a loss
-  Time probe_at = kNever;    // SUSPECT, DOWN, PROBING: the next probe
+  bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
+  Time gap_at = kNever;        // when a gap that is still patient becomes a loss
+  Time probe_at = kNever;      // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
 
   // For people, and for nothing else.
@@ -256,7 +258,8 @@ struct Peer {
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
   bool ack_now = false;
-  bool ack_twice = false;  // the peer waits for it: use a second NIC pair too
+  bool say_finals = false;  // the peer waits: final statuses above its floor are told again
+  bool ack_twice = false;   // the peer waits for it: use a second NIC pair too
   Time ack_at = kNever;
   std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends
   std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of

@@ -310,6 +310,7 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   complete_receive(message, whole ? Status::ok : Status::truncated);
   ++counters.messages_received;
+  groups.note_complete(message.context, message.hint);
   if (counts) {
     const bool kept =
         peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));

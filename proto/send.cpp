@@ -274,8 +274,9 @@ struct Wanted {
 };
 }  // namespace
 
-// Layer 2 at the sender. Only what layer 1 can't still decide is sent again: a requested fragment
-// whose last transmission its path has got past, or is overdue, or that is not under way at all.
+// Layer 2 at the sender. A requested fragment is sent again if its path has got past its last
+// transmission, or that is older than what layer 1 waits for; at once if it is not under way at
+// all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++counters.requests_received;
   const auto index = peer.outgoing.get(expand(request.message, peer.next_number));
@@ -287,17 +288,15 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   std::ranges::copy(request.bitmap, wanted.words.begin());
 
   for_each_path(peer, [&](Path& path) {
-    const Duration overdue = path.response.overdue(granularity);
     for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
       SentPacket& record = path.sent.at(sent_blocks, n);
       if (record.state != SentPacket::State::in_flight || record.message != id.index ||
           record.message_generation != id.generation || !wanted.take(record.fragment)) {
         continue;
       }
-      const bool covered = path.any_acked && before(n, path.largest_acked);
-      if (covered || now - record.sent > overdue) {
-        lose_packet(peer, path, record, counters.lost_by_request);
-      }
+      // Judged with the gaps, when everything that this turn received has been heard.
+      record.requested = true;
+      path.any_requested = path.acked_in_turn = peer.acked_in_turn = true;
     }
   });
   if (wanted.empty()) return;

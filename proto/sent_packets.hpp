@@ -35,6 +35,7 @@ struct SentPacket {
   State state = State::in_flight;
   bool full_probe = false;
   bool lost_by_gap = false;  // lost: by layer 1, which reordering could have fooled
+  bool requested = false;    // in flight: the receiver misses it
 };
 static_assert(sizeof(SentPacket) <= 48);
 

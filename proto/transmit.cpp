@@ -65,11 +65,15 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       const std::uint64_t window = std::min(path->window.bytes(), peer.allowance);
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
-      if (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) continue;
-      const double score = tunables.spray_weighted == 0
-                               ? static_cast<double>(i)
-                               : static_cast<double>(path->bytes_in_flight + want_bytes) /
-                                     static_cast<double>(std::max(window, full));
+      const bool full_up = path->bytes_in_flight > 0 && path->bytes_in_flight + least > window;
+      if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
+        if (full_up) return nullptr;
+        best = path;
+        break;
+      }
+      if (full_up) continue;
+      const double score = static_cast<double>(path->bytes_in_flight + want_bytes) /
+                           static_cast<double>(std::max(window, full));
       if (best == nullptr || score < best_score ||
           (score == best_score && path->balance_bytes < best->balance_bytes)) {
         best = path;
@@ -236,7 +240,10 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
   if (accepted > 0) {
     path->last_sent = now;
+    const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);
+    path->prompt = last.next_fragment == last.fragments;
     arm_pto(*path);
+    if (path->prompt) arm_all_prompt(peer);
   }
   if (accepted < burst.size) {
     ++counters.nic_backpressure;

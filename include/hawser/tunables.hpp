@@ -76,9 +76,11 @@ namespace hawser {
     "resend what a silent path holds on other paths at once; off, timers do it")                   \
   X(recovery_request, "bool", 1, 0, 1, 0, 1,                                                       \
     "the receiver asks for missing fragments; off, only the sender detects loss")                  \
+  X(recovery_gate, "bool", 1, 0, 1, 0, 1,                                                          \
+    "the receiver asks soonest for what its group waits for; off, as for any tail")                \
   X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                           \
     "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
-  X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, in turn")      \
+  X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, equally")      \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
     "receive buffer asked for per data socket (UDP); the kernel may give less")                    \
   X(packet_buffers, "count", 8192, 256, 1048576, 256, 8192,                                        \

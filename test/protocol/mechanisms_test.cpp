@@ -133,7 +133,7 @@ std::int64_t stream_with_a_slow_nic(bool weighted, std::uint64_t& slow_bytes) {
   World world(config);
   world.connect_all();
   for (std::uint32_t nic = 0; nic < 4; ++nic) {
-    const char* rate = nic == 3 ? "rate=20000000" : "rate=500000000";
+    const char* rate = nic == 3 ? "rate=100000000" : "rate=500000000";
     REQUIRE_FALSE(world.nic(0, nic).apply(rate).has_value());
   }
   const std::int64_t time = time_of_stream(world, 100, 1 << 18, milliseconds(20000));
@@ -150,7 +150,7 @@ TEST_CASE("mechanisms__weighting_gives_a_slow_nic_its_share") {
   REQUIRE(equal > 0);
   UNSCOPED_INFO("weighted " << weighted << " ns, equal " << equal << " ns; on the slow NIC "
                             << slow_weighted << " and " << slow_equal);
-  CHECK(slow_weighted < slow_equal);
+  CHECK(slow_weighted * 2 < slow_equal);
   CHECK(static_cast<double>(weighted) < 0.9 * static_cast<double>(equal));
 }
 

@@ -1,0 +1,61 @@
+// How far the groups are of which this endpoint awaits messages: a step of a collective is over
+// when the last of its messages is, so the last ones deserve the shortest detection interval.
+//
+// A direct-mapped cache: it shapes timers and nothing else, so where two groups meet in a slot the
+// newer one has it. A group that is complete leaves its slot, and its number may come again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hawser/types.hpp"
+
+namespace hawser::proto {
+
+class Groups {
+ public:
+  explicit Groups(std::uint32_t slots) : slots_(slots) {}
+
+  // A message of the group has arrived whole and was matched.
+  void note_complete(std::uint16_t context, const Hint& hint) {
+    if (!counts(hint)) return;
+    Slot& slot = slot_of(context, hint);
+    if (!slot.is(context, hint)) slot = {hint.group, hint.step, context, 0};
+    if (++slot.complete >= hint.members) slot = {};
+  }
+
+  // Most of the group is complete: the rest is what its step waits for.
+  [[nodiscard]] bool awaits_last(std::uint16_t context, const Hint& hint) const {
+    if (hint.group == 0) return false;
+    if (hint.members <= 1) return true;
+    const Slot& slot = slots_[index_of(context, hint)];
+    if (!slot.is(context, hint)) return false;
+    return (hint.members - slot.complete) * 8 <= hint.members || slot.complete + 1 >= hint.members;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t group = 0;
+    std::uint16_t step = 0;
+    std::uint16_t context = 0;
+    std::uint16_t complete = 0;
+
+    [[nodiscard]] bool is(std::uint16_t of_context, const Hint& hint) const {
+      return group == hint.group && step == hint.step && context == of_context;
+    }
+  };
+
+  [[nodiscard]] static bool counts(const Hint& hint) { return hint.group != 0 && hint.members > 1; }
+  [[nodiscard]] std::size_t index_of(std::uint16_t context, const Hint& hint) const {
+    const std::uint64_t key =
+        std::uint64_t{hint.group} << 32 | std::uint64_t{hint.step} << 16 | context;
+    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 32) % slots_.size();
+  }
+  [[nodiscard]] Slot& slot_of(std::uint16_t context, const Hint& hint) {
+    return slots_[index_of(context, hint)];
+  }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,95 @@
+// What the receiver's knowledge of a collective is worth: steps of an all-to-all under loss, by
+// which layers and levels of detection are on. The times are virtual: what they are is decided by
+// the protocol alone.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "test/protocol/exchange.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::milliseconds;
+
+struct Steps {
+  std::vector<Duration> times;
+  std::uint64_t sent = 0;
+  std::uint64_t spurious = 0;
+  std::uint64_t requests = 0;
+  [[nodiscard]] double quantile_us(std::size_t percent) const {
+    return static_cast<double>(times[(times.size() - 1) * percent / 100].ns) / 1000;
+  }
+};
+
+// Eight nodes send 64 KiB to each other in lock-step; 1% of all packets is lost.
+Steps all_to_all(const Tunables& tunables, int count) {
+  WorldConfig config;
+  config.nodes = 8;
+  config.nics = 2;
+  config.faults = "delay=10us,rate=2000000000,loss=0.01";
+  config.tunables = tunables;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  Steps steps;
+  for (int step = 0; step < count; ++step) {
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    const Hint hint{.group = 1, .members = 7, .step = static_cast<std::uint16_t>(step)};
+    const proto::Time begin = world.now();
+    for (std::uint32_t a = 0; a < config.nodes; ++a) {
+      for (std::uint32_t b = 0; b < config.nodes; ++b) {
+        if (a == b) continue;
+        (void)exchange.receive(a, b, 1, 65536);
+        (void)exchange.send(a, b, 1, 65536, {.hint = hint});
+      }
+    }
+    REQUIRE(exchange.run(milliseconds(1000)));
+    steps.times.push_back(world.now() - begin);
+  }
+  std::ranges::sort(steps.times);
+  for (std::uint32_t node = 0; node < config.nodes; ++node) {
+    steps.sent += world.stats(node).data_packets_sent;
+    steps.spurious += world.stats(node).spurious_retransmits;
+    steps.requests += world.stats(node).requests_sent;
+  }
+  return steps;
+}
+
+std::string told(const char* name, const Steps& steps) {
+  return std::string(name) + ": median " + std::to_string(std::lround(steps.quantile_us(50))) +
+         " us, p99 " + std::to_string(std::lround(steps.quantile_us(99))) + " us, " +
+         std::to_string(steps.spurious) + " spurious of " + std::to_string(steps.sent) +
+         " packets, " + std::to_string(steps.requests) + " requests\n";
+}
+
+TEST_CASE("levels__shorten_the_tail_of_a_step") {
+  const Tunables all = small_tunables();
+  Tunables no_gate = all;
+  no_gate.recovery_gate = 0;
+  Tunables sender_only = no_gate;
+  sender_only.recovery_request = 0;
+  // What a timer of the sender that doesn't adapt would be: UCCL's 500 us.
+  Tunables fixed = sender_only;
+  fixed.timer_granularity_us = 500;
+  const Steps with = all_to_all(all, 100);
+  const Steps without_gate = all_to_all(no_gate, 100);
+  const Steps without_requests = all_to_all(sender_only, 100);
+  const Steps at_500_us = all_to_all(fixed, 100);
+  const std::string table = told("all levels", with) + told("no GATE", without_gate) +
+                            told("the sender's timers alone", without_requests) +
+                            told("the same, 500 us at least", at_500_us);
+  INFO(table);
+  if (std::getenv("HAWSER_TEST_TABLES") != nullptr) WARN(table);
+  CHECK(with.quantile_us(50) < 0.85 * without_requests.quantile_us(50));
+  CHECK(with.quantile_us(99) < without_requests.quantile_us(99));
+  CHECK(with.quantile_us(50) < 0.7 * at_500_us.quantile_us(50));
+  CHECK(with.quantile_us(99) < 0.6 * at_500_us.quantile_us(99));
+  CHECK(with.spurious * 1000 <= with.sent);
+}
+
+}  // namespace
+}  // namespace hawser::test
