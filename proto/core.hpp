@@ -2,13 +2,14 @@
 //
 // One file per event or decision works on it, each with its own header comment:
 //
-//   turn.cpp         order of one pass, dispatch           session.cpp        handshakes, liveness
-//   send.cpp         outgoing messages, statuses, grants   failure.cpp        failing and closing
-//   transmit.cpp     choice of path, bursts                small_packets.cpp  probes, envelopes,
-//   routes path_acks.cpp    acknowledged, lost, silent, PTO       paths.cpp          states,
-//   probing, bridges receive.cpp      fragments in, the floor               receives.cpp matching,
-//   completion expect.cpp       levels, requests, grants              acknowledge.cpp    what is
-//   owed, control packets
+//   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
+//   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
+//   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
+//   path_acks.cpp    acknowledged, lost, silent, PTO     closing.cpp        CLOSE, CLOSED, RESET
+//   paths.cpp        states, probing, bridges            small_packets.cpp  probes, envelopes,
+//   receive.cpp      fragments in, the floor                                routes
+//   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
+//   expect.cpp       levels, requests, grants                               packets
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -36,6 +37,7 @@
 #include "proto/peer.hpp"
 #include "proto/random.hpp"
 #include "proto/ring.hpp"
+#include "proto/session_keys.hpp"
 #include "proto/slab.hpp"
 #include "proto/wire.hpp"
 
@@ -127,6 +129,7 @@ struct Endpoint::Core {
 
   // ---- objects
   Random random;
+  SessionKeys keys;
   Slab<Peer> peers;
   Slab<Path> paths;
   Slab<ReceivePath> receive_paths;
@@ -159,6 +162,8 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::ack_link> ackers;
   IndexList<Peer, &Peer::touch_link> touched;
   IndexList<Peer, &Peer::starved_link> starved;
+  IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
+  IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
 
   // ---- this turn
   Time now{};
@@ -175,6 +180,8 @@ struct Endpoint::Core {
   std::uint32_t allowance_epoch = 1;
   Time allowance_epoch_end{};
 
+  std::uint32_t calls_outstanding = 0;
+  std::uint32_t half_open_count = 0;
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
   std::uint32_t in_flight = 0;  // sequenced packets
@@ -215,21 +222,43 @@ struct Endpoint::Core {
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
-  void want_session(Peer& peer);
-  void call_again(Peer& peer);
-  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic);
-  void on_session(std::size_t nic, const wire::PacketView& packet);
+  void give_back(Peer& peer);
+  void enter_half_open(Peer& peer);
+  void leave_half_open(Peer& peer);
   void become_ready(Peer& peer);
   [[nodiscard]] bool pending(const Peer& peer) const;
+  [[nodiscard]] Duration patience_with(const Peer& peer) const;
   void watch_liveness(Peer& peer);
+
+  // ---- handshake.cpp
+  void want_session(Peer& peer);
+  void begin_calling(Peer& peer, Time at);
+  void end_calling(Peer& peer);
+  void call_again(Peer& peer);
+  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
+  void on_session(std::size_t nic, const wire::PacketView& packet);
+  [[nodiscard]] Peer* admit(std::size_t nic, const wire::PacketView& packet, Peer* peer);
+  void send_challenge(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
+  void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
 
   // ---- failure.cpp
   void fail_peer(Peer& peer, Status status);
   void fail_receives(Peer& peer, Status status);
   void drop_held(Peer& peer);
   void forget_failed(Peer& peer);
-  void send_closing(Peer& peer, wire::PacketType type);
+
+  // ---- closing.cpp
+  [[nodiscard]] std::optional<wire::MessageStatus> final_status(std::uint32_t entry) const;
+  [[nodiscard]] wire::ClosingPart& begin_closing(const Peer& peer, wire::PacketType type,
+                                                 wire::PacketWriter& writer);
+  void finish_closing(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer);
+  void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags);
+  void send_close(Peer& peer);
+  void send_reset(Peer& peer);
   void on_closing(Peer& peer, const wire::PacketView& packet);
+  void on_close(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] bool lingers(bool& unanswered);
   void progress_closing();
   void cancel_all(Status status);
 

@@ -36,6 +36,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       epoch(config.epoch),
       pool(buffers),
       random(config.seed),
+      keys(config.seed),
       peers(u32(tunables.max_peers)),
       paths(
           u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots, 2 * kMaxNics))),
@@ -240,7 +241,7 @@ Status Endpoint::disconnect(Time now, PeerId id) {
   core.now = later(core.now, now);
   Peer* peer = core.live_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
-  if (peer->state == SessionState::ready) core.send_closing(*peer, wire::PacketType::close);
+  if (peer->state == SessionState::ready) core.send_close(*peer);
   if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
   return Status::ok;
 }

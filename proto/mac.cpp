@@ -21,6 +21,7 @@ constexpr std::size_t mac_offset(PacketType type) {
     case PacketType::close:
     case PacketType::closed:
     case PacketType::reset: return sizeof(CommonHeader) + offsetof(ClosingPart, mac);
+    case PacketType::challenge: return sizeof(CommonHeader) + offsetof(ChallengePart, mac);
     default: return kNoMac;
   }
 }

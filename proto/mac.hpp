@@ -1,7 +1,7 @@
-// The MAC of session packets (HELLO, WELCOME, CLOSE, CLOSED, RESET): BLAKE2b-128 keyed with the
-// job's secret over all headers, with the fields `checksum` and `mac` taken as 0. It covers the
-// common header so that neither the type nor the session (`receiver`, `token`) of a packet can be
-// exchanged.
+// The MAC of session packets (HELLO, WELCOME, CHALLENGE, CLOSE, CLOSED, RESET): BLAKE2b-128 keyed
+// with the job's secret over all headers, with the fields `checksum` and `mac` taken as 0. It
+// covers the common header so that neither the type nor the session (`receiver`, `token`) of a
+// packet can be exchanged.
 #pragma once
 
 #include <cstddef>

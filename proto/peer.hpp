@@ -182,7 +182,9 @@ struct Peer {
   std::uint64_t remote_id = 0;
   std::uint64_t remote_epoch = 0;
   std::uint32_t remote_counter = 0;
-  std::uint32_t remote_sequence = 0;  // newest session packet applied
+  std::uint32_t remote_sequence = 0;   // newest session packet applied
+  std::uint64_t verified_epoch = 0;    // the newest incarnation that was ever READY here
+  std::uint32_t verified_counter = 0;  // 0: none
   std::uint32_t remote_index = 0xffffffffu;
   std::uint64_t remote_token = 0;
   std::uint32_t counter = 0;  // of our handshake
@@ -200,8 +202,17 @@ struct Peer {
   std::uint32_t calls = 0;
   Time called_at{};  // of the newest HELLO: its answer measures the response time
   Time calling_since{};
+  std::uint64_t cookie = 0;    // of the newest CHALLENGE of our HELLO
+  bool holds_call = false;     // one of those that are being called for the first times
+  bool waits_to_call = false;  // on the list of callers
+  bool is_half_open = false;   // on the list of half open ones
+  bool close_sent = false;
   bool close_answered = false;
+  static constexpr std::size_t kMaxCloseParts = 128;
+  std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
+  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
   Time close_at{};
+  Time reset_at{};  // the next RESET not before that
 
   // Liveness.
   Time last_heard{};

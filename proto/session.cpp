@@ -1,11 +1,11 @@
-// Sessions: the handshake and liveness (docs/protocol.md §6, §12).
+// Sessions: what is known of peers, how a session begins and is ready, and whether its peer lives
+// (docs/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp end them.
 //
-// Timers of a peer: `call_at` (the next HELLO), `keepalive_at`, the peer timeout. The handshake is
-// symmetric: both sides send their whole state, and a side is READY once the other has echoed its
-// token, so HELLOs that cross make one session.
+// Timers of a peer: `keepalive_at`, the peer timeout.
 //
-// Invariants: index and token that the other must say are drawn afresh for every session; a session
-// packet whose MAC or target is wrong changes nothing.
+// Invariants: index and token that the other must say are drawn afresh for every session; a peer's
+// incarnation counts as verified once it has said that token. half_open holds the peers that have
+// called, that nobody here wants, and that have not said it: their slots go to who needs one.
 #include <algorithm>
 
 #include "proto/core.hpp"
@@ -28,7 +28,16 @@ Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
   return found;
 }
 
+// Null: every slot has a peer that somebody here wants, or with whom there is or was a session.
 Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
+  while (peers.full() && !half_open.empty()) {
+    Peer& oldest = peers.at(half_open.front());
+    if (pending(oldest)) {
+      leave_half_open(oldest);  // somebody has guessed its name
+    } else {
+      give_back(oldest);
+    }
+  }
   SlabId id;
   Peer* peer = peers.try_allocate(id);
   if (peer == nullptr) return nullptr;
@@ -39,6 +48,34 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
   const std::size_t row = nics.size() * kMaxNics;
   std::fill_n(remotes.begin() + static_cast<std::ptrdiff_t>(id.index * row), row, kNoRemote);
   return peer;
+}
+
+// Forgets a stranger's peer of whom nothing has come of yet.
+void Endpoint::Core::give_back(Peer& peer) {
+  HAWSER_ASSERT(!peer.wanted && !pending(peer) && peer.state != SessionState::ready);
+  const std::uint32_t index = index_of(peer);
+  leave_half_open(peer);
+  end_calling(peer);
+  learn_nics(peer, {});
+  if (peer.outgoing.is_open()) peer.outgoing.close();
+  if (peer.incoming.is_open()) peer.incoming.close();
+  if (touched.contains(peers, index)) touched.remove(peers, index);
+  peer_timers.remove(index);
+  peers.free(index);
+}
+
+void Endpoint::Core::enter_half_open(Peer& peer) {
+  if (peer.is_half_open || peer.wanted || pending(peer)) return;
+  peer.is_half_open = true;
+  ++half_open_count;
+  half_open.push_back(peers, index_of(peer));
+}
+
+void Endpoint::Core::leave_half_open(Peer& peer) {
+  if (!peer.is_half_open) return;
+  peer.is_half_open = false;
+  --half_open_count;
+  half_open.remove(peers, index_of(peer));
 }
 
 RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
@@ -73,88 +110,23 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
 
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
-  drop_held(peer);
-  if (!peer.outgoing.open(table_blocks, tunables.initial_sequence)) return false;
+  if (!peer.outgoing.is_open() && !peer.outgoing.open(table_blocks, tunables.initial_sequence)) {
+    return false;
+  }
   peer.failure = Status::ok;
   peer.counter = ++handshake_counter;
-  peer.token = random.next() | 1;
+  peer.token = keys.token(peer.counter, peer.remote_id);
   peer.next_number = peer.floor = tunables.initial_sequence;
   peer.calls = 0;
   peer.calling_since = now;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.last_heard = now;
+  peer.cookie = 0;
+  peer.close_sent = false;
   peer.close_answered = false;
+  peer.close_parts.fill(0);
+  peer.close_part_count = 0;
   return true;
-}
-
-// An operation or connect wants the session to exist.
-void Endpoint::Core::want_session(Peer& peer) {
-  peer.wanted = true;
-  if (peer.state == SessionState::idle) {
-    if (!begin_session(peer)) return;
-    peer.state = SessionState::calling;
-  }
-  if (peer.state != SessionState::ready && peer.call_at == kNever) {
-    peer.calling_since = peer.call_at = now;
-    touch(peer);
-  }
-}
-
-void Endpoint::Core::call_again(Peer& peer) {
-  if (peer.state == SessionState::ready || peer.state == SessionState::failed) {
-    peer.call_at = kNever;
-    return;
-  }
-  if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
-    return fail_peer(peer, Status::peer_unreachable);
-  }
-  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
-  const std::uint32_t attempt = peer.calls++ % pairs;
-  const auto local = static_cast<std::uint8_t>(attempt % nics.size());
-  const auto far =
-      static_cast<std::uint8_t>((attempt + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
-  peer.called_at = now;
-  send_session(peer, wire::PacketType::hello, local, far);
-  peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
-  peer.call_interval =
-      std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
-                                                microseconds(tunables.handshake_retry_us)));
-}
-
-void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_t local,
-                                  std::uint8_t remote_nic) {
-  const RemoteHandle to = remote(peer, local, remote_nic);
-  PacketBuffer* buffer = nullptr;
-  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
-  wire::PacketWriter writer(*buffer);
-  const bool known = peer.remote_token != 0;
-  writer
-      .begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
-      .slot = static_cast<std::uint8_t>(local << 4);
-  wire::SessionPart part{};
-  part.sender_id = endpoint_id;
-  part.target_id = peer.remote_id;
-  part.epoch = epoch;
-  part.counter = peer.counter;
-  part.my_index = index_of(peer);
-  part.my_token = peer.token;
-  part.echo_epoch = known ? peer.remote_epoch : 0;
-  part.echo_counter = known ? peer.remote_counter : 0;
-  part.echo_token = known ? peer.remote_token : 0;
-  part.sequence = ++session_sequence;
-  part.first_number = tunables.initial_sequence;
-  part.fragment_bytes = fragment_bytes;
-  part.nics = static_cast<std::uint8_t>(nics.size());
-  part.unscheduled_bytes = tunables.unscheduled_bytes;
-  writer.part(part);
-  for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
-  wire::sign(writer, secret());
-  TxPacket packet;
-  packet.buffer = buffer;
-  packet.header_bytes = writer.finish(checksum);
-  packet.remote = to;
-  ++counters.handshakes_sent;
-  (void)send_one(local, packet);
 }
 
 wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
@@ -167,62 +139,6 @@ wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
   record.index = static_cast<std::uint8_t>(i);
   record.state = nics[i].up ? 1 : 0;
   return record;
-}
-
-void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
-  const wire::SessionPart& hello = *packet.session;
-  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
-  if (hello.target_id != endpoint_id || hello.sender_id == endpoint_id || hello.my_token == 0 ||
-      hello.counter == 0) {
-    return drop(DropReason::stale_session);
-  }
-  for (std::size_t i = 0; i < packet.nics.size(); ++i) {
-    if (packet.nics[i].index != i) return drop(DropReason::bad_field);
-  }
-  const std::uint8_t far = packet.header->slot >> 4;
-  if (far >= packet.nics.size()) return drop(DropReason::bad_field);
-  Peer* found = find_peer(hello.sender_id);
-  if (found == nullptr && packet.type == wire::PacketType::hello && !closing) {
-    found = make_peer(hello.sender_id);
-  }
-  if (found == nullptr) return drop(DropReason::limit);
-  Peer& peer = *found;
-
-  const bool same = peer.remote_token != 0 && hello.epoch == peer.remote_epoch &&
-                    hello.counter == peer.remote_counter && hello.my_token == peer.remote_token;
-  if (!same) {
-    // Also of a session that has failed: what still flies of it doesn't make it anew.
-    const bool unknown = peer.remote_counter == 0;
-    const bool newer = unknown || hello.epoch > peer.remote_epoch ||
-                       (hello.epoch == peer.remote_epoch &&
-                        static_cast<std::int32_t>(hello.counter - peer.remote_counter) > 0);
-    if (!newer) return drop(DropReason::stale_session);
-    if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
-    // Who closes makes no new session, but for what it was to send before that.
-    if (closing && peer.open_sends == 0) return drop(DropReason::limit);
-    if (!learn_session(peer, hello, packet.nics)) return drop(DropReason::limit);
-  } else if (peer.state == SessionState::failed ||
-             static_cast<std::int32_t>(hello.sequence - peer.remote_sequence) <= 0) {
-    return drop(DropReason::stale_session);
-  }
-  peer.remote_sequence = hello.sequence;
-  peer.last_heard = now;
-  peer.route_local = static_cast<std::uint8_t>(nic);
-  peer.route_remote = far;
-
-  const bool was_ready = peer.state == SessionState::ready;
-  const bool echoed = hello.echo_epoch == epoch && hello.echo_counter == peer.counter &&
-                      hello.echo_token == peer.token;
-  if (echoed && !was_ready) {
-    if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
-    become_ready(peer);
-  } else if (!was_ready) {
-    peer.state = SessionState::answered;
-  }
-  if (packet.type == wire::PacketType::hello || !was_ready) {
-    send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far);
-  }
-  touch(peer);
 }
 
 // Takes over what the other side says of itself; the first word of a new session.
@@ -256,7 +172,11 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
 }
 
 void Endpoint::Core::become_ready(Peer& peer) {
+  leave_half_open(peer);
+  end_calling(peer);
   peer.state = SessionState::ready;
+  peer.verified_epoch = peer.remote_epoch;
+  peer.verified_counter = peer.remote_counter;
   peer.call_at = kNever;
   peer.keepalive_at = kNever;
   ++counters.sessions_established;
@@ -283,6 +203,11 @@ bool Endpoint::Core::pending(const Peer& peer) const {
   return peer.open_sends + peer.open_receives + peer.posted_receives > 0;
 }
 
+// How long its silence is none: it may be away for as long as it said.
+Duration Endpoint::Core::patience_with(const Peer& peer) const {
+  return milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+}
+
 // The peer timeout and what keeps it from firing wrongly: a probe now and then while something is
 // pending.
 void Endpoint::Core::watch_liveness(Peer& peer) {
@@ -292,7 +217,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     peer.keepalive_at = kNever;
     return;
   }
-  const Duration timeout = milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+  const Duration timeout = patience_with(peer);
   if (peer.pending_since == Time{}) {
     peer.pending_since = now;
     peer.timeout_put_off = false;

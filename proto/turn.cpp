@@ -61,11 +61,10 @@ void Endpoint::Core::rearm(Peer& peer) {
     at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
     if (pending(peer)) {
       const Time since = peer.pending_since == Time{} ? now : peer.pending_since;
-      at = earlier(at, later(since, peer.last_heard) + milliseconds(tunables.peer_timeout_ms) +
-                           peer.remote_absence);
-      at = earlier(at, peer.keepalive_at == kNever
-                           ? peer.last_heard + milliseconds(tunables.peer_timeout_ms) / 4
-                           : peer.keepalive_at);
+      const Duration timeout = patience_with(peer);
+      at = earlier(at, later(since, peer.last_heard) + timeout);
+      at = earlier(at,
+                   peer.keepalive_at == kNever ? peer.last_heard + timeout / 4 : peer.keepalive_at);
     }
   } else {
     at = earlier(at, peer.call_at);
@@ -144,18 +143,22 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   if (!peers.is_live(packet.header->receiver)) return drop(DropReason::unknown_receiver);
   Peer& peer = peers.at(packet.header->receiver);
   if (peer.token == 0 || packet.header->token != peer.token) return drop(DropReason::wrong_token);
+  if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.remote_nics) return drop(DropReason::not_connected);
   if (packet.closing != nullptr) return on_closing(peer, packet);
   if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
-  if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
+  if (peer.state == SessionState::failed) send_reset(peer);
+  // What CLOSE has said of messages is the last word.
+  const bool too_late = peer.close_sent && packet.fragment != nullptr;
+  if (peer.state != SessionState::ready || too_late) return drop(DropReason::not_connected);
 
   peer.last_heard = now;
   peer.timeout_put_off = false;
   peer.route_local = static_cast<std::uint8_t>(nic);
   peer.route_remote = far;
   touch(peer);
-  on_floor(peer, packet.header->floor);
+  if (!peer.close_sent) on_floor(peer, packet.header->floor);
   switch (packet.type) {
     case wire::PacketType::data:
       if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_data(peer, packet);

@@ -88,6 +88,7 @@ struct PacketView {
   const SessionPart* session = nullptr;           // HELLO, WELCOME
   std::span<const NicRecord> nics;                // HELLO, WELCOME
   const ClosingPart* closing = nullptr;           // CLOSE, CLOSED, RESET
+  const ChallengePart* challenge = nullptr;       // CHALLENGE
   BlockRange blocks;
   std::span<const std::byte> payload;
 
@@ -144,6 +145,7 @@ class PacketWriter {
   SessionPart& part(const SessionPart& part) { return put(part); }
   NicRecord& part(const NicRecord& part) { return put(part); }
   ClosingPart& part(const ClosingPart& part) { return put(part); }
+  ChallengePart& part(const ChallengePart& part) { return put(part); }
 
   // Blocks. False (or fewer): it does not fit below the limit, and nothing of it was written.
   // Bitmaps have 1 to kMaxBitmapWords words.

@@ -57,6 +57,7 @@ class Describer {
          << p.echo_epoch << '.' << p.echo_counter << " sequence " << p.sequence << " first "
          << p.first_number << " fragment_bytes " << p.fragment_bytes << " absence_ms "
          << p.absence_ms;
+    if (p.cookie != 0) out_ << " cookie 0x" << std::hex << p.cookie << std::dec;
   }
 
   void part(const NicRecord& p) {
@@ -64,7 +65,13 @@ class Describer {
          << p.receive_kib << " max_datagram " << p.max_datagram * kWordBytes;
   }
 
-  void part(const ClosingPart& p) { out_ << " | sequence " << p.sequence; }
+  void part(const ClosingPart& p) {
+    out_ << " | sequence " << p.sequence << " part " << unsigned{p.part};
+    if (p.flags & kClosingLast) out_ << " LAST";
+    if (p.flags & kClosingOnPurpose) out_ << " ON_PURPOSE";
+  }
+
+  void part(const ChallengePart& p) { out_ << " | cookie 0x" << std::hex << p.cookie << std::dec; }
 
   void operator()(const AckInfoBlock& b) {
     out_ << " | ACK_INFO turn " << b.turn << " allowance_kib " << b.allowance_kib;
@@ -130,6 +137,7 @@ std::string describe(const PacketView& packet) {
   if (packet.session != nullptr) describer.part(*packet.session);
   for (const NicRecord& nic : packet.nics) describer.part(nic);
   if (packet.closing != nullptr) describer.part(*packet.closing);
+  if (packet.challenge != nullptr) describer.part(*packet.challenge);
   packet.blocks.visit(describer);
   if (rule_of(packet.type).payload) describer.payload(packet.payload.size());
   return describer.text();

@@ -39,6 +39,7 @@ enum class PacketType : std::uint8_t {
   close = 3,
   closed = 4,
   reset = 5,
+  challenge = 6,
   data = 16,
   granted = 17,
   probe = 18,
@@ -50,6 +51,10 @@ enum class PacketType : std::uint8_t {
 inline constexpr std::uint8_t kFlagAllSent = 1;
 inline constexpr std::uint8_t kFlagAckNow = 2;
 inline constexpr std::uint8_t kFlagRetransmit = 4;
+
+// ClosingPart::flags
+inline constexpr std::uint8_t kClosingLast = 1;       // CLOSE: no part follows this one
+inline constexpr std::uint8_t kClosingOnPurpose = 2;  // RESET: the session was closed, not lost
 
 // EnvelopePart::eflags
 inline constexpr std::uint8_t kEnvelopeDelivered = 1;
@@ -169,7 +174,14 @@ struct NicRecord {
 
 struct ClosingPart {
   std::uint32_t sequence;
-  std::uint32_t reserved;
+  std::uint8_t part;   // CLOSE: which of the packets that together carry the final statuses
+  std::uint8_t flags;  // kClosing*
+  std::uint16_t reserved;
+  Mac mac;
+};
+
+struct ChallengePart {
+  std::uint64_t cookie;
   Mac mac;
 };
 
@@ -309,8 +321,14 @@ HAWSER_WIRE_AT(NicRecord, state, 47);
 
 HAWSER_WIRE_SIZE(ClosingPart, 24);  // at 32
 HAWSER_WIRE_AT(ClosingPart, sequence, 0);
-HAWSER_WIRE_AT(ClosingPart, reserved, 4);
+HAWSER_WIRE_AT(ClosingPart, part, 4);
+HAWSER_WIRE_AT(ClosingPart, flags, 5);
+HAWSER_WIRE_AT(ClosingPart, reserved, 6);
 HAWSER_WIRE_AT(ClosingPart, mac, 8);
+
+HAWSER_WIRE_SIZE(ChallengePart, 24);  // at 32
+HAWSER_WIRE_AT(ChallengePart, cookie, 0);
+HAWSER_WIRE_AT(ChallengePart, mac, 8);
 
 HAWSER_WIRE_SIZE(BlockHead, 2);
 HAWSER_WIRE_AT(BlockHead, kind, 0);
@@ -379,6 +397,7 @@ inline constexpr auto kPacketRules = std::to_array<PacketRule>({
     {PacketType::close, "CLOSE", Queue::data, false, 7, true, false},
     {PacketType::closed, "CLOSED", Queue::data, false, 7, false, false},
     {PacketType::reset, "RESET", Queue::data, false, 7, false, false},
+    {PacketType::challenge, "CHALLENGE", Queue::data, false, 7, false, false},
     {PacketType::data, "DATA", Queue::data, true, 10, true, true},
     {PacketType::granted, "GRANTED", Queue::data, true, 6, true, true},
     {PacketType::probe, "PROBE", Queue::data, true, 4, true, true},
@@ -442,6 +461,8 @@ inline constexpr std::size_t kDataHeaderBytes = 80;
 inline constexpr std::size_t kGrantedHeaderBytes = 48;
 static_assert(rule_of(PacketType::data).own_words * kWordBytes == kDataHeaderBytes);
 static_assert(rule_of(PacketType::granted).own_words * kWordBytes == kGrantedHeaderBytes);
+static_assert(rule_of(PacketType::challenge).own_words < rule_of(PacketType::hello).own_words,
+              "who asks in another's name must not make us send him more than was sent");
 static_assert(rule_of(PacketType::hello).own_words * kWordBytes + kMaxNics * sizeof(NicRecord) <=
               PacketBuffer::kBytes);
 

@@ -74,6 +74,7 @@ void begin_view(const CommonHeader& header, std::span<const std::byte> payload,
   packet.session = nullptr;
   packet.nics = {};
   packet.closing = nullptr;
+  packet.challenge = nullptr;
   packet.blocks = {};
   packet.payload = payload;
 }
@@ -113,6 +114,9 @@ Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
     case PacketType::close:
     case PacketType::closed:
     case PacketType::reset: packet.closing = detail::view<ClosingPart>(bytes + kPartsAt); break;
+    case PacketType::challenge:
+      packet.challenge = detail::view<ChallengePart>(bytes + kPartsAt);
+      break;
     case PacketType::probe:
     case PacketType::control: break;
   }

@@ -81,6 +81,8 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(messages_sent, "sends completed ok")                                               \
   X(messages_received, "receives completed ok or truncated")                           \
   X(handshakes_sent, "handshake packets sent")                                         \
+  X(challenges_sent, "handshakes answered by a challenge of their sender's address")   \
+  X(resets_sent, "packets of ended sessions answered by a reset")                      \
   X(sessions_established, "sessions that became ready")                                \
   X(peer_failures, "sessions that failed")                                             \
   X(late_turns, "polls that came later than the wake-up asked for")                    \

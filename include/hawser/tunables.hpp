@@ -62,6 +62,12 @@ namespace hawser {
     "silence on every path after which the operations to a peer fail")                             \
   X(handshake_retry_us, "us", 20000, 100, 10000000, 100, 1000000,                                  \
     "first interval between handshake attempts; doubles, jittered")                                \
+  X(max_outstanding_handshakes, "count", 64, 1, 65536, 1, 64,                                      \
+    "handshakes that an endpoint begins at once; others wait their turn")                          \
+  X(max_half_open_sessions, "count", 64, 0, 65536, 0, 64,                                          \
+    "handshakes of strangers in progress; beyond it they must first prove their address")          \
+  X(longest_absence_ms, "ms", 0, 0, 65535, 0, 1000,                                                \
+    "longest time that the caller may not poll; peers count their timeout beyond it")              \
   X(close_timeout_ms, "ms", 1000, 0, 600000, 0, 10000,                                             \
     "how long closing lingers for final statuses")                                                 \
   X(late_wakeup_us, "us", 1000, 1, 10000000, 1, 100000,                                            \

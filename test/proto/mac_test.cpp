@@ -23,8 +23,10 @@ std::vector<std::byte> signed_packet(PacketType type, std::span<const std::byte>
     writer.part(session);
     writer.part(NicRecord{});
     writer.part(NicRecord{});
+  } else if (type == PacketType::challenge) {
+    writer.part(ChallengePart{9, {}});
   } else {
-    writer.part(ClosingPart{5, 0, {}});
+    writer.part(ClosingPart{5, 0, 0, 0, {}});
     if (type == PacketType::close) CHECK(writer.status(7, MessageStatus::delivered));
   }
   sign(writer, key);
@@ -38,8 +40,8 @@ bool verified(const std::vector<std::byte>& datagram, std::span<const std::byte>
   return verify(packet, key);
 }
 
-constexpr PacketType kTypes[] = {PacketType::hello, PacketType::welcome, PacketType::close,
-                                 PacketType::closed, PacketType::reset};
+constexpr PacketType kTypes[] = {PacketType::hello,  PacketType::welcome, PacketType::close,
+                                 PacketType::closed, PacketType::reset,   PacketType::challenge};
 
 TEST_CASE("mac: a known answer, from another implementation of BLAKE2b") {
   // hashlib.blake2b(packet with checksum and mac 0, digest_size=16, key=b"job secret")

@@ -80,7 +80,7 @@ const std::string kHello =
 const std::string kClose =
     "01 03 00 00 02 00 00 00  88 77 66 55 44 33 22 11"
     "00 00 00 00 09 00 00 00  00 00 00 00 00 00 00 00"
-    "15 00 00 00 00 00 00 00"  // sequence
+    "15 00 00 00 02 01 00 00"  // sequence part flags
     "00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f"
     "03 02 01 00 00 00 00 00  07 00 00 00 04 00 01 00";
 
@@ -306,6 +306,8 @@ TEST_CASE("wire golden: CLOSE") {
   REQUIRE(packet.type == PacketType::close);
   REQUIRE(packet.closing != nullptr);
   CHECK(packet.closing->sequence == 21);
+  CHECK(packet.closing->part == 2);
+  CHECK(packet.closing->flags == kClosingLast);
   CHECK(packet.closing->mac[15] == std::byte{0x0f});
   int entries = 0;
   packet.blocks.visit([&](StatusView view) {
@@ -321,7 +323,7 @@ TEST_CASE("wire golden: CLOSE") {
   PacketBuffer buffer;
   PacketWriter writer(buffer);
   writer.begin(PacketType::close, 2, kToken, 0);
-  ClosingPart& part = writer.part(ClosingPart{21, 0, {}});
+  ClosingPart& part = writer.part(ClosingPart{21, 2, kClosingLast, 0, {}});
   for (std::uint8_t i = 0; i < 16; ++i) part.mac[i] = static_cast<std::byte>(i);
   CHECK(writer.status(7, MessageStatus::truncated));
   CHECK(written(writer, buffer, false) == bytes);
@@ -339,9 +341,32 @@ TEST_CASE("wire golden: CLOSED and RESET") {
   PacketBuffer buffer;
   PacketWriter writer(buffer);
   writer.begin(type, 2, kToken, 0);
-  ClosingPart& part = writer.part(ClosingPart{21, 0, {}});
+  ClosingPart& part = writer.part(ClosingPart{21, 0, 0, 0, {}});
   for (std::uint8_t i = 0; i < 16; ++i) part.mac[i] = static_cast<std::byte>(i);
   CHECK(written(writer, buffer, false) == bytes);
+}
+
+TEST_CASE("wire golden: CHALLENGE") {
+  const std::vector<std::byte> bytes = from_hex(
+      "01 06 30 00 02 00 00 00  88 77 66 55 44 33 22 11"
+      "00 00 00 00 07 00 00 00  00 00 00 00 00 00 00 00"
+      "10 32 54 76 98 ba dc fe"  // cookie
+      "00 01 02 03 04 05 06 07  08 09 0a 0b 0c 0d 0e 0f");
+  const PacketView packet = parsed(bytes, Queue::data);
+  REQUIRE(packet.type == PacketType::challenge);
+  CHECK(packet.header->nic() == 3);
+  CHECK(packet.closing == nullptr);
+  REQUIRE(packet.challenge != nullptr);
+  CHECK(packet.challenge->cookie == 0xfedcba9876543210);
+  CHECK(packet.challenge->mac[15] == std::byte{0x0f});
+
+  PacketBuffer buffer;
+  PacketWriter writer(buffer);
+  writer.begin(PacketType::challenge, 2, kToken, 0).slot = CommonHeader::slot_byte(0, 3);
+  ChallengePart& part = writer.part(ChallengePart{0xfedcba9876543210, {}});
+  for (std::uint8_t i = 0; i < 16; ++i) part.mac[i] = static_cast<std::byte>(i);
+  CHECK(written(writer, buffer, false) == bytes);
+  CHECK(describe(packet) == "CHALLENGE to 2 nic 3 floor 0 | cookie 0xfedcba9876543210");
 }
 
 struct ControlReader {
@@ -445,6 +470,7 @@ TEST_CASE("wire golden: the table of types is the page's") {
       {3, "CLOSE", Queue::data, false, 56, true, false},
       {4, "CLOSED", Queue::data, false, 56, false, false},
       {5, "RESET", Queue::data, false, 56, false, false},
+      {6, "CHALLENGE", Queue::data, false, 56, false, false},
       {16, "DATA", Queue::data, true, 80, true, true},
       {17, "GRANTED", Queue::data, true, 48, true, true},
       {18, "PROBE", Queue::data, true, 32, true, true},

@@ -88,7 +88,8 @@ TEST_CASE("wire hostile: a datagram shorter than the common header, whatever it 
 }
 
 TEST_CASE("wire hostile: blocks in a type that takes none") {
-  for (const PacketType type : {PacketType::closed, PacketType::reset, PacketType::close}) {
+  for (const PacketType type :
+       {PacketType::closed, PacketType::reset, PacketType::close, PacketType::challenge}) {
     std::vector<std::byte> bytes(56);
     bytes[0] = std::byte{kVersion};
     bytes[1] = static_cast<std::byte>(type);
@@ -333,7 +334,7 @@ TEST_CASE("wire hostile: reserved bits and bytes are ignored") {
   CHECK(judge_changed(PacketType::data, 77, 0xffff, 2) == std::nullopt);
   CHECK(judge_changed(PacketType::data, 74, 0xff) == std::nullopt);  // collective: a hint
   CHECK(judge_changed(PacketType::hello, 109, 0xff) == std::nullopt);
-  CHECK(judge_changed(PacketType::closed, 36, 0xffff, 2) == std::nullopt);
+  CHECK(judge_changed(PacketType::closed, 37, 0xffff, 2) == std::nullopt);
   CHECK(judge_blocks("03 02 01 00 ff ff ff ff 00 00 00 00 01 ff 01 00") == std::nullopt);
 }
 

@@ -48,7 +48,11 @@ class Flattener {
     add(p.receive_kib, p.max_datagram, p.index, p.state);
   }
   void part(const ClosingPart& p) {
-    add(p.sequence);
+    add(p.sequence, p.part, p.flags);
+    add_all(std::span<const std::byte>(p.mac));
+  }
+  void part(const ChallengePart& p) {
+    add(p.cookie);
     add_all(std::span<const std::byte>(p.mac));
   }
 
@@ -108,6 +112,7 @@ std::vector<std::uint64_t> flatten(const PacketView& packet) {
   if (packet.session != nullptr) flat.part(*packet.session);
   for (const NicRecord& nic : packet.nics) flat.part(nic);
   if (packet.closing != nullptr) flat.part(*packet.closing);
+  if (packet.challenge != nullptr) flat.part(*packet.challenge);
   packet.blocks.visit(flat);
   flat.add_all(packet.payload);
   return flat.values;
@@ -129,6 +134,7 @@ std::vector<std::byte> reencode(const PacketView& packet, bool with_checksum) {
   if (packet.session != nullptr) writer.part(*packet.session);
   for (const NicRecord& nic : packet.nics) writer.part(nic);
   if (packet.closing != nullptr) writer.part(*packet.closing);
+  if (packet.challenge != nullptr) writer.part(*packet.challenge);
   packet.blocks.visit(BlockCopier{writer});
   const std::uint32_t header_bytes = writer.finish(with_checksum, packet.payload);
   std::vector<std::byte> datagram(header_bytes + packet.payload.size());

@@ -57,7 +57,8 @@ class Maker {
       case PacketType::welcome: session(writer); break;
       case PacketType::close:
       case PacketType::closed:
-      case PacketType::reset: writer.part(ClosingPart{u32(), 0, {}}); break;
+      case PacketType::reset: writer.part(ClosingPart{u32(), u8(), u8(), 0, {}}); break;
+      case PacketType::challenge: writer.part(ChallengePart{u64(), {}}); break;
       case PacketType::probe:
       case PacketType::control: break;
     }

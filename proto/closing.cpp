@@ -1,0 +1,205 @@
+// How a session ends on purpose, and how an end that is gone says so (docs/protocol.md §6): CLOSE
+// with the final statuses until it is answered, CLOSED, RESET.
+//
+// Timers: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
+//
+// Invariant: once CLOSE has left (`close_sent`), nothing more is accepted from that peer, so that
+// each CLOSE says the same and is the last word.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+// Between two RESETs to one peer: enough for one to arrive, and no flood that others could start.
+constexpr Duration kResetInterval = milliseconds(10);
+}  // namespace
+
+// What a sender may know as final; nothing while it isn't.
+std::optional<wire::MessageStatus> Endpoint::Core::final_status(std::uint32_t entry) const {
+  if (is_finished_entry(entry)) return status_of_entry(entry);
+  const IncomingMessage& message = incoming.at(entry);
+  if (!message.matched && message.arrived.complete()) return wire::MessageStatus::accepted;
+  return std::nullopt;
+}
+
+wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketType type,
+                                                 wire::PacketWriter& writer) {
+  writer.begin(type, peer.remote_index, peer.remote_token, to_wire(peer.floor));
+  return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
+}
+
+void Endpoint::Core::finish_closing(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer) {
+  TxPacket packet;
+  packet.buffer = &buffer;
+  std::uint8_t local = 0;
+  std::uint8_t remote_nic = 0;
+  control_route(peer, local, remote_nic);
+  packet.remote = remote(peer, local, remote_nic);
+  if (packet.remote == kNoRemote) return pool.give(std::span(&packet.buffer, 1));
+  writer.header().slot = wire::CommonHeader::slot_byte(0, local);
+  wire::sign(writer, secret());
+  packet.header_bytes = writer.finish(checksum);
+  (void)send_one(local, packet);
+}
+
+// CLOSED or RESET.
+void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags) {
+  PacketBuffer* buffer = nullptr;
+  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  ++session_sequence;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  begin_closing(peer, type, writer).flags = flags;
+  finish_closing(peer, *buffer, writer);
+}
+
+// All final statuses, in as many parts as they take. Parts of one CLOSE have one sequence number; a
+// part that finds no buffer comes with the next CLOSE.
+void Endpoint::Core::send_close(Peer& peer) {
+  peer.close_sent = true;
+  ++session_sequence;
+  PacketBuffer* buffer = nullptr;
+  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
+  std::uint8_t index = 0;
+  peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
+    const auto status = final_status(entry);
+    if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
+    finish_closing(peer, *buffer, writer);
+    if (pool.take(std::span(&buffer, 1)) == 0) {
+      buffer = nullptr;
+      return;
+    }
+    writer = wire::PacketWriter(*buffer, control_bytes);
+    part = &begin_closing(peer, wire::PacketType::close, writer);
+    part->part = ++index;
+    const bool fits = writer.status(to_wire(number), *status);
+    HAWSER_ASSERT(fits);
+  });
+  if (buffer == nullptr) return;
+  part->flags = wire::kClosingLast;
+  finish_closing(peer, *buffer, writer);
+}
+
+// A packet of a session that has ended here: its peer shall not go on with half of it.
+void Endpoint::Core::send_reset(Peer& peer) {
+  if (peer.remote_token == 0 || now < peer.reset_at) return;
+  peer.reset_at = now + kResetInterval;
+  ++counters.resets_sent;
+  const bool on_purpose =
+      peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
+  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0);
+}
+
+void Endpoint::Core::on_closing(Peer& peer, const wire::PacketView& packet) {
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (peer.state == SessionState::idle || peer.state == SessionState::calling) {
+    return drop(DropReason::not_connected);
+  }
+  const wire::ClosingPart& closing_part = *packet.closing;
+  const auto ahead = static_cast<std::int32_t>(closing_part.sequence - peer.remote_sequence);
+  if (ahead < 0 || (ahead == 0 && packet.type != wire::PacketType::close)) {
+    return drop(DropReason::stale_session);
+  }
+  peer.remote_sequence = closing_part.sequence;
+  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
+  switch (packet.type) {
+    case wire::PacketType::close: return on_close(peer, packet);
+    case wire::PacketType::closed: peer.close_answered |= peer.close_sent; return;
+    default:
+      if (peer.state != SessionState::ready) return;
+      if (peer.close_sent) {  // as good as CLOSED
+        peer.close_answered = true;
+        return;
+      }
+      return fail_peer(peer, (closing_part.flags & wire::kClosingOnPurpose) != 0
+                                 ? Status::peer_closed
+                                 : Status::peer_restarted);
+  }
+}
+
+void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
+  if (peer.state == SessionState::ready) {
+    peer.last_heard = now;
+    const wire::ClosingPart& said = *packet.closing;
+    if (said.part >= Peer::kMaxCloseParts) return drop(DropReason::bad_field);
+    packet.blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
+    peer.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
+    if ((said.flags & wire::kClosingLast) != 0) {
+      peer.close_part_count = static_cast<std::uint8_t>(said.part + 1);
+    }
+    int here = 0;
+    for (const std::uint64_t word : peer.close_parts) here += std::popcount(word);
+    if (peer.close_part_count == 0 || here < peer.close_part_count) return touch(peer);
+  }
+  send_closing(peer, wire::PacketType::closed, 0);
+  peer.close_answered = true;
+  if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
+}
+
+// True while messages to settle are worth waiting for; `unanswered` tells of CLOSEs.
+bool Endpoint::Core::lingers(bool& unanswered) {
+  bool lingering = false;
+  for_each_peer([&](Peer& peer) {
+    if (peer.state == SessionState::ready) {
+      lingering |= !peer.close_sent && (peer.open_sends > 0 || something_owed(peer));
+      unanswered |= !peer.close_answered;
+    } else if (peer.state != SessionState::failed && peer.open_sends > 0) {
+      lingering = true;
+    }
+  });
+  return lingering;
+}
+
+// Closing lingers for the final statuses of what was sent, then says CLOSE until it is answered.
+void Endpoint::Core::progress_closing() {
+  if (!closing || closed) return;
+  const Duration timeout = milliseconds(tunables.close_timeout_ms);
+  const Duration spent = now - closing_since;
+  bool unanswered = false;
+  if (lingers(unanswered) && spent < timeout / 2) {
+    close_wake = closing_since + timeout / 2;
+    return;
+  }
+  if (unanswered && spent < timeout) {
+    close_wake = closing_since + timeout;
+    for_each_peer([&](Peer& peer) {
+      if (peer.state != SessionState::ready || peer.close_answered) return;
+      if (now >= peer.close_at) {
+        send_close(peer);
+        peer.close_at = now + std::max(milliseconds(2), peer.response.overdue(granularity));
+      }
+      close_wake = earlier(close_wake, peer.close_at);
+    });
+    return;
+  }
+  for_each_peer([&](Peer& peer) {
+    if (peer.is_half_open && !pending(peer)) return give_back(peer);
+    if (peer.state == SessionState::ready && !peer.close_answered) {
+      send_close(peer);  // a last word, whatever became of it
+    }
+    if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
+    drop_held(peer);
+  });
+  cancel_all(Status::endpoint_closed);
+  closed = outgoing.size() == 0 || spent >= timeout * 2;
+  close_wake = closed ? kNever : now + milliseconds(1);
+}
+
+// Ends every receive that is still posted for any peer.
+void Endpoint::Core::cancel_all(Status status) {
+  for (const OperationSlot& slot : operations) {
+    if (!slot.live || slot.kind != OperationKind::receive) continue;
+    if (const auto receive = matching.cancel_receive(slot.operation)) {
+      note_unposted(*receive);
+      complete_unmatched(*receive, status);
+    }
+  }
+}
+
+}  // namespace hawser::proto

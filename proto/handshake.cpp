@@ -1,0 +1,249 @@
+// The handshake (docs/protocol.md §6): who calls when, what a HELLO must prove before it is
+// believed, and how both sides learn of each other.
+//
+// Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are being
+// called for the first times (`holds_call`); others wait in `callers` for their turn. The handshake
+// is symmetric: both sides send their whole state, and a side is READY once the other has echoed
+// its token, so HELLOs that cross make one session.
+//
+// Invariants: a session packet whose MAC or target is wrong changes nothing. A HELLO costs memory
+// only if few strangers are half open and slots are free, or if its sender has proven that it
+// receives where it says; and what is known of a peer changes only by the latter.
+#include <algorithm>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// HELLOs after which a peer that does not answer lets others have their turn.
+constexpr std::uint32_t kQuickCalls = 3;
+
+bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
+  return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
+         said.counter == peer.remote_counter && said.my_token == peer.remote_token;
+}
+
+// Against what the peer has proven to be, not what was said in its name.
+bool is_newer_incarnation(const Peer& peer, const wire::SessionPart& said) {
+  if (peer.verified_counter == 0) return true;
+  if (said.epoch != peer.verified_epoch) return said.epoch > peer.verified_epoch;
+  return static_cast<std::int32_t>(said.counter - peer.verified_counter) > 0;
+}
+
+}  // namespace
+
+// An operation or connect wants the session to exist.
+void Endpoint::Core::want_session(Peer& peer) {
+  peer.wanted = true;
+  leave_half_open(peer);
+  if (peer.state == SessionState::idle) {
+    if (!begin_session(peer)) return;
+    peer.state = SessionState::calling;
+  }
+  if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
+  if (calls_outstanding < tunables.max_outstanding_handshakes) return begin_calling(peer, now);
+  peer.waits_to_call = true;
+  callers.push_back(peers, index_of(peer));
+}
+
+void Endpoint::Core::begin_calling(Peer& peer, Time at) {
+  peer.holds_call = true;
+  ++calls_outstanding;
+  peer.calling_since = peer.call_at = at;
+  touch(peer);
+}
+
+// Answered, failed, or not answered for a while: the turn of the next one.
+void Endpoint::Core::end_calling(Peer& peer) {
+  if (peer.waits_to_call) {
+    peer.waits_to_call = false;
+    callers.remove(peers, index_of(peer));
+  }
+  if (!peer.holds_call) return;
+  peer.holds_call = false;
+  --calls_outstanding;
+  if (callers.empty()) return;
+  Peer& next = peers.at(callers.pop_front(peers));
+  next.waits_to_call = false;
+  begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
+}
+
+void Endpoint::Core::call_again(Peer& peer) {
+  if (peer.state == SessionState::ready || peer.state == SessionState::failed) {
+    peer.call_at = kNever;
+    return;
+  }
+  if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
+    return fail_peer(peer, Status::peer_unreachable);
+  }
+  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
+  const std::uint32_t attempt = peer.calls++ % pairs;
+  const auto local = static_cast<std::uint8_t>(attempt % nics.size());
+  const auto far =
+      static_cast<std::uint8_t>((attempt + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
+  peer.called_at = now;
+  send_session(peer, wire::PacketType::hello, local, far);
+  peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
+  peer.call_interval =
+      std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
+                                                microseconds(tunables.handshake_retry_us)));
+  if (peer.calls == kQuickCalls) end_calling(peer);
+}
+
+void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_t local,
+                                  std::uint8_t remote_nic) {
+  const RemoteHandle to = remote(peer, local, remote_nic);
+  PacketBuffer* buffer = nullptr;
+  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
+  wire::PacketWriter writer(*buffer);
+  const bool known = peer.remote_token != 0;
+  writer
+      .begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
+      .slot = wire::CommonHeader::slot_byte(0, local);
+  wire::SessionPart part{};
+  part.sender_id = endpoint_id;
+  part.target_id = peer.remote_id;
+  part.epoch = epoch;
+  part.counter = peer.counter;
+  part.my_index = index_of(peer);
+  part.my_token = peer.token;
+  part.echo_epoch = known ? peer.remote_epoch : 0;
+  part.echo_counter = known ? peer.remote_counter : 0;
+  part.echo_token = known ? peer.remote_token : 0;
+  part.sequence = ++session_sequence;
+  part.first_number = tunables.initial_sequence;
+  part.fragment_bytes = fragment_bytes;
+  part.nics = static_cast<std::uint8_t>(nics.size());
+  part.absence_ms = static_cast<std::uint16_t>(tunables.longest_absence_ms);
+  part.cookie = type == wire::PacketType::hello ? peer.cookie : 0;
+  part.unscheduled_bytes = tunables.unscheduled_bytes;
+  writer.part(part);
+  for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
+  wire::sign(writer, secret());
+  TxPacket packet;
+  packet.buffer = buffer;
+  packet.header_bytes = writer.finish(checksum);
+  packet.remote = to;
+  ++counters.handshakes_sent;
+  (void)send_one(local, packet);
+}
+
+bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
+  return peer.token != 0 && said.echo_epoch == epoch && said.echo_counter == peer.counter &&
+         said.echo_token == peer.token;
+}
+
+void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (said.target_id != endpoint_id || said.sender_id == endpoint_id || said.my_token == 0 ||
+      said.counter == 0) {
+    return drop(DropReason::stale_session);
+  }
+  for (std::size_t i = 0; i < packet.nics.size(); ++i) {
+    if (packet.nics[i].index != i) return drop(DropReason::bad_field);
+  }
+  const std::uint8_t far = packet.header->nic();
+  if (far >= packet.nics.size()) return drop(DropReason::bad_field);
+
+  Peer* found = find_peer(said.sender_id);
+  if (found == nullptr || !is_same_session(*found, said)) {
+    found = admit(nic, packet, found);
+    if (found == nullptr) return;
+  } else if (found->state == SessionState::failed ||
+             static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {
+    return drop(DropReason::stale_session);
+  }
+  Peer& peer = *found;
+  peer.remote_sequence = said.sequence;
+  peer.last_heard = now;
+  peer.route_local = static_cast<std::uint8_t>(nic);
+  peer.route_remote = far;
+
+  const bool was_ready = peer.state == SessionState::ready;
+  if (!was_ready && echoes_us(peer, said)) {
+    if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
+    become_ready(peer);
+  } else if (!was_ready) {
+    peer.state = SessionState::answered;
+    enter_half_open(peer);
+  }
+  if (packet.type == wire::PacketType::hello || !was_ready) {
+    send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far);
+  }
+  touch(peer);
+}
+
+// A session packet of a session that is not known: is it believed? Then the peer is what it says.
+// Null: no. `peer` is null if nobody of that name is known.
+Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
+  const wire::SessionPart& said = *packet.session;
+  const auto refuse = [this](DropReason reason) {
+    drop(reason);
+    return nullptr;
+  };
+  // Also of a session that has failed: what still flies of it doesn't make it anew.
+  if (peer != nullptr && !is_newer_incarnation(*peer, said)) {
+    return refuse(DropReason::stale_session);
+  }
+  const bool echoed = peer != nullptr && echoes_us(*peer, said);
+  if (packet.type == wire::PacketType::welcome && !echoed) {
+    return refuse(DropReason::stale_session);
+  }
+  // Who closes makes no new session, but for what it was to send before that.
+  if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
+  const bool crowded = half_open_count >= tunables.max_half_open_sessions || peers.full();
+  const bool must_prove =
+      peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  if (must_prove && !echoed && !keys.is_cookie_good(said, address, now)) {
+    send_challenge(nic, said, address);
+    return nullptr;
+  }
+  const bool is_new = peer == nullptr;
+  if (is_new) peer = make_peer(said.sender_id);
+  if (peer == nullptr) return refuse(DropReason::limit);
+  if (peer->state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
+  if (!learn_session(*peer, said, packet.nics)) {
+    if (is_new) give_back(*peer);
+    return refuse(DropReason::limit);
+  }
+  return peer;
+}
+
+// Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
+// can know. Takes no state, and is shorter than the HELLO.
+void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
+                                    const NicAddress& address) {
+  Nic& through = *nics[nic].nic;
+  TxPacket packet;
+  if (through.open_remote(address, packet.remote) != Status::ok) return;
+  if (pool.take(std::span(&packet.buffer, 1)) == 1) {
+    wire::PacketWriter writer(*packet.buffer);
+    writer.begin(wire::PacketType::challenge, hello.my_index, hello.my_token, 0).slot =
+        wire::CommonHeader::slot_byte(0, nic);
+    writer.part(wire::ChallengePart{keys.cookie(hello, address, now), {}});
+    wire::sign(writer, secret());
+    packet.header_bytes = writer.finish(checksum);
+    ++counters.challenges_sent;
+    (void)send_one(nic, packet);
+  }
+  through.close_remote(packet.remote);
+}
+
+// The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:
+// after that the timer repeats it.
+void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
+  if (!calls || peer.calls == 0) return drop(DropReason::stale_session);
+  if (peer.cookie == packet.challenge->cookie) return;
+  peer.cookie = packet.challenge->cookie;
+  peer.called_at = now;
+  send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic), packet.header->nic());
+}
+
+}  // namespace hawser::proto

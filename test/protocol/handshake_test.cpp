@@ -1,0 +1,274 @@
+// Handshakes under attack and in great numbers: they cost little, take no memory from anybody, and
+// those who mean it get through.
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/injector.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/protocol/scripted_peer.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::Time;
+using proto::wire::PacketType;
+
+bool is_hello(const FaultPacket& packet) {
+  return packet.direction == engine::Direction::tx && view_of(packet).type == PacketType::hello;
+}
+
+// HELLOs in the names of ever new strangers, all from one address.
+void flood(ScriptedPeer& stranger, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ++stranger.id;
+    ++stranger.token;
+    stranger.say(PacketType::hello);
+  }
+}
+
+TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no_memory") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.max_half_open_sessions = 5;
+  World world(config);
+  ScriptedPeer stranger(world, 0, 1000);
+  std::map<PacketType, int> answers;
+  std::size_t received = 0;
+  for (int i = 0; i < 200; ++i) {
+    flood(stranger, 1);
+    world.run_for(microseconds(20));
+    for (const ScriptedPeer::Seen& packet : stranger.seen()) {
+      ++answers[packet.type];
+      received += packet.bytes;
+    }
+  }
+  CHECK(answers[PacketType::welcome] == 5);
+  CHECK(answers[PacketType::challenge] == 195);
+  CHECK(world.stats(0).challenges_sent == 195);
+  CHECK(received <= stranger.bytes_sent());  // nobody is made to send more than was sent
+  CHECK(world.allocations() == 0);
+  // Honest ones don't notice.
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  (void)exchange.send(1, 0, 1, 100);
+  (void)exchange.receive(2, 0, 1, 100);
+  (void)exchange.send(0, 2, 1, 100);
+  REQUIRE(exchange.run(milliseconds(20)));
+  exchange.check_all_ok();
+}
+
+TEST_CASE("handshake__with_a_limit_of_none_everybody_proves_his_address") {
+  WorldConfig config;
+  config.tunables.max_half_open_sessions = 0;
+  World world(config);
+  Exchange exchange(world);
+  (void)exchange.receive(1, kAnyNode, 1, 100);
+  (void)exchange.send(0, 1, 1, 100);  // node 1 doesn't know of node 0
+  REQUIRE(exchange.run(milliseconds(5)));
+  exchange.check_all_ok();
+  CHECK(world.stats(1).challenges_sent == 1);
+}
+
+// Strangers who do prove their address take slots only as long as nobody else needs them.
+TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it") {
+  WorldConfig config;
+  config.nodes = 4;
+  config.tunables.max_peers = 8;
+  World world(config);
+  ScriptedPeer stranger(world, 0, 1000);
+  stranger.cookie = 0;
+  const auto come_and_prove = [&] {
+    ++stranger.id;
+    ++stranger.token;
+    stranger.cookie = 0;
+    stranger.say(PacketType::hello);
+    world.run_for(microseconds(20));
+    for (const ScriptedPeer::Seen& packet : stranger.seen()) stranger.cookie = packet.cookie;
+    if (stranger.cookie != 0) stranger.say(PacketType::hello);
+    world.run_for(microseconds(20));
+  };
+  for (int i = 0; i < 30; ++i) come_and_prove();
+  CHECK(world.peer(0, 1) != kAnyPeer);  // asserts that connect is ok
+  for (int i = 0; i < 30; ++i) come_and_prove();
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  (void)exchange.send(1, 0, 1, 100);
+  (void)exchange.receive(0, kAnyNode, 2, 100);
+  (void)exchange.send(2, 0, 2, 100);
+  (void)exchange.send(0, 3, 2, 100);
+  (void)exchange.receive(3, 0, 2, 100);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  for (int i = 0; i < 30; ++i) come_and_prove();
+  (void)exchange.receive(1, 0, 3, 100);
+  (void)exchange.send(0, 1, 3, 100);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  for (std::uint32_t node = 0; node < 4; ++node) CHECK(world.stats(node).peer_failures == 0);
+}
+
+// All to all around a ring, step by step, while strangers flood every node.
+TEST_CASE("handshake__a_flood_during_an_all_reduce") {
+  const auto run = [](bool with_flood, Time& took) {
+    WorldConfig config;
+    config.nodes = 4;
+    config.nics = 2;
+    World world(config);
+    std::vector<std::unique_ptr<ScriptedPeer>> strangers;
+    for (std::uint32_t node = 0; node < 4; ++node) {
+      strangers.push_back(std::make_unique<ScriptedPeer>(world, node, 1000 + 100000 * node));
+    }
+    const Time start = world.now();
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      for (std::uint32_t node = 0; node < 4; ++node) {
+        (void)exchange.receive((node + 1) % 4, node, step, 500000);
+        (void)exchange.send(node, (node + 1) % 4, step, 500000);
+      }
+      while (!exchange.settled()) {
+        REQUIRE((world.now() - start).ns < milliseconds(1000).ns);
+        if (with_flood) {
+          for (auto& stranger : strangers) {
+            flood(*stranger, 20);
+            (void)stranger->seen();
+          }
+        }
+        world.run_for(microseconds(10));
+        exchange.collect();
+      }
+      exchange.check_all_ok();
+    }
+    took = Time{(world.now() - start).ns};
+    for (std::uint32_t node = 0; node < 4; ++node) {
+      CHECK(world.stats(node).peer_failures == 0);
+      CHECK(world.stats(node).sessions_established == 2);
+      CHECK(world.stats(node).paths_down == 0);
+      CHECK(world.allocations() == 0);
+      if (with_flood) CHECK(world.stats(node).challenges_sent > 100);
+    }
+  };
+  Time quiet{};
+  Time flooded{};
+  run(false, quiet);
+  run(true, flooded);
+  // Virtual time counts turns, not their length: what is shown is that nothing waits for a timer.
+  CHECK(flooded.ns < 2 * quiet.ns);
+}
+
+TEST_CASE("handshake__no_more_than_so_many_are_called_at_once") {
+  WorldConfig config;
+  config.nodes = 40;
+  config.tunables.max_peers = 64;
+  config.tunables.max_outstanding_handshakes = 4;
+  std::vector<std::set<std::uint64_t>> open(config.nodes);  // called, and not answered so far
+  std::size_t most = 0;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx) return {};
+    const proto::wire::PacketView view = view_of(packet);
+    if (view.type == PacketType::hello && view.session->echo_token == 0) {
+      open[node].insert(view.session->target_id);
+      most = std::max(most, open[node].size());
+    }
+    if (view.type == PacketType::welcome) {
+      // Its target takes it before it calls the next: it is answered when that has arrived.
+      open[static_cast<std::size_t>(view.session->target_id - 1)].erase(view.session->sender_id);
+    }
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  REQUIRE(world.run_until(
+      [&] {
+        for (std::uint32_t node = 0; node < config.nodes; ++node) {
+          if (world.stats(node).sessions_established < config.nodes - 1) return false;
+        }
+        return true;
+      },
+      milliseconds(500)));
+  CHECK(most <= 4);
+  CHECK(most >= 2);
+}
+
+TEST_CASE("handshake__those_who_do_not_answer_do_not_keep_others_waiting_for_long") {
+  WorldConfig config;
+  config.nodes = 24;
+  config.tunables.max_peers = 32;
+  config.tunables.max_outstanding_handshakes = 2;
+  World world(config);
+  for (std::uint32_t to = 1; to < 24; ++to) (void)world.peer(0, to);
+  for (std::uint32_t dead = 1; dead < 23; ++dead) world.crash(dead, false);
+  REQUIRE(world.run_until([&] { return world.stats(0).sessions_established == 1; },
+                          milliseconds(3000)));
+  // And each of the dead ones is told as unreachable, peer_timeout after it was called.
+  world.run_for(milliseconds(13000));
+  CHECK(world.stats(0).peer_failures == 22);
+}
+
+TEST_CASE("handshake__tokens_are_new_each_time_and_follow_from_the_seed") {
+  const auto tokens_of = [](std::uint64_t seed) {
+    std::vector<std::uint64_t> tokens;
+    WorldConfig config;
+    config.seed = seed;
+    config.hook = [&](std::uint32_t, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (is_hello(packet)) tokens.push_back(view_of(packet).session->my_token);
+      return {};
+    };
+    World world(config);
+    for (int round = 0; round < 10; ++round) {
+      world.reconnect(0, 1);
+      world.run_for(milliseconds(5));
+      REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
+      world.wake(0);
+      world.run_for(milliseconds(5));
+    }
+    return tokens;
+  };
+  const std::vector<std::uint64_t> once = tokens_of(1);
+  CHECK(std::set(once.begin(), once.end()).size() >= 10);
+  CHECK(tokens_of(1) == once);
+  CHECK(tokens_of(2) != once);
+}
+
+// A HELLO in a peer's name with a counter beyond all others makes the true peer no older.
+TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
+  for (const bool live : {true, false}) {
+    World world({});
+    if (live) {
+      world.connect_all();
+      world.run_for(milliseconds(5));
+    }
+    ScriptedPeer liar(world, 0, 2);  // node 1's name
+    liar.epoch = ~std::uint64_t{0};
+    liar.counter = 0x7fffffff;
+    for (int i = 0; i < 5; ++i) {
+      ++liar.token;
+      liar.say(PacketType::hello);
+      world.run_for(microseconds(50));
+    }
+    for (int round = 0; round < 3; ++round) {
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      (void)exchange.receive(0, kAnyNode, 1, 100);
+      (void)exchange.send(1, 0, 1, 100);
+      REQUIRE(exchange.run(milliseconds(50)));
+      exchange.check_all_ok();
+      REQUIRE(world.endpoint(1).disconnect(world.now(), world.peer(1, 0)) == Status::ok);
+      world.wake(1);
+      world.run_for(milliseconds(5));
+      world.reconnect(1, 0);
+      world.run_for(milliseconds(5));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test

@@ -1,0 +1,200 @@
+// A peer whose every session packet the test writes, and that shows what it was sent: for what no
+// endpoint would do, and to see each answer by itself.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "proto/mac.hpp"
+#include "proto/wire.hpp"
+#include "test/support/simple_pool.hpp"
+#include "test/support/virtual_world.hpp"
+
+namespace hawser::test {
+
+class ScriptedPeer {
+ public:
+  // What of a packet is looked at. Parts that it hasn't are zeros.
+  struct Seen {
+    proto::wire::PacketType type{};
+    proto::wire::CommonHeader header{};
+    proto::wire::SessionPart session{};
+    proto::wire::ClosingPart closing{};
+    std::uint64_t cookie = 0;
+    std::size_t bytes = 0;
+  };
+
+  ScriptedPeer(World& world, std::uint32_t node, std::uint64_t name, std::string secret = {})
+      : id(name),
+        world_(world),
+        node_(node),
+        secret_(std::move(secret)),
+        pool_(256),
+        nic_(world.fabric(), {}, pool_) {}
+
+  // What it says of itself, and of the other, next.
+  std::uint64_t id;
+  std::uint64_t epoch = 1;
+  std::uint32_t counter = 1;
+  std::uint64_t token = 0x0123456789abcdef;
+  std::uint32_t index = 7;
+  std::uint64_t cookie = 0;
+  std::uint32_t sequence = 0;  // grows by itself
+  bool echo = false;
+  bool damage_mac = false;
+  // The other, as its last HELLO or WELCOME told.
+  std::uint32_t their_index = 0;
+  std::uint64_t their_token = 0;
+  std::uint64_t their_epoch = 0;
+  std::uint32_t their_counter = 0;
+
+  // For the other's connect.
+  [[nodiscard]] std::vector<std::byte> address() const {
+    struct Head {
+      std::array<char, 8> magic{'H', 'W', 'S', 'R', 'A', 'D', 'R', '1'};
+      std::uint64_t endpoint_id = 0;
+      std::uint64_t epoch = 0;
+      std::uint32_t nics = 1;
+      std::uint32_t reserved = 0;
+    } head;
+    head.endpoint_id = id;
+    head.epoch = epoch;
+    const proto::wire::NicRecord nic = record();
+    std::vector<std::byte> blob(sizeof head + sizeof nic);
+    std::memcpy(blob.data(), &head, sizeof head);
+    std::memcpy(blob.data() + sizeof head, &nic, sizeof nic);
+    return blob;
+  }
+
+  // HELLO or WELCOME.
+  void say(proto::wire::PacketType type) {
+    proto::PacketBuffer* buffer = take();
+    proto::wire::PacketWriter writer(*buffer);
+    writer.begin(type, proto::wire::kNoReceiver, 0, 0);
+    proto::wire::SessionPart part{};
+    part.sender_id = id;
+    part.target_id = node_ + 1;
+    part.epoch = epoch;
+    part.counter = counter;
+    part.my_index = index;
+    part.my_token = token;
+    if (echo) {
+      part.echo_epoch = their_epoch;
+      part.echo_counter = their_counter;
+      part.echo_token = their_token;
+    }
+    part.sequence = ++sequence;
+    part.fragment_bytes = 4096;
+    part.nics = 1;
+    part.cookie = cookie;
+    part.unscheduled_bytes = 65536;
+    writer.part(part);
+    writer.part(record());
+    sign_and_send(*buffer, writer, proto::Queue::data);
+  }
+  // CLOSE, CLOSED or RESET.
+  void end(proto::wire::PacketType type, std::uint8_t flags = proto::wire::kClosingLast,
+           std::uint8_t part = 0) {
+    proto::PacketBuffer* buffer = take();
+    proto::wire::PacketWriter writer(*buffer);
+    writer.begin(type, their_index, their_token, 0);
+    writer.part(proto::wire::ClosingPart{++sequence, part, flags, 0, {}});
+    sign_and_send(*buffer, writer, proto::Queue::data);
+  }
+  void challenge(std::uint64_t with) {
+    proto::PacketBuffer* buffer = take();
+    proto::wire::PacketWriter writer(*buffer);
+    writer.begin(proto::wire::PacketType::challenge, their_index, their_token, 0);
+    writer.part(proto::wire::ChallengePart{with, {}});
+    sign_and_send(*buffer, writer, proto::Queue::data);
+  }
+  // A control packet that says nothing but that it knows the session.
+  void speak() {
+    proto::PacketBuffer* buffer = take();
+    proto::wire::PacketWriter writer(*buffer);
+    writer.begin(proto::wire::PacketType::control, their_index, their_token, 0);
+    send(*buffer, writer, proto::Queue::control);
+  }
+
+  // What came since the last call; control packets and probes are left out.
+  std::vector<Seen> seen() {
+    std::vector<Seen> all;
+    std::array<proto::RxPacket, 64> batch;
+    for (const proto::Queue queue : {proto::Queue::control, proto::Queue::data}) {
+      for (std::size_t n = batch.size(); n == batch.size();) {
+        n = nic_.rx_burst(queue, batch);
+        for (std::size_t i = 0; i < n; ++i) note(batch[i], all);
+      }
+    }
+    return all;
+  }
+  // Their names, one after the other.
+  std::string heard() {
+    std::string names;
+    for (const Seen& packet : seen()) {
+      if (!names.empty()) names += ' ';
+      names += proto::wire::rule_of(packet.type).name;
+    }
+    return names;
+  }
+  [[nodiscard]] std::size_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  [[nodiscard]] proto::wire::NicRecord record() const {
+    return {nic_.address(), 4096, static_cast<std::uint16_t>(nic_.caps().max_datagram_bytes / 8), 0,
+            1};
+  }
+  proto::PacketBuffer* take() {
+    proto::PacketBuffer* buffer = nullptr;
+    REQUIRE(pool_.take(std::span(&buffer, 1)) == 1);
+    return buffer;
+  }
+  void sign_and_send(proto::PacketBuffer& buffer, proto::wire::PacketWriter& writer,
+                     proto::Queue queue) {
+    proto::wire::sign(writer, std::as_bytes(std::span(secret_)));
+    if (damage_mac) buffer.bytes[writer.header_bytes() - 1] ^= std::byte{1};
+    send(buffer, writer, queue);
+  }
+  void send(proto::PacketBuffer& buffer, proto::wire::PacketWriter& writer, proto::Queue queue) {
+    proto::TxPacket packet;
+    packet.buffer = &buffer;
+    packet.header_bytes = writer.finish(true);
+    packet.queue = queue;
+    REQUIRE(nic_.open_remote(world_.nic(node_, 0).address(), packet.remote) == Status::ok);
+    REQUIRE(nic_.tx_burst(std::span(&packet, 1)) == 1);
+    bytes_sent_ += packet.header_bytes;
+    std::array<std::uint64_t, 8> cookies;
+    (void)nic_.reap(cookies);
+    nic_.close_remote(packet.remote);
+    world_.wake(node_);
+  }
+  void note(const proto::RxPacket& received, std::vector<Seen>& all) {
+    proto::wire::PacketView view;
+    REQUIRE(!proto::wire::parse({received.data, received.bytes}, received.queue, true, view));
+    if (view.type == proto::wire::PacketType::control ||
+        view.type == proto::wire::PacketType::probe) {
+      return;
+    }
+    Seen packet{.type = view.type, .header = *view.header, .bytes = received.bytes};
+    if (view.session != nullptr) {
+      packet.session = *view.session;
+      their_index = view.session->my_index;
+      their_token = view.session->my_token;
+      their_epoch = view.session->epoch;
+      their_counter = view.session->counter;
+    }
+    if (view.closing != nullptr) packet.closing = *view.closing;
+    if (view.challenge != nullptr) packet.cookie = view.challenge->cookie;
+    all.push_back(packet);
+  }
+
+  World& world_;
+  std::uint32_t node_;
+  std::string secret_;
+  SimplePool pool_;
+  engine::MemoryNic nic_;
+  std::size_t bytes_sent_ = 0;
+};
+
+}  // namespace hawser::test

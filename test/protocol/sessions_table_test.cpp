@@ -1,0 +1,427 @@
+// The table of states of docs/protocol.md §6, row by row: what one endpoint answers to each event
+// in each state, and where it then stands. The peer is the test's own.
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "test/protocol/scripted_peer.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::milliseconds;
+using proto::wire::PacketType;
+
+constexpr std::uint64_t kPeerId = 99;
+const std::string kSecret = "of the job";
+
+enum class State { none, calling, answered, ready, failed };
+
+// An endpoint and its peer, brought to a state.
+class Scene {
+ public:
+  explicit Scene(State state) : world_(config()), peer(world_, 0, kPeerId, kSecret) {
+    switch (state) {
+      case State::none: break;
+      case State::calling: connect(); break;
+      case State::answered: call(); break;
+      case State::ready: establish(); break;
+      case State::failed:
+        establish();
+        // Somebody waits for the peer, which says nothing.
+        post_receive();
+        world_.run_for(milliseconds(400));
+        REQUIRE(stats().failure == Status::peer_timeout);
+        break;
+    }
+    settle();
+    (void)peer.heard();
+  }
+
+  World& world() { return world_; }
+  void settle() { world_.run_for(milliseconds(1)); }
+  void connect() {
+    const std::vector<std::byte> address = peer.address();
+    REQUIRE(world_.endpoint(0).connect(world_.now(), address, id) == Status::ok);
+    world_.wake(0);
+    settle();
+    REQUIRE(peer.heard() == "HELLO");
+  }
+  void call() {
+    peer.say(PacketType::hello);
+    settle();
+    REQUIRE(peer.heard() == "WELCOME");
+  }
+  void establish() {
+    call();
+    peer.echo = true;
+    peer.say(PacketType::welcome);
+    settle();
+    REQUIRE(peer.heard() == "WELCOME");
+    REQUIRE(stats().established);
+    peer.echo = false;
+  }
+  void post_receive() {
+    proto::ReceiveRequest request;
+    request.peer = id;
+    request.tag = 5;
+    REQUIRE(world_.post(0, request) == Status::ok);
+  }
+  [[nodiscard]] PeerStats stats() {
+    PeerStats stats;
+    if (world_.endpoint(0).peer_stats(world_.now(), id, stats) != Status::ok) {
+      stats.peer = kAnyPeer;
+    }
+    return stats;
+  }
+  [[nodiscard]] std::uint64_t drops(DropReason reason) {
+    return world_.stats(0).drops[static_cast<std::size_t>(reason)];
+  }
+  // Speaks for a new incarnation.
+  void restart() {
+    ++peer.counter;
+    peer.token += 2;
+  }
+  // The same, and proves its address.
+  void restart_and_prove() {
+    restart();
+    peer.say(PacketType::hello);
+    settle();
+    for (const ScriptedPeer::Seen& packet : peer.seen()) peer.cookie = packet.cookie;
+    REQUIRE(peer.cookie != 0);
+  }
+
+ private:
+  static WorldConfig config() {
+    WorldConfig config;
+    config.nodes = 1;
+    config.secrets = {kSecret};
+    config.tunables.peer_timeout_ms = 300;
+    return config;
+  }
+  World world_;
+
+ public:
+  ScriptedPeer peer;
+  PeerId id{0};  // the first one that the endpoint gives
+};
+
+struct Expected {
+  std::string answer;                   // packets, by name
+  std::optional<bool> ready{};          // nothing: the endpoint knows no such peer
+  Status failure = Status::ok;          // of the peer
+  std::optional<DropReason> dropped{};  // counted once
+};
+constexpr std::optional<bool> kReady = true;
+constexpr std::optional<bool> kNotReady = false;
+
+template <class Event>
+void check(State state, const Expected& expected, Event&& event) {
+  Scene scene(state);
+  INFO("state " << static_cast<int>(state));
+  const EndpointStats before = scene.world().stats(0);
+  event(scene);
+  scene.settle();
+  CHECK(scene.peer.heard() == expected.answer);
+  const PeerStats stats = scene.stats();
+  CHECK((stats.peer != kAnyPeer) == expected.ready.has_value());
+  if (expected.ready) {
+    CHECK(stats.established == *expected.ready);
+    CHECK(stats.failure == expected.failure);
+  }
+  const EndpointStats after = scene.world().stats(0);
+  for (std::size_t i = 0; i < kDropReasons; ++i) {
+    const bool wanted = expected.dropped && static_cast<std::size_t>(*expected.dropped) == i;
+    INFO(kDropReasonTexts[i].name);
+    CHECK(after.drops[i] - before.drops[i] == (wanted ? 1 : 0));
+  }
+  // Whatever happened, nothing hangs and nothing is left over.
+  scene.world().run_for(milliseconds(2000));
+  CHECK(scene.world().stats(0).operations_pending == 0);
+  CHECK(scene.world().stats(0).buffers_in_use == 0);
+}
+
+TEST_CASE("sessions_table__hello_of_what_is_known_or_new") {
+  const auto hello = [](Scene& s) { s.peer.say(PacketType::hello); };
+  check(State::none, {"WELCOME", kNotReady}, hello);
+  check(State::calling, {"WELCOME", kNotReady}, hello);
+  check(State::answered, {"WELCOME", kNotReady}, hello);
+  check(State::ready, {"WELCOME", kReady}, hello);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
+}
+
+TEST_CASE("sessions_table__hello_that_echoes_our_token") {
+  const auto hello = [](Scene& s) {
+    s.peer.echo = true;
+    s.peer.say(PacketType::hello);
+  };
+  check(State::calling, {"WELCOME", kReady}, hello);
+  check(State::answered, {"WELCOME", kReady}, hello);
+  check(State::ready, {"WELCOME", kReady}, hello);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
+}
+
+TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing") {
+  const auto hello = [](Scene& s) {
+    s.restart();
+    s.peer.say(PacketType::hello);
+  };
+  check(State::none, {"WELCOME", kNotReady}, hello);
+  check(State::calling, {"WELCOME", kNotReady}, hello);  // the first word of it
+  check(State::answered, {"CHALLENGE", kNotReady}, hello);
+  check(State::ready, {"CHALLENGE", kReady}, hello);
+  check(State::failed, {"CHALLENGE", kNotReady, Status::peer_timeout}, hello);
+}
+
+TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie") {
+  const auto hello = [](Scene& s) {
+    s.restart_and_prove();
+    s.peer.say(PacketType::hello);
+  };
+  check(State::answered, {"WELCOME", kNotReady}, hello);
+  check(State::ready, {"WELCOME", kNotReady}, [&](Scene& s) {
+    s.post_receive();
+    hello(s);
+    s.settle();
+    // The old session's operations have failed; the new one begins.
+    REQUIRE(s.world().completions(0).size() == 1);
+    CHECK(s.world().completions(0)[0].status == Status::peer_restarted);
+  });
+  check(State::failed, {"WELCOME", kNotReady}, hello);
+}
+
+TEST_CASE("sessions_table__a_cookie_is_good_for_its_hello_at_its_address_only") {
+  const auto changed = [](auto&& change) {
+    check(State::ready, {"CHALLENGE", kReady}, [&](Scene& s) {
+      s.restart_and_prove();
+      change(s);
+      s.peer.say(PacketType::hello);
+    });
+  };
+  changed([](Scene& s) { s.peer.cookie ^= 1; });
+  changed([](Scene& s) { s.peer.cookie = 0; });
+  changed([](Scene& s) { ++s.peer.counter; });
+  changed([](Scene& s) { ++s.peer.epoch; });
+  changed([](Scene& s) { ++s.peer.token; });
+  check(State::ready, {"CHALLENGE", kReady}, [&](Scene& s) {
+    s.restart_and_prove();
+    s.world().run_for(milliseconds(8000));  // two periods
+    s.peer.say(PacketType::hello);
+  });
+  // From another address: it is asked there, and nobody is there to answer for it.
+  Scene scene(State::ready);
+  scene.restart_and_prove();
+  ScriptedPeer elsewhere(scene.world(), 0, kPeerId, kSecret);
+  elsewhere.counter = scene.peer.counter;
+  elsewhere.token = scene.peer.token;
+  elsewhere.cookie = scene.peer.cookie;
+  elsewhere.say(PacketType::hello);
+  scene.settle();
+  CHECK(elsewhere.heard() == "CHALLENGE");
+  CHECK(scene.peer.heard().empty());
+  CHECK(scene.stats().established);
+}
+
+TEST_CASE("sessions_table__hello_of_an_older_incarnation") {
+  const auto hello = [](Scene& s) {
+    s.peer.epoch = 0;
+    s.peer.counter = 1000;
+    s.peer.token ^= 0xff00;
+    s.peer.say(PacketType::hello);
+  };
+  check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, hello);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
+  // What was never verified is no measure: the older one may be the true one, if it proves itself.
+  check(State::answered, {"CHALLENGE", kNotReady}, hello);
+}
+
+TEST_CASE("sessions_table__the_same_incarnation_with_another_token") {
+  const auto hello = [](Scene& s) {
+    s.peer.token ^= 0xff00;
+    s.peer.say(PacketType::hello);
+  };
+  check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, hello);
+}
+
+TEST_CASE("sessions_table__welcome") {
+  const auto plain = [](Scene& s) { s.peer.say(PacketType::welcome); };
+  const auto echoing = [](Scene& s) {
+    s.peer.echo = true;
+    s.peer.say(PacketType::welcome);
+  };
+  const Expected stale{"", kNotReady, Status::ok, DropReason::stale_session};
+  check(State::none, {"", std::nullopt, Status::ok, DropReason::stale_session}, plain);
+  check(State::calling, stale, plain);
+  check(State::answered, {"WELCOME", kNotReady}, plain);
+  check(State::ready, {"", kReady}, plain);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, plain);
+  check(State::calling, {"WELCOME", kReady}, echoing);
+  check(State::answered, {"WELCOME", kReady}, echoing);
+  check(State::ready, {"", kReady}, echoing);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, echoing);
+  // Of an incarnation that is not known, but that has had a packet of ours.
+  check(State::answered, {"WELCOME", kReady}, [&](Scene& s) {
+    s.restart();
+    echoing(s);
+  });
+}
+
+TEST_CASE("sessions_table__challenge") {
+  const auto challenge = [](Scene& s) { s.peer.challenge(1234); };
+  check(State::calling, {"HELLO", kNotReady}, challenge);
+  // A stranger who called is not called back.
+  check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, challenge);
+  check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, challenge);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, challenge);
+  // It is answered with the cookie, and once.
+  Scene scene(State::calling);
+  challenge(scene);
+  scene.settle();
+  const auto seen = scene.peer.seen();
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].session.cookie == 1234);
+  challenge(scene);
+  scene.settle();
+  CHECK(scene.peer.heard().empty());
+}
+
+TEST_CASE("sessions_table__control_with_our_index_and_token") {
+  const auto speak = [](Scene& s) { s.peer.speak(); };
+  check(State::none, {"", std::nullopt, Status::ok, DropReason::unknown_receiver}, speak);
+  check(State::calling, {"", kNotReady, Status::ok, DropReason::not_connected}, speak);
+  check(State::answered, {"", kReady}, speak);
+  check(State::ready, {"", kReady}, speak);
+  check(State::failed, {"RESET", kNotReady, Status::peer_timeout, DropReason::not_connected},
+        speak);
+}
+
+TEST_CASE("sessions_table__control_with_a_wrong_token") {
+  const auto speak = [](Scene& s) {
+    s.peer.their_token ^= 4;
+    s.peer.speak();
+  };
+  for (const State state : {State::calling, State::answered}) {
+    check(state, {"", kNotReady, Status::ok, DropReason::wrong_token}, speak);
+  }
+  check(State::ready, {"", kReady, Status::ok, DropReason::wrong_token}, speak);
+  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::wrong_token}, speak);
+}
+
+TEST_CASE("sessions_table__close") {
+  const auto close = [](Scene& s) { s.peer.end(PacketType::close); };
+  check(State::calling, {"", kNotReady, Status::ok, DropReason::not_connected}, close);
+  check(State::answered, {"CLOSED", kNotReady, Status::peer_closed}, close);
+  check(State::ready, {"CLOSED", kNotReady, Status::peer_closed}, close);
+  check(State::failed, {"CLOSED", kNotReady, Status::peer_timeout}, close);
+}
+
+TEST_CASE("sessions_table__close_in_parts") {
+  using proto::wire::kClosingLast;
+  // All but one: not yet. The last one to come may be any.
+  check(State::ready, {"", kReady}, [](Scene& s) {
+    s.peer.end(PacketType::close, 0, 0);
+    s.peer.end(PacketType::close, kClosingLast, 2);
+    s.peer.end(PacketType::close, kClosingLast, 2);
+  });
+  check(State::ready, {"CLOSED", kNotReady, Status::peer_closed}, [](Scene& s) {
+    s.peer.end(PacketType::close, kClosingLast, 2);
+    s.peer.end(PacketType::close, 0, 0);
+    s.peer.end(PacketType::close, 0, 1);
+  });
+  check(State::ready, {"", kReady, Status::ok, DropReason::bad_field},
+        [](Scene& s) { s.peer.end(PacketType::close, kClosingLast, 128); });
+}
+
+TEST_CASE("sessions_table__closed_that_nobody_asked_for") {
+  const auto closed = [](Scene& s) { s.peer.end(PacketType::closed, 0); };
+  check(State::calling, {"", kNotReady, Status::ok, DropReason::not_connected}, closed);
+  check(State::answered, {"", kReady}, closed);
+  check(State::ready, {"", kReady}, closed);
+  check(State::failed, {"", kNotReady, Status::peer_timeout}, closed);
+}
+
+TEST_CASE("sessions_table__reset") {
+  const auto lost = [](Scene& s) { s.peer.end(PacketType::reset, 0); };
+  const auto closed = [](Scene& s) {
+    s.peer.end(PacketType::reset, proto::wire::kClosingOnPurpose);
+  };
+  check(State::calling, {"", kNotReady, Status::ok, DropReason::not_connected}, lost);
+  check(State::answered, {"", kNotReady, Status::peer_restarted}, lost);
+  check(State::ready, {"", kNotReady, Status::peer_restarted}, lost);
+  check(State::ready, {"", kNotReady, Status::peer_closed}, closed);
+  check(State::failed, {"", kNotReady, Status::peer_timeout}, lost);
+}
+
+TEST_CASE("sessions_table__packets_with_a_wrong_mac") {
+  const auto with_bad_mac = [](auto&& event) {
+    return [event](Scene& s) {
+      s.peer.damage_mac = true;
+      event(s.peer);
+    };
+  };
+  for (const State state : {State::calling, State::answered, State::ready}) {
+    const Expected same{"", state == State::ready, Status::ok, DropReason::bad_mac};
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.say(PacketType::hello); }));
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.say(PacketType::welcome); }));
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.end(PacketType::close); }));
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.end(PacketType::closed); }));
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.end(PacketType::reset); }));
+    check(state, same, with_bad_mac([](ScriptedPeer& p) { p.challenge(5); }));
+  }
+  check(State::none, {"", std::nullopt, Status::ok, DropReason::bad_mac},
+        with_bad_mac([](ScriptedPeer& p) { p.say(PacketType::hello); }));
+}
+
+TEST_CASE("sessions_table__old_sequence_numbers") {
+  const auto old = [](auto&& event) {
+    return [event](Scene& s) {
+      s.peer.sequence -= 2;  // the next one is the last but one again
+      event(s.peer);
+    };
+  };
+  const Expected stale{"", kReady, Status::ok, DropReason::stale_session};
+  check(State::ready, stale, old([](ScriptedPeer& p) { p.say(PacketType::hello); }));
+  check(State::ready, stale, old([](ScriptedPeer& p) { p.say(PacketType::welcome); }));
+  check(State::ready, stale, old([](ScriptedPeer& p) { p.end(PacketType::close); }));
+  check(State::ready, stale, old([](ScriptedPeer& p) { p.end(PacketType::closed); }));
+  check(State::ready, stale, old([](ScriptedPeer& p) { p.end(PacketType::reset); }));
+}
+
+TEST_CASE("sessions_table__the_callers_own_events") {
+  const auto disconnect = [](Scene& s) {
+    CHECK(s.world().endpoint(0).disconnect(s.world().now(), s.id) == Status::ok);
+    s.world().wake(0);
+  };
+  check(State::calling, {"", kNotReady, Status::endpoint_closed}, disconnect);
+  check(State::answered, {"", kNotReady, Status::endpoint_closed}, disconnect);
+  check(State::ready, {"CLOSE", kNotReady, Status::endpoint_closed}, disconnect);
+  check(State::failed, {"", kNotReady, Status::peer_timeout}, disconnect);
+  const auto connect = [](Scene& s) {
+    const std::vector<std::byte> address = s.peer.address();
+    PeerId again{};
+    CHECK(s.world().endpoint(0).connect(s.world().now(), address, again) == Status::ok);
+    CHECK(again == s.id);
+    s.world().wake(0);
+  };
+  check(State::none, {"HELLO", kNotReady}, connect);
+  check(State::calling, {"", kNotReady}, connect);
+  check(State::answered, {"HELLO", kNotReady}, connect);
+  check(State::ready, {"", kReady}, connect);
+  check(State::failed, {"HELLO", kNotReady}, connect);
+}
+
+TEST_CASE("sessions_table__time_passes") {
+  const auto wait = [](Scene& s) {
+    s.world().run_for(milliseconds(400));
+    (void)s.peer.heard();
+  };
+  check(State::calling, {"", kNotReady, Status::peer_unreachable}, wait);
+  check(State::answered, {"", kNotReady}, wait);  // nobody here waits for it
+  check(State::ready, {"", kReady}, wait);
+  check(State::ready, {"", kNotReady, Status::peer_timeout}, [&](Scene& s) {
+    s.post_receive();
+    wait(s);
+  });
+}
+
+}  // namespace
+}  // namespace hawser::test
