@@ -10,6 +10,7 @@
 //   receive.cpp      fragments in, the floor                                routes
 //   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
 //   expect.cpp       levels, requests, grants                               packets
+//                                                        addresses.cpp      NICs that moved
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -55,6 +56,8 @@ struct LocalNic {
   Nic* nic = nullptr;
   bool up = true;              // by word of the driver
   std::uint32_t sequence = 0;  // of NIC_STATE
+  NicAddress address{};        // as the peers were told
+  bool has_moved = false;      // since the endpoint was made
   std::uint64_t packets_sent = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t packets_received = 0;
@@ -234,13 +237,22 @@ struct Endpoint::Core {
   void want_session(Peer& peer);
   void begin_calling(Peer& peer, Time at);
   void end_calling(Peer& peer);
+  void say_hello(Peer& peer);
   void call_again(Peer& peer);
-  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic);
+  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic,
+                    std::uint64_t cookie);
   [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
   void on_session(std::size_t nic, const wire::PacketView& packet);
   [[nodiscard]] Peer* admit(std::size_t nic, const wire::PacketView& packet, Peer* peer);
   void send_challenge(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
+
+  // ---- addresses.cpp
+  void close_remotes(Peer& peer, std::size_t remote_nic);
+  void notice_address(std::size_t nic);
+  void announce(Peer& peer);
+  void announce_again(Peer& peer);
+  void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
 
   // ---- failure.cpp
   void fail_peer(Peer& peer, Status status);

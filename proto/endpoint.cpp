@@ -69,7 +69,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   checksum = false;
   burst_packets = 1;
   for (Nic* nic : given) {
-    nics.push_back(LocalNic{.nic = nic});
+    nics.push_back(LocalNic{.nic = nic, .address = nic->address()});
     const NicCaps& caps = nic->caps();
     HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
     payload = std::min<std::uint64_t>(payload, caps.max_datagram_bytes - wire::kDataHeaderBytes);

@@ -71,30 +71,36 @@ void Endpoint::Core::end_calling(Peer& peer) {
   begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
 }
 
-void Endpoint::Core::call_again(Peer& peer) {
-  if (peer.state == SessionState::ready || peer.state == SessionState::failed) {
-    peer.call_at = kNever;
-    return;
-  }
-  if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
-    return fail_peer(peer, Status::peer_unreachable);
-  }
+// HELLO over the next pair of NICs, and the timer for the one after it.
+void Endpoint::Core::say_hello(Peer& peer) {
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
   const std::uint32_t attempt = peer.calls++ % pairs;
   const auto local = static_cast<std::uint8_t>(attempt % nics.size());
   const auto far =
       static_cast<std::uint8_t>((attempt + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
-  peer.called_at = now;
-  send_session(peer, wire::PacketType::hello, local, far);
+  send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
   peer.call_interval =
       std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
                                                 microseconds(tunables.handshake_retry_us)));
+}
+
+void Endpoint::Core::call_again(Peer& peer) {
+  if (peer.state == SessionState::failed) {
+    peer.call_at = kNever;
+    return;
+  }
+  if (peer.state == SessionState::ready) return announce_again(peer);
+  if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
+    return fail_peer(peer, Status::peer_unreachable);
+  }
+  peer.called_at = now;
+  say_hello(peer);
   if (peer.calls == kQuickCalls) end_calling(peer);
 }
 
 void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_t local,
-                                  std::uint8_t remote_nic) {
+                                  std::uint8_t remote_nic, std::uint64_t cookie) {
   const RemoteHandle to = remote(peer, local, remote_nic);
   PacketBuffer* buffer = nullptr;
   if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
@@ -118,7 +124,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   part.fragment_bytes = fragment_bytes;
   part.nics = static_cast<std::uint8_t>(nics.size());
   part.absence_ms = static_cast<std::uint16_t>(tunables.longest_absence_ms);
-  part.cookie = type == wire::PacketType::hello ? peer.cookie : 0;
+  part.cookie = cookie;
   part.unscheduled_bytes = tunables.unscheduled_bytes;
   writer.part(part);
   for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
@@ -164,7 +170,15 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   peer.route_remote = far;
 
   const bool was_ready = peer.state == SessionState::ready;
-  if (!was_ready && echoes_us(peer, said)) {
+  const bool echoed = echoes_us(peer, said);
+  if (echoed) learn_addresses(peer, packet.nics);
+  if (packet.type == wire::PacketType::welcome && peer.announcing &&
+      static_cast<std::int32_t>(static_cast<std::uint32_t>(said.cookie) - peer.announced_from) >=
+          0) {
+    peer.announcing = false;
+    peer.call_at = kNever;
+  }
+  if (!was_ready && echoed) {
     if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
     become_ready(peer);
   } else if (!was_ready) {
@@ -172,7 +186,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     enter_half_open(peer);
   }
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far);
+    send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far,
+                 said.sequence);
   }
   touch(peer);
 }
@@ -243,7 +258,8 @@ void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::Packe
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
   peer.called_at = now;
-  send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic), packet.header->nic());
+  send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic), packet.header->nic(),
+               peer.cookie);
 }
 
 }  // namespace hawser::proto

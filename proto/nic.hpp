@@ -77,6 +77,7 @@ struct RxPacket {
   bool congestion_experienced = false;  // ECN CE
 };
 
+// up: it works (again); address() may be another one than before.
 struct NicEvent {
   enum class Kind : std::uint8_t { down, up };
   Kind kind = Kind::down;
@@ -98,6 +99,7 @@ class Nic {
 
   [[nodiscard]] virtual std::string_view name() const = 0;  // "udp:127.0.0.1", for people
   [[nodiscard]] virtual const NicCaps& caps() const = 0;    // fixed from construction
+  // Changes only together with an event `up`.
   [[nodiscard]] virtual const NicAddress& address() const = 0;
 
   // Makes a remote NIC reachable. Never blocks: where the driver must ask the kernel or the network

@@ -241,6 +241,7 @@ void Endpoint::Core::take_nic_events() {
       for (std::size_t i = 0; i < n; ++i) {
         local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
       }
+      if (n > 0) notice_address(nic);
     }
   }
 }

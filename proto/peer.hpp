@@ -202,10 +202,12 @@ struct Peer {
   std::uint32_t calls = 0;
   Time called_at{};  // of the newest HELLO: its answer measures the response time
   Time calling_since{};
-  std::uint64_t cookie = 0;    // of the newest CHALLENGE of our HELLO
-  bool holds_call = false;     // one of those that are being called for the first times
-  bool waits_to_call = false;  // on the list of callers
-  bool is_half_open = false;   // on the list of half open ones
+  std::uint64_t cookie = 0;          // of the newest CHALLENGE of our HELLO
+  bool announcing = false;           // READY: calls until the peer has our NICs' present addresses
+  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told them
+  bool holds_call = false;           // one of those that are being called for the first times
+  bool waits_to_call = false;        // on the list of callers
+  bool is_half_open = false;         // on the list of half open ones
   bool close_sent = false;
   bool close_answered = false;
   static constexpr std::size_t kMaxCloseParts = 128;

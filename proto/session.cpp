@@ -94,14 +94,7 @@ RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t
 void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
   for (std::size_t i = 0; i < kMaxNics; ++i) {
     const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
-    if (peer.nics[i].address != record.address) {
-      for (std::size_t local = 0; local < nics.size(); ++local) {
-        RemoteHandle& handle =
-            remotes[(std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + i];
-        if (handle != kNoRemote) nics[local].nic->close_remote(handle);
-        handle = kNoRemote;
-      }
-    }
+    if (peer.nics[i].address != record.address) close_remotes(peer, i);
     peer.nics[i] = record;
   }
   peer.remote_nics = static_cast<std::uint32_t>(records.size());
@@ -122,6 +115,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.last_heard = now;
   peer.cookie = 0;
+  peer.announcing = false;
   peer.close_sent = false;
   peer.close_answered = false;
   peer.close_parts.fill(0);
@@ -184,8 +178,9 @@ void Endpoint::Core::become_ready(Peer& peer) {
         .peer = PeerId{index_of(peer)},
         .endpoint_id = peer.remote_id});
   open_paths(peer);
+  // The handshake may have left before a NIC changed.
+  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    // The handshake may have left before the NIC changed.
     if (nics[nic].sequence == 0) continue;
     peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
     owe_soon(peer);

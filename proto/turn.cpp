@@ -66,14 +66,13 @@ void Endpoint::Core::rearm(Peer& peer) {
       at = earlier(at,
                    peer.keepalive_at == kNever ? peer.last_heard + timeout / 4 : peer.keepalive_at);
     }
-  } else {
-    at = earlier(at, peer.call_at);
   }
+  at = earlier(at, peer.call_at);
   peer_timers.update(index_of(peer), at);
 }
 
 void Endpoint::Core::expire(Peer& peer) {
-  if (peer.state != SessionState::ready && peer.call_at <= now) call_again(peer);
+  if (peer.call_at <= now) call_again(peer);
   if (peer.state == SessionState::ready) {
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || !paths.is_live(index)) continue;

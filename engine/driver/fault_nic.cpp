@@ -36,6 +36,7 @@ FaultNic::FaultNic(std::unique_ptr<proto::Nic> inner, proto::PacketPool& pool,
                    FaultNicConfig config)
     : pool_(pool),
       hook_(std::move(config.hook)),
+      move_(std::move(config.move)),
       stream_(config.stream),
       caps_(inner->caps()),
       tx_{FaultJudge(seed_of(config.seed, stream_, Direction::tx)),
@@ -54,6 +55,10 @@ std::optional<FaultSpecError> FaultNic::apply(std::string_view spec) {
   FaultActions actions;
   if (auto error = parse_fault_spec(spec, settings, actions)) return error;
   if (auto error = find_unsupported(settings, caps_)) return error;
+  if (actions.moves && !move_) {
+    return FaultSpecError{"revive:moved", "needs a NIC that can take another address"};
+  }
+  if (actions.moves) move_();
   // Who doesn't read events doesn't miss the seventeenth.
   if (actions.event && !events_.full()) HAWSER_ASSERT(events_.push({*actions.event}));
   if (actions.seed) {

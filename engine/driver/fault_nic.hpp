@@ -56,6 +56,8 @@ struct FaultNicConfig {
   std::uint32_t completions = 4096;   // sends that wait in the fault layer for reap
   std::uint32_t max_remotes = 256;
   FaultHook hook{};
+  // Gives the NIC that is wrapped another address; without it `revive:moved` is refused.
+  std::function<void()> move{};
 };
 
 // What was done, per direction; running freely.
@@ -178,6 +180,7 @@ class FaultNic final : public proto::Nic {
 
   proto::PacketPool& pool_;
   FaultHook hook_;
+  std::function<void()> move_;
   std::uint64_t stream_;
   proto::NicCaps caps_;
   FaultSettings settings_;

@@ -148,6 +148,9 @@ bool read_plain(std::string_view word, FaultSettings& settings, FaultActions& ac
     set_dead(settings, actions, true, word != "kill");
   } else if (word == "revive" || word == "revive:event") {
     set_dead(settings, actions, false, word != "revive");
+  } else if (word == "revive:moved") {
+    set_dead(settings, actions, false, true);
+    actions.moves = true;
   } else if (word == "clear") {
     const bool dead = settings.dead;
     settings = {};

@@ -41,6 +41,7 @@ struct FaultSettings {
 struct FaultActions {
   std::optional<std::uint64_t> seed;
   std::optional<proto::NicEvent::Kind> event;  // the last one named
+  bool moves = false;                          // takes another address
 };
 
 struct FaultSpecError {

@@ -29,6 +29,7 @@ const MemoryNicConfig& checked(const MemoryNicConfig& config) {
 MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig& config,
                      proto::PacketPool& pool)
     : fabric_(std::move(fabric)),
+      config_(config),
       pool_(pool),
       name_("memory:" + fabric_->name()),
       port_(std::make_shared<MemoryPort>(checked(config).data_slots, config.control_slots,
@@ -50,6 +51,13 @@ MemoryNic::~MemoryNic() {
     PacketBuffer* const buffer = sends_.pop().buffer;
     pool_.give({&buffer, 1});
   }
+}
+
+void MemoryNic::move() {
+  fabric_->detach(address_);
+  port_ = std::make_shared<MemoryPort>(config_.data_slots, config_.control_slots,
+                                       config_.max_datagram_bytes);
+  address_ = fabric_->attach(port_);
 }
 
 Status MemoryNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {

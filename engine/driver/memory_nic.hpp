@@ -53,6 +53,10 @@ class MemoryNic final : public proto::Nic {
   [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
   void deregister_memory(const void*, std::size_t) override {}
 
+  // Another address from now on, as of a NIC that was replaced; what was sent to the old one and
+  // not received yet is lost. The owner tells of it by an event. Allocates.
+  void move();
+
  private:
   struct Send {
     proto::PacketBuffer* buffer = nullptr;
@@ -62,6 +66,7 @@ class MemoryNic final : public proto::Nic {
   void deliver(const proto::TxPacket& packet);
 
   std::shared_ptr<MemoryFabric> fabric_;
+  MemoryNicConfig config_;
   proto::PacketPool& pool_;
   std::string name_;
   proto::NicCaps caps_;

@@ -43,6 +43,7 @@ class ScriptedPeer {
   std::uint32_t sequence = 0;  // grows by itself
   bool echo = false;
   bool damage_mac = false;
+  proto::NicAddress pretended{};  // as its address, if it isn't zeros
   // The other, as its last HELLO or WELCOME told.
   std::uint32_t their_index = 0;
   std::uint64_t their_token = 0;
@@ -138,12 +139,14 @@ class ScriptedPeer {
     }
     return names;
   }
+  [[nodiscard]] const proto::NicAddress& nic_address() const { return nic_.address(); }
   [[nodiscard]] std::size_t bytes_sent() const { return bytes_sent_; }
 
  private:
   [[nodiscard]] proto::wire::NicRecord record() const {
-    return {nic_.address(), 4096, static_cast<std::uint16_t>(nic_.caps().max_datagram_bytes / 8), 0,
-            1};
+    const bool pretends = pretended != proto::NicAddress{};
+    return {pretends ? pretended : nic_.address(), 4096,
+            static_cast<std::uint16_t>(nic_.caps().max_datagram_bytes / 8), 0, 1};
   }
   proto::PacketBuffer* take() {
     proto::PacketBuffer* buffer = nullptr;

@@ -423,5 +423,21 @@ TEST_CASE("sessions_table__time_passes") {
   });
 }
 
+TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only") {
+  for (const bool echoes : {false, true}) {
+    Scene scene(State::ready);
+    ScriptedPeer elsewhere(scene.world(), 0, 5);
+    scene.peer.pretended = elsewhere.nic_address();
+    scene.peer.echo = echoes;
+    scene.peer.say(PacketType::hello);
+    scene.settle();
+    // Where the WELCOME goes is where it would send everything.
+    CHECK(scene.peer.heard() == (echoes ? "" : "WELCOME"));
+    CHECK(elsewhere.heard() == (echoes ? "WELCOME" : ""));
+    CHECK(scene.world().stats(0).paths_down == (echoes ? 1 : 0));
+    CHECK(scene.world().stats(0).paths_returned == 0);  // no probe of it was answered
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test

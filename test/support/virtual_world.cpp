@@ -73,9 +73,9 @@ void World::build(std::uint32_t index) {
         return fate;
       };
     }
-    auto nic = std::make_unique<engine::FaultNic>(
-        std::make_unique<engine::MemoryNic>(fabric_, memory, *node.pool), *node.pool,
-        std::move(fault));
+    auto inner = std::make_unique<engine::MemoryNic>(fabric_, memory, *node.pool);
+    fault.move = [moved = inner.get()] { moved->move(); };
+    auto nic = std::make_unique<engine::FaultNic>(std::move(inner), *node.pool, std::move(fault));
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());

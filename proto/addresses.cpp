@@ -1,0 +1,85 @@
+// NICs that return with another address (docs/protocol.md §6): who moved announces it, the peer
+// learns it, and both prove each path to or from that NIC by probes before it carries data.
+//
+// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one.
+//
+// Invariant: an address is learned only from a session packet that echoes our token; the paths to
+// it are DOWN then, and two full-size probes that come back bring them UP.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+
+namespace hawser::proto {
+
+void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
+  for (std::size_t local = 0; local < nics.size(); ++local) {
+    RemoteHandle& handle =
+        remotes[(std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + remote_nic];
+    if (handle != kNoRemote) nics[local].nic->close_remote(handle);
+    handle = kNoRemote;
+  }
+}
+
+// After an event of a NIC: is it where the peers know it?
+void Endpoint::Core::notice_address(std::size_t nic) {
+  LocalNic& local = nics[nic];
+  if (local.address == local.nic->address()) return;
+  local.address = local.nic->address();
+  local.has_moved = true;
+  for_each_peer([&](Peer& peer) {
+    if (peer.state != SessionState::ready) return;
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
+      Path& path = paths.at(index);
+      if (path.state != PathState::down) path_down(peer, path);
+      path.probe_at = now;
+    }
+    announce(peer);
+  });
+}
+
+// Tells the peer our NICs' addresses: at once over every NIC of either end, then, until it answers,
+// over one pair after the other.
+void Endpoint::Core::announce(Peer& peer) {
+  peer.announcing = true;
+  peer.announced_from = session_sequence + 1;
+  peer.calls = 0;
+  peer.call_interval = microseconds(tunables.handshake_retry_us);
+  peer.call_at = now + peer.call_interval;
+  const auto local_count = static_cast<std::uint32_t>(nics.size());
+  for (std::uint32_t i = 0; i < std::max(local_count, peer.remote_nics); ++i) {
+    send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(i % local_count),
+                 static_cast<std::uint8_t>(i % peer.remote_nics), 0);
+  }
+  touch(peer);
+}
+
+void Endpoint::Core::announce_again(Peer& peer) {
+  if (!peer.announcing) {
+    peer.call_at = kNever;
+    return;
+  }
+  say_hello(peer);
+}
+
+// What a peer says of its NICs once the session is known. One that takes smaller datagrams than the
+// session's fragments need is of no use for it.
+void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
+  if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (peer.nics[i].address == records[i].address) continue;
+    close_remotes(peer, i);
+    peer.nics[i] = records[i];
+    const bool fits = records[i].max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
+    peer.nics[i].state = fits ? 1 : 0;
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
+      Path& path = paths.at(index);
+      if (path.state != PathState::down) path_down(peer, path);
+      if (fits) path.probe_at = now;
+    }
+  }
+}
+
+}  // namespace hawser::proto

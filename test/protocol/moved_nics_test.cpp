@@ -1,0 +1,213 @@
+// NICs that return with another address, on either side or on both, while messages are under way.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::wire::PacketType;
+
+void move(World& world, std::uint32_t node, std::uint32_t nic) {
+  REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
+  world.wake(node);
+}
+
+std::uint64_t packets_received(World& world, std::uint32_t node, std::uint32_t nic) {
+  std::vector<NicStats> stats(world.nics(node));
+  world.endpoint(node).nic_stats(stats);
+  return stats[nic].packets_received;
+}
+
+// Both ways, some of it large.
+void post_traffic(Exchange& exchange, std::uint64_t messages, std::size_t bytes) {
+  for (std::uint64_t i = 0; i < messages; ++i) {
+    (void)exchange.receive(1, 0, i, bytes);
+    (void)exchange.receive(0, 1, i, bytes);
+    (void)exchange.send(0, 1, i, bytes, {.level = Level::delivered});
+    (void)exchange.send(1, 0, i, bytes / 2);
+  }
+}
+
+void check_no_failure(World& world) {
+  for (std::uint32_t node = 0; node < world.nodes(); ++node) {
+    CHECK(world.stats(node).peer_failures == 0);
+    CHECK(world.stats(node).sessions_established == 1);
+    CHECK(world.allocations() == 0);
+  }
+}
+
+TEST_CASE("moved_nics__one_of_two_moves_in_the_middle_of_a_transfer") {
+  World world([] {
+    WorldConfig config;
+    config.nics = 2;
+    return config;
+  }());
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  const proto::NicAddress before = world.nic(1, 0).address();
+  Exchange exchange(world);
+  post_traffic(exchange, 10, 1000000);
+  world.run_for(microseconds(100));
+  move(world, 1, 0);
+  CHECK(world.nic(1, 0).address() != before);
+  const proto::Time start = world.now();
+  REQUIRE(exchange.run(milliseconds(200)));
+  CHECK((world.now() - start).ns < milliseconds(50).ns);  // no timer of a second kind
+  exchange.check_all_ok();
+  // It carries traffic again, both ways.
+  world.run_for(milliseconds(50));
+  const std::uint64_t here = packets_received(world, 1, 0);
+  const std::uint64_t there = packets_received(world, 0, 0);
+  Exchange again(world);
+  again.ignore_what_was();
+  post_traffic(again, 10, 1000000);
+  REQUIRE(again.run(milliseconds(200)));
+  again.check_all_ok();
+  CHECK(packets_received(world, 1, 0) > here + 100);
+  CHECK(packets_received(world, 0, 0) > there + 100);
+  check_no_failure(world);
+}
+
+TEST_CASE("moved_nics__the_only_one_of_a_side") {
+  for (const std::uint32_t mover : {0, 1}) {
+    World world({});
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    Exchange exchange(world);
+    post_traffic(exchange, 10, 300000);
+    world.run_for(microseconds(60));
+    move(world, mover, 0);
+    REQUIRE(exchange.run(milliseconds(500)));
+    exchange.check_all_ok();
+    exchange.check_quiet();
+    check_no_failure(world);
+  }
+}
+
+TEST_CASE("moved_nics__an_idle_peer_is_found_where_it_went") {
+  World world({});
+  world.connect_all();
+  world.run_for(milliseconds(100));
+  move(world, 0, 0);
+  world.run_for(milliseconds(20));
+  move(world, 1, 0);
+  world.run_for(milliseconds(20));
+  move(world, 0, 0);
+  world.run_for(milliseconds(1000));
+  Exchange exchange(world);
+  post_traffic(exchange, 2, 100000);
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+  check_no_failure(world);
+}
+
+TEST_CASE("moved_nics__of_both_ends_at_once") {
+  for_each_seed(10, [](proto::Random& random) {
+    WorldConfig config;
+    config.nics = 3;
+    config.seed = random.next();
+    config.faults = random.chance(0.5) ? "delay=5us" : "delay=5us/20us,loss=0.1";
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(50));
+    Exchange exchange(world);
+    post_traffic(exchange, 10, 300000);
+    world.run_for(microseconds(random.below(200)));
+    for (const std::uint32_t nic : {0u, 1u}) {
+      for (const std::uint32_t node : {0u, 1u}) {
+        if (random.chance(0.3)) world.run_for(microseconds(random.below(100)));
+        move(world, node, nic);
+      }
+    }
+    REQUIRE(exchange.run(milliseconds(2000)));
+    exchange.check_all_ok();
+    world.run_for(milliseconds(4000));
+    for (const std::uint32_t node : {0u, 1u}) {
+      PeerStats stats;
+      REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, 1 - node), stats) ==
+              Status::ok);
+      CHECK(std::ranges::count(stats.paths, PathState::up, &PathStats::state) >= 3);
+    }
+    exchange.check_quiet();
+    check_no_failure(world);
+  });
+}
+
+TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard") {
+  std::uint32_t to_lose = 0;
+  WorldConfig config;
+  config.hook = [&](std::uint32_t, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx || to_lose == 0) return {};
+    const PacketType type = view_of(packet).type;
+    if (type != PacketType::hello && type != PacketType::welcome) return {};
+    --to_lose;
+    return Fate{.drop = true};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  to_lose = 5;
+  move(world, 0, 0);
+  world.run_for(milliseconds(2000));
+  CHECK(to_lose == 0);
+  Exchange exchange(world);
+  post_traffic(exchange, 2, 100000);
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+  check_no_failure(world);
+  // And no longer.
+  const std::uint64_t handshakes = world.stats(0).handshakes_sent;
+  world.run_for(milliseconds(60000));
+  CHECK(world.stats(0).handshakes_sent == handshakes);
+}
+
+TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_back") {
+  bool moved = false;
+  std::uint32_t full_probes = 0;
+  std::uint32_t data = 0;
+  std::uint32_t probes_before_data = 0;
+  WorldConfig config;
+  config.nics = 2;
+  config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    // Node 1's NIC 0 moves; node 0's path to it starts at its own NIC 0.
+    if (packet.direction != engine::Direction::tx || node != 0 || nic != 0 || !moved) return {};
+    const PacketType type = view_of(packet).type;
+    if (type == PacketType::probe && !packet.payload.empty()) ++full_probes;
+    if (type == PacketType::data || type == PacketType::granted) {
+      if (data++ == 0) probes_before_data = full_probes;
+    }
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  post_traffic(exchange, 20, 1000000);
+  world.run_for(microseconds(100));
+  move(world, 1, 0);
+  // What node 0 has heard by now.
+  REQUIRE(world.run_until([&] { return world.stats(0).paths_down > 0; }, milliseconds(10)));
+  moved = true;
+  for (std::uint64_t round = 0; round < 20 && data == 0; ++round) {
+    REQUIRE(exchange.run(milliseconds(500)));
+    exchange.check_all_ok();
+    post_traffic(exchange, 20, 100000);
+  }
+  REQUIRE(exchange.run(milliseconds(500)));
+  CHECK(data > 0);
+  CHECK(probes_before_data >= 2);
+  check_no_failure(world);
+}
+
+}  // namespace
+}  // namespace hawser::test
