@@ -54,6 +54,7 @@ MemoryNic::~MemoryNic() {
 }
 
 void MemoryNic::move() {
+  overruns_before_ = overruns();
   fabric_->detach(address_);
   port_ = std::make_shared<MemoryPort>(config_.data_slots, config_.control_slots,
                                        config_.max_datagram_bytes);
@@ -118,7 +119,7 @@ std::size_t MemoryNic::rx_burst(proto::Queue queue, std::span<proto::RxPacket> p
 }
 
 std::uint64_t MemoryNic::overruns() const {
-  return port_->data.overruns() + port_->control.overruns();
+  return overruns_before_ + port_->data.overruns() + port_->control.overruns();
 }
 
 }  // namespace hawser::engine

@@ -75,6 +75,7 @@ class MemoryNic final : public proto::Nic {
   RemoteTable remotes_;
   std::vector<std::shared_ptr<MemoryPort>> remote_ports_;  // by handle
   proto::Ring<Send> sends_;
+  std::uint64_t overruns_before_ = 0;  // in ports that it had before it moved
 };
 
 }  // namespace hawser::engine

@@ -145,6 +145,24 @@ TEST_CASE("fault NIC: death and return with events") {
   CHECK(events_of(*pair.a).size() <= 32);
 }
 
+TEST_CASE("fault NIC: it moves only where the NIC that it wraps can") {
+  FaultPair pair;
+  const auto refused = pair.a->apply("kill,revive:moved");
+  REQUIRE(refused.has_value());
+  CHECK(refused->word == "revive:moved");
+  CHECK_FALSE(pair.a->settings().dead);
+  CHECK(events_of(*pair.a).empty());
+  int moves = 0;
+  FaultPairConfig config;
+  config.b.move = [&] { ++moves; };
+  FaultPair other(std::move(config));
+  other.apply(*other.b, "kill");
+  other.apply(*other.b, "revive:moved");
+  CHECK(moves == 1);
+  CHECK_FALSE(other.b->settings().dead);
+  CHECK(events_of(*other.b) == std::vector{NicEvent::Kind::up});
+}
+
 TEST_CASE("fault NIC: packets that arrived before a reception died are lost with it") {
   FaultPair pair;
   pair.apply(*pair.b, "rx.delay=10us");

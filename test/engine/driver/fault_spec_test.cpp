@@ -60,6 +60,10 @@ TEST_CASE("fault spec: every word sets what it names") {
   CHECK(actions_of("kill:event").event == NicEvent::Kind::down);
   CHECK(actions_of("kill:event,revive:event").event == NicEvent::Kind::up);
   CHECK_FALSE(actions_of("kill,revive").event);
+  CHECK_FALSE(parsed("kill,revive:moved").dead);
+  CHECK(actions_of("kill,revive:moved").event == NicEvent::Kind::up);
+  CHECK(actions_of("revive:moved").moves);
+  CHECK_FALSE(actions_of("revive:event").moves);
 }
 
 TEST_CASE("fault spec: a direction before the word, tx if there is none") {

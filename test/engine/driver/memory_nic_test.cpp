@@ -122,6 +122,32 @@ TEST_CASE("memory NIC: as many sends as it has slots for, then back-pressure unt
   CHECK(pool.in_use() == 0);
 }
 
+TEST_CASE("memory NIC: it moves to another address, and what goes to the old one is lost") {
+  SimplePool pool(256);
+  const auto fabric = std::make_shared<MemoryFabric>();
+  MemoryNic a(fabric, {}, pool);
+  MemoryNic b(fabric, {.data_slots = 16}, pool);
+  const RemoteHandle old = open(a, b);
+  Burst first(pool);
+  for (std::uint64_t id = 0; id < 20; ++id) first.add({.id = id, .remote = old});
+  REQUIRE(first.send(a) == 20);
+  const proto::NicAddress before = b.address();
+  b.move();
+  CHECK(b.address() != before);
+  CHECK(b.overruns() == 4);
+  CHECK(receive_all(b).empty());
+  const RemoteHandle fresh = open(a, b);
+  CHECK(fresh != old);
+  Burst second(pool);
+  second.add({.id = 100, .remote = old});
+  second.add({.id = 101, .remote = fresh});
+  REQUIRE(second.send(a) == 2);
+  const auto arrived = receive_all(b);
+  REQUIRE(arrived.size() == 1);
+  CHECK(arrived.front() == datagram(101, 32));
+  CHECK(b.overruns() == 4);
+}
+
 TEST_CASE("memory NIC: its buffers are back in the pool when it is gone") {
   SimplePool pool(16);
   const auto fabric = std::make_shared<MemoryFabric>();
