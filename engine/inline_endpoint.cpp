@@ -55,16 +55,36 @@ Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t ta
 Status InlineEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                std::uint64_t mask, void* data, std::uint64_t bytes,
                                const ReceiveOptions& options, OperationId& operation) {
+  return post({.peer = peer,
+               .context = context,
+               .tag = tag,
+               .mask = mask,
+               .data = static_cast<std::byte*>(data),
+               .bytes = bytes,
+               .options = options},
+              operation);
+}
+
+Status InlineEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
+                                       const ReceiveOptions& options, OperationId& operation) {
+  if (message == kNoMessage) return Status::unknown_operation;
+  return post({.data = static_cast<std::byte*>(data),
+               .bytes = bytes,
+               .options = options,
+               .claimed = message},
+              operation);
+}
+
+Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
   if (!names_.any_free()) return Status::again;
   const Time now = monotonic_now();
-  const OperationId name = names_.take();
-  const Status status = body_.protocol().receive(
-      now, {name, peer, context, tag, mask, static_cast<std::byte*>(data), bytes, options});
+  request.operation = names_.take();
+  const Status status = body_.protocol().receive(now, request);
   if (status != Status::ok) {
-    names_.give(name);
+    names_.give(request.operation);
     return status;
   }
-  operation = name;
+  operation = request.operation;
   loop_.wake_at(now, now);
   return Status::ok;
 }
@@ -72,6 +92,18 @@ Status InlineEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t
 Status InlineEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) {
   return body_.protocol().probe(peer, context, tag, mask, envelope);
+}
+
+Status InlineEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope, MessageId& message) {
+  return body_.protocol().claim(peer, context, tag, mask, envelope, message);
+}
+
+Status InlineEndpoint::put_back(MessageId message) {
+  const Time now = monotonic_now();
+  const Status status = body_.protocol().put_back(now, message);
+  loop_.wake_at(now, now);
+  return status;
 }
 
 Status InlineEndpoint::cancel(OperationId operation) {

@@ -40,6 +40,12 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
                                const ReceiveOptions& options, OperationId& operation) override;
   [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) override;
+  [[nodiscard]] Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope, MessageId& message) override;
+  [[nodiscard]] Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
+                                       const ReceiveOptions& options,
+                                       OperationId& operation) override;
+  [[nodiscard]] Status put_back(MessageId message) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
   std::size_t poll(std::span<Completion> completions) override;
   std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
@@ -52,6 +58,8 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   std::size_t poll_events(std::span<Event> events) override;
 
  private:
+  // Takes a name for the receive and hands it over.
+  [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
     return body_.complaint_about_fault(nic, spec);

@@ -111,13 +111,34 @@ Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64
   if (peer != kAnyPeer && (!admission_.in_range(peer) || !is_known(peer))) {
     return Status::unknown_peer;
   }
-  OperationId name = kNoOperation;
-  OperationSlot* const slot = operations_.take(name);
+  return post({.peer = peer,
+               .context = context,
+               .tag = tag,
+               .mask = mask,
+               .data = static_cast<std::byte*>(data),
+               .bytes = bytes,
+               .options = options},
+              operation);
+}
+
+Status ThreadedEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
+                                         const ReceiveOptions& options, OperationId& operation) {
+  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (data == nullptr && bytes > 0) return Status::invalid_argument;
+  if (message == kNoMessage) return Status::unknown_operation;
+  return post({.data = static_cast<std::byte*>(data),
+               .bytes = bytes,
+               .options = options,
+               .claimed = message},
+              operation);
+}
+
+Status ThreadedEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
+  OperationSlot* const slot = operations_.take(request.operation);
   if (slot == nullptr) return Status::again;
-  slot->request = proto::ReceiveRequest{
-      name, peer, context, tag, mask, static_cast<std::byte*>(data), bytes, options};
-  operation = name;
-  return post(name);
+  slot->request = request;
+  operation = request.operation;
+  return post(operation);
 }
 
 Status ThreadedEndpoint::post(OperationId operation) {
@@ -132,6 +153,20 @@ Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t
   Status status = Status::ok;
   on_engine_thread(
       [&](Time) { status = body_.protocol().probe(peer, context, tag, mask, envelope); });
+  return status;
+}
+
+Status ThreadedEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                               std::uint64_t mask, Envelope& envelope, MessageId& message) {
+  Status status = Status::ok;
+  on_engine_thread(
+      [&](Time) { status = body_.protocol().claim(peer, context, tag, mask, envelope, message); });
+  return status;
+}
+
+Status ThreadedEndpoint::put_back(MessageId message) {
+  Status status = Status::ok;
+  on_engine_thread([&](Time now) { status = body_.protocol().put_back(now, message); });
   return status;
 }
 

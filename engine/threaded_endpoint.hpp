@@ -48,6 +48,12 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
                                const ReceiveOptions& options, OperationId& operation) override;
   [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) override;
+  [[nodiscard]] Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope, MessageId& message) override;
+  [[nodiscard]] Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
+                                       const ReceiveOptions& options,
+                                       OperationId& operation) override;
+  [[nodiscard]] Status put_back(MessageId message) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
   std::size_t poll(std::span<Completion> completions) override;
   std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
@@ -72,6 +78,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void on_engine_thread(Function function) const;
   void carry(Call& call) const;
   [[nodiscard]] Status post(OperationId operation);
+  [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] bool is_known(PeerId peer) const {
     return known_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
   }

@@ -190,6 +190,7 @@ struct Endpoint::Core {
   std::uint32_t in_flight = 0;  // sequenced packets
   std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
+  std::uint32_t claims = 0;     // of these
   Time store_full_since{};      // messages are turned away, and nothing was matched; 0: no
   Time store_judged_at = kNever;
   bool store_put_off = false;
@@ -372,6 +373,11 @@ struct Endpoint::Core {
   // ---- receives.cpp
   void post_receive(const ReceiveRequest& request);
   void process_in_order(Peer& peer);
+  [[nodiscard]] MessageId claim(const UnexpectedEntry& entry);
+  [[nodiscard]] IncomingMessage* claimed(MessageId name);
+  void unclaim(IncomingMessage& message);
+  void receive_claimed(IncomingMessage& message, const ReceiveRequest& request);
+  void put_back(IncomingMessage& message);
   void match(IncomingMessage& message, const PostedReceive& receive);
   void note_unposted(const PostedReceive& receive);
   void complete_receive(const IncomingMessage& message, Status status);

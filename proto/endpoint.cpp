@@ -197,7 +197,11 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
   OperationSlot* slot = core.free_slot(request.operation);
   if (slot == nullptr) return Status::invalid_argument;
-  if (request.peer != kAnyPeer) {
+  IncomingMessage* claimed = nullptr;
+  if (request.claimed != kNoMessage) {
+    claimed = core.claimed(request.claimed);
+    if (claimed == nullptr) return Status::unknown_operation;
+  } else if (request.peer != kAnyPeer) {
     Peer* peer = core.live_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
     if (peer->state == SessionState::failed &&
@@ -207,7 +211,11 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   }
   *slot = {request.operation, OperationKind::receive, true, kNoIndex, core.now};
   ++core.operations_live;
-  core.post_receive(request);
+  if (claimed != nullptr) {
+    core.receive_claimed(*claimed, request);
+  } else {
+    core.post_receive(request);
+  }
   core.asked_wake = earlier(core.asked_wake, core.now);
   return Status::ok;
 }
@@ -218,6 +226,27 @@ Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, st
   const UnexpectedEntry* found = core_->matching.probe(peer, context, tag, mask);
   if (found == nullptr) return Status::again;
   envelope = {found->peer, found->tag, found->bytes, found->immediate};
+  return Status::ok;
+}
+
+Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+                       Envelope& envelope, MessageId& message) {
+  Core& core = *core_;
+  if (peer != kAnyPeer && core.live_peer(peer) == nullptr) return Status::unknown_peer;
+  const UnexpectedEntry* found = core.matching.probe(peer, context, tag, mask);
+  if (found == nullptr) return Status::again;
+  envelope = {found->peer, found->tag, found->bytes, found->immediate};
+  message = core.claim(*found);
+  return Status::ok;
+}
+
+Status Endpoint::put_back(Time now, MessageId name) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  IncomingMessage* message = core.claimed(name);
+  if (message == nullptr) return Status::unknown_operation;
+  core.put_back(*message);
+  core.asked_wake = earlier(core.asked_wake, core.now);
   return Status::ok;
 }
 

@@ -49,6 +49,7 @@ struct ReceiveRequest {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   ReceiveOptions options{};
+  MessageId claimed = kNoMessage;  // receives this one; peer, context, tag and mask mean nothing
 };
 
 // What a turn reports.
@@ -77,6 +78,9 @@ class Endpoint {
   [[nodiscard]] Status receive(Time now, const ReceiveRequest& request);
   [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) const;
+  [[nodiscard]] Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                             std::uint64_t mask, Envelope& envelope, MessageId& message);
+  [[nodiscard]] Status put_back(Time now, MessageId message);
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 

@@ -66,8 +66,8 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
       if (message.matched) {
         complete_receive(message, status);
         --peer.open_receives;
-      } else if (message.processed) {
-        continue;  // held by the matching
+      } else if (message.processed && (!message.claimed || message.arrived.complete())) {
+        continue;  // held by the matching, or by the caller
       }
       free_incoming(message);
     }
@@ -86,17 +86,23 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
         }
         kept.push_back(incoming, entry.rx_message);
       });
+  while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed ones
   while (!kept.empty()) {
     const std::uint32_t index = kept.pop_front(incoming);
     matching.hold(unexpected_entry(incoming.at(index), index));
   }
 }
 
-// Nobody will ask any more for the whole messages that a session has left.
+// Nobody will ask any more for the whole messages that a session has left; claims of them end.
 void Endpoint::Core::drop_held(Peer& peer) {
   matching.drop_peer(
       PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
       [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
+  for (std::uint32_t i = 0; claims > 0 && i < incoming.capacity(); ++i) {
+    if (!incoming.is_live(i)) continue;
+    IncomingMessage& message = incoming.at(i);
+    if (message.claimed && message.peer == index_of(peer)) free_incoming(message);
+  }
 }
 
 // Makes a failed peer ready for a new session.

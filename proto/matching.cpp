@@ -89,9 +89,14 @@ void Matching::hold(const UnexpectedEntry& entry) {
   Message& message = messages_[index];
   HAWSER_ASSERT(!message.held, "this descriptor holds a message");
   message.entry = entry;
+  if (entry.age == 0) message.entry.age = ++last_age_;
   message.held = true;
-  peers_[checked(entry.peer)].messages.push_back(messages_, index);
-  all_messages_.push_back(messages_, index);
+  const auto itself = [](std::uint32_t i) { return i; };
+  const auto enter = [&](auto& list) {
+    list.insert_before(messages_, first_younger(list, messages_, message.entry.age, itself), index);
+  };
+  enter(peers_[checked(entry.peer)].messages);
+  enter(all_messages_);
   for (std::uint32_t view = 0; view < views_used_; ++view) enter_in_bucket(index, view);
   ++message_count_;
 }
@@ -157,7 +162,21 @@ std::uint64_t Matching::hash(std::uint32_t view, PeerId peer, std::uint16_t cont
 void Matching::enter_in_bucket(std::uint32_t message, std::uint32_t view) {
   const UnexpectedEntry& entry = messages_[message].entry;
   const std::uint64_t h = hash(view, entry.peer, entry.context, entry.tag);
-  message_buckets_[h & (message_buckets_.size() - 1)].push_back(nodes_, message * kViews + view);
+  MessageBucket& bucket = message_buckets_[h & (message_buckets_.size() - 1)];
+  const std::uint32_t successor =
+      first_younger(bucket, nodes_, entry.age, [](std::uint32_t node) { return node / kViews; });
+  bucket.insert_before(nodes_, successor, message * kViews + view);
+}
+
+// Where in a list, which is in the order of age, one of this age belongs: almost always the end.
+template <class List, class Items, class MessageOf>
+std::uint32_t Matching::first_younger(const List& list, const Items& items, std::uint64_t age,
+                                      MessageOf&& message_of) const {
+  const auto is_older = [&](std::uint32_t i) { return messages_[message_of(i)].entry.age < age; };
+  if (list.empty() || is_older(list.back())) return kNoIndex;
+  std::uint32_t at = list.front();
+  while (is_older(at)) at = list.next(items, at);
+  return at;
 }
 
 // The oldest message held that a receive with these arguments matches, or kNoIndex. A bucket has

@@ -50,6 +50,7 @@ struct UnexpectedEntry {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::uint64_t immediate = 0;
+  std::uint64_t age = 0;  // order of arrival, as probe tells it; 0: arrives now
 };
 
 class Matching {
@@ -65,7 +66,8 @@ class Matching {
   // The earliest posted receive that the message matches, which is then no longer posted; or
   // nothing, and the message is held as unexpected. The order of these calls is the messages' age:
   // their numbers aren't looked at, as a peer's next session counts anew while whole messages of
-  // the last one may still be held.
+  // the last one may still be held. A message that was held before, and removed, goes back to its
+  // place if its entry says its age.
   [[nodiscard]] std::optional<PostedReceive> arrive(const UnexpectedEntry& message);
   // Whether arrive would find a receive for it; rx_message is not looked at.
   [[nodiscard]] bool is_wanted(const UnexpectedEntry& message) const {
@@ -140,6 +142,9 @@ class Matching {
   [[nodiscard]] std::uint64_t hash(std::uint32_t view, PeerId peer, std::uint16_t context,
                                    std::uint64_t tag) const;
   void enter_in_bucket(std::uint32_t message, std::uint32_t view);
+  template <class List, class Items, class MessageOf>
+  [[nodiscard]] std::uint32_t first_younger(const List& list, const Items& items, std::uint64_t age,
+                                            MessageOf&& message_of) const;
   [[nodiscard]] std::uint32_t find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
                                            std::uint64_t tag, std::uint64_t mask) const;
   [[nodiscard]] std::uint32_t find_posted(const UnexpectedEntry& message) const;
@@ -151,6 +156,7 @@ class Matching {
   std::uint32_t posted_count_ = 0;
   std::uint32_t message_count_ = 0;
   std::uint64_t last_sequence_ = 0;
+  std::uint64_t last_age_ = 0;
 
   std::vector<Posted> posted_;
   std::vector<PostedBucket> posted_buckets_;  // a power of two; so is the next

@@ -144,6 +144,8 @@ struct IncomingMessage {
 
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
   bool processed = false;   // its number's turn to match has come
+  bool claimed = false;     // the caller has its name; not in the matching
+  std::uint64_t age = 0;    // of a claimed one, among those without a receive
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;

@@ -203,7 +203,9 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
     owe_soon(peer);  // the sender stands still until it hears
     if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
     IncomingMessage& message = incoming.at(*entry);
-    if (message.matched) return say_status(peer, number, wire::MessageStatus::matched);
+    if (message.matched || message.claimed) {
+      return say_status(peer, number, wire::MessageStatus::matched);
+    }
     if (message.arrived.complete() && !message.delivered_level) {
       return say_status(peer, number, wire::MessageStatus::accepted);
     }
@@ -325,6 +327,7 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
 void Endpoint::Core::free_incoming(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
   const std::uint32_t index = incoming.index_of(message);
+  if (message.claimed) unclaim(message);
   if (!message.matched) {
     give_back_unmatched(message);
     store_moves();

@@ -87,6 +87,54 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   }
 }
 
+// ---- claims: messages that the caller has taken out of the matching, and that still have no
+// receive. Their name is that of their descriptor.
+
+MessageId Endpoint::Core::claim(const UnexpectedEntry& entry) {
+  const std::uint32_t index = entry.rx_message;
+  IncomingMessage& message = incoming.at(index);
+  message.age = entry.age;
+  message.claimed = true;
+  ++claims;
+  HAWSER_ASSERT(matching.remove_message(index));
+  return MessageId{std::uint64_t{incoming.id_at(index).generation} << 32 | index};
+}
+
+// Null: there is no such claim (any more).
+IncomingMessage* Endpoint::Core::claimed(MessageId name) {
+  const auto bits = static_cast<std::uint64_t>(name);
+  const SlabId id{static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+  if (id.index >= incoming.capacity()) return nullptr;
+  IncomingMessage* message = incoming.get(id);
+  return message != nullptr && message->claimed ? message : nullptr;
+}
+
+void Endpoint::Core::unclaim(IncomingMessage& message) {
+  HAWSER_ASSERT(message.claimed && claims > 0);
+  message.claimed = false;
+  --claims;
+}
+
+void Endpoint::Core::receive_claimed(IncomingMessage& message, const ReceiveRequest& request) {
+  unclaim(message);
+  store_moves();
+  match(message, {.operation = request.operation,
+                  .data = request.data,
+                  .bytes = request.bytes,
+                  .options = request.options});
+}
+
+void Endpoint::Core::put_back(IncomingMessage& message) {
+  unclaim(message);
+  UnexpectedEntry entry = unexpected_entry(message, incoming.index_of(message));
+  entry.age = message.age;
+  if (const auto receive = matching.arrive(entry)) {
+    note_unposted(*receive);
+    store_moves();
+    match(message, *receive);
+  }
+}
+
 void Endpoint::Core::note_unposted(const PostedReceive& receive) {
   if (receive.peer == kAnyPeer) return;
   Peer& peer = peers.at(static_cast<std::uint32_t>(receive.peer));

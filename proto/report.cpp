@@ -9,6 +9,8 @@ EndpointStats Endpoint::stats() const {
   EndpointStats stats = core_->counters;
   stats.operations_pending = core_->operations_live;
   stats.packets_in_flight = core_->in_flight;
+  stats.messages_unmatched = core_->unmatched;
+  stats.messages_claimed = core_->claims;
   stats.sends_unreleased = core_->unreleased;
   stats.buffers_in_use = core_->pool.in_use();
   stats.unexpected_bytes_held = core_->chunk_bytes_held;

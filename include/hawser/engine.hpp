@@ -9,8 +9,8 @@
 //
 // Threads. With `threads = 0` progress is inline: it is made by poll, wait and the destructor of
 // the one thread that uses the endpoint, and no other thread may call into it. With `threads >= 1`
-// engine threads make the progress; send, receive, cancel and probe may then be called from any
-// thread, poll and wait from one thread at a time.
+// engine threads make the progress; all calls on messages may then come from any thread, poll and
+// wait from one thread at a time.
 //
 // Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
 // what to do. Nothing throws after that: calls answer with a Status.
@@ -97,6 +97,29 @@ class Endpoint {
   [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope) = 0;
 
+  // As probe, and takes the message out of matching: no receive gets it any more, only who has its
+  // name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). It goes on counting among
+  // max_receive_messages.
+  //   ok: `envelope` and `message` are set · again: none is here · unsupported: not an endpoint of
+  //   this engine, but somebody else's that has no claims.
+  [[nodiscard]] virtual Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+                                     std::uint64_t mask, Envelope& envelope, MessageId& message);
+
+  // Receives a claimed message. Into a buffer that is too short, or of no bytes, to be rid of it,
+  // it is `truncated`, as with any receive.
+  //   ok: the name is used up, the buffer is the engine's until the completion · again,
+  //   invalid_argument: nothing was taken, the claim stands · unknown_operation: no such claim; its
+  //   session may have ended before all of the message was here, or a new one begun. With engine
+  //   threads that is told by the completion.
+  [[nodiscard]] virtual Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
+                                               const ReceiveOptions& options,
+                                               OperationId& operation);
+
+  // Gives a claimed message back to matching, in the place that its age gives it: to the oldest
+  // receive posted meanwhile that it matches, or among the unmatched ones.
+  //   ok: the name is used up · unknown_operation: as above.
+  [[nodiscard]] virtual Status put_back(MessageId message);
+
   // Asks to cancel an operation; its completion comes in any case, and until then its buffer is the
   // engine's as before. A receive is cancelled at once, if no message has matched it. Of a send the
   // receiver decides: if no receive has matched it there (and, at level `accepted`, not all of it
@@ -135,6 +158,16 @@ class Endpoint {
  protected:
   Endpoint() = default;
 };
+
+inline Status Endpoint::claim(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, Envelope&,
+                              MessageId&) {
+  return Status::unsupported;
+}
+inline Status Endpoint::receive_claimed(MessageId, void*, std::uint64_t, const ReceiveOptions&,
+                                        OperationId&) {
+  return Status::unsupported;
+}
+inline Status Endpoint::put_back(MessageId) { return Status::unsupported; }
 
 class Engine {
  public:

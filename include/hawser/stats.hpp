@@ -102,6 +102,8 @@ struct EndpointStats {
   std::uint64_t sends_unreleased = 0;  // have their final status, and a NIC still holds their bytes
   std::uint64_t buffers_in_use = 0;    // packet buffers outside the pool; 0 when all is quiet
   std::uint64_t unexpected_bytes_held = 0;
+  std::uint64_t messages_unmatched = 0;  // here or announced, without a receive; claimed ones too
+  std::uint64_t messages_claimed = 0;
 };
 
 struct CounterRow {

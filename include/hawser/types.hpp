@@ -20,6 +20,11 @@ inline constexpr PeerId kAnyPeer{0xffffffffu};
 enum class OperationId : std::uint64_t {};
 inline constexpr OperationId kNoOperation{~std::uint64_t{0}};
 
+// Names a message that was claimed, at the endpoint that claimed it, until it is received or put
+// back. Never reused within 2^32 messages.
+enum class MessageId : std::uint64_t {};
+inline constexpr MessageId kNoMessage{~std::uint64_t{0}};
+
 // Longest message, in bytes.
 inline constexpr std::uint64_t kMaxMessageBytes = (std::uint64_t{1} << 40) - 1;
 

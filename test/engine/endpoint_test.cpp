@@ -169,6 +169,53 @@ TEST_CASE("Endpoint__cancels_a_send_that_no_receive_has_matched") {
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
 
+TEST_CASE("Endpoint__claims_a_message_and_receives_it_by_its_name") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  const std::vector<std::byte> first = pattern(70'000, 4);
+  const std::vector<std::byte> second = pattern(70'000, 5);
+  std::vector<std::byte> buffer(70'000);
+  std::vector<std::byte> other(70'000);
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  CHECK(pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message) == Status::again);
+  CHECK(message == kNoMessage);
+  SendOptions delivered;
+  delivered.level = Level::delivered;
+  post_send(*pair.a, pair.b_of_a, 2, first, delivered);
+  for (int i = 0; i < 20000 && message == kNoMessage; ++i) {
+    Completion none;
+    pair.a->wait(std::span(&none, 1), 100'000);
+    pair.b->wait(std::span(&none, 1), 100'000);
+    (void)pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message);
+  }
+  REQUIRE(message != kNoMessage);
+  CHECK(envelope.bytes == first.size());
+  CHECK(envelope.peer == pair.a_of_b);
+  post_receive(*pair.b, kAnyPeer, 2, other);
+  post_send(*pair.a, pair.b_of_a, 2, second, delivered);
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  CHECK(other == second);
+  OperationId operation = kNoOperation;
+  ReceiveOptions options;
+  options.user_data = 9;
+  CHECK(pair.b->receive_claimed(message, nullptr, 1, options, operation) ==
+        Status::invalid_argument);
+  REQUIRE(pair.b->receive_claimed(message, buffer.data(), buffer.size(), options, operation) ==
+          Status::ok);
+  const Completion completion = pair.next(*pair.b);
+  CHECK(completion.status == Status::ok);
+  CHECK(completion.operation == operation);
+  CHECK(completion.user_data == 9);
+  CHECK(completion.tag == 2);
+  CHECK(completion.peer == pair.a_of_b);
+  CHECK(buffer == first);
+  CHECK(pair.b->put_back(message) == Status::unknown_operation);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+}
+
 TEST_CASE("Endpoint__arguments_that_are_wrong_are_answered_not_taken") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

@@ -43,6 +43,7 @@ class Exchange {
     std::uint64_t tag = 0;
     std::uint64_t mask = kWholeTag;
     std::uint64_t posted = 0;  // order of posting at that node
+    bool by_claim = false;     // of a message that was claimed
     OperationId operation = kNoOperation;
     std::string buffer;
     std::optional<Completion> completion;
@@ -59,6 +60,9 @@ class Exchange {
                    const SendOptions& options = {});
   std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
                       std::uint64_t mask = kWholeTag);
+
+  // Receives a claimed message into a buffer of so many bytes.
+  std::size_t receive_claimed(std::uint32_t node, MessageId message, std::size_t bytes);
 
   [[nodiscard]] const Sent& sent(std::size_t i) const { return sends_[i]; }
   [[nodiscard]] const Received& received(std::size_t i) const { return receives_[i]; }
