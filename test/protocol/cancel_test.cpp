@@ -33,7 +33,7 @@ bool has_status(const FaultPacket& packet, MessageStatus wanted) {
 }
 
 // Scenario 12. The receive that takes anything is posted first, so that 5 would get it.
-TEST_CASE("cancel__of_5_unsent_then_send_6_matches") {
+TEST_CASE("cancel__of_5_unsent_then_send_6_matches", "[M20]") {
   for (const bool connected : {true, false}) {
     for (const int losses : {0, 3}) {
       INFO((connected ? "a session" : "no session yet") << ", " << losses << " cancels lost");
@@ -76,7 +76,7 @@ TEST_CASE("cancel__of_5_unsent_then_send_6_matches") {
   }
 }
 
-TEST_CASE("cancel__buries_a_message_that_no_receive_has_matched") {
+TEST_CASE("cancel__buries_a_message_that_no_receive_has_matched", "[M22]") {
   for (const std::size_t bytes : {0, 100, 50000, 2000000}) {
     INFO(bytes << " bytes");
     World world({});
@@ -101,7 +101,7 @@ TEST_CASE("cancel__buries_a_message_that_no_receive_has_matched") {
   }
 }
 
-TEST_CASE("cancel__fails_once_a_receive_has_matched") {
+TEST_CASE("cancel__fails_once_a_receive_has_matched", "[M21]") {
   for (const int losses : {0, 4}) {
     int lost = 0;
     WorldConfig config;
@@ -136,7 +136,7 @@ TEST_CASE("cancel__fails_once_a_receive_has_matched") {
 
 // At level accepted ACCEPTED is final at the sender, so a message that is here whole is never taken
 // back: its status may be under way.
-TEST_CASE("cancel__fails_once_all_has_been_accepted") {
+TEST_CASE("cancel__fails_once_all_has_been_accepted", "[M21]") {
   bool mute = false;
   WorldConfig config;
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -164,7 +164,7 @@ TEST_CASE("cancel__fails_once_all_has_been_accepted") {
 }
 
 // Fragments that fly while their number is buried find the tombstone, or the floor.
-TEST_CASE("cancel__late_fragments_of_a_cancelled_message_are_dropped") {
+TEST_CASE("cancel__late_fragments_of_a_cancelled_message_are_dropped", "[M23]") {
   WorldConfig config;
   config.hook = [](std::uint32_t node, std::uint32_t,
                    const FaultPacket& packet) -> std::optional<Fate> {
@@ -211,7 +211,7 @@ TEST_CASE("cancel__ends_with_the_session_if_that_fails_first") {
 
 // Whatever is lost, doubled or late: a send that says cancelled was never delivered, every other
 // one was, once, and in order; and no number is left behind to hold up later ones.
-TEST_CASE("cancel__both_ends_agree_whatever_happens") {
+TEST_CASE("cancel__both_ends_agree_whatever_happens", "[M22]") {
   for_each_seed(40, [](proto::Random& random) {
     WorldConfig config;
     config.nics = 2;

@@ -27,7 +27,7 @@ MessageId claim(World& world, std::uint32_t node, std::uint64_t tag) {
   return *message;
 }
 
-TEST_CASE("claim__keeps_a_message_from_every_receive_but_its_own") {
+TEST_CASE("claim__keeps_a_message_from_every_receive_but_its_own", "[M27]") {
   for (const std::size_t bytes : {0, 100, 60000, 3000000}) {
     for (const Level level : {Level::accepted, Level::delivered}) {
       INFO(bytes << " bytes");
@@ -75,7 +75,7 @@ TEST_CASE("claim__a_buffer_of_no_bytes_is_rid_of_the_message") {
 }
 
 // Back in its old place: in front of what came after it, behind what came before.
-TEST_CASE("claim__put_back_restores_the_order") {
+TEST_CASE("claim__put_back_restores_the_order", "[M27]") {
   World world({});
   world.connect_all();
   Exchange exchange(world);
@@ -114,7 +114,7 @@ TEST_CASE("claim__put_back_gives_it_to_a_receive_posted_meanwhile") {
   exchange.check_quiet();
 }
 
-TEST_CASE("claim__comes_before_its_senders_cancel") {
+TEST_CASE("claim__comes_before_its_senders_cancel", "[M27]") {
   World world({});
   world.connect_all();
   Exchange exchange(world);
@@ -165,7 +165,7 @@ TEST_CASE("claim__ends_with_its_session_unless_all_is_here") {
 }
 
 // As many as there are descriptors; the receives of others find theirs all the same.
-TEST_CASE("claim__counts_among_the_messages_without_a_receive") {
+TEST_CASE("claim__counts_among_the_messages_without_a_receive", "[M27]") {
   WorldConfig config;
   config.tunables.max_receive_messages = 16;
   config.tunables.max_operations = 128;

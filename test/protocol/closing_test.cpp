@@ -199,7 +199,7 @@ TEST_CASE("closing__takes_no_longer_than_its_timeout_if_nobody_answers") {
 
 // A NIC that tells late what it has sent holds up the buffers, and with them completions that say
 // ok; a failure is told at once.
-TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers") {
+TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers", "[M25]") {
   WorldConfig config;
   config.faults = "delay=5us,late-reap=5ms";
   World world(config);

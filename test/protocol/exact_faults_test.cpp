@@ -83,7 +83,7 @@ TEST_CASE("exact__any_one_packet_of_an_exchange_may_be_lost") {
   }
 }
 
-TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_twice") {
+TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_twice", "[A1]") {
   const Outcome whole = run_talk(2, {}, {}, milliseconds(50));
   for (std::size_t i = 0; i < whole.packets; ++i) {
     INFO("packet " << i << " doubled");
@@ -92,7 +92,7 @@ TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_twice") {
   }
 }
 
-TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_50_ms_late") {
+TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_50_ms_late", "[M19]") {
   const Outcome whole = run_talk(2, {}, {}, milliseconds(50));
   for (std::size_t i = 0; i < whole.packets + 10; ++i) {
     INFO("packet " << i << " late");
@@ -228,7 +228,7 @@ TEST_CASE("exact__all_acks_of_three_round_trips_are_lost") {
   CHECK(world.stats(1).duplicate_fragments == 0);
 }
 
-TEST_CASE("exact__the_last_status_is_lost_again_and_again") {
+TEST_CASE("exact__the_last_status_is_lost_again_and_again", "[M2][M4]") {
   int lost = 0;
   WorldConfig config;
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -255,7 +255,7 @@ TEST_CASE("exact__the_last_status_is_lost_again_and_again") {
   CHECK(world.stats(1).messages_received == 1);
 }
 
-TEST_CASE("exact__a_grant_is_lost") {
+TEST_CASE("exact__a_grant_is_lost", "[M28]") {
   for (const std::uint64_t requests : {0, 1}) {
     int lost = 0;
     WorldConfig config;

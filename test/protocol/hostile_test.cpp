@@ -260,7 +260,7 @@ class Forger {
   proto::wire::CommonHeader header_{};
 };
 
-TEST_CASE("hostile__each_forgery_is_told_by_name") {
+TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24]") {
   using proto::wire::PacketWriter;
   Forger forger;
   Exchange exchange(forger.world());
@@ -282,6 +282,9 @@ TEST_CASE("hostile__each_forgery_is_told_by_name") {
   });
   control(DropReason::bad_field, [](PacketWriter& w) {
     REQUIRE(w.status(0, proto::wire::MessageStatus::accepted, proto::wire::kMaxStatusRun));
+  });
+  control(DropReason::bad_field, [](PacketWriter& w) {  // a message that nobody cancels
+    REQUIRE(w.status(0, proto::wire::MessageStatus::cancelled));
   });
   control(DropReason::bad_field, [](PacketWriter& w) { w.header().floor += 1000; });
   control(DropReason::bad_field, [](PacketWriter& w) { REQUIRE(w.grant(0, 5, 5, 0, 1 << 30)); });
@@ -329,7 +332,7 @@ TEST_CASE("hostile__each_forgery_is_told_by_name") {
   exchange.check_all_ok();
 }
 
-TEST_CASE("hostile__a_floor_above_an_unfinished_message_is_refused") {
+TEST_CASE("hostile__a_floor_above_an_unfinished_message_is_refused", "[scenario 14]") {
   Forger forger;
   World& world = forger.world();
   Exchange exchange(world);

@@ -92,7 +92,7 @@ TEST_CASE("limits__all_of_them_tiny") {
   });
 }
 
-TEST_CASE("limits__again_says_which_calls_were_not_taken") {
+TEST_CASE("limits__again_says_which_calls_were_not_taken", "[M6]") {
   WorldConfig config;
   config.tunables.max_operations = 16;
   config.tunables.max_messages_per_peer = 4;
@@ -125,7 +125,8 @@ TEST_CASE("limits__again_says_which_calls_were_not_taken") {
 
 // A peer that floods an endpoint with messages that nobody wants yet must not keep another peer's
 // message from the receive that waits for it.
-TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_receive_owns") {
+TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_receive_owns",
+          "[M8]") {
   WorldConfig config;
   config.nodes = 3;
   config.tunables.max_receive_messages = 16;
@@ -162,7 +163,7 @@ TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_rec
 }
 
 // The descriptors are all taken by messages behind a hole; what fills the hole finds one.
-TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor") {
+TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor", "[M8]") {
   for_each_seed(20, [](proto::Random& random) {
     WorldConfig config;
     config.nodes = 4;

@@ -12,7 +12,7 @@ namespace {
 using proto::microseconds;
 using proto::milliseconds;
 
-TEST_CASE("matching__takes_masks_and_any_peer_into_account") {
+TEST_CASE("matching__takes_masks_and_any_peer_into_account", "[M12]") {
   WorldConfig config;
   config.nodes = 3;
   World world(config);
@@ -75,7 +75,7 @@ TEST_CASE("matching__keeps_contexts_apart") {
   CHECK(second == bytes);
 }
 
-TEST_CASE("matching__follows_the_order_of_sending_whatever_is_lost") {
+TEST_CASE("matching__follows_the_order_of_sending_whatever_is_lost", "[M11]") {
   for_each_seed(60, [](proto::Random& random) {
     WorldConfig config;
     config.nodes = 3;
@@ -115,7 +115,7 @@ TEST_CASE("matching__follows_the_order_of_sending_whatever_is_lost") {
   });
 }
 
-TEST_CASE("matching__a_lost_envelope_holds_up_the_later_messages_of_its_peer_only") {
+TEST_CASE("matching__a_lost_envelope_holds_up_the_later_messages_of_its_peer_only", "[M11]") {
   // The first data packet from node 1 is lost, time and again, for 20 ms.
   WorldConfig config;
   config.nodes = 3;
@@ -150,7 +150,7 @@ TEST_CASE("matching__a_lost_envelope_holds_up_the_later_messages_of_its_peer_onl
   exchange.check_quiet();
 }
 
-TEST_CASE("matching__truncates_and_says_so_where_it_was_asked_for") {
+TEST_CASE("matching__truncates_and_says_so_where_it_was_asked_for", "[M17]") {
   for (const std::size_t bytes : {100, 4096, 65536, 70000, 300000}) {
     for (const std::size_t room : {std::size_t{0}, std::size_t{1}, bytes / 2, bytes - 1}) {
       INFO(bytes << " bytes into " << room);
@@ -171,7 +171,7 @@ TEST_CASE("matching__truncates_and_says_so_where_it_was_asked_for") {
   }
 }
 
-TEST_CASE("matching__a_synchronous_send_waits_for_its_receive") {
+TEST_CASE("matching__a_synchronous_send_waits_for_its_receive", "[M18]") {
   for (const std::size_t bytes : {0, 100, 65536, 500000}) {
     INFO(bytes << " bytes");
     World world({});
@@ -193,7 +193,7 @@ TEST_CASE("matching__a_synchronous_send_waits_for_its_receive") {
   }
 }
 
-TEST_CASE("matching__a_send_that_waits_for_ever_is_no_failure") {
+TEST_CASE("matching__a_send_that_waits_for_ever_is_no_failure", "[M5]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 1000;
   World world(config);

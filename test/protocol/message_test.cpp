@@ -9,7 +9,7 @@ namespace {
 using proto::microseconds;
 using proto::milliseconds;
 
-TEST_CASE("message__arrives_whole_in_a_posted_receive") {
+TEST_CASE("message__arrives_whole_in_a_posted_receive", "[M1][M28]") {
   for (const std::size_t bytes : {0, 1, 8, 4095, 4096, 4097, 65536, 65537, 1000000, 20000000}) {
     INFO(bytes << " bytes");
     World world({});

@@ -258,7 +258,7 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other") {
   }
 }
 
-TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round") {
+TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
   for (const std::uint32_t nics : {2, 4}) {
     for (const std::uint32_t node : {0, 1}) {
       for (const std::string way : {"blackhole=tx", "blackhole=rx", "blackhole=both"}) {

@@ -50,7 +50,7 @@ struct Loss {
 
 // (1) Envelope 7 is lost, 8 is answered NO_ROOM and forgotten by its sender's timers; 7 is sent
 // again and matched: 8 completes as well.
-TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room") {
+TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room", "[M3]") {
   Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
               return node == 0 && message_of(packet) == 7u;
             },
@@ -85,7 +85,7 @@ TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room") 
 }
 
 // (2) A synchronous send is accepted, later delivered, and the first of either status is lost.
-TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost") {
+TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost", "[M2][M7]") {
   MessageStatus next = MessageStatus::accepted;
   Loss loss{[&next](std::uint32_t node, const FaultPacket& packet) {
               if (node != 1 || !has_status(packet, next)) return false;
@@ -117,7 +117,7 @@ TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost") {
 
 // (3) One more send than the window of envelopes takes, all without a receive; then the receive of
 // the last one comes first. NO_ROOM is an answer too: none of them keeps the last one out.
-TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first") {
+TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first", "[M9]") {
   constexpr std::uint64_t kSends = 2001;
   WorldConfig config;
   config.tunables.max_messages_per_peer = kSends;
@@ -147,7 +147,7 @@ TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first") 
 
 // (4) An unexpected message of one peer eats all the store's room and all that may come unasked;
 // the awaited one comes second, from the same peer and from another.
-TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one") {
+TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one", "[M13]") {
   for (const std::uint32_t from : {1u, 2u}) {
     INFO("the awaited one is from node " << from);
     WorldConfig config;
@@ -176,7 +176,7 @@ TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one") 
 
 // (5) One peer floods the endpoint while an awaited message of another has a low number that is
 // lost again and again, behind numbers of its own that have the last descriptors.
-TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor") {
+TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor", "[M8][M9]") {
   Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
               return node == 2 && message_of(packet) == 0u;
             },
@@ -219,7 +219,7 @@ TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor") {
 
 // The same without any way out: the store is full of what nobody receives, and the awaited message
 // is behind more of it. After peer_timeout the receive says so; the sends are none the worse.
-TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in") {
+TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in", "[M10]") {
   WorldConfig config;
   config.nodes = 3;
   config.tunables.max_receive_messages = 16;
@@ -281,7 +281,7 @@ TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in") {
 }
 
 // Whoever keeps receiving from a full store is not told so, however long one receive waits.
-TEST_CASE("store_full__says_nothing_while_the_store_moves") {
+TEST_CASE("store_full__says_nothing_while_the_store_moves", "[M10]") {
   WorldConfig config;
   config.tunables.max_receive_messages = 16;
   config.tunables.max_operations = 256;
@@ -304,7 +304,7 @@ TEST_CASE("store_full__says_nothing_while_the_store_moves") {
 
 // (11) The session fails while a NIC holds on to what was sent: the status comes at once, numbers
 // and window go on in a new session, and the bytes come back when the NIC lets go.
-TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send") {
+TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26]") {
   WorldConfig config;
   config.nics = 2;
   config.tunables.peer_timeout_ms = 50;
@@ -374,7 +374,7 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send") {
 // (13) A fragment comes again on another path while it is being copied. Its bit is claimed before
 // the copy, and a claimed one is dropped before anything is written: what the buffer gets after the
 // claim can't be touched by any duplicate, however long the copy takes.
-TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing") {
+TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing", "[M15]") {
   std::vector<Datagram> recorded;
   WorldConfig config;
   config.nics = 2;
@@ -454,6 +454,58 @@ TEST_CASE("scenario_17__a_granted_sender_is_stopped_for_long") {
   exchange.check_all_ok();
   CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
   exchange.check_quiet();
+}
+
+// (20) Granted fragments of a message fly on while it ends without them, and its receive slot goes
+// to the next message. The slot's generation has changed: they hit nothing.
+TEST_CASE("scenario_20__a_slot_is_reused_while_a_late_fragment_of_its_old_message_flies", "[M29]") {
+  std::vector<std::uint32_t> slots;  // as granted, message by message
+  std::vector<std::uint32_t> generations;
+  int delayed = 0;
+  WorldConfig config;
+  config.faults = "delay=5us,rate=200000000";
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx) return {};
+    const auto view = view_of(packet);
+    view.blocks.visit([&](const proto::wire::GrantBlock& grant) {
+      if (node == 1 && grant.message == slots.size()) {
+        slots.push_back(grant.rx_slot);
+        generations.push_back(grant.rx_generation);
+      }
+    });
+    if (node != 0 || view.type != PacketType::granted || view.fragment->message != 0 ||
+        view.fragment->fragment < 600 || view.fragment->fragment % 40 != 0 || delayed == 8) {
+      return {};
+    }
+    ++delayed;
+    return Fate{.delay = milliseconds(15)};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  for (std::uint64_t tag : {1, 2}) {
+    (void)exchange.send(0, 1, tag, 4000000);
+  }
+  (void)exchange.receive(1, 0, 1, 4000000);
+  const auto second = [&] {
+    exchange.collect();
+    return exchange.received(0).completion.has_value();
+  };
+  REQUIRE(world.run_until(second, milliseconds(100)));
+  (void)exchange.send(0, 1, 3, 4000000);  // takes the slot that has just become free
+  (void)exchange.receive(1, 0, 3, 4000000);
+  (void)exchange.receive(1, 0, 2, 4000000);
+  REQUIRE(exchange.run(milliseconds(300)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+  REQUIRE(slots.size() == 3);
+  CHECK(slots[0] == slots[2]);
+  CHECK(generations[0] != generations[2]);
+  CHECK(delayed == 8);
+  CHECK(drops(world, 1, DropReason::old_path_number) == 0);
+  CHECK(drops(world, 1, DropReason::below_floor) + drops(world, 1, DropReason::bad_slot) >= 8);
 }
 
 }  // namespace

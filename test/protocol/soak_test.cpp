@@ -200,7 +200,7 @@ class Soak {
   std::size_t fetched_from_ = 0;
 };
 
-TEST_CASE("soak__whatever_happens_everything_completes_once_the_fabric_is_healed") {
+TEST_CASE("soak__whatever_happens_everything_completes_once_the_fabric_is_healed", "[M19]") {
   for_each_seed(100, [](Random& random) { Soak(random).run(); });
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using proto::milliseconds;
 
-TEST_CASE("unexpected__is_kept_and_accepted_up_to_what_comes_unasked") {
+TEST_CASE("unexpected__is_kept_and_accepted_up_to_what_comes_unasked", "[M1][M14]") {
   for (const std::size_t bytes : {0, 1, 4096, 65536, 65537, 1000000}) {
     INFO(bytes << " bytes");
     World world({});
@@ -29,7 +29,7 @@ TEST_CASE("unexpected__is_kept_and_accepted_up_to_what_comes_unasked") {
   }
 }
 
-TEST_CASE("unexpected__without_room_the_envelope_is_kept_and_the_bytes_come_later") {
+TEST_CASE("unexpected__without_room_the_envelope_is_kept_and_the_bytes_come_later", "[M3][M13]") {
   for (const std::string faults : {"delay=5us", "delay=5us/30us,loss=0.1,duplicate=0.1"}) {
     WorldConfig config;
     config.faults = faults;
@@ -75,7 +75,8 @@ TEST_CASE("unexpected__no_room_is_no_loss_to_congestion_control") {
   exchange.check_quiet();
 }
 
-TEST_CASE("unexpected__a_receiver_that_asks_for_nothing_still_gets_what_it_had_no_room_for") {
+TEST_CASE("unexpected__a_receiver_that_asks_for_nothing_still_gets_what_it_had_no_room_for",
+          "[M4]") {
   // Without requests the sender's own questions must find out what is missing.
   for_each_seed(10, [](proto::Random& random) {
     WorldConfig config;
@@ -112,7 +113,7 @@ TEST_CASE("unexpected__nothing_unscheduled_at_all") {
   exchange.check_quiet();
 }
 
-TEST_CASE("unexpected__more_unscheduled_than_the_bitmap_spans") {
+TEST_CASE("unexpected__more_unscheduled_than_the_bitmap_spans", "[M16]") {
   // 16 MiB in fragments of 256 bytes are 65536: twice what a bitmap covers at once.
   WorldConfig config;
   config.tunables.fragment_bytes = 256;

@@ -64,7 +64,7 @@ TEST_CASE("wrap__a_nic_dies_and_returns_across_the_wrap") {
   });
 }
 
-TEST_CASE("wrap__a_send_stays_unmatched_while_thousands_pass_the_wrap") {
+TEST_CASE("wrap__a_send_stays_unmatched_while_thousands_pass_the_wrap", "[M6]") {
   WorldConfig config;
   config.tunables.initial_sequence = (std::uint64_t{1} << 32) - 1000;
   World world(config);

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import docs  # noqa: E402
+import promises  # noqa: E402
 import style  # noqa: E402
 
 GOOD = {
@@ -139,6 +140,29 @@ class DocsTest(unittest.TestCase):
                            ("docs/a.md", "[b](b.md)"), ("README.md", "    gone/    nothing\n"),
                            ("README.md", "`tool/*.cpp`")):
             self.assertEqual(len(self.complaints(page, text)), 1, text)
+
+
+class PromisesTest(unittest.TestCase):
+    def complaints(self, page, test):
+        with tempfile.TemporaryDirectory() as root:
+            for path, content in {"docs/protocol.md": page, "test/a_test.cpp": test}.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(content)
+            return promises.check(root)[2]
+
+    def test_a_promise_with_a_test_is_fine(self):
+        page = "See [X1].\n\n## 7. A\n\nIt is so. [M1] And so,\nalways. [M2]\n\n| no | prose |\n"
+        test = 'TEST_CASE("a", "[M1][M2]") {}\nTEST_CASE("b") {}\nTEST_CASE("c", "[.]") {}\n'
+        self.assertEqual(self.complaints(page, test), [])
+
+    def test_what_is_wrong_is_told(self):
+        one = 'TEST_CASE("a", "[M1]") {}\n'
+        for page, test in (("## 7. A\n\nIt is so. [M1]\n", 'TEST_CASE("a") {}\n'),
+                           ("## 7. A\n\nIt is so. [M1] And so.\n", one),
+                           ("## 7. A\n\nIt is so. [M1]\n\n## 9. B\n\nSo. [M1]\n", one),
+                           ("## 9. A\n\nIt is so. [M1]\n", one + 'TEST_CASE("b", "[M2]") {}\n')):
+            self.assertEqual(len(self.complaints(page, test)), 1, page)
 
 
 if __name__ == "__main__":
