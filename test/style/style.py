@@ -30,6 +30,8 @@ syncstream system_error thread tuple type_traits typeindex typeinfo unordered_ma
 utility valarray variant vector version immintrin.h
 """.split())
 
+C_STD = set("inttypes.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h".split())
+
 OS = re.compile(
     r"(sys|net|netinet|arpa|linux|asm|infiniband|bits)/.*"
     r"|(unistd|poll|fcntl|sched|pthread|signal|spawn|dlfcn|ifaddrs|netdb|time|errno|termios|glob)\.h"
@@ -122,7 +124,8 @@ def rule_include(source):
     for number, found in source.matches(INCLUDE, source.code):
         kind, name = found.groups()
         if kind == "<":
-            if not (name in STD or (zone.os and OS.fullmatch(name))
+            if not (name in (C_STD if source.suffix in (".h", ".c") else STD)
+                    or (zone.os and OS.fullmatch(name))
                     or (source.folder == "docs" and name.startswith("hawser/"))
                     or zone.others.fullmatch(name)):
                 yield number, f"{source.folder}/ may not include <{name}>"

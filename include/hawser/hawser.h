@@ -1,0 +1,290 @@
+/* The public API for C, and for whatever speaks C: hawser/engine.hpp function by function.
+ *
+ * What a call does, which thread may make it, what each status means and who owns a buffer when is
+ * said there and in hawser/status.hpp; the statuses have the same numbers. Nothing throws.
+ *
+ * Versions. A program passes HAWSER_ABI_VERSION, as it was compiled, to hawser_engine_create, which
+ * refuses one that this library does not offer. Within a version structs that a caller fills in may
+ * grow at their end: struct_size is the caller's sizeof, what lies beyond has its default. Structs
+ * that the library fills in stay as they are.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HAWSER_ABI_VERSION 1u
+
+typedef struct hawser_engine hawser_engine;
+typedef struct hawser_endpoint hawser_endpoint;
+
+typedef uint32_t hawser_peer;
+typedef uint64_t hawser_operation;
+typedef uint64_t hawser_message; /* a claimed one */
+
+#define HAWSER_ANY_PEER UINT32_MAX
+#define HAWSER_NO_OPERATION UINT64_MAX
+#define HAWSER_NO_MESSAGE UINT64_MAX
+#define HAWSER_MAX_MESSAGE_BYTES ((UINT64_C(1) << 40) - 1)
+#define HAWSER_MAX_ADDRESS_BYTES 2048u
+
+typedef uint8_t hawser_status;
+enum {
+  HAWSER_OK = 0,
+  HAWSER_AGAIN,
+  HAWSER_INVALID_ARGUMENT,
+  HAWSER_UNKNOWN_PEER,
+  HAWSER_UNKNOWN_OPERATION,
+  HAWSER_TOO_LATE,
+  HAWSER_TRUNCATED,
+  HAWSER_CANCELLED,
+  HAWSER_PEER_UNREACHABLE,
+  HAWSER_PEER_TIMEOUT,
+  HAWSER_PEER_RESTARTED,
+  HAWSER_PEER_CLOSED,
+  HAWSER_ENDPOINT_CLOSED,
+  HAWSER_UNSUPPORTED,
+  HAWSER_NIC_ERROR,
+  HAWSER_STORE_FULL
+};
+/* "ok", "again", ...; "?" for what is no status. */
+const char* hawser_status_name(hawser_status status);
+/* 1 for the statuses that mean that the session to the peer is gone. */
+int hawser_is_peer_failure(hawser_status status);
+
+typedef uint8_t hawser_level;
+enum { HAWSER_ACCEPTED = 0, HAWSER_DELIVERED };
+
+typedef uint8_t hawser_collective;
+enum {
+  HAWSER_NO_COLLECTIVE = 0,
+  HAWSER_ALL_REDUCE,
+  HAWSER_REDUCE_SCATTER,
+  HAWSER_ALL_GATHER,
+  HAWSER_ALL_TO_ALL,
+  HAWSER_BROADCAST,
+  HAWSER_BARRIER
+};
+
+typedef struct hawser_hint {
+  uint32_t group;
+  uint16_t members;
+  uint16_t step;
+  uint16_t steps;
+  hawser_collective collective;
+  uint8_t priority;
+} hawser_hint;
+
+typedef struct hawser_send_options {
+  size_t struct_size;
+  uint64_t immediate;
+  uint64_t user_data;
+  hawser_hint hint;
+  hawser_level level;
+} hawser_send_options;
+
+typedef struct hawser_receive_options {
+  size_t struct_size;
+  uint64_t user_data;
+  hawser_hint hint;
+} hawser_receive_options;
+
+typedef uint8_t hawser_operation_kind;
+enum { HAWSER_SEND = 0, HAWSER_RECEIVE };
+
+typedef struct hawser_completion {
+  hawser_operation operation;
+  uint64_t user_data;
+  uint64_t tag;
+  uint64_t bytes;
+  uint64_t message_bytes;
+  uint64_t immediate;
+  hawser_peer peer;
+  uint16_t context;
+  hawser_operation_kind kind;
+  hawser_status status;
+  uint8_t released; /* 0: the bytes come back with a second completion */
+  uint8_t outcome_unknown;
+  uint8_t reserved[14];
+} hawser_completion;
+
+typedef struct hawser_envelope {
+  uint64_t tag;
+  uint64_t bytes;
+  uint64_t immediate;
+  hawser_peer peer;
+  uint32_t reserved;
+} hawser_envelope;
+
+/* ---- engines ---- */
+
+typedef struct hawser_tunable {
+  const char* name;
+  uint64_t value;
+} hawser_tunable;
+
+typedef struct hawser_engine_config {
+  size_t struct_size;
+  const char* const* nics; /* "udp:127.0.0.1", ... */
+  size_t nic_count;
+  const hawser_tunable* tunables; /* those that are not to have their default */
+  size_t tunable_count;
+  const char* faults; /* NULL: no fault layer */
+  uint32_t threads;
+} hawser_engine_config;
+
+/* Opens an engine; it is ended by hawser_engine_destroy, after its endpoints.
+ *   HAWSER_OK: *engine is set · HAWSER_UNSUPPORTED: another version of this header ·
+ *   else: `error`, if it is not NULL, has what is wrong, in a sentence cut to error_bytes with its
+ *   terminating 0; HAWSER_INVALID_ARGUMENT where the configuration is at fault, HAWSER_AGAIN where
+ *   memory is short, HAWSER_NIC_ERROR otherwise. */
+hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_config* config,
+                                   hawser_engine** engine, char* error, size_t error_bytes);
+void hawser_engine_destroy(hawser_engine* engine);
+size_t hawser_engine_nic_count(const hawser_engine* engine);
+hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, const char* spec);
+
+/* The table of tunables: the i-th one's name, unit and reason; 0 if there are not so many. The
+ * strings are static. Any of the pointers may be NULL. */
+int hawser_tunable_row(size_t i, const char** name, const char** unit, const char** reason,
+                       uint64_t* default_value, uint64_t* minimum, uint64_t* maximum);
+
+/* ---- endpoints ---- */
+
+typedef struct hawser_endpoint_config {
+  size_t struct_size;
+  uint64_t endpoint_id;
+  uint64_t epoch;
+  const void* job_secret;
+  size_t job_secret_bytes;
+} hawser_endpoint_config;
+
+/* `config` may be NULL. Statuses and `error` as for hawser_engine_create. */
+hawser_status hawser_endpoint_create(hawser_engine* engine, const hawser_endpoint_config* config,
+                                     hawser_endpoint** endpoint, char* error, size_t error_bytes);
+/* Closes first. */
+void hawser_endpoint_destroy(hawser_endpoint* endpoint);
+
+/* The address blob; lives as long as the endpoint. */
+const void* hawser_endpoint_address(const hawser_endpoint* endpoint, size_t* bytes);
+hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, size_t bytes,
+                             hawser_peer* peer);
+hawser_status hawser_disconnect(hawser_endpoint* endpoint, hawser_peer peer);
+void hawser_close(hawser_endpoint* endpoint);
+
+/* ---- messages; `options` may be NULL ---- */
+
+hawser_status hawser_send(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
+                          uint64_t tag, const void* data, uint64_t bytes,
+                          const hawser_send_options* options, hawser_operation* operation);
+hawser_status hawser_receive(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
+                             uint64_t tag, uint64_t mask, void* data, uint64_t bytes,
+                             const hawser_receive_options* options, hawser_operation* operation);
+hawser_status hawser_probe(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
+                           uint64_t tag, uint64_t mask, hawser_envelope* envelope);
+hawser_status hawser_claim(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
+                           uint64_t tag, uint64_t mask, hawser_envelope* envelope,
+                           hawser_message* message);
+hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message message, void* data,
+                                     uint64_t bytes, const hawser_receive_options* options,
+                                     hawser_operation* operation);
+hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message);
+hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation);
+
+size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count);
+size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
+                   uint64_t timeout_ns);
+int hawser_fd(const hawser_endpoint* endpoint);
+
+/* ---- looking inside; statuses: HAWSER_OK, or HAWSER_AGAIN where memory is short ---- */
+
+/* The endpoint's counters, gauges, and drops by reason have places in one array: the i-th one's
+ * name and what it counts, static strings; 0 if there are not so many. Within an ABI version the
+ * number may grow, and a name's place may change: look for the name. */
+int hawser_stat_row(size_t i, const char** name, const char** text);
+/* Fills in the first `count`. */
+hawser_status hawser_stats(const hawser_endpoint* endpoint, uint64_t* values, size_t count);
+
+typedef uint8_t hawser_path_state;
+enum { HAWSER_PATH_UP = 0, HAWSER_PATH_SUSPECT, HAWSER_PATH_DOWN, HAWSER_PATH_PROBING };
+
+typedef struct hawser_nic_stats {
+  char name[64]; /* cut, with its terminating 0 */
+  uint64_t packets_sent;
+  uint64_t bytes_sent;
+  uint64_t packets_received;
+  uint64_t bytes_received;
+  uint64_t packets_lost;
+  uint64_t retransmits;
+  uint64_t overruns;
+  uint64_t srtt_ns;
+  uint64_t window_bytes;
+  uint64_t bytes_in_flight;
+  hawser_path_state state;
+  uint8_t reserved[7];
+} hawser_nic_stats;
+
+/* Fills in up to `*count`, and says in it how many NICs there are. */
+hawser_status hawser_endpoint_nic_stats(const hawser_endpoint* endpoint, hawser_nic_stats* nics,
+                                        size_t* count);
+
+typedef struct hawser_path_stats {
+  uint64_t srtt_ns;
+  uint64_t rttvar_ns;
+  uint64_t min_fabric_delay_ns;
+  uint64_t delivered_bytes;
+  uint64_t window_bytes;
+  uint64_t bytes_in_flight;
+  uint64_t packets_sent;
+  uint64_t packets_lost;
+  uint8_t slot;
+  uint8_t generation;
+  uint8_t local_nic;
+  uint8_t remote_nic;
+  hawser_path_state state;
+  uint8_t reserved[3];
+} hawser_path_stats;
+
+typedef struct hawser_peer_stats {
+  uint64_t endpoint_id;
+  uint64_t sends_pending;
+  uint64_t last_heard_ns_ago;
+  uint8_t established;
+  hawser_status failure;
+  uint8_t reserved[6];
+} hawser_peer_stats;
+
+/* As above for the peer's paths; also HAWSER_UNKNOWN_PEER. */
+hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser_peer peer,
+                                         hawser_peer_stats* stats, hawser_path_stats* paths,
+                                         size_t* count);
+
+typedef uint8_t hawser_event_kind;
+enum {
+  HAWSER_NIC_DOWN = 0,
+  HAWSER_NIC_UP,
+  HAWSER_PATH_DOWN_EVENT,
+  HAWSER_PATH_UP_EVENT,
+  HAWSER_PEER_ESTABLISHED,
+  HAWSER_PEER_FAILED
+};
+
+typedef struct hawser_event {
+  uint64_t endpoint_id;
+  uint64_t time_ns;
+  hawser_peer peer;
+  hawser_event_kind kind;
+  hawser_status status;
+  uint8_t nic;
+  uint8_t remote_nic;
+} hawser_event;
+
+size_t hawser_poll_events(hawser_endpoint* endpoint, hawser_event* events, size_t count);
+
+#ifdef __cplusplus
+}
+#endif

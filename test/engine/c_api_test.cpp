@@ -1,0 +1,218 @@
+// The C API where it is not what the C++ API is: versions, sizes of structs, errors in words, and
+// names of statistics. docs/example.c runs messages through it.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "hawser/hawser.h"
+
+namespace hawser::engine {
+namespace {
+
+hawser_engine_config memory_config() {
+  static const char* const nics[] = {"memory:c-api"};
+  hawser_engine_config config{};
+  config.struct_size = sizeof config;
+  config.nics = nics;
+  config.nic_count = 1;
+  return config;
+}
+
+struct Pair {
+  Pair() {
+    const hawser_tunable quick{"close_timeout_ms", 20};
+    hawser_engine_config config = memory_config();
+    config.tunables = &quick;
+    config.tunable_count = 1;
+    config.faults = "delay=0";
+    REQUIRE(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) == HAWSER_OK);
+    REQUIRE(hawser_endpoint_create(engine, nullptr, &a, nullptr, 0) == HAWSER_OK);
+    REQUIRE(hawser_endpoint_create(engine, nullptr, &b, nullptr, 0) == HAWSER_OK);
+    std::size_t bytes = 0;
+    const void* const address = hawser_endpoint_address(b, &bytes);
+    REQUIRE(bytes <= HAWSER_MAX_ADDRESS_BYTES);
+    REQUIRE(hawser_connect(a, address, bytes, &b_of_a) == HAWSER_OK);
+  }
+  ~Pair() {
+    hawser_endpoint_destroy(a);
+    hawser_endpoint_destroy(b);
+    hawser_engine_destroy(engine);
+  }
+  // The next completion of `mine`, while the other has its turns.
+  hawser_completion next(hawser_endpoint* mine) {
+    hawser_completion completion{};
+    for (int i = 0; i < 20000; ++i) {
+      if (hawser_wait(mine, &completion, 1, 100000) == 1) return completion;
+      (void)hawser_poll(mine == a ? b : a, nullptr, 0);
+    }
+    FAIL("no completion");
+    return completion;
+  }
+  hawser_engine* engine = nullptr;
+  hawser_endpoint* a = nullptr;
+  hawser_endpoint* b = nullptr;
+  hawser_peer b_of_a = HAWSER_ANY_PEER;
+};
+
+TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
+  hawser_engine* engine = nullptr;
+  std::array<char, 20> error{};
+  hawser_engine_config config = memory_config();
+  CHECK(hawser_engine_create(HAWSER_ABI_VERSION + 1, &config, &engine, error.data(),
+                             error.size()) == HAWSER_UNSUPPORTED);
+  CHECK(std::strlen(error.data()) == error.size() - 1);  // cut
+  config.struct_size = sizeof config + 8;
+  CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) ==
+        HAWSER_INVALID_ARGUMENT);
+  config.struct_size = 0;
+  CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) ==
+        HAWSER_INVALID_ARGUMENT);
+  CHECK(engine == nullptr);
+  // An older one, that ends before `faults`.
+  config = memory_config();
+  config.faults = "no such word";
+  config.struct_size = offsetof(hawser_engine_config, faults);
+  REQUIRE(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) == HAWSER_OK);
+  CHECK(hawser_engine_nic_count(engine) == 1);
+  CHECK(hawser_engine_inject_fault(engine, 0, "loss=0.1") == HAWSER_UNSUPPORTED);
+  hawser_engine_destroy(engine);
+}
+
+TEST_CASE("CApi__says_in_words_what_is_wrong_with_a_configuration") {
+  const auto complaint = [](const hawser_engine_config& config) {
+    hawser_engine* engine = nullptr;
+    std::array<char, 300> error{};
+    CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, error.data(), error.size()) ==
+          HAWSER_INVALID_ARGUMENT);
+    CHECK(engine == nullptr);
+    return std::string(error.data());
+  };
+  hawser_engine_config config = memory_config();
+  config.faults = "no such word";
+  CHECK_THAT(complaint(config), Catch::Contains("no such word"));
+  config = memory_config();
+  config.nic_count = 0;
+  CHECK_FALSE(complaint(config).empty());
+  config = memory_config();
+  const hawser_tunable wrong{"no_such_tunable", 1};
+  config.tunables = &wrong;
+  config.tunable_count = 1;
+  CHECK_THAT(complaint(config), Catch::Contains("no_such_tunable"));
+}
+
+TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
+  Pair pair;
+  std::string sent = "between C programs";
+  std::string received(100, ' ');
+  hawser_send_options send{};
+  send.struct_size = sizeof send;
+  send.immediate = 7;
+  send.user_data = 8;
+  send.level = HAWSER_DELIVERED;
+  hawser_receive_options receive{};
+  receive.struct_size = sizeof receive;
+  receive.user_data = 9;
+  hawser_operation sending = HAWSER_NO_OPERATION;
+  hawser_operation receiving = HAWSER_NO_OPERATION;
+  REQUIRE(hawser_receive(pair.b, HAWSER_ANY_PEER, 3, 5, UINT64_MAX, received.data(), 100, &receive,
+                         &receiving) == HAWSER_OK);
+  REQUIRE(hawser_send(pair.a, pair.b_of_a, 3, 5, sent.data(), sent.size(), &send, &sending) ==
+          HAWSER_OK);
+  const hawser_completion at_b = pair.next(pair.b);
+  CHECK(at_b.operation == receiving);
+  CHECK(at_b.kind == HAWSER_RECEIVE);
+  CHECK(at_b.status == HAWSER_OK);
+  CHECK(at_b.user_data == 9);
+  CHECK(at_b.immediate == 7);
+  CHECK(at_b.tag == 5);
+  CHECK(at_b.context == 3);
+  CHECK(at_b.bytes == sent.size());
+  CHECK(received.substr(0, sent.size()) == sent);
+  const hawser_completion at_a = pair.next(pair.a);
+  CHECK(at_a.operation == sending);
+  CHECK(at_a.kind == HAWSER_SEND);
+  CHECK(at_a.user_data == 8);
+  CHECK(at_a.released == 1);
+  CHECK(at_a.outcome_unknown == 0);
+
+  send.level = 2;
+  CHECK(hawser_send(pair.a, pair.b_of_a, 3, 5, nullptr, 0, &send, &sending) ==
+        HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_cancel(pair.a, sending) == HAWSER_UNKNOWN_OPERATION);
+  CHECK(hawser_put_back(pair.a, HAWSER_NO_MESSAGE) == HAWSER_UNKNOWN_OPERATION);
+  CHECK(hawser_receive_claimed(pair.a, HAWSER_NO_MESSAGE, nullptr, 0, nullptr, &receiving) ==
+        HAWSER_UNKNOWN_OPERATION);
+  hawser_envelope envelope{};
+  CHECK(hawser_probe(pair.b, HAWSER_ANY_PEER, 3, 5, 0, &envelope) == HAWSER_AGAIN);
+  CHECK(hawser_fd(pair.a) >= 0);
+
+  hawser_event event{};
+  REQUIRE(hawser_poll_events(pair.a, &event, 1) == 1);
+  CHECK(event.kind == HAWSER_PEER_ESTABLISHED);
+  CHECK(event.peer == pair.b_of_a);
+  hawser_peer_stats peer{};
+  std::array<hawser_path_stats, 2> paths{};
+  std::size_t count = paths.size();
+  REQUIRE(hawser_endpoint_peer_stats(pair.a, pair.b_of_a, &peer, paths.data(), &count) ==
+          HAWSER_OK);
+  CHECK(count == 1);
+  CHECK(peer.established == 1);
+  CHECK(paths[0].packets_sent > 0);
+  hawser_nic_stats nic{};
+  count = 0;
+  REQUIRE(hawser_endpoint_nic_stats(pair.a, nullptr, &count) == HAWSER_OK);
+  REQUIRE(count == 1);
+  REQUIRE(hawser_endpoint_nic_stats(pair.a, &nic, &count) == HAWSER_OK);
+  CHECK(std::string(nic.name) == "memory:c-api");
+  CHECK(nic.packets_sent > 0);
+  CHECK(hawser_endpoint_peer_stats(pair.a, 99, &peer, nullptr, &count) == HAWSER_UNKNOWN_PEER);
+  CHECK(hawser_engine_inject_fault(pair.engine, 0, "loss=0.1") == HAWSER_OK);
+  CHECK(hawser_disconnect(pair.a, pair.b_of_a) == HAWSER_OK);
+}
+
+// Every counter, gauge and drop reason of the C++ API is there, under its name and with its value.
+TEST_CASE("CApi__statistics_have_the_names_and_values_of_the_structs") {
+  Pair pair;
+  std::set<std::string> names;
+  std::vector<std::uint64_t> values(200, 12345);
+  REQUIRE(hawser_stats(pair.a, values.data(), values.size()) == HAWSER_OK);
+  const char* name = nullptr;
+  const char* text = nullptr;
+  std::size_t rows = 0;
+  while (hawser_stat_row(rows, &name, &text) != 0) {
+    names.insert(name);
+    CHECK(std::strlen(text) > 0);
+    CHECK(values[rows] < 12345);
+    ++rows;
+  }
+  CHECK(values[rows] == 12345);
+  CHECK(names.size() == rows);
+  CHECK(rows * sizeof(std::uint64_t) == sizeof(EndpointStats));
+  CHECK(names.contains("packets_lost"));
+  CHECK(names.contains("unexpected_bytes_held"));
+  CHECK(names.contains("bad_checksum"));
+  std::uint64_t value = 0;
+  std::size_t tunables = 0;
+  while (hawser_tunable_row(tunables, &name, nullptr, nullptr, &value, nullptr, nullptr) != 0) {
+    CHECK(value == Tunables{}.*kTunables[tunables].field);
+    ++tunables;
+  }
+  CHECK(tunables == kTunables.size());
+}
+
+TEST_CASE("CApi__names_statuses") {
+  for (int status = 0; status <= HAWSER_STORE_FULL; ++status) {
+    const auto code = static_cast<hawser_status>(status);
+    CHECK(std::string(hawser_status_name(code)) == to_string(static_cast<Status>(status)));
+    CHECK((hawser_is_peer_failure(code) != 0) == is_peer_failure(static_cast<Status>(status)));
+  }
+  CHECK(std::string(hawser_status_name(HAWSER_STORE_FULL)) == "store_full");
+  CHECK(std::string(hawser_status_name(HAWSER_STORE_FULL + 1)) == "?");
+}
+
+}  // namespace
+}  // namespace hawser::engine
