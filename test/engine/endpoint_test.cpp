@@ -169,6 +169,41 @@ TEST_CASE("Endpoint__cancels_a_send_that_no_receive_has_matched") {
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
 
+// A failure is told at once, and the bytes come back when the NICs let go of them.
+TEST_CASE("Endpoint__tells_a_failure_before_the_bytes_are_released") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting, short_close(), 2, "late-reap=500ms");
+  const std::vector<std::byte> data = pattern(5000, 4);
+  std::vector<std::byte> buffer(5000);
+  SendOptions delivered;
+  delivered.level = Level::delivered;
+  const OperationId send = post_send(*pair.a, pair.b_of_a, 2, data, delivered);
+  Envelope envelope;
+  Status found = Status::again;
+  for (int i = 0; i < 20000 && found == Status::again; ++i) {
+    Completion none;
+    pair.a->wait(std::span(&none, 1), 100'000);
+    pair.b->wait(std::span(&none, 1), 100'000);
+    found = pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope);
+  }
+  REQUIRE(found == Status::ok);
+  REQUIRE(pair.a->disconnect(pair.b_of_a) == Status::ok);
+  const Completion done = pair.next(*pair.a);
+  CHECK(done.operation == send);
+  CHECK(done.status == Status::endpoint_closed);
+  CHECK_FALSE(done.released);
+  CHECK(done.outcome_unknown);
+  CHECK(pair.a->stats().sends_unreleased == 1);
+  CHECK(pair.a->stats().operations_pending == 1);
+  const Completion released = pair.next(*pair.a);
+  CHECK(released.operation == send);
+  CHECK(released.status == Status::endpoint_closed);
+  CHECK(released.released);
+  CHECK(pair.a->stats().sends_unreleased == 0);
+  CHECK(pair.a->stats().operations_pending == 0);
+}
+
 TEST_CASE("Endpoint__claims_a_message_and_receives_it_by_its_name") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

@@ -34,6 +34,7 @@ bool matches(const UnexpectedEntry& m, PeerId peer, std::uint16_t context, std::
 struct Model {
   std::deque<PostedReceive> posted;
   std::deque<UnexpectedEntry> held;
+  std::uint64_t ages = 0;
 
   std::optional<UnexpectedEntry> post(const PostedReceive& r) {
     for (auto m = held.begin(); m != held.end(); ++m) {
@@ -52,7 +53,13 @@ struct Model {
       posted.erase(r);
       return found;
     }
-    held.push_back(m);
+    // In the order of age: one that was held before goes back to its place.
+    UnexpectedEntry entry = m;
+    if (entry.age == 0) entry.age = ++ages;
+    const auto younger = std::find_if(held.begin(), held.end(), [&](const UnexpectedEntry& other) {
+      return other.age > entry.age;
+    });
+    held.insert(younger, entry);
     return std::nullopt;
   }
   [[nodiscard]] bool uses(std::uint32_t index) const {
@@ -82,8 +89,10 @@ class Run {
       probe();
     } else if (action < 94) {
       cancel();
-    } else if (action < 98) {
+    } else if (action < 96) {
       remove_message();
+    } else if (action < 98) {
+      claim_or_put_back();
     } else if (random_.chance(0.2)) {
       drop_peer();
     }
@@ -122,7 +131,7 @@ class Run {
 
   void arrive() {
     const auto index = static_cast<std::uint32_t>(random_.below(kMessages));
-    if (model_.holds(index)) return;
+    if (model_.holds(index) || is_claimed(index)) return;
     UnexpectedEntry message;
     message.peer = some_peer();
     message.rx_message = index;
@@ -183,6 +192,33 @@ class Run {
     if (victim != model_.held.end()) model_.held.erase(victim);
   }
 
+  [[nodiscard]] bool is_claimed(std::uint32_t index) const {
+    return std::any_of(claimed_.begin(), claimed_.end(),
+                       [&](const UnexpectedEntry& m) { return m.rx_message == index; });
+  }
+
+  // Takes the oldest of some kind, or brings back one that was taken.
+  void claim_or_put_back() {
+    if (!claimed_.empty() && random_.chance(0.5)) {
+      std::swap(claimed_[random_.below(claimed_.size())], claimed_.back());
+      const UnexpectedEntry message = claimed_.back();
+      claimed_.pop_back();
+      const auto expected = model_.arrive(message);
+      const auto got = engine_.arrive(message);
+      REQUIRE(got.has_value() == expected.has_value());
+      if (got) require_same(*got, *expected);
+      return;
+    }
+    if (model_.held.empty()) return;
+    const UnexpectedEntry& some = model_.held[random_.below(model_.held.size())];
+    const UnexpectedEntry* const found = engine_.probe(some.peer, some.context, some.tag, kExact);
+    REQUIRE(found != nullptr);
+    claimed_.push_back(*found);
+    const std::uint32_t index = found->rx_message;
+    REQUIRE(engine_.remove_message(index));
+    std::erase_if(model_.held, [&](const UnexpectedEntry& m) { return m.rx_message == index; });
+  }
+
   void drop_peer() {
     const PeerId peer = some_peer();
     const auto next = [peer](auto& queue) {
@@ -225,6 +261,7 @@ class Run {
   bool wildcards_;
   Matching engine_{kOperations, kMessages, kPeers};
   Model model_;
+  std::vector<UnexpectedEntry> claimed_;
   std::uint64_t operations_ = 0;
   std::array<std::uint64_t, kPeers> numbers_{0, 5, ~std::uint64_t{0} - 40, 1u << 31};
 };
