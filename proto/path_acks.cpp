@@ -160,7 +160,10 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     if (n == largest && first_time) {
       const Duration rtt = now - record.sent;
       path->response.sample(rtt);
-      peer.response.sample(rtt);
+      // What this end asks for is to come promptly; an absence of either host says nothing of that.
+      if (!late && nanoseconds(ack.residence_ns) < microseconds(tunables.late_wakeup_us)) {
+        peer.fastest = std::min(peer.fastest, rtt);
+      }
       window_ack.has_delay = true;
       window_ack.fabric_delay =
           rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
@@ -195,6 +198,9 @@ void Endpoint::Core::judge_acks() {
     Peer& peer = peers.at(index);
     if (!peer.acked_in_turn || peer.state != SessionState::ready) return;
     peer.acked_in_turn = false;
+    // One sample a turn: what several paths say after one absence is said once.
+    if (peer.fastest != kNoSample) peer.response.sample(peer.fastest);
+    peer.fastest = kNoSample;
     for_each_path(peer, [&](Path& path) {
       if (!path.acked_in_turn) return;
       path.acked_in_turn = false;
@@ -215,6 +221,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   const Duration unordered = unordered_patience(path.response, granularity);
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
+  bool any = false;
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
@@ -228,17 +235,17 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
                 : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
       lose_packet(peer, path, record, overtaken ? counters.lost_by_gap : counters.lost_by_request);
-      ++lost;
+      if (overtaken) ++lost;
+      any = true;
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
       path.any_requested |= record.requested;
     }
   }
-  if (lost > 0) {
-    path.lost_lately = true;
-    path.window.on_lost(lost);
-    advance_oldest(path, sent_blocks);
-  }
+  if (!any) return;
+  path.lost_lately = true;
+  path.window.on_lost(lost);
+  advance_oldest(path, sent_blocks);
 }
 
 void Endpoint::Core::evacuate(Peer& peer, Path& path) {

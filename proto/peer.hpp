@@ -26,6 +26,8 @@ namespace hawser::proto {
 inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = 16;
 
+inline constexpr Duration kNoSample{INT64_MAX};
+
 // A path as its sender sees it: slot -> (local NIC, remote NIC, entropy 0).
 struct Path {
   std::uint8_t slot = 0;
@@ -244,7 +246,8 @@ struct Peer {
   // `settled_sent` on some path has been seen to arrive.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
-  bool acked_in_turn = false;  // gaps and silence are judged when this turn has received all
+  Duration fastest = kNoSample;  // shortest response time that this turn's acknowledgements show
+  bool acked_in_turn = false;    // gaps and silence are judged when this turn has received all
   Time newest_acked_sent{};
   Time settled_sent{};
 

@@ -2,6 +2,7 @@
 // with a bug could send.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
 

@@ -2,6 +2,7 @@
 // endpoint would do, and to see each answer by itself.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
 #include <vector>
