@@ -319,6 +319,7 @@ struct Endpoint::Core {
   void arm_pto(Path& path);
   void arm_all_prompt(Peer& peer);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
+  void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, SentPacket& packet);
   void lose_packet(Peer& peer, Path& path, SentPacket& packet, std::uint64_t& counter);

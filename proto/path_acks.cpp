@@ -128,6 +128,13 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, SentPacket& packet,
   consider_asking(*message);
 }
 
+void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {
+  path.response.sample(rtt);
+  // What this end asks for is to come promptly; an absence of either host says nothing of that.
+  if (late || residence >= microseconds(tunables.late_wakeup_us)) return;
+  peer.fastest = std::min(peer.fastest, rtt);
+}
+
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   Path* path = path_of(peer, ack.slot);
   if (path == nullptr || path->generation != ack.generation) return drop(DropReason::stale_path);
@@ -159,11 +166,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     }
     if (n == largest && first_time) {
       const Duration rtt = now - record.sent;
-      path->response.sample(rtt);
-      // What this end asks for is to come promptly; an absence of either host says nothing of that.
-      if (!late && nanoseconds(ack.residence_ns) < microseconds(tunables.late_wakeup_us)) {
-        peer.fastest = std::min(peer.fastest, rtt);
-      }
+      sample_response(peer, *path, rtt, nanoseconds(ack.residence_ns));
       window_ack.has_delay = true;
       window_ack.fabric_delay =
           rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
