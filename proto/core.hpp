@@ -307,14 +307,13 @@ struct Endpoint::Core {
 
   // ---- small_packets.cpp
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
-  void control_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
+  void control_route(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
   [[nodiscard]] bool other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
   void send_envelope(const OutgoingMessage& message, bool again);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
-  [[nodiscard]] Duration answer_due(const Path& path) const;
   [[nodiscard]] Duration pto_base(const Path& path) const;
   void arm_pto(Path& path);
   void arm_all_prompt(Peer& peer);

@@ -44,14 +44,10 @@ void Endpoint::Core::trim(Path& path, Time forget_before) {
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
 }
 
-// When an answer on this path is late, whatever the peer had to do.
-Duration Endpoint::Core::answer_due(const Path& path) const {
-  return path.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
-}
-
 // A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
 Duration Endpoint::Core::pto_base(const Path& path) const {
-  return path.prompt ? path.response.overdue(granularity) : answer_due(path);
+  const Duration delay = path.prompt ? Duration{} : microseconds(tunables.max_ack_delay_us);
+  return path.response.overdue(granularity) + delay;
 }
 
 // The end of a message has been sent: its arrival has all paths acknowledged without delay.
@@ -264,18 +260,27 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   path.pto_at = kNever;
 }
 
-// The silence rule.
+// The silence rule. What one turn of the peer shows, a later one must confirm; if nothing is under
+// way that would bring its acknowledgement, a probe on a path that works does.
 void Endpoint::Core::find_silence(Peer& peer) {
+  Path* doubted = nullptr;
   for_each_path(peer, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;
     advance_oldest(path, sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
-    const SentPacket& oldest = path.sent.at(sent_blocks, path.oldest);
-    if (oldest.sent + answer_due(path) < peer.settled_sent && tunables.recovery_evacuate != 0) {
+    const Time due = path.sent.at(sent_blocks, path.oldest).sent + pto_base(path);
+    if (due < peer.settled_sent && tunables.recovery_evacuate != 0) {
       ++counters.evacuations;
       suspect(peer, path);
+    } else if (due < peer.newest_acked_sent) {
+      doubted = &path;
     }
   });
+  if (doubted == nullptr) return;
+  Path* other = next_usable_path(peer, *doubted);
+  if (other != nullptr && other->packets_in_flight == 0 && send_probe(peer, *other, false)) {
+    arm_pto(*other);
+  }
 }
 
 // Layer 3: makes the peer speak; declares nothing.
@@ -292,7 +297,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
-      next_usable_path(peer, path) != nullptr && oldest + answer_due(path) < peer.last_heard) {
+      next_usable_path(peer, path) != nullptr && oldest + pto_base(path) < peer.last_heard) {
     return suspect(peer, path);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.

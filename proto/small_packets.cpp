@@ -39,11 +39,10 @@ bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
 // Control goes over the pair last heard, unless what is known of it says otherwise; then over a
 // path that is UP; if there is none, over all pairs in turn. What goes over two pairs takes the one
 // last heard in any case: if no path answers any more, UP is what a path was.
-void Endpoint::Core::control_route(const Peer& peer, std::uint8_t& local,
-                                   std::uint8_t& remote_nic) {
+void Endpoint::Core::control_route(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic) {
   local = peer.route_local;
   remote_nic = peer.route_remote;
-  bool bad = !nics[local].up;
+  bool bad = !nics[local].up || remote(peer, local, remote_nic) == kNoRemote;
   for (const std::uint32_t index : peer.paths) {
     if (index == kNoIndex || peer.ack_twice) continue;
     const Path& path = paths.at(index);

@@ -230,6 +230,9 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }
+  // What is due and was refused waits for the retry too.
+  if (backpressured && !progressed)
+    result.wake_at = later(result.wake_at, now + kBackpressureRetry);
   asked_wake = progressed ? now : result.wake_at;
   return result;
 }
