@@ -194,10 +194,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   }
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
-    if (late) {
-      path.probe_at = now + path.response.smoothed();
-      return;
-    }
+    if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     evacuate(peer, path);
     ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {

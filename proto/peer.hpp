@@ -62,6 +62,7 @@ struct Path {
   bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
   Time gap_at = kNever;        // when a gap that is still patient becomes a loss
   Time probe_at = kNever;      // SUSPECT, DOWN, PROBING: the next probe
+  bool probe_put_off = false;
   Duration probe_interval{};
 
   // For people, and for nothing else.

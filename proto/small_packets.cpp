@@ -138,6 +138,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   path.bytes_in_flight += record.wire_bytes;
   ++path.packets_sent;
   path.last_sent = now;
+  path.probe_put_off = false;
   ++counters.path_probes_sent;
   return true;
 }
