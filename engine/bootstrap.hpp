@@ -22,7 +22,8 @@
 // A rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get
 // FAILED, now or with their next call. A rank that may return is the exception: when its connection
 // ends, its place is free, and a new process joins with a higher epoch. Others wait for it in their
-// next round, as for one that is late. After FAILED the server closes the connection. Frames of
+// next round, as for one that is late, or until whoever starts the ranks says that no other process
+// will come. After FAILED the server closes the connection. Frames of
 // bodies longer than the format can need, of unknown types, or before JOIN end their connection and
 // nothing else.
 #pragma once
@@ -91,6 +92,10 @@ class RendezvousServer {
 
   // With the port that it has: what ranks are to be told.
   [[nodiscard]] const std::string& address() const;
+
+  // The last process of this rank has ended, joined or not, and no other will come: who waits for
+  // it gets an error at once. Nothing, if it has left in good order. Any thread may call it.
+  void will_not_return(std::uint32_t rank);
 
  private:
   class Service;

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <list>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -64,6 +65,7 @@ class RendezvousServer::Service {
           const std::vector<std::uint32_t>& may_return);
   ~Service();
   [[nodiscard]] const std::string& address() const { return address_; }
+  void will_not_return(std::uint32_t rank);
 
  private:
   struct Connection {
@@ -97,6 +99,9 @@ class RendezvousServer::Service {
   void leave(Connection& connection);
   void end(Connection& connection);
   void lose(Connection& connection);
+  void give_up_ranks();
+  void give_up(std::uint32_t number);
+  void wake();
   void answer_round();
   void expire(Time now);
   void refuse(Connection& connection, BootstrapFailure failure, std::uint32_t rank,
@@ -109,7 +114,7 @@ class RendezvousServer::Service {
   std::uint64_t epoch_;
   std::array<std::byte, bootstrap::kSecretBytes> secret_{};
   Descriptor listener_;
-  Descriptor stop_event_;
+  Descriptor wake_event_;
   std::list<Connection> connections_;
   std::vector<Rank> ranks_;
   std::vector<std::byte> last_gathered_;  // body of the last GATHERED
@@ -119,6 +124,8 @@ class RendezvousServer::Service {
   std::uint32_t failed_rank_ = kNoRank;
   std::string failure_text_;
   std::atomic<bool> stop_{false};
+  std::mutex told_mutex_;
+  std::vector<std::uint32_t> told_gone_;  // by other threads; under told_mutex_
   std::thread thread_;
 };
 
@@ -127,9 +134,9 @@ RendezvousServer::Service::Service(const std::string& address, std::uint32_t siz
     : size_(size),
       epoch_(wall_clock_ns()),
       listener_(bootstrap::listen_at(address)),
-      stop_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wake_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       ranks_(size) {
-  if (!stop_event_) throw system_error("No event descriptor can be opened");
+  if (!wake_event_) throw system_error("No event descriptor can be opened");
   address_ = bootstrap::with_port(address, bootstrap::port_of(listener_));
   fill_random(secret_);
   for (const std::uint32_t rank : may_return) ++ranks_.at(rank).may_return;
@@ -138,9 +145,21 @@ RendezvousServer::Service::Service(const std::string& address, std::uint32_t siz
 
 RendezvousServer::Service::~Service() {
   stop_.store(true);
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(stop_event_.get(), &one, sizeof one));
+  wake();
   thread_.join();
+}
+
+void RendezvousServer::Service::wake() {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_event_.get(), &one, sizeof one));
+}
+
+void RendezvousServer::Service::will_not_return(std::uint32_t rank) {
+  {
+    const std::scoped_lock lock(told_mutex_);
+    told_gone_.push_back(rank);
+  }
+  wake();
 }
 
 void RendezvousServer::Service::run() {
@@ -160,6 +179,7 @@ void RendezvousServer::Service::run() {
     now = monotonic_now();
     if (listener_) accept_all(now);
     for (Connection& connection : connections_) read(connection, now);
+    give_up_ranks();
     expire(now);
     for (Connection& connection : connections_) write(connection);
     connections_.remove_if([](const Connection& connection) { return connection.gone; });
@@ -175,7 +195,7 @@ bool RendezvousServer::Service::done(proto::Duration after) const {
 
 void RendezvousServer::Service::wait(Time now) {
   std::vector<pollfd> fds;
-  if (!stop_.load()) fds.push_back({stop_event_.get(), POLLIN, 0});
+  fds.push_back({wake_event_.get(), POLLIN, 0});
   const bool full = connections_.size() >= size_ + kExtraConnections;
   if (listener_ && !full) fds.push_back({listener_.get(), POLLIN, 0});
   Time next = stop_.load() ? now + milliseconds(50) : kNever;
@@ -188,6 +208,8 @@ void RendezvousServer::Service::wait(Time now) {
   std::int64_t timeout_ms = -1;
   if (next != kNever) timeout_ms = std::max<std::int64_t>(0, (next - now).ns / 1'000'000 + 1);
   ::poll(fds.data(), fds.size(), static_cast<int>(std::min<std::int64_t>(timeout_ms, 3'600'000)));
+  std::uint64_t wakes = 0;
+  static_cast<void>(!::read(wake_event_.get(), &wakes, sizeof wakes));
 }
 
 void RendezvousServer::Service::accept_all(Time now) {
@@ -331,9 +353,31 @@ void RendezvousServer::Service::lose(Connection& connection) {
     ++rank.lives;
     return;  // its place is free; who waits for it does so until the time is over
   }
-  rank.left = true;
+  give_up(number);
+}
+
+void RendezvousServer::Service::give_up(std::uint32_t number) {
+  ranks_[number].left = true;
   fail_job(BootstrapFailure::rank_left, number,
            name_ranks({number}) + " ended without leaving the rendezvous");
+}
+
+// After what the connections had to say: a rank that was told to be gone may have left before.
+void RendezvousServer::Service::give_up_ranks() {
+  std::vector<std::uint32_t> gone;
+  {
+    const std::scoped_lock lock(told_mutex_);
+    gone.swap(told_gone_);
+  }
+  for (const std::uint32_t number : gone) {
+    Rank& rank = ranks_.at(number);
+    rank.may_return = 0;
+    if (rank.connection != nullptr) {
+      lose(*rank.connection);
+    } else if (!rank.left) {
+      give_up(number);
+    }
+  }
 }
 
 void RendezvousServer::Service::expire(Time now) {
@@ -399,5 +443,7 @@ RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t siz
 RendezvousServer::~RendezvousServer() = default;
 
 const std::string& RendezvousServer::address() const { return service_->address(); }
+
+void RendezvousServer::will_not_return(std::uint32_t rank) { service_->will_not_return(rank); }
 
 }  // namespace hawser::engine

@@ -56,6 +56,7 @@ struct LocalNic {
   Nic* nic = nullptr;
   bool up = true;              // by word of the driver
   std::uint32_t sequence = 0;  // of NIC_STATE
+  Time path_down_at{};         // when one of its paths last went DOWN
   NicAddress address{};        // as the peers were told
   bool has_moved = false;      // since the endpoint was made
   std::uint64_t packets_sent = 0;

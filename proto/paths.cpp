@@ -46,6 +46,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t rem
   path->local_nic = local;
   path->remote_nic = remote_nic;
   path->bridge = is_bridge;
+  path->heard_at = now;
   path->sent.start(tunables.initial_sequence);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
@@ -88,6 +89,7 @@ void Endpoint::Core::suspect(Peer& peer, Path& path) {
 void Endpoint::Core::path_down(Peer& peer, Path& path) {
   if (path.state != PathState::down) {
     path.told_down = true;
+    nics[path.local_nic].path_down_at = now;
     ++counters.paths_down;
     emit({.kind = Event::Kind::path_down,
           .peer = PeerId{index_of(peer)},
@@ -110,6 +112,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path) {
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
   path.unanswered = 0;
+  path.heard_at = now;
   switch (path.state) {
     case PathState::up:
       if (was_silent && !path.bridge) drop_bridges(peer, path.local_nic, false);

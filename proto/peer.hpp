@@ -66,6 +66,7 @@ struct Path {
   Duration probe_interval{};
 
   // For people, and for nothing else.
+  Time heard_at{};  // bound, or acknowledged last
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t delivered_bytes = 0;

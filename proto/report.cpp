@@ -1,5 +1,6 @@
 // Statistics of an endpoint, for people and tests. Nothing here decides anything.
 #include <algorithm>
+#include <optional>
 
 #include "proto/core.hpp"
 
@@ -18,6 +19,20 @@ EndpointStats Endpoint::stats() const {
   return stats;
 }
 
+namespace {
+
+constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answer
+
+// What a path says of its NIC. Nothing, if it is idle: one that was not heard since another path of
+// the NIC went DOWN is UP only because nobody has tried it.
+std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
+  if (path.state != PathState::up) return path.state;
+  if (path.heard_at < local.path_down_at) return std::nullopt;
+  return path.unanswered >= kSilent ? PathState::suspect : PathState::up;
+}
+
+}  // namespace
+
 void Endpoint::nic_stats(std::span<NicStats> out) const {
   Core& core = *core_;
   for (std::size_t i = 0; i < std::min(out.size(), core.nics.size()); ++i) {
@@ -31,14 +46,12 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
     stats.packets_lost = local.packets_lost;
     stats.retransmits = local.retransmits;
     stats.overruns = local.nic->overruns();
-    stats.state = PathState::probing;
     std::uint64_t up = 0;
-    bool any = false;
+    std::optional<PathState> best;
     core.for_each_peer([&](Peer& peer) {
       core.for_each_path(peer, [&](const Path& path) {
         if (path.local_nic != i) return;
-        any = true;
-        stats.state = std::min(stats.state, path.state);
+        if (const auto said = testimony(path, local)) best = std::min(best.value_or(*said), *said);
         stats.bytes_in_flight += path.bytes_in_flight;
         stats.window_bytes += path.window.bytes();
         if (path.state == PathState::up && path.response.sampled()) {
@@ -47,8 +60,7 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
         }
       });
     });
-    if (!any) stats.state = PathState::up;
-    if (!local.up) stats.state = PathState::down;
+    stats.state = local.up ? best.value_or(PathState::up) : PathState::down;
     if (up > 0) stats.srtt_ns /= up;
   }
 }

@@ -132,7 +132,9 @@ enum class PathState : std::uint8_t { up, suspect, down, probing };
 // One local NIC as this endpoint sees it, all peers together.
 struct NicStats {
   std::string name;
-  PathState state = PathState::up;  // the best state of any of its paths
+  // The best state of its paths; of those that are UP only the ones heard since a path of this NIC
+  // went DOWN count, and one that leaves three probe timeouts unanswered counts as SUSPECT.
+  PathState state = PathState::up;
   std::uint64_t packets_sent = 0;
   std::uint64_t bytes_sent = 0;  // on the wire, headers included
   std::uint64_t packets_received = 0;

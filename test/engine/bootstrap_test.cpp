@@ -298,6 +298,33 @@ TEST_CASE("Rendezvous__who_may_return_and_does_not_is_named_when_the_time_is_ove
   CHECK(error.rank() == 1u);
 }
 
+TEST_CASE("Rendezvous__who_will_not_return_ends_the_wait_for_it_at_once") {
+  const bool joined_again = GENERATE(false, true);
+  CAPTURE(joined_again);
+  RendezvousServer server("127.0.0.1:0", 2, {1});
+  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
+  auto goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kPatienceMs);
+  REQUIRE(::shutdown(goes->fd(), SHUT_RDWR) == 0);
+  if (joined_again) goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kPatienceMs);
+  stays.begin_all_gather({}, kPatienceMs);
+  server.will_not_return(1);
+  const BootstrapError error = error_of([&] {
+    while (!stays.try_all_gather()) std::this_thread::yield();
+  });
+  CHECK(error.failure() == BootstrapFailure::rank_left);
+  CHECK(error.rank() == 1u);
+}
+
+TEST_CASE("Rendezvous__who_has_left_in_good_order_harms_nobody_by_its_end") {
+  RendezvousServer server("127.0.0.1:0", 2);
+  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
+  { Rendezvous goes(server.address(), 1, 2, kPatienceMs); }
+  server.will_not_return(1);
+  // The job has not failed: a third rank is told that there is none, not that the job is over.
+  CHECK(error_of([&] { Rendezvous r(server.address(), 2, 2, kPatienceMs); }).failure() ==
+        BootstrapFailure::rank_out_of_range);
+}
+
 TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
   RendezvousServer server("127.0.0.1:0", 3);
   std::vector<std::unique_ptr<Rendezvous>> ranks(3);

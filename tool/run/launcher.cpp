@@ -87,7 +87,7 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
   }
-  const engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
+  engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
   const auto start = [&](std::uint32_t rank, std::uint32_t life) {
     std::vector<std::string> rank_arguments{"hawser", "rank"};
     rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
@@ -107,7 +107,8 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
       children.push_back(start(rank, 0));
     }
     Attackers attackers(options);
-    outcome = Watch(options, children, start, signals.fd(), display).run();
+    const auto over = [&server](std::uint32_t rank) { server.will_not_return(rank); };
+    outcome = Watch(options, children, start, over, signals.fd(), display).run();
     std::vector<std::string> complaints;
     attacks = attackers.finish(complaints);
     for (const std::string& complaint : complaints) display.note(complaint);

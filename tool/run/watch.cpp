@@ -46,10 +46,11 @@ int severity(ExitCode code) {
 }  // namespace
 
 Watch::Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, Start start,
-             int signals, Display& display)
+             Over over, int signals, Display& display)
     : options_(options),
       children_(children),
       start_(std::move(start)),
+      over_(std::move(over)),
       lives_(children.size()),
       signals_(signals),
       display_(display),
@@ -141,6 +142,7 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   const int status = child.wait_status();
   const std::optional<RankResult>& result = results_[child.rank()];
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && result && !result->failure) return;
+  over_(child.rank());
 
   const bool asked = kill_at_ns_ != 0;
   if (WIFSIGNALED(status)) {

@@ -5,8 +5,8 @@
 //   --timeout              the same
 //   a rank's bad input     the same: it can't get better
 //   a dead rank            the others find out by themselves, within peer_timeout, and say so; only
-//   if
-//                          they don't are they asked. A stopped rank extends that, as it may go on.
+//                          if they don't are they asked. A stopped rank extends that, as it may go
+//                          on.
 // A rank that is ended by SIGKILL is started again, as often as the options name it for that.
 #pragma once
 
@@ -33,11 +33,13 @@ class Watch {
  public:
   using Start =
       std::function<std::unique_ptr<Child>(std::uint32_t rank, std::uint32_t lives_before)>;
+  using Over = std::function<void(std::uint32_t rank)>;
 
   // `signals` is a signalfd with SIGCHLD, SIGINT and SIGTERM, which are blocked. `start` made the
-  // children, and makes those that take the place of one.
+  // children, and makes those that take the place of one. `over` is told of each rank that failed
+  // and is not started again.
   Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, Start start,
-        int signals, Display& display);
+        Over over, int signals, Display& display);
 
   [[nodiscard]] WatchOutcome run();
 
@@ -58,6 +60,7 @@ class Watch {
   const RunOptions& options_;
   std::vector<std::unique_ptr<Child>>& children_;
   Start start_;
+  Over over_;
   std::vector<std::uint32_t> lives_;  // by rank, that are over
   int signals_;
   Display& display_;
