@@ -1,6 +1,6 @@
 // NICs of unequal rates: together they must carry what each of them can.
-#include <catch2/catch.hpp>
 #include <array>
+#include <catch2/catch.hpp>
 #include <cstdlib>
 
 #include "test/protocol/exchange.hpp"
@@ -15,8 +15,8 @@ constexpr std::array<std::uint64_t, 4> kRates{1'000'000'000, 1'000'000'000, 500'
                                               100'000'000};
 constexpr std::uint64_t kSum = 2'600'000'000;  // bytes per second and rank
 
-// Each rank sends to the next one, as in a ring all-reduce, over two sound NICs, one at half and one
-// at a tenth of their rate. Returns what all receive, of what all NICs carry, headers left out.
+// Each rank sends to the next one, as in a ring all-reduce, over two sound NICs, one at half and
+// one at a tenth of their rate. Returns what all receive, of what all NICs carry, headers left out.
 double share_of_the_sum(bool weighted) {
   constexpr std::size_t kBytes = 1 << 20;
   constexpr std::uint64_t kWindow = 16;  // messages under way from each rank
@@ -56,8 +56,8 @@ double share_of_the_sum(bool weighted) {
   const std::uint64_t before = received();
   const proto::Duration measured = milliseconds(200);
   (void)world.run_until(keep_going, measured);
-  const double rate = static_cast<double>((received() - before) * kBytes) * 1e9 /
-                      static_cast<double>(measured.ns);
+  const double rate =
+      static_cast<double>((received() - before) * kBytes) * 1e9 / static_cast<double>(measured.ns);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) CHECK(world.stats(rank).evacuations == 0);
   return rate / static_cast<double>(kRanks * kSum);
 }
