@@ -134,6 +134,7 @@ struct Endpoint::Core {
   // ---- objects
   Random random;
   SessionKeys keys;
+  std::uint32_t name_mask;  // a peer's name on the wire is its index, xor this
   Slab<Peer> peers;
   Slab<Path> paths;
   Slab<ReceivePath> receive_paths;
@@ -431,6 +432,8 @@ struct Endpoint::Core {
   [[nodiscard]] std::span<const std::byte> secret() const {
     return std::span(secret_storage).first(secret_bytes);
   }
+  // What the peer calls itself in packets to us: its index, which a stranger can't guess.
+  [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
   [[nodiscard]] Peer* live_peer(PeerId id) {
     const auto index = static_cast<std::uint32_t>(id);
     return peers.is_live(index) ? &peers.at(index) : nullptr;

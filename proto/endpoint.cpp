@@ -2,6 +2,7 @@
 #include "proto/endpoint.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "proto/core.hpp"
@@ -37,6 +38,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       pool(buffers),
       random(config.seed),
       keys(config.seed),
+      name_mask(keys.name_mask()),
       peers(u32(tunables.max_peers)),
       paths(
           u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots, 2 * kMaxNics))),
@@ -85,6 +87,9 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   chunks = Slab<Chunk>(u32(stored));
   chunk_bytes.resize(std::size_t{chunks.capacity()} * fragment_bytes);
   probe_padding.resize(fragment_bytes);
+  const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
+  const Screen screen{~indices, name_mask & ~indices};
+  for (const LocalNic& local : nics) local.nic->screen(screen);
   remotes.assign(std::size_t{peers.capacity()} * nics.size() * kMaxNics, kNoRemote);
 }
 

@@ -114,7 +114,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   part.target_id = peer.remote_id;
   part.epoch = epoch;
   part.counter = peer.counter;
-  part.my_index = index_of(peer);
+  part.my_index = name_of(peer);
   part.my_token = peer.token;
   part.echo_epoch = known ? peer.remote_epoch : 0;
   part.echo_counter = known ? peer.remote_counter : 0;

@@ -93,6 +93,13 @@ struct NicCaps {
   std::uint64_t link_bytes_per_s = 0;    // nominal; 0 = unknown
 };
 
+// What all packets for an endpoint have in common, but for a HELLO, on the data queue: in the common
+// header (§3) the field `receiver`, under this mask, has this value.
+struct Screen {
+  std::uint32_t receiver_mask = 0;
+  std::uint32_t receiver_value = 0;
+};
+
 class Nic {
  public:
   virtual ~Nic() = default;
@@ -132,6 +139,12 @@ class Nic {
   // rings since construction. May cost system calls: for statistics and slow timers, not for every
   // turn.
   [[nodiscard]] virtual std::uint64_t overruns() const = 0;
+
+  // Whose packets the NIC receives, told once by the endpoint that opens it. A driver may keep away
+  // what can't be for it, before that takes room in the rings; it need not.
+  virtual void screen(const Screen& screen) { static_cast<void>(screen); }
+  // Datagrams kept away for that, as well as the driver knows. May cost system calls.
+  [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
 
   // Appends the descriptors that become readable when rx_burst or events have something.
   // Returns how many were written; a memory NIC has none. They speak of what is new: who blocks on

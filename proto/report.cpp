@@ -15,7 +15,11 @@ EndpointStats Endpoint::stats() const {
   stats.sends_unreleased = core_->unreleased;
   stats.buffers_in_use = core_->pool.in_use();
   stats.unexpected_bytes_held = core_->chunk_bytes_held;
-  for (const LocalNic& local : core_->nics) stats.host_overruns += local.nic->overruns();
+  auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];
+  for (const LocalNic& local : core_->nics) {
+    stats.host_overruns += local.nic->overruns();
+    screened += local.nic->screened();
+  }
   return stats;
 }
 

@@ -12,7 +12,7 @@ namespace hawser::proto {
 namespace {
 
 // What is hashed says first what for, so that no cookie can ever be a token.
-enum class Purpose : std::uint64_t { key = 1, token = 2, cookie = 3 };
+enum class Purpose : std::uint64_t { key = 1, token = 2, cookie = 3, name = 4 };
 
 struct TokenInput {
   Purpose purpose;
@@ -27,6 +27,9 @@ struct CookieInput {
   std::uint64_t counter;
   std::uint64_t token;
   NicAddress address;
+};
+struct NameInput {
+  Purpose purpose;
 };
 struct KeyInput {
   Purpose purpose;
@@ -59,6 +62,10 @@ SessionKeys::SessionKeys(std::uint64_t seed) { hash(key_, KeyInput{Purpose::key,
 
 std::uint64_t SessionKeys::token(std::uint32_t counter, std::uint64_t peer_id) const {
   return hash_to_number(TokenInput{Purpose::token, counter, peer_id}, key_);
+}
+
+std::uint32_t SessionKeys::name_mask() const {
+  return static_cast<std::uint32_t>(hash_to_number(NameInput{Purpose::name}, key_)) >> 1;
 }
 
 std::uint64_t SessionKeys::cookie(const wire::SessionPart& hello, const NicAddress& address,

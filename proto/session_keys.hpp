@@ -1,7 +1,8 @@
-// What an endpoint makes up so that nobody else can: the tokens of its sessions, and the cookies by
-// which the sender of a HELLO proves that it receives where it says.
+// What an endpoint makes up so that nobody else can: the tokens of its sessions, the names of its
+// peers on the wire, and the cookies by which the sender of a HELLO proves that it receives where
+// it says.
 //
-// Both are keyed BLAKE2b (libsodium) with a key that comes from the endpoint's seed: unpredictable
+// All are keyed BLAKE2b (libsodium) with a key that comes from the endpoint's seed: unpredictable
 // to who doesn't know that, and the same in every run with the same seed.
 #pragma once
 
@@ -24,6 +25,9 @@ class SessionKeys {
 
   // What the peer must say in a session: never 0, and another one for each `counter`.
   [[nodiscard]] std::uint64_t token(std::uint32_t counter, std::uint64_t peer_id) const;
+
+  // What hides the indices of peers: names of 31 bits, so that none is kNoReceiver.
+  [[nodiscard]] std::uint32_t name_mask() const;
 
   // Who made this HELLO and receives at this address at `now`: the cookie to send there. Nothing of
   // it need be remembered. Never 0.

@@ -139,8 +139,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   nics[nic].bytes_received += received.bytes;
   if (packet.session != nullptr) return on_session(nic, packet);
 
-  if (!peers.is_live(packet.header->receiver)) return drop(DropReason::unknown_receiver);
-  Peer& peer = peers.at(packet.header->receiver);
+  Peer* const found = live_peer(PeerId{packet.header->receiver ^ name_mask});
+  if (found == nullptr) return drop(DropReason::unknown_receiver);
+  Peer& peer = *found;
   if (peer.token == 0 || packet.header->token != peer.token) return drop(DropReason::wrong_token);
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;

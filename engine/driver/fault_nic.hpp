@@ -105,6 +105,8 @@ class FaultNic final : public proto::Nic {
                                      std::span<proto::RxPacket> packets) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
   [[nodiscard]] std::uint64_t overruns() const override { return inner_->overruns(); }
+  void screen(const proto::Screen& screen) override { inner_->screen(screen); }
+  [[nodiscard]] std::uint64_t screened() const override { return inner_->screened(); }
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {
     return inner_->descriptors(fds);
   }

@@ -58,6 +58,7 @@ UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
       data_(*this, config, Queue::data),
       control_(*this, config, Queue::control),
       address_(to_nic_address(data_.socket.address(), control_.socket.address())),
+      screens_(config.screen),
       cookies_(config.send_slots) {
   const std::uint32_t datagram = std::clamp(config.datagram_bytes, 1u, max_datagram_bytes_);
   caps_.max_datagram_bytes = max_datagram_bytes_;
@@ -130,6 +131,17 @@ std::size_t UdpNic::rx_burst(Queue queue, std::span<proto::RxPacket> packets) {
 }
 
 std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }
+
+void UdpNic::screen(const proto::Screen& screen) {
+  if (!screens_) return;
+  data_.screen.emplace(data_.socket.fd(), data_.socket.address(), screen, Queue::data);
+  control_.screen.emplace(control_.socket.fd(), control_.socket.address(), screen, Queue::control);
+}
+
+std::uint64_t UdpNic::screened() const {
+  return (data_.screen ? data_.screen->count() : 0) +
+         (control_.screen ? control_.screen->count() : 0);
+}
 
 std::size_t UdpNic::descriptors(std::span<int> fds) const {
   const std::array<int, 2> own{data_.socket.fd(), control_.socket.fd()};

@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/driver/remote_table.hpp"
 #include "engine/driver/udp_address.hpp"
 #include "engine/driver/udp_receiver.hpp"
+#include "engine/driver/udp_screen.hpp"
 #include "engine/driver/udp_sender.hpp"
 #include "engine/driver/udp_socket.hpp"
 #include "proto/nic.hpp"
@@ -31,6 +33,7 @@ struct UdpNicConfig {
   // Off: as on a kernel without it.
   bool segment = true;   // UDP_SEGMENT
   bool coalesce = true;  // UDP_GRO
+  bool screen = true;    // SO_ATTACH_REUSEPORT_CBPF
 };
 
 // Per socket; running freely.
@@ -60,6 +63,8 @@ class UdpNic final : public proto::Nic {
                                      std::span<proto::RxPacket> packets) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
   [[nodiscard]] std::uint64_t overruns() const override;
+  void screen(const proto::Screen& screen) override;
+  [[nodiscard]] std::uint64_t screened() const override;
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;
   [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
   void deregister_memory(const void*, std::size_t) override {}
@@ -71,6 +76,7 @@ class UdpNic final : public proto::Nic {
     bool segments;
     UdpSender sender;
     UdpReceiver receiver;
+    std::optional<UdpScreen> screen;  // goes before the socket
   };
   // Ends the sends of packets whose bytes the kernel has, or which are lost.
   void complete(std::span<const proto::TxPacket> packets);
@@ -85,6 +91,7 @@ class UdpNic final : public proto::Nic {
   Port control_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
+  bool screens_;
   proto::Ring<std::uint64_t> cookies_;
 };
 

@@ -104,10 +104,10 @@ std::uint64_t UdpSocket::receive_buffer() const {
   return static_cast<std::uint64_t>(value);
 }
 
-std::uint64_t UdpSocket::drops() const {
+std::uint64_t drops_of(int fd) {
   std::uint32_t info[SK_MEMINFO_VARS] = {};
   socklen_t length = sizeof info;
-  if (::getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info, &length) != 0) return 0;
+  if (::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) != 0) return 0;
   return info[SK_MEMINFO_DROPS];
 }
 

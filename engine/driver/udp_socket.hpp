@@ -8,6 +8,9 @@
 
 namespace hawser::engine {
 
+// Messages that the kernel has dropped at a socket.
+[[nodiscard]] std::uint64_t drops_of(int fd);
+
 class UdpSocket {
  public:
   // Binds a free port of `local`. `receive_bytes` is asked of the kernel, which may give less.
@@ -28,7 +31,7 @@ class UdpSocket {
   // What the kernel charges received packets to: SO_RCVBUF as it reads back.
   [[nodiscard]] std::uint64_t receive_buffer() const;
   // Messages dropped since the socket was made because that was full; a coalesced one counts once.
-  [[nodiscard]] std::uint64_t drops() const;
+  [[nodiscard]] std::uint64_t drops() const { return drops_of(fd_); }
 
  private:
   int fd_ = -1;

@@ -21,6 +21,7 @@ namespace hawser {
   X(bad_field, "a field is out of its range")                           \
   X(bad_mac, "handshake whose MAC is wrong")                            \
   X(unknown_receiver, "no peer at that index")                          \
+  X(screened, "kept away by the NIC: not for this endpoint")            \
   X(wrong_token, "token of another session")                            \
   X(stale_session, "handshake of an older incarnation")                 \
   X(stale_path, "path slot of an older generation")                     \

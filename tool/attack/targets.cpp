@@ -1,5 +1,6 @@
 #include "tool/attack/targets.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -71,7 +72,14 @@ std::vector<sockaddr_in> parse_udp_table(std::string_view text,
   for (std::size_t line = 2; line <= source.line_count(); ++line) {
     const auto words = words_of(source.line(line));
     if (words.size() <= kInodeWord || !inodes.contains(std::string(words[kInodeWord]))) continue;
-    if (const auto address = parse_address(words[kAddressWord])) sockets.push_back(*address);
+    const auto address = parse_address(words[kAddressWord]);
+    if (!address) continue;
+    // Two sockets may share a port: a screen is one of them.
+    const bool known = std::any_of(sockets.begin(), sockets.end(), [&](const sockaddr_in& other) {
+      return other.sin_port == address->sin_port &&
+             other.sin_addr.s_addr == address->sin_addr.s_addr;
+    });
+    if (!known) sockets.push_back(*address);
   }
   return sockets;
 }

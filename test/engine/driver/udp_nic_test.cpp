@@ -1,14 +1,12 @@
 #include "engine/driver/udp_nic.hpp"
 
-#include <arpa/inet.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <string>
 
 #include "hawser/engine.hpp"
 #include "test/engine/driver/nic_user.hpp"
+#include "test/engine/driver/stranger.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
@@ -28,37 +26,6 @@ std::string refusal(const UdpNicConfig& config) {
   }
   return "";
 }
-
-// A stranger's socket, for what a NIC would never send.
-class Stranger {
- public:
-  Stranger() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    REQUIRE(fd_ >= 0);
-    sockaddr_in local{};
-    local.sin_family = AF_INET;
-    local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&local), sizeof local) == 0);
-  }
-  ~Stranger() { ::close(fd_); }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
-
-  void set_tos(int tos) { REQUIRE(::setsockopt(fd_, IPPROTO_IP, IP_TOS, &tos, sizeof tos) == 0); }
-  void send(const Nic& to, Queue queue, std::span<const std::byte> bytes) {
-    using Layout = engine::UdpAddressLayout;
-    sockaddr_in remote{};
-    remote.sin_family = AF_INET;
-    const std::byte* const address = to.address().bytes.data();
-    std::memcpy(&remote.sin_port,
-                address + (queue == Queue::data ? Layout::kDataPort : Layout::kControlPort), 2);
-    std::memcpy(&remote.sin_addr, address + Layout::kIp, 4);
-    REQUIRE(::sendto(fd_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&remote),
-                     sizeof remote) == static_cast<ssize_t>(bytes.size()));
-  }
-
- private:
-  int fd_;
-};
 
 // Sends `count` datagrams of `bytes` each in one burst and returns what arrives.
 std::size_t exchange(SimplePool& pool, Nic& from, Nic& to, std::uint64_t count, std::size_t bytes) {
