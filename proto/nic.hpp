@@ -93,8 +93,8 @@ struct NicCaps {
   std::uint64_t link_bytes_per_s = 0;    // nominal; 0 = unknown
 };
 
-// What all packets for an endpoint have in common, but for a HELLO, on the data queue: in the common
-// header (§3) the field `receiver`, under this mask, has this value.
+// What all packets for an endpoint have in common, but for a HELLO, on the data queue: in the
+// common header (§3) the field `receiver`, under this mask, has this value.
 struct Screen {
   std::uint32_t receiver_mask = 0;
   std::uint32_t receiver_value = 0;
