@@ -114,6 +114,13 @@ void Endpoint::Core::owe_soon(Peer& peer) {
   owe(peer);
 }
 
+// How many turns ago began the newest one of which all that lay in the data rings has been taken.
+std::uint16_t Endpoint::Core::turns_behind() const {
+  std::uint32_t behind = 0;
+  for (const LocalNic& local : nics) behind = std::max(behind, turn_number - local.drained);
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, 0xffff));
+}
+
 // The receive ring, shared among the peers that sent lately.
 std::uint32_t Endpoint::Core::allowance_kib() const {
   const std::uint64_t active = std::max<std::uint64_t>({1, epoch_peers, last_epoch_peers});
@@ -174,7 +181,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     if (index == kNoIndex) continue;
     ReceivePath& path = receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
-    if (!any && !writer.ack_info(turn_number, allowance_kib())) return false;
+    if (!any && !writer.ack_info(turn_number, turns_behind(), allowance_kib())) return false;
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
     std::size_t count = path.window.write_ack(path.reach, words);

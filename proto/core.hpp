@@ -57,6 +57,11 @@ struct LocalNic {
   bool up = true;              // by word of the driver
   std::uint32_t sequence = 0;  // of NIC_STATE
   Time path_down_at{};         // when one of its paths last went DOWN
+  // What lay in its data ring when turn `drained` began has been taken; the same will be known of
+  // turn `marked` when a ring's worth has been received since `marked_bytes`.
+  std::uint32_t drained = 0;
+  std::uint32_t marked = 0;
+  std::uint64_t marked_bytes = 0;
   NicAddress address{};        // as the peers were told
   bool has_moved = false;      // since the endpoint was made
   std::uint64_t packets_sent = 0;
@@ -217,6 +222,7 @@ struct Endpoint::Core {
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
   void receive_packet(std::size_t nic, const RxPacket& received);
   void receive_all();
+  void note_drained(LocalNic& local, bool seen_empty) const;
 
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
@@ -419,6 +425,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool something_owed(const Peer& peer) const;
   void acknowledge(bool urgent_only);
   [[nodiscard]] std::uint32_t allowance_kib() const;
+  [[nodiscard]] std::uint16_t turns_behind() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
   void write_statuses(Peer& peer, wire::PacketWriter& writer);
   void write_finals(Peer& peer, wire::PacketWriter& writer);

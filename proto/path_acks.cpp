@@ -74,7 +74,19 @@ void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
   if (peer.any_turn && ahead <= 0) return;
   peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
-  if (peer.any_turn) peer.settled_sent = later(peer.settled_sent, peer.newest_acked_sent);
+  peer.behind = info.behind;
+  // What lay in the peer's rings when turn `drained` began has been taken.
+  const std::uint32_t drained = info.turn - info.behind;
+  const auto covers = [&](std::uint32_t turn) {
+    return peer.any_turn && static_cast<std::int32_t>(drained - turn) > 0;
+  };
+  if (covers(peer.doubt_turn)) {
+    peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);
+    peer.doubt_turn = peer.ack_turn;
+    peer.doubt_sent = peer.newest_acked_sent;
+    if (covers(peer.ack_turn)) peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);
+  }
+  if (!peer.any_turn) peer.doubt_turn = info.turn;
   peer.any_turn = true;
   peer.ack_turn = info.turn;
 }
@@ -294,10 +306,12 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
-  // Only if the peer was heard since: a peer that is silent altogether is no better elsewhere.
+  // Only if the peer was heard since, with nothing left in its rings: one that is silent
+  // altogether, or behind, is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
-      next_usable_path(peer, path) != nullptr && oldest + pto_base(path) < peer.last_heard) {
+      next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
+      oldest + pto_base(path) < peer.last_heard) {
     return suspect(peer, path);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.

@@ -244,10 +244,14 @@ struct Peer {
   std::uint32_t turn_slot = 0;  // where the next choice of a path begins
   std::uint64_t allowance = 0;  // bytes in flight per remote NIC, as the peer last said
 
-  // Silence (§10): by acknowledgements of turns before `ack_turn`, everything sent until
-  // `settled_sent` on some path has been seen to arrive.
+  // Silence (§10): what was sent until `settled_sent` would have been taken out of the peer's rings.
+  // What arrived by turn `doubt_turn` was sent until `doubt_sent`: a turn that began after that and
+  // emptied the rings settles it.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
+  std::uint16_t behind = 0;  // turns, as the newest ACK_INFO said
+  std::uint32_t doubt_turn = 0;
+  Time doubt_sent{};
   Duration fastest = kNoSample;  // shortest response time that this turn's acknowledgements show
   bool acked_in_turn = false;    // gaps and silence are judged when this turn has received all
   Time newest_acked_sent{};

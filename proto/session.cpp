@@ -153,6 +153,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.remote_absence = milliseconds(hello.absence_ms);
   peer.fragment_bytes = std::min(fragment_bytes, hello.fragment_bytes);
   peer.any_turn = false;
+  peer.behind = 0;
   peer.newest_acked_sent = peer.settled_sent = Time{};
   peer.patience_eighths = 8;
   learn_nics(peer, records);

@@ -149,7 +149,8 @@ class PacketWriter {
 
   // Blocks. False (or fewer): it does not fit below the limit, and nothing of it was written.
   // Bitmaps have 1 to kMaxBitmapWords words.
-  [[nodiscard]] bool ack_info(std::uint32_t turn, std::uint32_t allowance_kib);
+  [[nodiscard]] bool ack_info(std::uint32_t turn, std::uint16_t behind,
+                              std::uint32_t allowance_kib);
   [[nodiscard]] bool path_ack(std::uint8_t slot, std::uint8_t generation, std::uint32_t largest,
                               std::uint32_t residence_ns, std::uint32_t ce_count,
                               std::span<const std::uint64_t> bitmap);

@@ -74,7 +74,8 @@ class Describer {
   void part(const ChallengePart& p) { out_ << " | cookie 0x" << std::hex << p.cookie << std::dec; }
 
   void operator()(const AckInfoBlock& b) {
-    out_ << " | ACK_INFO turn " << b.turn << " allowance_kib " << b.allowance_kib;
+    out_ << " | ACK_INFO turn " << b.turn << " behind " << b.behind << " allowance_kib "
+         << b.allowance_kib;
   }
 
   void operator()(const PathAckView& b) {

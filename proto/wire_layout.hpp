@@ -194,10 +194,10 @@ struct BlockHead {
 
 struct AckInfoBlock {
   BlockHead head;
-  std::uint16_t reserved;
+  std::uint16_t behind;
   std::uint32_t turn;
   std::uint32_t allowance_kib;
-  std::uint32_t reserved2;
+  std::uint32_t reserved;
 };
 
 struct PathAckBlock {  // followed by head.words - 2 bitmap words
@@ -335,10 +335,10 @@ HAWSER_WIRE_AT(BlockHead, kind, 0);
 HAWSER_WIRE_AT(BlockHead, words, 1);
 
 HAWSER_WIRE_SIZE(AckInfoBlock, 2 * kWordBytes);
-HAWSER_WIRE_AT(AckInfoBlock, reserved, 2);
+HAWSER_WIRE_AT(AckInfoBlock, behind, 2);
 HAWSER_WIRE_AT(AckInfoBlock, turn, 4);
 HAWSER_WIRE_AT(AckInfoBlock, allowance_kib, 8);
-HAWSER_WIRE_AT(AckInfoBlock, reserved2, 12);
+HAWSER_WIRE_AT(AckInfoBlock, reserved, 12);
 
 HAWSER_WIRE_SIZE(PathAckBlock, 2 * kWordBytes);
 HAWSER_WIRE_AT(PathAckBlock, slot, 2);

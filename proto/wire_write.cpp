@@ -22,9 +22,9 @@ void PacketWriter::put_bitmap(std::span<const std::uint64_t> bitmap) {
   end_ += bitmap.size_bytes();
 }
 
-bool PacketWriter::ack_info(std::uint32_t turn, std::uint32_t allowance_kib) {
+bool PacketWriter::ack_info(std::uint32_t turn, std::uint16_t behind, std::uint32_t allowance_kib) {
   if (room() < sizeof(AckInfoBlock)) return false;
-  put(AckInfoBlock{head_of(BlockKind::ack_info, 2), 0, turn, allowance_kib, 0});
+  put(AckInfoBlock{head_of(BlockKind::ack_info, 2), behind, turn, allowance_kib, 0});
   return true;
 }
 

@@ -51,7 +51,7 @@ const std::string kEnvelope =
 const std::string kControl =
     "01 20 10 00 78 56 34 12  88 77 66 55 44 33 22 11"
     "00 00 00 00 16 00 00 00  00 00 00 00 05 00 00 00"
-    "01 02 00 00 04 03 02 01  00 10 00 00 00 00 00 00"   // ACK_INFO turn allowance
+    "01 02 03 00 04 03 02 01  00 10 00 00 00 00 00 00"   // ACK_INFO behind turn allowance
     "02 04 03 07 fe ff ff ff  e8 03 00 00 02 00 00 00"   // PATH_ACK path 3.7 largest residence ce
     "01 00 00 00 00 00 00 80  ff 00 00 00 00 00 00 00"   // its bitmap
     "03 03 02 00 00 00 00 00"                            // STATUS, two entries
@@ -375,6 +375,7 @@ struct ControlReader {
   void operator()(const AckInfoBlock& block) {
     order += 'a';
     CHECK(block.turn == 0x01020304);
+    CHECK(block.behind == 3);
     CHECK(block.allowance_kib == 4096);
   }
   void operator()(const PathAckView& view) {
@@ -431,7 +432,7 @@ TEST_CASE("wire golden: CONTROL with every block, and one that is not known") {
   CHECK(reader.order == "apsrgn");
   CHECK(
       describe(packet) ==
-      "CONTROL to 305419896 nic 1 floor 5 | ACK_INFO turn 16909060 allowance_kib 4096"
+      "CONTROL to 305419896 nic 1 floor 5 | ACK_INFO turn 16909060 behind 3 allowance_kib 4096"
       " | PATH_ACK path 3.7 largest 4294967294 residence_ns 1000 ce 2 has 10 of 128"
       " [8000000000000001 ff] | STATUS 9+4 DELIVERED 99 NO_ROOM"
       " | REQUEST message 8 base 64 has 2 of 64 [5] | GRANT message 11 rx 12.13 fragments 14 to 15"
@@ -442,7 +443,7 @@ TEST_CASE("wire golden: CONTROL with every block, and one that is not known") {
   writer.begin(PacketType::control, kReceiver, kToken, 5).slot = CommonHeader::slot_byte(0, 1);
   const std::uint64_t arrived[] = {0x8000000000000001, 0xff};
   const std::uint64_t missing[] = {5};
-  CHECK(writer.ack_info(0x01020304, 4096));
+  CHECK(writer.ack_info(0x01020304, 3, 4096));
   CHECK(writer.path_ack(3, 7, 0xfffffffe, 1000, 2, arrived));
   CHECK(writer.status(9, MessageStatus::delivered, 5));
   CHECK(writer.status(99, MessageStatus::no_room));

@@ -56,7 +56,9 @@ class Flattener {
     add_all(std::span<const std::byte>(p.mac));
   }
 
-  void operator()(const AckInfoBlock& b) { add(BlockKind::ack_info, b.turn, b.allowance_kib); }
+  void operator()(const AckInfoBlock& b) {
+    add(BlockKind::ack_info, b.turn, b.behind, b.allowance_kib);
+  }
   void operator()(const PathAckView& b) {
     add(BlockKind::path_ack, b.slot, b.generation, b.largest, b.residence_ns, b.ce_count);
     add_all(b.bitmap);
@@ -80,7 +82,7 @@ struct BlockCopier {
   PacketWriter& writer;
 
   void operator()(const AckInfoBlock& b) {
-    HAWSER_ASSERT(writer.ack_info(b.turn, b.allowance_kib));
+    HAWSER_ASSERT(writer.ack_info(b.turn, b.behind, b.allowance_kib));
   }
   void operator()(const PathAckView& b) {
     HAWSER_ASSERT(

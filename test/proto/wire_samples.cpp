@@ -108,7 +108,9 @@ class Maker {
   // Leaves out what does not fit.
   void block(PacketWriter& writer, std::uint64_t kind) {
     switch (static_cast<BlockKind>(kind)) {
-      case BlockKind::ack_info: (void)writer.ack_info(u32(), u32()); break;
+      case BlockKind::ack_info:
+        (void)writer.ack_info(u32(), static_cast<std::uint16_t>(u32()), u32());
+        break;
       case BlockKind::path_ack:
         (void)writer.path_ack(static_cast<std::uint8_t>(below(kMaxSlots)), u8(), u32(), u32(),
                               u32(), bitmap());

@@ -46,7 +46,7 @@ TEST_CASE(
     Append append;
   };
   const Case cases[] = {
-      {16, [](PacketWriter& w, auto) { return w.ack_info(1, 2); }},
+      {16, [](PacketWriter& w, auto) { return w.ack_info(1, 0, 2); }},
       {40, [](PacketWriter& w, auto words) { return w.path_ack(1, 2, 3, 4, 5, words); }},
       {16, [](PacketWriter& w, auto) { return w.status(1, MessageStatus::accepted); }},
       {40, [](PacketWriter& w, auto words) { return w.request(1, 2, words); }},
@@ -156,7 +156,7 @@ TEST_CASE("wire write: a buffer begun anew remembers no status of the packet bef
   Control control;
   CHECK(control.writer.status(1, MessageStatus::accepted));
   control.writer.begin(PacketType::control, 1, 2, 3);
-  CHECK(control.writer.ack_info(1, 2));  // as long as that STATUS block was
+  CHECK(control.writer.ack_info(1, 0, 2));  // as long as that STATUS block was
   CHECK(control.writer.status(2, MessageStatus::accepted));
   const auto blocks = control.status_blocks();
   REQUIRE(blocks.size() == 1);

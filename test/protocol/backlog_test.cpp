@@ -1,0 +1,66 @@
+// A host that is slower than what comes: its turns leave packets in a ring.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::microseconds;
+using proto::milliseconds;
+
+// One turn of the node, and what the others do meanwhile.
+void one_turn(World& world, std::uint32_t node, proto::Duration every) {
+  const std::uint64_t before = world.stats(node).data_packets_received;
+  world.pause(node, false);
+  (void)world.run_until([&] { return world.stats(node).data_packets_received != before; }, every);
+  world.pause(node, true);
+  world.run_for(every);
+}
+
+// Others fill the ring of NIC 0 of node 1, of which each turn takes a few packets only. So what
+// node 0 sends there waits for many turns, while what it sends to NIC 1 is acknowledged by each:
+// late, and not silent.
+TEST_CASE("backlog__in_one_ring_is_not_silence") {
+  constexpr std::uint32_t kFlooders = 32;
+  WorldConfig config;
+  config.nodes = 2 + kFlooders;
+  config.nics_of.assign(config.nodes, 1);
+  config.nics_of[0] = config.nics_of[1] = 2;
+  config.tunables.max_peers = 64;
+  config.tunables.poll_budget_packets = 8;
+  config.tunables.late_wakeup_us = 10'000'000;  // no turn of node 1 drains for being late
+  config.ring_slots = 4096;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  constexpr std::size_t kFlood = 1 << 22;
+  world.pause(1, true);
+  std::uint64_t tag = 0;
+  std::uint64_t done = 0;
+  for (int turn = 0; turn < 300; ++turn) {
+    if (turn == 100) {
+      for (std::uint32_t i = 2; i < config.nodes; ++i) {
+        (void)exchange.receive(1, i, 0, kFlood);
+        (void)exchange.send(i, 1, 0, kFlood);
+      }
+    }
+    while (tag < done + 4) {
+      (void)exchange.receive(1, 0, tag, 16384);
+      (void)exchange.send(0, 1, tag, 16384);
+      ++tag;
+    }
+    one_turn(world, 1, microseconds(500));
+    done = world.stats(0).messages_sent;
+  }
+  CHECK(done > 100);
+  CHECK(world.stats(0).evacuations == 0);
+  CHECK(world.stats(0).lost_by_evacuation == 0);
+  world.pause(1, false);
+  REQUIRE(exchange.run(milliseconds(5000)));
+  exchange.check_all_ok();
+}
+
+}  // namespace
+}  // namespace hawser::test
