@@ -62,8 +62,8 @@ struct LocalNic {
   std::uint32_t drained = 0;
   std::uint32_t marked = 0;
   std::uint64_t marked_bytes = 0;
-  NicAddress address{};        // as the peers were told
-  bool has_moved = false;      // since the endpoint was made
+  NicAddress address{};    // as the peers were told
+  bool has_moved = false;  // since the endpoint was made
   std::uint64_t packets_sent = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t packets_received = 0;

@@ -244,9 +244,9 @@ struct Peer {
   std::uint32_t turn_slot = 0;  // where the next choice of a path begins
   std::uint64_t allowance = 0;  // bytes in flight per remote NIC, as the peer last said
 
-  // Silence (§10): what was sent until `settled_sent` would have been taken out of the peer's rings.
-  // What arrived by turn `doubt_turn` was sent until `doubt_sent`: a turn that began after that and
-  // emptied the rings settles it.
+  // Silence (§10): what was sent until `settled_sent` would have been taken out of the peer's
+  // rings. What arrived by turn `doubt_turn` was sent until `doubt_sent`: a turn that began after
+  // that and emptied the rings settles it.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
   std::uint16_t behind = 0;  // turns, as the newest ACK_INFO said
