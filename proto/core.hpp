@@ -334,6 +334,8 @@ struct Endpoint::Core {
   void find_gaps(Peer& peer, Path& path);
   void evacuate(Peer& peer, Path& path);
   void find_silence(Peer& peer);
+  [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
+  [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
   void expire_pto(Peer& peer, Path& path);
 
   // ---- paths.cpp

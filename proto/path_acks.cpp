@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::uint8_t kMostUnanswered = 16;  // PTOs that double its interval
 constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before other ways are tried
+// Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr std::uint32_t kLargeLost = 8;
+constexpr std::uint32_t kLargeRounds = 3;
 
 void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
@@ -109,6 +112,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, SentPacket& pack
   }
   settle(path, packet, SentPacket::State::acknowledged);
   --in_flight;
+  if (is_large(peer, packet)) path.large_lost = path.large_rounds = 0;
   path.delivered_bytes += packet.wire_bytes;
   if (message != nullptr) {
     --message->in_flight;
@@ -127,6 +131,13 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, SentPacket& packet,
   ++counters.packets_lost;
   ++path.packets_lost;
   ++nics[path.local_nic].packets_lost;
+  if (is_large(peer, packet)) {
+    ++path.large_lost;
+    if (path.large_rounds == 0 || path.large_lost_at < packet.sent) {
+      ++path.large_rounds;
+      path.large_lost_at = now;
+    }
+  }
   const SlabId id{packet.message, packet.message_generation};
   OutgoingMessage* message = outgoing.get(id);
   if (message == nullptr) return;
@@ -134,6 +145,17 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, SentPacket& packet,
   if (message->finished) return;
   queue_retransmit(peer, id, packet.fragment, &packet);
   consider_asking(*message);
+}
+
+bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const {
+  return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
+}
+
+// A smaller MTU on the way, a bad optic: what is small arrives, and so do the probes of a silent
+// path. Full-size probes must find out when it is good again. The only path that is left stays.
+bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
+  return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds &&
+         next_usable_path(peer, path) != nullptr;
 }
 
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {
@@ -257,6 +279,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.lost_lately = true;
   path.window.on_lost(lost);
   advance_oldest(path, sent_blocks);
+  if (path.state == PathState::up && passes_small_only(peer, path)) path_down(peer, path);
 }
 
 void Endpoint::Core::evacuate(Peer& peer, Path& path) {

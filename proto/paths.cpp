@@ -117,7 +117,9 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
     case PathState::up:
       if (was_silent && !path.bridge) drop_bridges(peer, path.local_nic, false);
       return;
-    case PathState::suspect: return path_up(peer, path);
+    case PathState::suspect:
+      if (passes_small_only(peer, path)) return path_down(peer, path);
+      return path_up(peer, path);
     case PathState::down:
       path.state = PathState::probing;
       path.answered = full_probe ? 1 : 0;

@@ -64,6 +64,11 @@ struct Path {
   Time probe_at = kNever;      // SUSPECT, DOWN, PROBING: the next probe
   bool probe_put_off = false;
   Duration probe_interval{};
+  // Large packets lost since one arrived, and in how many rounds: each of packets that were sent
+  // after the losses of the one before it were known.
+  std::uint32_t large_lost = 0;
+  std::uint32_t large_rounds = 0;
+  Time large_lost_at{};
 
   // For people, and for nothing else.
   Time heard_at{};  // bound, or acknowledged last

@@ -53,6 +53,7 @@ World::~World() {
 void World::build(std::uint32_t index) {
   Node& node = *nodes_[index];
   node.endpoint.reset();
+  node.observed.clear();
   node.nics.clear();
   node.pool = std::make_unique<SimplePool>(config_.tunables.packet_buffers);
   const std::uint32_t count = config_.nics_of.empty() ? config_.nics : config_.nics_of[index];
@@ -79,6 +80,11 @@ void World::build(std::uint32_t index) {
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());
+    if (config_.before_poll) {
+      node.observed.push_back(
+          std::make_unique<ObservedNic>(*nic, [this, index, i] { config_.before_poll(index, i); }));
+      nics.back() = node.observed.back().get();
+    }
     node.nics.push_back(std::move(nic));
   }
   proto::EndpointConfig endpoint;
@@ -99,6 +105,7 @@ void World::build(std::uint32_t index) {
 void World::crash(std::uint32_t index, bool restart) {
   Node& node = *nodes_[index];
   node.endpoint.reset();
+  node.observed.clear();
   node.nics.clear();
   node.completions.clear();
   node.events.clear();
@@ -199,9 +206,14 @@ void World::take_turn(Node& node) {
   ++turns_;
   for (auto& nic : node.nics) nic->set_time(now_);
   const HeapGuard guard;
-  const proto::TurnResult result = node.endpoint->turn(now_);
+  node.endpoint->begin_turn(now_);
+  const proto::TurnResult result = node.endpoint->finish_turn(now_);
   allocations_ += guard.allocations();
-  node.next_turn = result.progressed ? now_ + kTurnCost : result.wake_at;
+  node.next_turn = now_ + kTurnCost;
+  if (!result.progressed) {
+    node.next_turn =
+        result.wake_at == proto::kNever ? result.wake_at : result.wake_at + node.lateness;
+  }
   // A deadline in the past that a turn does nothing about would let an idle endpoint spin for ever.
   node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
   if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
@@ -227,23 +239,29 @@ void World::step(proto::Time limit) {
     if (!node->endpoint) continue;
     if (!node->paused) next = proto::earlier(next, node->next_turn);
     for (const auto& nic : node->nics) {
-      // What lies ready at a paused node waits for that node.
+      // What lies ready at a node that sleeps waits for that node.
       const proto::Time release = nic->next_release();
-      if (!node->paused || release > now_) next = proto::earlier(next, release);
+      const bool sleeps = node->paused || node->lateness.ns > 0;
+      if (!sleeps || release > now_) next = proto::earlier(next, release);
     }
   }
   now_ = proto::later(now_, next);
   bool released = false;
+  const Node* releaser = nullptr;  // null: several
   for (auto& node : nodes_) {
     for (auto& nic : node->nics) {
       if (nic->next_release() > now_) continue;
       nic->set_time(now_);
+      releaser = !released || releaser == node.get() ? node.get() : nullptr;
       released = true;
     }
   }
   for (auto& node : nodes_) {
     if (!node->endpoint || node->paused) continue;
-    if (released || node->next_turn <= now_) take_turn(*node);
+    if (node->lateness.ns > 0 && released && releaser != node.get()) {
+      node->next_turn = proto::earlier(node->next_turn, now_ + node->lateness);
+    }
+    if ((released && node->lateness.ns == 0) || node->next_turn <= now_) take_turn(*node);
   }
 }
 

@@ -2,7 +2,9 @@
 // around each. Same configuration, same calls: same run.
 //
 // Time jumps to what is due next: a turn that an endpoint asked for, a packet that the fault layer
-// releases, a packet that arrived. A paused node takes no turns; its NICs go on receiving.
+// releases, a packet that arrived. A paused node takes no turns; its NICs go on receiving. A late
+// node sleeps longer than it wanted to, each time. A node may also be away in the middle of a turn
+// (WorldConfig::before_poll).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include "engine/driver/memory_nic.hpp"
 #include "hawser/types.hpp"
 #include "proto/endpoint.hpp"
+#include "test/support/observed_nic.hpp"
 #include "test/support/simple_pool.hpp"
 
 namespace hawser::test {
@@ -36,6 +39,9 @@ struct WorldConfig {
   std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
                                             const engine::FaultPacket&)>
       hook;
+  // Called before a node polls the data queue of one of its NICs. May let the world run on: then
+  // that node was away just there.
+  std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
 };
 
 class World {
@@ -68,6 +74,10 @@ class World {
   void pause(std::uint32_t node, bool paused) {
     nodes_[node]->paused = paused;
     if (!paused) wake(node);
+  }
+  // From now on the node sleeps for so much longer, whatever should wake it.
+  void set_lateness(std::uint32_t node, proto::Duration lateness) {
+    nodes_[node]->lateness = lateness;
   }
 
   // Posts; the status must be ok. The bytes belong to the caller until the completion.
@@ -115,6 +125,7 @@ class World {
   struct Node {
     std::unique_ptr<SimplePool> pool;
     std::vector<std::unique_ptr<engine::FaultNic>> nics;
+    std::vector<std::unique_ptr<ObservedNic>> observed;
     std::unique_ptr<proto::Endpoint> endpoint;
     std::vector<Completion> completions;
     std::vector<Event> events;
@@ -124,6 +135,7 @@ class World {
     std::uint64_t operations = 0;
     std::uint64_t epoch = 1;
     bool paused = false;
+    proto::Duration lateness{};
   };
 
   void build(std::uint32_t node);

@@ -1,0 +1,56 @@
+// A NIC that says when the data queue of another is about to be polled, and is that other one
+// otherwise: a test can so let time pass between two NICs of one turn.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "proto/nic.hpp"
+
+namespace hawser::test {
+
+class ObservedNic final : public proto::Nic {
+ public:
+  // `nic` outlives it.
+  ObservedNic(proto::Nic& nic, std::function<void()> before_poll)
+      : nic_(nic), before_poll_(std::move(before_poll)) {}
+
+  [[nodiscard]] std::string_view name() const override { return nic_.name(); }
+  [[nodiscard]] const proto::NicCaps& caps() const override { return nic_.caps(); }
+  [[nodiscard]] const proto::NicAddress& address() const override { return nic_.address(); }
+  [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
+                                   proto::RemoteHandle& handle) override {
+    return nic_.open_remote(remote, handle);
+  }
+  void close_remote(proto::RemoteHandle handle) override { nic_.close_remote(handle); }
+  [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override {
+    return nic_.tx_burst(packets);
+  }
+  [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override {
+    return nic_.reap(cookies);
+  }
+  [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
+                                     std::span<proto::RxPacket> packets) override {
+    if (queue == proto::Queue::data) before_poll_();
+    return nic_.rx_burst(queue, packets);
+  }
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override {
+    return nic_.events(events);
+  }
+  [[nodiscard]] std::uint64_t overruns() const override { return nic_.overruns(); }
+  [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {
+    return nic_.descriptors(fds);
+  }
+  [[nodiscard]] Status register_memory(const void* data, std::size_t bytes) override {
+    return nic_.register_memory(data, bytes);
+  }
+  void deregister_memory(const void* data, std::size_t bytes) override {
+    nic_.deregister_memory(data, bytes);
+  }
+
+ private:
+  proto::Nic& nic_;
+  std::function<void()> before_poll_;
+};
+
+}  // namespace hawser::test
