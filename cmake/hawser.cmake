@@ -4,7 +4,7 @@
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
 #   hawser_test(NAME SOURCES a_test.cpp ... LINKS target ...    Catch2 executable, one ctest per case
 #               [TIMEOUT seconds] [SERIAL] [THREADED] [PROCESSES])
-#   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder])
+#   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
 #
 # Source lists are explicit. Includes are written from the root ("proto/time.hpp"), and of include/
 # from there ("hawser/types.hpp"). Which folder may include which is checked by test/style.
@@ -105,9 +105,10 @@ function(hawser_test name)
 endfunction()
 
 # A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
-# preset with a main that feeds it the CORPUS and seeded random inputs, as a test.
+# preset with a main that feeds it the CORPUS and REPLAYS (50) seeded random inputs of each length,
+# as a test.
 function(hawser_fuzzer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;REPLAYS" "SOURCES;LINKS")
   set(corpus ${arg_CORPUS})
   if(corpus)
     get_filename_component(corpus ${corpus} ABSOLUTE)
@@ -119,7 +120,10 @@ function(hawser_fuzzer name)
   else()
     hawser_executable(${name} LINKS ${arg_LINKS}
       SOURCES ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/support/fuzz_replay.cpp)
-    add_test(NAME "${name}: replay" COMMAND ${name} ${corpus})
+    if(NOT arg_REPLAYS)
+      set(arg_REPLAYS 50)
+    endif()
+    add_test(NAME "${name}: replay" COMMAND ${name} ${arg_REPLAYS} ${corpus})
     set_tests_properties("${name}: replay" PROPERTIES TIMEOUT 120)
   endif()
 endfunction()

@@ -351,9 +351,9 @@ void Endpoint::Core::ask_status(OutgoingMessage& message) {
     outgoing_timers.update(outgoing.index_of(message), message.ask_at);
     return;
   }
-  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, granularity);
-  message.ask_interval =
-      std::clamp(message.ask_interval * 2, peer.response.overdue(granularity), longest);
+  const Duration least = peer.response.overdue(granularity);
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, least);
+  message.ask_interval = std::clamp(message.ask_interval * 2, least, longest);
   message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);

@@ -36,7 +36,7 @@ std::string stderr_of_child(Body&& body, int& status) {
 
 }  // namespace
 
-TEST_CASE("assert: a broken invariant says where and what, and aborts, in every build") {
+TEST_CASE("assert: a broken invariant says where and what, and aborts, in every build", "[F3]") {
   int status = 0;
   const int line = __LINE__ + 1;
   const auto body = [] { HAWSER_ASSERT(1 + 1 == 3, "arithmetic holds"); };

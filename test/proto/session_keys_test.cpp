@@ -43,7 +43,8 @@ TEST_CASE("session_keys: no token comes twice, whatever it is for") {
   }
 }
 
-TEST_CASE("session_keys: a cookie is good for what it was made of, and for two periods at most") {
+TEST_CASE("session_keys: a cookie is good for what it was made of, and for two periods at most",
+          "[S9]") {
   const SessionKeys keys(1);
   NicAddress address;
   address.bytes[0] = std::byte{1};

@@ -250,7 +250,7 @@ TEST_CASE("wire golden: ENVELOPE") {
   CHECK(written(writer, buffer, false) == bytes);
 }
 
-TEST_CASE("wire golden: HELLO and WELCOME") {
+TEST_CASE("wire golden: HELLO and WELCOME", "[S1][S2]") {
   std::vector<std::byte> bytes = from_hex(kHello);
   const auto type = GENERATE(PacketType::hello, PacketType::welcome);
   bytes[1] = static_cast<std::byte>(type);
@@ -300,7 +300,7 @@ TEST_CASE("wire golden: HELLO and WELCOME") {
   CHECK(written(writer, buffer, false) == bytes);
 }
 
-TEST_CASE("wire golden: CLOSE") {
+TEST_CASE("wire golden: CLOSE", "[S4]") {
   const std::vector<std::byte> bytes = from_hex(kClose);
   const PacketView packet = parsed(bytes, Queue::data);
   REQUIRE(packet.type == PacketType::close);
@@ -329,7 +329,7 @@ TEST_CASE("wire golden: CLOSE") {
   CHECK(written(writer, buffer, false) == bytes);
 }
 
-TEST_CASE("wire golden: CLOSED and RESET") {
+TEST_CASE("wire golden: CLOSED and RESET", "[S4]") {
   const auto [type, value] =
       GENERATE(std::pair{PacketType::closed, "04"}, std::pair{PacketType::reset, "05"});
   const std::vector<std::byte> bytes = from_hex(closing_without_blocks(value));
@@ -346,7 +346,7 @@ TEST_CASE("wire golden: CLOSED and RESET") {
   CHECK(written(writer, buffer, false) == bytes);
 }
 
-TEST_CASE("wire golden: CHALLENGE") {
+TEST_CASE("wire golden: CHALLENGE", "[S3]") {
   const std::vector<std::byte> bytes = from_hex(
       "01 06 30 00 02 00 00 00  88 77 66 55 44 33 22 11"
       "00 00 00 00 07 00 00 00  00 00 00 00 00 00 00 00"

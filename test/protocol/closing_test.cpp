@@ -85,7 +85,7 @@ TEST_CASE("closing__ends_its_own_receives_and_those_that_wait_for_it") {
 }
 
 // A last message's lost status must not turn a delivered send into a failed one.
-TEST_CASE("closing__carries_the_final_statuses") {
+TEST_CASE("closing__carries_the_final_statuses", "[S15]") {
   for_each_seed(20, [](proto::Random& random) {
     bool mute = false;
     WorldConfig config;
@@ -176,7 +176,7 @@ TEST_CASE("closing__of_both_at_once") {
   });
 }
 
-TEST_CASE("closing__takes_no_longer_than_its_timeout_if_nobody_answers") {
+TEST_CASE("closing__takes_no_longer_than_its_timeout_if_nobody_answers", "[S14]") {
   WorldConfig config;
   config.tunables.close_timeout_ms = 200;
   World world(config);

@@ -23,7 +23,7 @@ void close(World& world, std::uint32_t node) {
 }
 
 // Both ends fail, both connect again without a restart, and then all that was under way arrives.
-TEST_CASE("ending__partition_then_reconnect_then_the_old_packets") {
+TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[I2]") {
   for_each_seed(10, [](proto::Random& random) {
     struct Late {
       std::uint32_t to;
@@ -89,7 +89,7 @@ TEST_CASE("ending__partition_then_reconnect_then_the_old_packets") {
 }
 
 // Its CLOSE is lost; the other end learns of it when it next speaks, long before peer_timeout.
-TEST_CASE("ending__a_half_session_is_reset_when_it_speaks") {
+TEST_CASE("ending__a_half_session_is_reset_when_it_speaks", "[S21]") {
   bool deaf = false;
   WorldConfig config;
   config.hook = [&](std::uint32_t, std::uint32_t,
@@ -122,7 +122,7 @@ TEST_CASE("ending__a_half_session_is_reset_when_it_speaks") {
   CHECK(world.stats(0).resets_sent == 1);
 }
 
-TEST_CASE("ending__resets_are_few_however_many_packets_come") {
+TEST_CASE("ending__resets_are_few_however_many_packets_come", "[S21]") {
   WorldConfig config;
   config.nodes = 1;
   World world(config);
@@ -151,7 +151,7 @@ TEST_CASE("ending__resets_are_few_however_many_packets_come") {
   CHECK(resets <= 11);  // 100 ms
 }
 
-TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one") {
+TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one", "[S22]") {
   std::vector<Datagram> resets;
   bool block_close = false;
   WorldConfig config;
@@ -189,7 +189,7 @@ TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one") {
 }
 
 // Scenario: the final status is lost, and the first CLOSED too.
-TEST_CASE("ending__final_status_and_first_closed_lost") {
+TEST_CASE("ending__final_status_and_first_closed_lost", "[S14][S15]") {
   bool mute = false;
   std::uint32_t closes = 0;
   std::uint32_t closeds = 0;
@@ -229,7 +229,7 @@ TEST_CASE("ending__final_status_and_first_closed_lost") {
 }
 
 // More final statuses than one packet holds, and the packets get lost.
-TEST_CASE("ending__close_carries_all_final_statuses") {
+TEST_CASE("ending__close_carries_all_final_statuses", "[S14][S15]") {
   for_each_seed(6, [](proto::Random& random) {
     bool mute = false;
     std::uint32_t most_parts = 0;

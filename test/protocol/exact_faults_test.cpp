@@ -83,7 +83,7 @@ TEST_CASE("exact__any_one_packet_of_an_exchange_may_be_lost") {
   }
 }
 
-TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_twice", "[A1]") {
+TEST_CASE("exact__any_one_packet_of_an_exchange_may_come_twice", "[A1][I1]") {
   const Outcome whole = run_talk(2, {}, {}, milliseconds(50));
   for (std::size_t i = 0; i < whole.packets; ++i) {
     INFO("packet " << i << " doubled");
@@ -138,7 +138,7 @@ bool is_data(const FaultPacket& packet) {
   return packet.direction == engine::Direction::tx && packet.queue == proto::Queue::data;
 }
 
-TEST_CASE("exact__fragment_7_is_lost_once") {
+TEST_CASE("exact__fragment_7_is_lost_once", "[L1]") {
   int dropped = 0;
   WorldConfig config;
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -167,7 +167,7 @@ TEST_CASE("exact__fragment_7_is_lost_once") {
   CHECK(world.stats(1).requests_sent == 0);
 }
 
-TEST_CASE("exact__the_last_fragment_is_lost_once") {
+TEST_CASE("exact__the_last_fragment_is_lost_once", "[L7]") {
   int dropped = 0;
   WorldConfig config;
   config.hook = [&](std::uint32_t node, std::uint32_t,

@@ -244,6 +244,7 @@ void Exchange::check() {
         const Sent& earlier = *messages[i];
         if (((earlier.tag ^ later.tag) & later.mask) != 0) continue;
         INFO("message " << messages[j]->serial << " overtook " << earlier.serial);
+        if (earlier.was_claimed) continue;
         if (earlier.deliveries > 0 && receives_[earlier.received_by].by_claim) continue;
         if (earlier.deliveries == 0 && !(all_sent && succeeded(earlier.completion))) continue;
         REQUIRE(earlier.deliveries == 1);
@@ -258,7 +259,8 @@ void Exchange::check() {
     }
     if (!all_sent) continue;
     for (const Sent& sent : sends_) {
-      if (sent.deliveries == 0 || sent.to != receive.node || sent.received_by < receive.posted ||
+      if (sent.deliveries == 0 || sent.was_claimed || sent.to != receive.node ||
+          sent.received_by < receive.posted ||
           (receive.from != kAnyNode && receive.from != sent.from) ||
           ((sent.tag ^ receive.tag) & receive.mask) != 0) {
         continue;

@@ -36,6 +36,7 @@ class Exchange {
     std::optional<Completion> completion;
     std::uint32_t deliveries = 0;
     std::uint64_t received_by = 0;  // index of the receive, if there was a delivery
+    bool was_claimed = false;       // others may have overtaken it meanwhile
   };
   struct Received {
     std::uint32_t node = 0;
@@ -63,6 +64,8 @@ class Exchange {
 
   // Receives a claimed message into a buffer of so many bytes.
   std::size_t receive_claimed(std::uint32_t node, MessageId message, std::size_t bytes);
+  // The message of that serial number was claimed, whatever then becomes of it.
+  void note_claim(std::uint64_t serial) { sends_[serial - 1].was_claimed = true; }
 
   [[nodiscard]] const Sent& sent(std::size_t i) const { return sends_[i]; }
   [[nodiscard]] const Received& received(std::size_t i) const { return receives_[i]; }

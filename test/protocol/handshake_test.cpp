@@ -32,7 +32,8 @@ void flood(ScriptedPeer& stranger, std::uint64_t count) {
   }
 }
 
-TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no_memory") {
+TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no_memory",
+          "[S8][S10]") {
   WorldConfig config;
   config.nodes = 3;
   config.tunables.max_half_open_sessions = 5;
@@ -76,7 +77,7 @@ TEST_CASE("handshake__with_a_limit_of_none_everybody_proves_his_address") {
 }
 
 // Strangers who do prove their address take slots only as long as nobody else needs them.
-TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it") {
+TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
   WorldConfig config;
   config.nodes = 4;
   config.tunables.max_peers = 8;
@@ -162,7 +163,7 @@ TEST_CASE("handshake__a_flood_during_an_all_reduce") {
   CHECK(flooded.ns < 2 * quiet.ns);
 }
 
-TEST_CASE("handshake__no_more_than_so_many_are_called_at_once") {
+TEST_CASE("handshake__no_more_than_so_many_are_called_at_once", "[S11]") {
   WorldConfig config;
   config.nodes = 40;
   config.tunables.max_peers = 64;
@@ -197,7 +198,7 @@ TEST_CASE("handshake__no_more_than_so_many_are_called_at_once") {
   CHECK(most >= 2);
 }
 
-TEST_CASE("handshake__those_who_do_not_answer_do_not_keep_others_waiting_for_long") {
+TEST_CASE("handshake__those_who_do_not_answer_do_not_keep_others_waiting_for_long", "[S11]") {
   WorldConfig config;
   config.nodes = 24;
   config.tunables.max_peers = 32;

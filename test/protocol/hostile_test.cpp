@@ -63,7 +63,7 @@ void mutate(Datagram& datagram, proto::Random& random) {
   }
 }
 
-TEST_CASE("hostile__strangers_change_nothing") {
+TEST_CASE("hostile__strangers_change_nothing", "[F2]") {
   for_each_seed(10, [](proto::Random& random) {
     Recorder recorder;
     WorldConfig config;
@@ -260,7 +260,7 @@ class Forger {
   proto::wire::CommonHeader header_{};
 };
 
-TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24]") {
+TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24][F2]") {
   using proto::wire::PacketWriter;
   Forger forger;
   Exchange exchange(forger.world());

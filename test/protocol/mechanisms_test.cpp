@@ -72,7 +72,7 @@ TEST_CASE("mechanisms__the_receiver_asks_for_a_lost_tail_where_the_sender_never_
   CHECK((without < 0 || without > 10 * with));
 }
 
-TEST_CASE("mechanisms__the_sender_probes_for_a_lost_tail_where_the_receiver_never_asks") {
+TEST_CASE("mechanisms__the_sender_probes_for_a_lost_tail_where_the_receiver_never_asks", "[L8]") {
   const std::int64_t with = tail_loss(false, true);
   const std::int64_t without = tail_loss(false, false);
   CHECK(with > 0);
@@ -111,7 +111,8 @@ std::int64_t death_in_a_stream(bool evacuate) {
   return moved_on;
 }
 
-TEST_CASE("mechanisms__evacuation_moves_what_a_dead_nic_holds_without_waiting_for_a_timer") {
+TEST_CASE("mechanisms__evacuation_moves_what_a_dead_nic_holds_without_waiting_for_a_timer",
+          "[P4]") {
   const std::int64_t with = death_in_a_stream(true);
   const std::int64_t without = death_in_a_stream(false);
   CHECK(with > 0);
@@ -141,7 +142,7 @@ std::int64_t stream_with_a_slow_nic(bool weighted, std::uint64_t& slow_bytes) {
   return time;
 }
 
-TEST_CASE("mechanisms__weighting_gives_a_slow_nic_its_share") {
+TEST_CASE("mechanisms__weighting_gives_a_slow_nic_its_share", "[P9]") {
   std::uint64_t slow_weighted = 0;
   std::uint64_t slow_equal = 0;
   const std::int64_t weighted = stream_with_a_slow_nic(true, slow_weighted);

@@ -76,7 +76,7 @@ TEST_CASE("moved_nics__one_of_two_moves_in_the_middle_of_a_transfer") {
   check_no_failure(world);
 }
 
-TEST_CASE("moved_nics__the_only_one_of_a_side") {
+TEST_CASE("moved_nics__the_only_one_of_a_side", "[S19]") {
   for (const std::uint32_t mover : {0, 1}) {
     World world({});
     world.connect_all();
@@ -109,7 +109,7 @@ TEST_CASE("moved_nics__an_idle_peer_is_found_where_it_went") {
   check_no_failure(world);
 }
 
-TEST_CASE("moved_nics__of_both_ends_at_once") {
+TEST_CASE("moved_nics__of_both_ends_at_once", "[S19]") {
   for_each_seed(10, [](proto::Random& random) {
     WorldConfig config;
     config.nics = 3;
@@ -141,7 +141,7 @@ TEST_CASE("moved_nics__of_both_ends_at_once") {
   });
 }
 
-TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard") {
+TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard", "[S17]") {
   std::uint32_t to_lose = 0;
   WorldConfig config;
   config.hook = [&](std::uint32_t, std::uint32_t,
@@ -170,7 +170,7 @@ TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard") {
   CHECK(world.stats(0).handshakes_sent == handshakes);
 }
 
-TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_back") {
+TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_back", "[S18]") {
   bool moved = false;
   std::uint32_t full_probes = 0;
   std::uint32_t data = 0;

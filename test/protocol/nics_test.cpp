@@ -79,7 +79,7 @@ class Stream {
   Duration longest_{};
 };
 
-TEST_CASE("nics__one_of_four_dies_silently_with_100_fragments_in_flight") {
+TEST_CASE("nics__one_of_four_dies_silently_with_100_fragments_in_flight", "[I1]") {
   for (const std::uint32_t victim_node : {0, 1}) {
     INFO("at node " << victim_node);
     World world(four_nics());
@@ -226,7 +226,7 @@ TEST_CASE("nics__all_of_one_side_but_one_are_dead_from_the_start") {
 }
 
 // Opposite NICs die: paths that were not bound at first must be found.
-TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other") {
+TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
   for (const Duration between : {Duration{}, milliseconds(1), milliseconds(100)}) {
     for (const bool after_handshake : {true, false}) {
       INFO("the second dies " << between.ns / 1000 << " us after the first, "
@@ -332,7 +332,7 @@ TEST_CASE("nics__no_path_for_less_than_peer_timeout_is_survived") {
   }
 }
 
-TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides") {
+TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides", "[F1]") {
   for (const std::string word : {"kill", "kill:event"}) {
     INFO(word);
     WorldConfig config = four_nics();

@@ -144,7 +144,7 @@ void many_short_pauses(const std::string& faults, double most_spurious) {
 
 // Where packets of a path keep their order next to nothing is sent twice: what a receiver asked for
 // just before it was away.
-TEST_CASE("pause__of_many_short_ones_moves_no_path") {
+TEST_CASE("pause__of_many_short_ones_moves_no_path", "[L7]") {
   many_short_pauses("delay=20us,rate=1000000000", 0.005);
 }
 

@@ -35,7 +35,8 @@ void check_calm(World& world) {
 // (6) The last packet of a message is lost, and who should find out blocks until its timer is due
 // and always wakes 5 ms late. Each of its turns is late then, and a timer that is put off each time
 // would never expire: it is put off once per arming.
-TEST_CASE("scenario_6__the_last_packet_is_lost_and_who_should_find_out_always_wakes_late") {
+TEST_CASE("scenario_6__the_last_packet_is_lost_and_who_should_find_out_always_wakes_late",
+          "[L12]") {
   for (const std::uint32_t late : {0u, 1u}) {
     INFO("node " << late << " wakes late; it is the only one that looks for loss");
     World* running = nullptr;
@@ -177,7 +178,7 @@ TEST_CASE("scenario_8__control_is_read_before_60_data_packets_of_the_same_path")
 // comes back to what was sent on path 1 meanwhile, and to nothing of path 0: its acknowledgement
 // says that path 0 has not answered since. That is no silence until a later turn, which polled NIC
 // 0 since, says so too.
-TEST_CASE("scenario_9__a_peer_is_away_between_polling_nic_0_and_nic_1") {
+TEST_CASE("scenario_9__a_peer_is_away_between_polling_nic_0_and_nic_1", "[P2]") {
   World* running = nullptr;
   bool away = false;
   proto::Time next_absence{INT64_MAX};

@@ -304,7 +304,7 @@ TEST_CASE("store_full__says_nothing_while_the_store_moves", "[M10]") {
 
 // (11) The session fails while a NIC holds on to what was sent: the status comes at once, numbers
 // and window go on in a new session, and the bytes come back when the NIC lets go.
-TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26]") {
+TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I2]") {
   WorldConfig config;
   config.nics = 2;
   config.tunables.peer_timeout_ms = 50;

@@ -18,7 +18,7 @@ using proto::wire::PacketType;
 // (15) A path passes small packets and drops full ones (a switch with a smaller MTU, a bad
 // optic). What is small comes through, acknowledgements too, so the path looks alive to whoever
 // asks it with something small.
-TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones") {
+TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones", "[P6]") {
   bool broken = false;
   std::uint64_t swallowed = 0;
   WorldConfig config;
@@ -71,7 +71,7 @@ TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones") {
 // answered again, and is needed once more) while more than 40 packets of its old binding are in
 // flight, and they arrive when packets of the new one have come. They say nothing of the new
 // binding's numbers, their acknowledgements neither, and everything arrives once.
-TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight") {
+TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]") {
   std::uint8_t slot = 0xff;  // of the bridge
   std::uint8_t newest = 0;   // generation that it was bound with
   std::uint8_t held_of = 0;  // the generation whose packets are held up; 0: none

@@ -140,7 +140,7 @@ void check(State state, const Expected& expected, Event&& event) {
   CHECK(scene.world().stats(0).buffers_in_use == 0);
 }
 
-TEST_CASE("sessions_table__hello_of_what_is_known_or_new") {
+TEST_CASE("sessions_table__hello_of_what_is_known_or_new", "[S8]") {
   const auto hello = [](Scene& s) { s.peer.say(PacketType::hello); };
   check(State::none, {"WELCOME", kNotReady}, hello);
   check(State::calling, {"WELCOME", kNotReady}, hello);
@@ -160,7 +160,7 @@ TEST_CASE("sessions_table__hello_that_echoes_our_token") {
   check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
 }
 
-TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing") {
+TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing", "[S8]") {
   const auto hello = [](Scene& s) {
     s.restart();
     s.peer.say(PacketType::hello);
@@ -172,7 +172,7 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing") {
   check(State::failed, {"CHALLENGE", kNotReady, Status::peer_timeout}, hello);
 }
 
-TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie") {
+TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie", "[S8]") {
   const auto hello = [](Scene& s) {
     s.restart_and_prove();
     s.peer.say(PacketType::hello);
@@ -189,7 +189,7 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie") {
   check(State::failed, {"WELCOME", kNotReady}, hello);
 }
 
-TEST_CASE("sessions_table__a_cookie_is_good_for_its_hello_at_its_address_only") {
+TEST_CASE("sessions_table__a_cookie_is_good_for_its_hello_at_its_address_only", "[S9]") {
   const auto changed = [](auto&& change) {
     check(State::ready, {"CHALLENGE", kReady}, [&](Scene& s) {
       s.restart_and_prove();
@@ -314,7 +314,7 @@ TEST_CASE("sessions_table__close") {
   check(State::failed, {"CLOSED", kNotReady, Status::peer_timeout}, close);
 }
 
-TEST_CASE("sessions_table__close_in_parts") {
+TEST_CASE("sessions_table__close_in_parts", "[S4][S15]") {
   using proto::wire::kClosingLast;
   // All but one: not yet. The last one to come may be any.
   check(State::ready, {"", kReady}, [](Scene& s) {
@@ -351,7 +351,7 @@ TEST_CASE("sessions_table__reset") {
   check(State::failed, {"", kNotReady, Status::peer_timeout}, lost);
 }
 
-TEST_CASE("sessions_table__packets_with_a_wrong_mac") {
+TEST_CASE("sessions_table__packets_with_a_wrong_mac", "[S22]") {
   const auto with_bad_mac = [](auto&& event) {
     return [event](Scene& s) {
       s.peer.damage_mac = true;
@@ -371,7 +371,7 @@ TEST_CASE("sessions_table__packets_with_a_wrong_mac") {
         with_bad_mac([](ScriptedPeer& p) { p.say(PacketType::hello); }));
 }
 
-TEST_CASE("sessions_table__old_sequence_numbers") {
+TEST_CASE("sessions_table__old_sequence_numbers", "[S22]") {
   const auto old = [](auto&& event) {
     return [event](Scene& s) {
       s.peer.sequence -= 2;  // the next one is the last but one again
@@ -423,7 +423,7 @@ TEST_CASE("sessions_table__time_passes") {
   });
 }
 
-TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only") {
+TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only", "[S18]") {
   for (const bool echoes : {false, true}) {
     Scene scene(State::ready);
     ScriptedPeer elsewhere(scene.world(), 0, 5);

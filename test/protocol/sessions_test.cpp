@@ -36,7 +36,7 @@ void talk(World& world, std::uint32_t a, std::uint32_t b, proto::Duration limit)
   exchange.check_all_ok();
 }
 
-TEST_CASE("sessions__is_made_by_either_side_or_both_at_once") {
+TEST_CASE("sessions__is_made_by_either_side_or_both_at_once", "[S7]") {
   for (const int who : {0, 1, 2}) {
     World world({});
     if (who != 1) (void)world.peer(0, 1);
@@ -49,7 +49,7 @@ TEST_CASE("sessions__is_made_by_either_side_or_both_at_once") {
   }
 }
 
-TEST_CASE("sessions__is_made_whatever_handshakes_are_lost_doubled_or_late") {
+TEST_CASE("sessions__is_made_whatever_handshakes_are_lost_doubled_or_late", "[S7]") {
   for_each_seed(200, [](proto::Random& random) {
     WorldConfig config;
     config.nics = 1 + static_cast<std::uint32_t>(random.below(2));
@@ -76,7 +76,7 @@ TEST_CASE("sessions__is_made_whatever_handshakes_are_lost_doubled_or_late") {
   });
 }
 
-TEST_CASE("sessions__with_somebody_who_is_not_there_ends_as_unreachable") {
+TEST_CASE("sessions__with_somebody_who_is_not_there_ends_as_unreachable", "[F1]") {
   WorldConfig config;
   config.nodes = 3;
   config.tunables.peer_timeout_ms = 300;

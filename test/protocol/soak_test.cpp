@@ -2,6 +2,7 @@
 // receives, cancels. First everything may go wrong; then the fabric is healed, and everything must
 // complete, exactly once, in order, within a bound.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "test/protocol/exchange.hpp"
 #include "test/support/seeded.hpp"
@@ -77,7 +78,7 @@ class Soak {
     REQUIRE(finish());
     cancel_rest();
     for (std::size_t i = 0; i < exchange_.sends(); ++i) {
-      REQUIRE(exchange_.sent(i).completion->status != Status::cancelled);
+      REQUIRE((was_cancelled(i) ? cancelled_.contains(i) : exchange_.sent(i).deliveries == 1));
       REQUIRE_FALSE(is_peer_failure(exchange_.sent(i).completion->status));
     }
     exchange_.check_quiet(milliseconds(1500));
@@ -119,10 +120,46 @@ class Soak {
     } else if (random_.chance(0.1) && exchange_.receives() > 0) {
       const auto& receive = exchange_.received(random_.below(exchange_.receives()));
       (void)world_.cancel(receive.node, receive.operation);
+    } else if (random_.chance(0.1) && exchange_.sends() > 0) {
+      const std::size_t i =
+          exchange_.sends() - 1 - random_.below(std::min<std::size_t>(exchange_.sends(), 8));
+      const auto& sent = exchange_.sent(i);
+      if (world_.cancel(sent.from, sent.operation) == Status::ok) cancelled_.insert(i);
+    } else if (random_.chance(0.1)) {
+      claim(a);
+    } else if (random_.chance(0.1) && !claimed_.empty()) {
+      end_claim(random_.below(claimed_.size()));
     } else {
       const std::uint64_t mask = random_.chance(0.2) ? 0 : random_.chance(0.2) ? 1 : kWholeTag;
       (void)exchange_.try_receive(a, random_.chance(0.3) ? kAnyNode : other(a), random_.below(4),
                                   size(), mask);
+    }
+  }
+
+  bool was_cancelled(std::size_t i) const {
+    const auto& completion = exchange_.sent(i).completion;
+    return completion && completion->status == Status::cancelled;
+  }
+  void claim(std::uint32_t a) {
+    Envelope envelope;
+    MessageId message = kNoMessage;
+    const std::uint64_t mask = random_.chance(0.5) ? 0 : kWholeTag;
+    if (world_.endpoint(a).claim(kAnyPeer, 0, random_.below(4), mask, envelope, message) ==
+        Status::ok) {
+      claimed_.push_back({a, message, envelope.bytes});
+      exchange_.note_claim(envelope.immediate);
+    }
+  }
+  // It is received, whole or in part, or put back.
+  void end_claim(std::size_t i) {
+    const Claimed claimed = claimed_[i];
+    claimed_.erase(claimed_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (random_.chance(0.4)) {
+      REQUIRE(world_.endpoint(claimed.node).put_back(world_.now(), claimed.message) == Status::ok);
+      world_.wake(claimed.node);
+    } else {
+      (void)exchange_.receive_claimed(claimed.node, claimed.message,
+                                      random_.chance(0.2) ? claimed.bytes / 2 : claimed.bytes);
     }
   }
 
@@ -148,6 +185,7 @@ class Soak {
   }
 
   void heal() {
+    while (!claimed_.empty()) end_claim(0);
     for (std::uint32_t a = 0; a < world_.nodes(); ++a) {
       for (std::uint32_t nic = 0; nic < world_.nics(a); ++nic) {
         apply(a, nic, "clear");
@@ -167,6 +205,7 @@ class Soak {
           std::vector<std::size_t> wanted(world_.nodes(), 0);
           for (std::size_t i = 0; i < exchange_.sends(); ++i) {
             const auto& sent = exchange_.sent(i);
+            if (was_cancelled(i)) continue;
             all &= sent.completion.has_value() && sent.deliveries == 1;
             if (sent.deliveries == 0) ++wanted[sent.to];
           }
@@ -194,9 +233,17 @@ class Soak {
     REQUIRE(exchange_.run(milliseconds(10)));
   }
 
+  struct Claimed {
+    std::uint32_t node = 0;
+    MessageId message = kNoMessage;
+    std::uint64_t bytes = 0;
+  };
+
   Random& random_;
   World world_;
   Exchange exchange_;
+  std::set<std::size_t> cancelled_;  // sends that somebody wanted back
+  std::vector<Claimed> claimed_;
   std::size_t fetched_from_ = 0;
 };
 

@@ -1,9 +1,10 @@
-// Runs a libFuzzer target without libFuzzer: over every file of the folders given, and over seeded
-// random inputs of every length up to 600 bytes. So the targets are built, and do not rot, in every
-// preset and with either compiler.
+// Runs a libFuzzer target without libFuzzer: FUZZER INPUTS [FOLDER]... runs it over every file of
+// the folders given, and over so many seeded random inputs of every length up to 600 bytes. So the
+// targets are built, and do not rot, in every preset and with either compiler.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,8 +14,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const int inputs_per_length = std::atoi(argv[1]);
   std::size_t files = 0;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 2; i < argc; ++i) {
     for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
       std::ifstream in(entry.path(), std::ios::binary);
       const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
@@ -24,17 +27,17 @@ int main(int argc, char** argv) {
   }
   constexpr std::uint64_t kSeed = 1;
   constexpr std::size_t kMaxBytes = 600;
-  constexpr int kInputsPerLength = 50;
   std::mt19937_64 random(kSeed);
   for (std::size_t bytes = 0; bytes <= kMaxBytes; ++bytes) {
     // Exactly as large as the input, so that a sanitizer sees one byte too many.
     std::vector<std::uint8_t> input(bytes);
-    for (int i = 0; i < kInputsPerLength; ++i) {
+    for (int i = 0; i < inputs_per_length; ++i) {
       for (std::uint8_t& byte : input) byte = static_cast<std::uint8_t>(random());
       LLVMFuzzerTestOneInput(input.data(), input.size());
     }
   }
   std::printf("%zu files and %zu random inputs (seed %llu)\n", files,
-              (kMaxBytes + 1) * kInputsPerLength, static_cast<unsigned long long>(kSeed));
+              (kMaxBytes + 1) * static_cast<std::size_t>(inputs_per_length),
+              static_cast<unsigned long long>(kSeed));
   return 0;
 }

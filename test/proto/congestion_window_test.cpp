@@ -1,0 +1,181 @@
+// The congestion window by itself: what it is told in a round, and what becomes of it.
+#include <catch2/catch.hpp>
+
+#include "proto/congestion_window.hpp"
+#include "test/support/seeded.hpp"
+
+namespace {
+
+using hawser::proto::CongestionWindow;
+using hawser::proto::Duration;
+using hawser::proto::microseconds;
+using hawser::proto::Random;
+using hawser::proto::Time;
+using hawser::proto::WindowConfig;
+
+constexpr std::uint64_t kPacket = 4096;
+constexpr Duration kRound = microseconds(100);
+
+// A path whose window is used whole: each round acknowledges all of it.
+struct Driven {
+  CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
+  Time now{1000000000};
+
+  // A round of acks, four packets each; the first ack of the next round judges it.
+  void round(Duration delay, std::uint64_t marked_of_each_4 = 0) {
+    const std::uint64_t bytes = window.bytes();
+    for (std::uint64_t acked = 0; acked < bytes; acked += 4 * kPacket) {
+      now = now + kRound / 8;
+      window.on_ack({.now = now,
+                     .acked_bytes = 4 * kPacket,
+                     .in_flight_before = bytes,
+                     .fabric_delay = delay,
+                     .has_delay = true,
+                     .marked_packets = marked_of_each_4,
+                     .acked_packets = 4,
+                     .round = kRound});
+    }
+  }
+};
+
+TEST_CASE("congestion_window: grows below the target, quickly before the first congestion",
+          "[W1]") {
+  Driven path;
+  path.round(microseconds(10));
+  const std::uint64_t start = path.window.bytes();
+  path.round(microseconds(20));
+  CHECK(path.window.bytes() > start * 3 / 2);
+  for (int i = 0; i < 3; ++i) path.round(microseconds(500));
+  path.round(microseconds(10));
+  path.round(microseconds(10));
+  const std::uint64_t calm = path.window.bytes();
+  path.round(microseconds(10));
+  // Additive from then on: about a packet a round.
+  CHECK(path.window.bytes() > calm);
+  CHECK(path.window.bytes() <= calm + 2 * kPacket);
+}
+
+TEST_CASE("congestion_window: shrinks by the excess of delay, to no less than half a round",
+          "[W1]") {
+  for (const std::uint64_t delay : {70, 100, 200, 10000}) {
+    INFO(delay << " us of fabric delay, 10 us at best, 50 us above it allowed");
+    Driven path;
+    for (int i = 0; i < 3; ++i) path.round(microseconds(10));
+    path.round(microseconds(delay));  // judged in the next one
+    const std::uint64_t before = path.window.bytes();
+    path.now = path.now + kRound;
+    path.window.on_ack({.now = path.now,
+                        .acked_bytes = kPacket,
+                        .in_flight_before = before,
+                        .fabric_delay = microseconds(delay),
+                        .has_delay = true,
+                        .acked_packets = 1,
+                        .round = kRound});
+    CHECK(path.window.bytes() < before);
+    CHECK(path.window.bytes() >= before / 2);
+  }
+}
+
+TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") {
+  Driven path;
+  for (int i = 0; i < 3; ++i) path.round(microseconds(10));
+  std::uint64_t before = path.window.bytes();
+  for (int i = 0; i < 20; ++i) {  // a host is away again and again, a round's best sample is good
+    path.now = path.now + kRound / 2;
+    path.window.on_ack({.now = path.now,
+                        .acked_bytes = kPacket,
+                        .in_flight_before = before,
+                        .fabric_delay = microseconds(i % 2 == 0 ? 10 : 20000),
+                        .has_delay = true,
+                        .acked_packets = 1,
+                        .round = kRound});
+    CHECK(path.window.bytes() >= before);
+    before = path.window.bytes();
+  }
+}
+
+TEST_CASE("congestion_window: ECN takes half of the marked share of a round", "[W2]") {
+  for (const std::uint64_t marked : {1, 2, 4}) {
+    Driven path;
+    for (int i = 0; i < 3; ++i) path.round(microseconds(10));
+    const std::uint64_t before = path.window.bytes();
+    path.window.on_ack({.now = path.now,
+                        .acked_bytes = 0,
+                        .in_flight_before = 0,
+                        .marked_packets = marked,
+                        .acked_packets = 4,
+                        .round = kRound * 1000});
+    const std::uint64_t grown = path.window.bytes();
+    path.now = path.now + kRound;
+    for (int i = 0; i < 2; ++i) {
+      path.window.on_ack({.now = path.now,
+                          .in_flight_before = 0,
+                          .fabric_delay = microseconds(10),
+                          .has_delay = true,
+                          .round = i == 0 ? kRound * 1000 : kRound});
+    }
+    CHECK(path.window.bytes() < grown);
+    CHECK(path.window.bytes() >= grown / 2);
+    CHECK(before == grown);
+  }
+}
+
+TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 16 packets",
+          "[W3]") {
+  const auto after_loss = [](std::uint64_t initial, std::uint64_t lost) {
+    CongestionWindow window{WindowConfig{kPacket, initial, microseconds(50)}};
+    Time now{1000000000};
+    window.on_lost(lost);
+    for (int i = 0; i < 2; ++i) {
+      now = now + kRound;
+      window.on_ack({.now = now,
+                     .in_flight_before = 0,
+                     .fabric_delay = microseconds(10),
+                     .has_delay = true,
+                     .acked_packets = 28,
+                     .round = i == 0 ? kRound * 100000000 : kRound});
+    }
+    return window.bytes() / kPacket;
+  };
+  CHECK(after_loss(64, 0) == 64);
+  CHECK(after_loss(64, 7) == 64);    // 7 of 63 or fewer than one in 8
+  CHECK(after_loss(64, 14) == 51);   // 14 of 70: a fifth
+  CHECK(after_loss(64, 560) == 32);  // no less than half
+  CHECK(after_loss(16, 560) == 16);  // loss alone shrinks no further
+}
+
+TEST_CASE("congestion_window: never above the allowance nor below two packets", "[W4]") {
+  hawser::test::for_each_seed(50, [](Random& random) {
+    Driven path;
+    std::uint64_t allowance = ~std::uint64_t{0} >> 1;
+    for (int i = 0; i < 60; ++i) {
+      if (random.chance(0.2)) {
+        allowance = random.below(200 * kPacket);
+        path.window.limit(allowance);
+      }
+      if (random.chance(0.3)) path.window.on_lost(random.below(100));
+      path.round(microseconds(random.below(random.chance(0.3) ? 5000 : 60)), random.below(5));
+      CHECK(path.window.bytes() >= 2 * kPacket);
+      CHECK(path.window.bytes() <= std::max(allowance, 2 * kPacket));
+    }
+  });
+}
+
+TEST_CASE("congestion_window: what is not used proves nothing", "[W1]") {
+  Driven path;
+  path.round(microseconds(10));
+  const std::uint64_t before = path.window.bytes();
+  for (int i = 0; i < 100; ++i) {
+    path.now = path.now + kRound;
+    path.window.on_ack({.now = path.now,
+                        .acked_bytes = kPacket,
+                        .in_flight_before = kPacket,
+                        .fabric_delay = microseconds(10),
+                        .has_delay = true,
+                        .acked_packets = 1,
+                        .round = kRound});
+  }
+  CHECK(path.window.bytes() == before);
+}
+
+}  // namespace
