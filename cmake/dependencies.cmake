@@ -1,7 +1,7 @@
 # Third-party libraries, all from Debian packages (packages.txt), as targets whose includes are
 # SYSTEM: hawser_dpdk, hawser_verbs (where libibverbs is), hawser_isal, hawser_sodium,
 # Boost::headers, CLI11::CLI11, fmt::fmt, spdlog::spdlog, nlohmann_json::nlohmann_json,
-# Catch2::Catch2, Threads::Threads.
+# Catch2::Catch2, rapidcheck, Threads::Threads.
 
 include_guard(GLOBAL)
 
@@ -24,6 +24,7 @@ endif()
 
 find_package(Boost 1.74 REQUIRED)
 find_package(Catch2 2.13 REQUIRED)
+find_package(rapidcheck REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -77,7 +77,7 @@ void Endpoint::Core::say_hello(Peer& peer) {
   const std::uint32_t attempt = peer.calls++ % pairs;
   const auto local = static_cast<std::uint8_t>(attempt % nics.size());
   const auto far =
-      static_cast<std::uint8_t>((attempt + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
+      static_cast<std::uint8_t>((local + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
   send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
   peer.call_interval =

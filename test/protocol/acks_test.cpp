@@ -120,5 +120,61 @@ TEST_CASE("acks__reach_all_that_is_in_flight_on_a_path", "[A5]") {
   }
 }
 
+// The packet with a message's status and its acknowledgements is lost, and the message is small: no
+// later packet would bring them. The sender's probe asks with ACK_NOW, and that alone has the final
+// status told again, over both pairs of NICs; the message itself is neither asked about nor sent
+// again.
+TEST_CASE("acks__what_is_asked_for_comes_twice_and_with_the_final_statuses", "[A4]") {
+  World* running = nullptr;
+  bool lost = false;
+  std::array<int, 2> told{};  // by NIC: control packets with the status, after the loss
+  std::vector<proto::Time> told_at;
+  proto::Time asked{};
+  WorldConfig config;
+  config.nics = 2;
+  config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (running == nullptr || packet.direction != engine::Direction::tx) return {};
+    const auto view = view_of(packet);
+    if (node == 0 && view.type == PacketType::probe && asked == proto::Time{}) {
+      asked = running->now();
+      CHECK((view.header->flags & proto::wire::kFlagAckNow) != 0);
+    }
+    if (node != 1 || view.type != PacketType::control) return {};
+    bool has_status = false;
+    view.blocks.visit([&](const proto::wire::StatusView& status) {
+      for (const auto& entry : status.entries) {
+        has_status |= entry.status == proto::wire::MessageStatus::delivered;
+      }
+    });
+    if (!has_status) return {};
+    if (!lost) {
+      lost = true;
+      return Fate{.drop = true};
+    }
+    ++told[nic];
+    told_at.push_back(running->now());
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  running = &world;
+  Exchange exchange(world);
+  (void)exchange.receive(1, 0, 1, 100);
+  (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+  CHECK(lost);
+  REQUIRE(asked != proto::Time{});
+  CHECK(told[0] >= 1);
+  CHECK(told[1] >= 1);
+  REQUIRE_FALSE(told_at.empty());
+  CHECK(told_at.front() - asked < microseconds(20));
+  CHECK(world.stats(0).message_probes_sent == 0);
+  CHECK(world.stats(0).fragments_retransmitted == 0);
+  exchange.check_quiet();
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -226,5 +226,67 @@ TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers", "[M25]") {
   CHECK(world.stats(0).sends_unreleased == 0);
 }
 
+// CLOSE leaves when all that was sent is settled, or after half of close_timeout.
+TEST_CASE("closing__waits_for_what_it_sent_but_for_half_of_its_timeout_at_most", "[S13]") {
+  for (const bool received : {true, false}) {
+    INFO((received ? "the receive comes after 200 ms" : "it never does"));
+    World* running = nullptr;
+    Time closed_at{};
+    WorldConfig config;
+    config.tunables.close_timeout_ms = 1000;
+    config.hook = [&](std::uint32_t node, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (node == 0 && packet.direction == engine::Direction::tx && closed_at == Time{} &&
+          view_of(packet).type == PacketType::close) {
+        closed_at = running->now();
+      }
+      return {};
+    };
+    World world(config);
+    running = &world;
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    Exchange exchange(world);
+    const auto sent = exchange.send(0, 1, 1, 1000, {.level = Level::delivered});
+    world.run_for(milliseconds(5));
+    const Time begin = world.now();
+    world.endpoint(0).close(world.now());
+    world.wake(0);
+    world.run_for(milliseconds(200));
+    CHECK(closed_at == Time{});
+    if (received) (void)exchange.receive(1, 0, 1, 1000);
+    REQUIRE(run_until_closed(world, 0, milliseconds(900)));
+    exchange.collect();
+    REQUIRE(closed_at != Time{});
+    const auto waited = (closed_at - begin).ns;
+    if (received) {
+      CHECK(waited < milliseconds(202).ns);
+      CHECK(exchange.sent(sent).completion->status == Status::ok);
+    } else {
+      CHECK(waited >= milliseconds(500).ns);
+      CHECK(waited < milliseconds(502).ns);
+      CHECK(exchange.sent(sent).completion->status == Status::endpoint_closed);
+    }
+  }
+}
+
+// Strangers that call are not answered; who is owed a message is.
+TEST_CASE("closing__makes_no_session_but_for_what_was_posted_before", "[S16]") {
+  WorldConfig config;
+  config.nodes = 3;
+  World world(config);
+  Exchange exchange(world);
+  (void)exchange.receive(1, 0, 1, 1000);
+  (void)exchange.send(0, 1, 1, 1000);  // there is no session so far
+  world.endpoint(0).close(world.now());
+  (void)world.peer(2, 0);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  world.run_for(milliseconds(100));
+  CHECK(world.stats(0).sessions_established == 1);
+  CHECK(world.stats(2).sessions_established == 0);
+  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::limit)] > 0);
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -271,5 +271,99 @@ TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
   }
 }
 
+// What arrives at node 1 of a node that calls, and at node 0 of what it is answered: (local NIC of
+// node 0, NIC of node 1).
+using Pair = std::pair<std::uint32_t, std::uint32_t>;
+
+// Nobody answers: every pair of NICs is tried, at intervals that double, with jitter.
+TEST_CASE("handshake__hello_goes_over_one_pair_of_nics_after_the_other", "[S5]") {
+  for (const auto& [locals, remotes] :
+       {std::pair{1u, 2u}, {2u, 3u}, {3u, 2u}, {4u, 4u}, {2u, 1u}}) {
+    INFO(locals << " and " << remotes << " NICs");
+    World* running = nullptr;
+    std::vector<Pair> pairs;
+    std::vector<Time> times;
+    WorldConfig config;
+    config.nics_of = {locals, remotes};
+    config.tunables.handshake_retry_us = 1000;
+    config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (packet.direction != engine::Direction::rx || node != 1) return {};
+      const auto& header =
+          *reinterpret_cast<const proto::wire::CommonHeader*>(packet.header.data());
+      if (header.type != PacketType::hello) return {};
+      pairs.emplace_back(header.nic(), nic);
+      times.push_back(running->now());
+      return Fate{.drop = true};
+    };
+    World world(config);
+    running = &world;
+    (void)world.peer(0, 1);
+    world.run_for(milliseconds(9000));
+    const std::size_t all = std::size_t{locals} * remotes;
+    REQUIRE(times.size() >= std::max<std::size_t>(all, 8));
+    CHECK(std::set(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(all)).size() == all);
+    std::set<std::int64_t> different;
+    for (std::size_t i = 0; i < 7; ++i) {
+      const std::int64_t interval = (times[i + 1] - times[i]).ns;
+      CHECK(interval >= 1250000 << i);
+      CHECK(interval <= (1750000 << i) + 10000);
+      different.insert(interval >> i);
+    }
+    CHECK(different.size() > 3);
+  }
+}
+
+// However many NICs either side has, and whichever pair of them is the only one that lives.
+TEST_CASE("handshake__is_made_over_whatever_pair_of_nics_lives", "[S5]") {
+  for (const auto& [locals, remotes] : {std::pair{1u, 2u}, {2u, 1u}, {2u, 3u}, {3u, 2u}}) {
+    for (std::uint32_t alive = 0; alive < locals * remotes; ++alive) {
+      INFO(locals << " and " << remotes << " NICs, alive " << alive % locals << " and "
+                  << alive / locals);
+      WorldConfig config;
+      config.nics_of = {locals, remotes};
+      config.tunables.handshake_retry_us = 1000;
+      World world(config);
+      for (std::uint32_t nic = 0; nic < locals; ++nic) {
+        if (nic != alive % locals) REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
+      }
+      for (std::uint32_t nic = 0; nic < remotes; ++nic) {
+        if (nic != alive / locals) REQUIRE_FALSE(world.nic(1, nic).apply("kill").has_value());
+      }
+      (void)world.peer(0, 1);
+      CHECK(world.run_until([&] { return world.stats(0).sessions_established == 1; },
+                            milliseconds(2000)));
+    }
+  }
+}
+
+TEST_CASE("handshake__welcome_goes_back_over_the_pair_of_its_hello", "[S6]") {
+  std::vector<Pair> hellos;
+  std::vector<Pair> welcomes;
+  int to_lose = 0;
+  WorldConfig config;
+  config.nics_of = {2, 3};
+  config.tunables.handshake_retry_us = 1000;
+  config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::rx) return {};
+    const auto& header = *reinterpret_cast<const proto::wire::CommonHeader*>(packet.header.data());
+    if (node == 1 && header.type == PacketType::hello) hellos.emplace_back(header.nic(), nic);
+    if (node == 0 && header.type == PacketType::welcome) {
+      welcomes.emplace_back(nic, header.nic());
+      if (to_lose-- > 0) return Fate{.drop = true};
+    }
+    return {};
+  };
+  to_lose = 5;
+  World world(config);
+  (void)world.peer(0, 1);
+  REQUIRE(world.run_until([&] { return world.stats(0).sessions_established == 1; },
+                          milliseconds(2000)));
+  REQUIRE(hellos.size() >= 6);
+  REQUIRE(welcomes.size() >= hellos.size());
+  for (std::size_t i = 0; i < hellos.size(); ++i) CHECK(welcomes[i] == hellos[i]);
+}
+
 }  // namespace
 }  // namespace hawser::test

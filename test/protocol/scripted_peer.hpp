@@ -44,7 +44,8 @@ class ScriptedPeer {
   std::uint32_t sequence = 0;  // grows by itself
   bool echo = false;
   bool damage_mac = false;
-  proto::NicAddress pretended{};  // as its address, if it isn't zeros
+  proto::NicAddress pretended{};   // as its address, if it isn't zeros
+  std::uint16_t max_datagram = 0;  // of its NIC, in units of 8 bytes; 0: as it is
   // The other, as its last HELLO or WELCOME told.
   std::uint32_t their_index = 0;
   std::uint64_t their_token = 0;
@@ -147,7 +148,9 @@ class ScriptedPeer {
   [[nodiscard]] proto::wire::NicRecord record() const {
     const bool pretends = pretended != proto::NicAddress{};
     return {pretends ? pretended : nic_.address(), 4096,
-            static_cast<std::uint16_t>(nic_.caps().max_datagram_bytes / 8), 0, 1};
+            max_datagram != 0 ? max_datagram
+                              : static_cast<std::uint16_t>(nic_.caps().max_datagram_bytes / 8),
+            0, 1};
   }
   proto::PacketBuffer* take() {
     proto::PacketBuffer* buffer = nullptr;

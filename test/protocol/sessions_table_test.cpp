@@ -439,5 +439,26 @@ TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only",
   }
 }
 
+// A NIC that moved and takes smaller datagrams than the session's fragments need is of no use: it
+// is not even tried at once, as one that fits is.
+TEST_CASE("sessions_table__a_nic_that_takes_too_little_stays_down", "[S20]") {
+  for (const bool fits : {true, false}) {
+    Scene scene(State::ready);
+    const ScriptedPeer other(scene.world(), 0, kPeerId + 1);  // says nothing
+    scene.peer.echo = true;
+    scene.peer.pretended = other.nic_address();
+    if (!fits) scene.peer.max_datagram = 1024 / 8;
+    const std::uint64_t probes = scene.world().stats(0).path_probes_sent;
+    scene.peer.say(PacketType::hello);
+    scene.settle();
+    CHECK((scene.world().stats(0).path_probes_sent > probes) == fits);
+    scene.world().run_for(milliseconds(3000));
+    REQUIRE(scene.stats().paths.size() == 1);
+    CHECK(scene.stats().paths[0].state == PathState::down);
+    CHECK(scene.world().stats(0).paths_down == 1);
+    CHECK(scene.world().stats(0).paths_returned == 0);
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test

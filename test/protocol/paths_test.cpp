@@ -1,0 +1,174 @@
+// Paths: what they are bound to, and the rule of silence in its single steps. That many things die
+// and return is in nics_test.cpp.
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Direction;
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::Time;
+using proto::wire::PacketType;
+
+std::vector<PathStats> paths_of(World& world, std::uint32_t node, std::uint32_t other) {
+  PeerStats stats;
+  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
+          Status::ok);
+  return stats.paths;
+}
+
+TEST_CASE("paths__slot_i_is_bound_to_nic_i_of_either_side_in_turn", "[P1]") {
+  for (const auto& [locals, remotes, slots] :
+       {std::tuple{2u, 3u, 16u}, {3u, 2u, 16u}, {1u, 4u, 16u}, {4u, 4u, 2u}, {16u, 5u, 16u}}) {
+    INFO(locals << " and " << remotes << " NICs, " << slots << " slots");
+    WorldConfig config;
+    config.nics_of = {locals, remotes};
+    config.tunables.max_path_slots = slots;
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    const std::vector<PathStats> paths = paths_of(world, 0, 1);
+    CHECK(paths.size() == std::min(std::max(locals, remotes), slots));
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      CHECK(paths[i].slot == i);
+      CHECK(paths[i].local_nic == i % locals);
+      CHECK(paths[i].remote_nic == i % remotes);
+      CHECK(paths[i].state == PathState::up);
+    }
+  }
+}
+
+// Two NICs; of node 0's NIC 1 the first data packet after `begin` is lost, and the probes as long
+// as `lose_probes`. Nothing but silence shows it: neither timers of the sender nor requests.
+struct LostOnNic1 {
+  World* running = nullptr;
+  bool lose_probes = false;
+  int lost = 0;
+  std::uint64_t passed = 0;      // data packets on NIC 1 after the lost one
+  std::size_t empty_probes = 0;  // on NIC 0
+  WorldConfig config;
+  LostOnNic1() {
+    config.nics = 2;
+    config.tunables.recovery_pto = 0;
+    config.tunables.recovery_request = 0;
+    config.hook = [this](std::uint32_t node, std::uint32_t nic,
+                         const FaultPacket& packet) -> std::optional<Fate> {
+      if (running == nullptr || node != 0 || packet.direction != Direction::tx) return {};
+      const PacketType type = view_of(packet).type;
+      if (nic == 0 && type == PacketType::probe && packet.payload.empty()) ++empty_probes;
+      if (nic != 1) return {};
+      if (type == PacketType::probe && lose_probes) return Fate{.drop = true};
+      if (type != PacketType::data) return {};
+      if (lost > 0) {
+        ++passed;
+        return {};
+      }
+      ++lost;
+      return Fate{.drop = true};
+    };
+  }
+  void begin(World& world) {
+    world.connect_all();
+    world.run_for(milliseconds(20));
+    running = &world;
+  }
+};
+
+// One small message each; they take turns on the paths until one of them is lost.
+void send_until_lost(World& world, Exchange& exchange, const LostOnNic1& scene) {
+  for (std::uint64_t i = 0; i < 10 && scene.lost == 0; ++i) {
+    (void)exchange.receive(1, 0, i, 100);
+    (void)exchange.send(0, 1, i, 100);
+    world.run_for(microseconds(100));
+  }
+  REQUIRE(scene.lost == 1);
+}
+
+// What follows goes on path 0, as path 1 has something in flight. Once that is older than a probe
+// timeout, and a whole turn of the peer has come after that, it is sent again elsewhere; the path
+// is asked, answers, and is as good as before.
+TEST_CASE("paths__one_lost_packet_of_an_idle_path_is_moved_and_the_path_stays", "[P2][P4][P5]") {
+  LostOnNic1 scene;
+  World world(scene.config);
+  scene.begin(world);
+  Exchange exchange(world);
+  send_until_lost(world, exchange, scene);
+  const Time lost_at = world.now();
+  for (std::uint64_t tag = 100; !exchange.settled() && tag < 300; ++tag) {
+    (void)exchange.receive(1, 0, tag, 100);
+    (void)exchange.send(0, 1, tag, 100);
+    world.run_for(microseconds(40));
+  }
+  REQUIRE(exchange.run(milliseconds(10)));
+  CHECK((world.now() - lost_at).ns < milliseconds(3).ns);
+  exchange.check_all_ok();
+  CHECK(world.stats(0).evacuations == 1);
+  CHECK(world.stats(0).lost_by_evacuation == 1);
+  CHECK(world.stats(0).fragments_retransmitted == 1);
+  CHECK(world.stats(0).paths_down == 0);
+  world.run_for(milliseconds(5));
+  for (const PathStats& path : paths_of(world, 0, 1)) CHECK(path.state == PathState::up);
+  exchange.check_quiet();
+}
+
+// A single message follows. Its acknowledgement raises the doubt, and nothing is under way that
+// would bring a later turn's: an empty probe on path 0 does.
+TEST_CASE("paths__a_probe_on_a_path_that_answers_confirms_a_silence", "[P3]") {
+  LostOnNic1 scene;
+  World world(scene.config);
+  scene.begin(world);
+  Exchange exchange(world);
+  send_until_lost(world, exchange, scene);
+  world.run_for(milliseconds(5));
+  exchange.collect();
+  CHECK_FALSE(exchange.settled());
+  scene.empty_probes = 0;
+  (void)exchange.receive(1, 0, 50, 100);
+  (void)exchange.send(0, 1, 50, 100);
+  REQUIRE(exchange.run(milliseconds(1)));
+  CHECK(scene.empty_probes == 1);
+  CHECK(world.stats(0).evacuations == 1);
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// Path 1 is suspected, and its probes are lost; then NIC 0 goes. There is nothing better than path
+// 1, so it carries data, at once.
+TEST_CASE("paths__a_suspect_path_serves_where_none_is_up", "[P10]") {
+  LostOnNic1 scene;
+  scene.lose_probes = true;
+  World world(scene.config);
+  scene.begin(world);
+  Exchange exchange(world);
+  send_until_lost(world, exchange, scene);
+  std::uint64_t tag = 100;
+  const auto suspected = [&] {
+    const auto paths = paths_of(world, 0, 1);
+    return std::ranges::any_of(paths,
+                               [](const PathStats& p) { return p.state == PathState::suspect; });
+  };
+  while (!suspected() && tag < 300) {
+    (void)exchange.receive(1, 0, tag, 100);
+    (void)exchange.send(0, 1, tag++, 100);
+    (void)world.run_until(suspected, microseconds(40));
+  }
+  REQUIRE(suspected());
+  REQUIRE(scene.passed == 0);
+  REQUIRE_FALSE(world.nic(0, 0).apply("kill:event").has_value());
+  world.wake(0);
+  (void)exchange.receive(1, 0, 500, 100);
+  (void)exchange.send(0, 1, 500, 100);
+  REQUIRE(world.run_until([&] { return scene.passed > 0; }, microseconds(50)));
+  scene.lose_probes = false;
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+}
+
+}  // namespace
+}  // namespace hawser::test
