@@ -1,0 +1,76 @@
+// The response time: what samples make of it, and what the timers take from it.
+#include <catch2/catch.hpp>
+
+#include "proto/random.hpp"
+#include "proto/response_time.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::ResponseTime;
+
+TEST_CASE("response_time__is_a_guess_until_the_first_sample") {
+  ResponseTime time(microseconds(2000));
+  CHECK_FALSE(time.sampled());
+  CHECK(time.smoothed() == microseconds(2000));
+  CHECK(time.latest() == microseconds(2000));
+  time.sample(microseconds(100));
+  CHECK(time.sampled());
+  CHECK(time.smoothed() == microseconds(100));
+  CHECK(time.variance() == microseconds(50));
+  CHECK(time.latest() == microseconds(100));
+}
+
+// RFC 6298: an eighth and a quarter.
+TEST_CASE("response_time__smooths_by_an_eighth_and_a_quarter") {
+  ResponseTime time;
+  time.sample(microseconds(800));
+  time.sample(microseconds(1600));
+  CHECK(time.variance() == microseconds((400 * 3 + 800) / 4));
+  CHECK(time.smoothed() == microseconds((800 * 7 + 1600) / 8));
+  CHECK(time.latest() == microseconds(1600));
+}
+
+TEST_CASE("response_time__is_overdue_no_sooner_than_the_granularity_allows") {
+  ResponseTime time;
+  for (int i = 0; i < 200; ++i) time.sample(microseconds(100));
+  CHECK(time.variance() < microseconds(2));
+  CHECK(time.overdue(microseconds(200)) == time.smoothed() + microseconds(200));
+  CHECK(time.overdue(Duration{1}) < microseconds(110));
+}
+
+// One absence of a second does not make the timers a second long; a host that stays slow does.
+TEST_CASE("response_time__takes_one_absence_for_less_than_it_was") {
+  ResponseTime time;
+  for (int i = 0; i < 50; ++i) time.sample(microseconds(100));
+  time.sample(microseconds(1000000));
+  CHECK(time.latest() == microseconds(1000000));
+  CHECK(time.overdue(Duration{1}) < microseconds(1000));
+  for (int i = 0; i < 60; ++i) time.sample(microseconds(1000000));
+  CHECK(time.smoothed() > microseconds(900000));
+}
+
+TEST_CASE("response_time__stays_within_what_was_sampled") {
+  for_each_seed(50, [](proto::Random& random) {
+    ResponseTime time;
+    std::int64_t least = INT64_MAX;
+    std::int64_t most = 0;
+    for (int i = 0; i < 300; ++i) {
+      const auto ns =
+          static_cast<std::int64_t>(random.below(random.chance(0.1) ? 1 << 30 : 1 << 18));
+      time.sample(Duration{ns});
+      least = std::min(least, std::max<std::int64_t>(ns, 1));
+      most = std::max(most, ns);
+      REQUIRE(time.smoothed().ns >= least - 8);  // rounded down, eight parts of it
+      REQUIRE(time.smoothed().ns <= std::max<std::int64_t>(most, 1));
+      REQUIRE(time.variance().ns >= 0);
+      REQUIRE(time.overdue(microseconds(1)) > time.smoothed());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hawser::test
