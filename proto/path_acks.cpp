@@ -211,6 +211,9 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     }
     window_ack.now = now;
     window_ack.round = path->response.smoothed();
+    // Either end may have begun to count anew after a rest.
+    if (path->resumed || ack.ce_count < path->ce_count) path->ce_count = ack.ce_count;
+    path->resumed = false;
     window_ack.marked_packets = ack.ce_count - path->ce_count;
     path->ce_count = ack.ce_count;
     path->window.on_ack(window_ack);
