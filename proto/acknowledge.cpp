@@ -85,8 +85,8 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
   path = ReceivePath{};
   path.slot = header.slot & 15;
   path.generation = header.generation;
-  // Numbers begin at the session's first, or, if this end or the other has rested, with the one that
-  // is here: of those before it none counts as arrived.
+  // Numbers begin at the session's first, or, if this end or the other has rested, with the one
+  // that is here: of those before it none counts as arrived.
   const std::uint32_t ahead = header.path_number - to_wire(peer.first_remote_number);
   const bool near = ahead < PathWindow::kBits;
   path.reach = peer.first_remote_number + (near ? 0 : ahead - PathWindow::kBits);

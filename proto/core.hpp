@@ -38,9 +38,9 @@
 #include "proto/peer.hpp"
 #include "proto/peer_table.hpp"
 #include "proto/random.hpp"
+#include "proto/resting.hpp"
 #include "proto/ring.hpp"
 #include "proto/session_keys.hpp"
-#include "proto/resting.hpp"
 #include "proto/slab.hpp"
 #include "proto/untouched.hpp"
 #include "proto/wire.hpp"
@@ -157,7 +157,7 @@ struct Endpoint::Core {
   Groups groups;
   Slab<Chunk> chunks;
   Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x fragment_bytes
-  Untouched<RemoteHandle> remotes{0};  // [place of the peer][local NIC][remote NIC]
+  Untouched<RemoteHandle> remotes{0};   // [place of the peer][local NIC][remote NIC]
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;

@@ -1,9 +1,9 @@
 // The peers of an endpoint, by the index that is their name on the wire and in the API.
 //
-// A peer is awake, with all that the rules of the protocol work on (Peer), or at rest, with a record
-// of what must not be forgotten (RestingPeer). Its index stays the same. Both kinds lie in slabs of
-// their own, so that a thousand peers known cost what a thousand records do, and what is done for
-// each peer is done for those awake.
+// A peer is awake, with all that the rules of the protocol work on (Peer), or at rest, with a
+// record of what must not be forgotten (RestingPeer). Its index stays the same. Both kinds lie in
+// slabs of their own, so that a thousand peers known cost what a thousand records do, and what is
+// done for each peer is done for those awake.
 //
 // Towards lists and timers it is as a slab of Peers: items[index] is the Peer, which is awake.
 #pragma once
@@ -148,7 +148,8 @@ class PeerTable {
     return name.rests == 1 ? resting_.at(name.place).remote_id : awake_.at(name.place).remote_id;
   }
   [[nodiscard]] std::size_t bucket(std::uint64_t remote_id) const {
-    return static_cast<std::size_t>((remote_id * 0x9e3779b97f4a7c15u) >> 32) & (buckets_.size() - 1);
+    return static_cast<std::size_t>((remote_id * 0x9e3779b97f4a7c15u) >> 32) &
+           (buckets_.size() - 1);
   }
   [[nodiscard]] std::uint32_t& bucket_of(std::uint64_t remote_id) {
     return buckets_[bucket(remote_id)];

@@ -148,8 +148,8 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.last_heard = peer.last_heard;
   record.smoothed_ns = capped_ns(peer.response.smoothed());
   record.variance_ns = capped_ns(peer.response.variance());
-  record.allowance_kib = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(peer.allowance / 1024, 0xffffffff));
+  record.allowance_kib =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.allowance / 1024, 0xffffffff));
   record.state = peer.state;
   record.failure = peer.failure;
   record.wanted = peer.wanted;
@@ -158,7 +158,8 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.route_remote = peer.route_remote;
   record.nic_count = static_cast<std::uint8_t>(peer.remote_nics);
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
-    if (peer.nics[i].state != 0) record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
+    if (peer.nics[i].state != 0)
+      record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
     record.nic_sequences[i] = peer.remote_nic_sequences[i];
     std::copy_n(peer.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
                 record.addresses[i].begin());
