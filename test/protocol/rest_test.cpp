@@ -181,16 +181,21 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
 }
 
 TEST_CASE("rest__strangers_and_questions_wake_nobody", "[R2]") {
-  World world(sleepy());
+  WorldConfig config = sleepy();
+  std::optional<Datagram> last;
+  config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    if (node == 1 && packet.direction == engine::Direction::tx) {
+      last.emplace(packet.queue, packet.header, packet.payload);
+    }
+    return std::optional<Fate>{};
+  };
+  World world(config);
   talk(world, 0, 1);
   fall_asleep(world);
   Injector stranger(world);
-  proto::PacketBuffer buffer{};
-  proto::wire::PacketWriter writer(buffer);
-  writer.begin(PacketType::control, 0, 0x1234567, 0);
-  Datagram forged(proto::Queue::control, {buffer.bytes, writer.finish(false)}, {});
-  forged.seal();
-  stranger.send(0, 0, forged);
+  last->header().token ^= 1;
+  last->seal();
+  stranger.send(0, 0, *last);
   world.run_for(milliseconds(1));
   CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::wrong_token)] == 1);
   Envelope envelope;
