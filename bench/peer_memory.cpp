@@ -84,7 +84,7 @@ std::uint64_t resident() {
     const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].begin);
     const std::uintptr_t first = begin / page * page;
     const std::size_t pages = (begin + ranges[i].bytes - first + page - 1) / page;
-    if (ranges[i].bytes < 16 * page) {
+    if (ranges[i].bytes < 2 * page) {
       bytes += ranges[i].bytes;
       continue;
     }
@@ -126,9 +126,10 @@ struct Side {
   std::unique_ptr<proto::Endpoint> endpoint;
 };
 
-Tunables hub_tunables(std::uint64_t peers) {
+Tunables hub_tunables(std::uint64_t peers, std::uint64_t rest_after_ms) {
   Tunables tunables;
   tunables.max_peers = peers;
+  tunables.rest_after_ms = rest_after_ms;
   tunables.fragment_bytes = 1024;
   return tunables;
 }
@@ -147,10 +148,10 @@ Tunables far_tunables() {
 // The endpoint that is measured, and the others, a batch at a time.
 class Hub {
  public:
-  explicit Hub(std::uint64_t max_peers)
+  explicit Hub(std::uint64_t max_peers, std::uint64_t rest_after_ms = Tunables{}.rest_after_ms)
       : hub_pool_(kPoolBuffers),
         far_pool_(kPoolBuffers),
-        hub_(fabric_, hub_pool_, hub_tunables(max_peers), 1, 1024, true) {}
+        hub_(fabric_, hub_pool_, hub_tunables(max_peers, rest_after_ms), 1, 1024, true) {}
 
   // So many more peers, each with a message each way.
   void connect(std::size_t count, std::size_t bytes) {
@@ -243,13 +244,13 @@ double per_peer(std::uint64_t after, std::uint64_t before, std::size_t peers) {
 
 void print(std::string_view what, double bytes) { fmt::print("{:58} {:8.0f}\n", what, bytes); }
 
-std::uint64_t fixed_for_one_peer() {
-  const Hub hub(1);
+std::uint64_t empty_endpoint(std::uint64_t max_peers) {
+  const Hub hub(max_peers);
   return resident();
 }
 
 bool measure_rest(std::size_t peers) {
-  const std::uint64_t one = fixed_for_one_peer();
+  const std::uint64_t smaller = empty_endpoint(peers / 4);
   Hub hub(peers);
   const std::uint64_t empty = resident();
   std::uint64_t quarter = 0;
@@ -261,7 +262,7 @@ bool measure_rest(std::size_t peers) {
   }
   const std::uint64_t all = resident();
   const double slope = per_peer(all, quarter, peers - peers / 4);
-  const double sized = per_peer(empty, one, peers);
+  const double sized = per_peer(empty, smaller, peers - peers / 4);
   fmt::print("{} peers of {} NICs, at rest; {} of them woken once more\n",
              hub.stats().peers_at_rest, kNics, kBatch);
   for (std::size_t i = 0; i < kBatch; ++i) hub.exchange(i, 1000);
@@ -276,7 +277,7 @@ bool measure_rest(std::size_t peers) {
 }
 
 void measure_awake(std::size_t peers, std::size_t bytes) {
-  Hub hub(4096);
+  Hub hub(4096, 86400000);
   hub.connect(peers / 4, bytes);
   const std::uint64_t quarter = resident();
   hub.connect(peers - peers / 4, bytes);

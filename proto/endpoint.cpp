@@ -23,8 +23,8 @@ struct AddressHead {
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
-constexpr std::uint64_t kMostEvents = 4096;  // that nobody has taken yet
-constexpr std::uint32_t kGroups = 1024;      // steps of collectives that are told apart at a time
+constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
+constexpr std::uint32_t kGroups = 1024;  // steps of collectives that are told apart at a time
 
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));

@@ -123,9 +123,10 @@ class PeerTable {
   [[nodiscard]] std::uint32_t awake() const { return awake_.size(); }
   [[nodiscard]] std::uint32_t at_rest() const { return resting_.size(); }
 
-  // What a peer costs here beside its Peer or its RestingPeer: its name, its place in the hash, and
-  // the cells of the slabs.
-  static constexpr std::size_t kBytesBeside = 32;
+  // What a peer at rest costs an endpoint beside its record: its name, its share of the hash, the
+  // cells of both in their slabs, its places in the heap of timers (disarmed) and in the matching,
+  // and that of the timer of its descriptor in reserve.
+  static constexpr std::size_t kBytesBeside = 8 + 8 + 16 + 4 + 16 + 4;
 
  private:
   struct Name {
@@ -155,10 +156,14 @@ class PeerTable {
     return buckets_[bucket(remote_id)];
   }
 
+  static_assert(sizeof(Name) == 8);
+
   Slab<Name> names_;
   Slab<Peer> awake_;
   Slab<RestingPeer> resting_;
   Untouched<std::uint32_t> buckets_;  // a power of two: the first of each chain
 };
+
+static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);
 
 }  // namespace hawser::proto
