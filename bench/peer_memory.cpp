@@ -296,7 +296,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   measure_awake(brief ? 32 : 256, 8);
-  measure_awake(brief ? 32 : 256, 1000000);
+  print("awake, by its structs, with 8 paths each way",
+        sizeof(proto::Peer) + kNics * (sizeof(proto::Path) + sizeof(proto::ReceivePath)) +
+            kNics * proto::kMaxNics * sizeof(proto::RemoteHandle) +
+            2 * sizeof(proto::MessageBlock) + proto::PeerTable::kBytesBeside);
   print("a Peer", sizeof(proto::Peer));
   print("a path of it, to send on", sizeof(proto::Path));
   print("a path of it, that is received on", sizeof(proto::ReceivePath));
