@@ -199,6 +199,8 @@ constexpr auto kGauges = std::to_array<Gauge>({
     {"messages_unmatched", "messages without a receive, claimed ones included",
      &hawser::EndpointStats::messages_unmatched},
     {"messages_claimed", "claimed messages", &hawser::EndpointStats::messages_claimed},
+    {"peers_awake", "peers with all their state", &hawser::EndpointStats::peers_awake},
+    {"peers_at_rest", "peers kept as a record alone", &hawser::EndpointStats::peers_at_rest},
 });
 constexpr std::size_t kGaugesAt = hawser::kCounters.size();
 constexpr std::size_t kDropsAt = kGaugesAt + kGauges.size();

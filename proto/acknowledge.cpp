@@ -26,6 +26,11 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   const std::uint8_t slot = header.slot & 15;
   std::uint32_t& index = peer.receive_paths[slot];
   if (index == kNoIndex) {
+    const std::uint8_t known = peer.receive_generations[slot];
+    if (known != 0 && static_cast<std::int8_t>(header.generation - known) < 0) {
+      drop(DropReason::stale_path);
+      return false;
+    }
     SlabId id;
     ReceivePath* fresh = receive_paths.try_allocate(id);
     if (fresh == nullptr) {
@@ -80,8 +85,12 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
   path = ReceivePath{};
   path.slot = header.slot & 15;
   path.generation = header.generation;
-  path.window.restart(peer.first_remote_number);
-  path.reach = peer.first_remote_number;
+  // Numbers begin at the session's first, or, if this end or the other has rested, with the one
+  // that is here: of those before it none counts as arrived.
+  const std::uint32_t ahead = header.path_number - to_wire(peer.first_remote_number);
+  const bool near = ahead < PathWindow::kBits;
+  path.reach = peer.first_remote_number + (near ? 0 : ahead - PathWindow::kBits);
+  path.window.restart(path.reach);
 }
 
 void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
@@ -299,6 +308,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   packet.remote = to;
   packet.queue = Queue::control;
   ++counters.control_packets_sent;
+  peer.told_floor = peer.floor;
   if (peer.ack_twice) {
     peer.ack_twice = false;
     copy_control(peer, *buffer, packet.header_bytes);

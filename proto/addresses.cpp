@@ -14,8 +14,7 @@ namespace hawser::proto {
 
 void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
   for (std::size_t local = 0; local < nics.size(); ++local) {
-    RemoteHandle& handle =
-        remotes[(std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + remote_nic];
+    RemoteHandle& handle = remote_handle(peer, local, remote_nic);
     if (handle != kNoRemote) nics[local].nic->close_remote(handle);
     handle = kNoRemote;
   }
@@ -27,6 +26,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
   if (local.address == local.nic->address()) return;
   local.address = local.nic->address();
   local.has_moved = true;
+  nics_changed();
   for_each_peer([&](Peer& peer) {
     if (peer.state != SessionState::ready) return;
     for (const std::uint32_t index : std::array(peer.paths)) {

@@ -10,7 +10,7 @@
 //   receive.cpp      fragments in, the floor                                routes
 //   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
 //   expect.cpp       levels, requests, grants                               packets
-//                                                        addresses.cpp      NICs that moved
+//   rest.cpp             peers that are quiet           addresses.cpp      NICs that moved
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -36,10 +36,13 @@
 #include "proto/matching.hpp"
 #include "proto/nic.hpp"
 #include "proto/peer.hpp"
+#include "proto/peer_table.hpp"
 #include "proto/random.hpp"
+#include "proto/resting.hpp"
 #include "proto/ring.hpp"
 #include "proto/session_keys.hpp"
 #include "proto/slab.hpp"
+#include "proto/untouched.hpp"
 #include "proto/wire.hpp"
 
 namespace hawser::proto {
@@ -140,7 +143,7 @@ struct Endpoint::Core {
   Random random;
   SessionKeys keys;
   std::uint32_t name_mask;  // a peer's name on the wire is its index, xor this
-  Slab<Peer> peers;
+  PeerTable peers;
   Slab<Path> paths;
   Slab<ReceivePath> receive_paths;
   Slab<OutgoingMessage> outgoing;
@@ -153,8 +156,8 @@ struct Endpoint::Core {
   Matching matching;
   Groups groups;
   Slab<Chunk> chunks;
-  std::vector<std::byte> chunk_bytes;  // chunks.capacity() x fragment_bytes
-  std::vector<RemoteHandle> remotes;   // [peer][local NIC][remote NIC]
+  Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x fragment_bytes
+  Untouched<RemoteHandle> remotes{0};   // [place of the peer][local NIC][remote NIC]
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;
@@ -201,6 +204,9 @@ struct Endpoint::Core {
   Time store_full_since{};      // messages are turned away, and nothing was matched; 0: no
   Time store_judged_at = kNever;
   bool store_put_off = false;
+  std::uint32_t nic_news = 0;     // changes of NICs that every peer must hear of
+  std::uint32_t news_cursor = 0;  // peers below it have, if they rest
+  Time news_at = kNever;
   bool closing = false;
   bool closed = false;
   Time closing_since{};
@@ -230,6 +236,12 @@ struct Endpoint::Core {
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
+  [[nodiscard]] RemoteHandle& remote_handle(const Peer& peer, std::size_t local,
+                                            std::size_t remote_nic) {
+    return remotes[(std::size_t{peers.place_of(peer)} * nics.size() + local) * kMaxNics +
+                   remote_nic];
+  }
+  void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
@@ -262,6 +274,18 @@ struct Endpoint::Core {
   void announce(Peer& peer);
   void announce_again(Peer& peer);
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
+
+  // ---- rest.cpp
+  [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
+  [[nodiscard]] bool path_may_go(const Peer& peer, const Path& path) const;
+  [[nodiscard]] bool is_settled(const Peer& peer) const;
+  [[nodiscard]] bool consider_rest(Peer& peer);
+  [[nodiscard]] bool put_to_rest(Peer& peer, RestingPeer& record);
+  Peer& wake(std::uint32_t index);
+  void tell_news(Peer& peer);
+  void nics_changed();
+  void spread_news();
+  void wake_all();
 
   // ---- failure.cpp
   void fail_peer(Peer& peer, Status status);
@@ -339,7 +363,11 @@ struct Endpoint::Core {
   void expire_pto(Peer& peer, Path& path);
 
   // ---- paths.cpp
+  [[nodiscard]] std::uint32_t first_paths(const Peer& peer) const;
   void open_paths(Peer& peer);
+  void reopen_paths(Peer& peer, bool news);
+  void bind_first_paths(Peer& peer);
+  [[nodiscard]] bool is_away(const Peer& peer, const Path& path) const;
   [[nodiscard]] Path* bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                 bool is_bridge);
   void release_path(Peer& peer, Path& path);
@@ -437,26 +465,33 @@ struct Endpoint::Core {
   void copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes);
 
   // ---- small things that many need
-  [[nodiscard]] std::uint32_t index_of(const Peer& peer) const { return peers.index_of(peer); }
+  [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }
   [[nodiscard]] std::span<const std::byte> secret() const {
     return std::span(secret_storage).first(secret_bytes);
   }
   // What the peer calls itself in packets to us: its index, which a stranger can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
-  [[nodiscard]] Peer* live_peer(PeerId id) {
+  [[nodiscard]] bool is_known(PeerId id) const {
+    return peers.is_known(static_cast<std::uint32_t>(id));
+  }
+  // For a call that concerns the peer: it wakes. Null: there is none of that name.
+  [[nodiscard]] Peer* used_peer(PeerId id) {
     const auto index = static_cast<std::uint32_t>(id);
-    return peers.is_live(index) ? &peers.at(index) : nullptr;
+    if (!peers.is_known(index)) return nullptr;
+    Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
+    peer.used_at = now;
+    touch(peer);
+    return &peer;
   }
   // Null: the name is out of range, or in use.
   [[nodiscard]] OperationSlot* free_slot(OperationId operation) {
     const auto index = static_cast<std::uint32_t>(operation);
     return index < operations.size() && !operations[index].live ? &operations[index] : nullptr;
   }
+  // Of those awake.
   template <class Visit>
   void for_each_peer(Visit&& visit) {
-    for (std::uint32_t i = 0; i < peers.capacity(); ++i) {
-      if (peers.is_live(i)) visit(peers.at(i));
-    }
+    peers.for_each_awake(visit);
   }
   [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
     return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);

@@ -12,6 +12,7 @@
 #include "proto/assert.hpp"
 #include "proto/slab.hpp"
 #include "proto/time.hpp"
+#include "proto/untouched.hpp"
 
 namespace hawser::proto {
 
@@ -24,7 +25,7 @@ class DeadlineHeap {
 
   // For ids 0 to capacity-1.
   explicit DeadlineHeap(std::uint32_t capacity)
-      : heap_(std::make_unique<Entry[]>(capacity)),
+      : heap_(capacity),
         position_(std::make_unique<std::uint32_t[]>(capacity)),
         capacity_(capacity) {
     for (std::uint32_t id = 0; id < capacity; ++id) position_[id] = kNoIndex;
@@ -110,7 +111,7 @@ class DeadlineHeap {
     place(at, entry);
   }
 
-  std::unique_ptr<Entry[]> heap_;
+  Untouched<Entry> heap_;
   std::unique_ptr<std::uint32_t[]> position_;  // by id; kNoIndex: not armed
   std::uint32_t capacity_;
   std::uint32_t size_ = 0;

@@ -23,6 +23,7 @@ struct AddressHead {
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
+constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
 constexpr std::uint32_t kGroups = 1024;  // steps of collectives that are told apart at a time
 
 std::uint32_t u32(std::uint64_t value) {
@@ -57,7 +58,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       chunks(0),
       operations(tunables.max_operations),
       completions(u32(2 * tunables.max_operations)),  // done, and released
-      events(u32(4 * tunables.max_peers + 64)),
+      events(u32(std::min<std::uint64_t>(4 * tunables.max_peers, kMostEvents) + 64)),
       peer_timers(u32(tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
       incoming_timers(incoming.capacity()) {
@@ -85,12 +86,12 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   const std::uint64_t stored =
       std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
   chunks = Slab<Chunk>(u32(stored));
-  chunk_bytes.resize(std::size_t{chunks.capacity()} * fragment_bytes);
+  chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * fragment_bytes);
   probe_padding.resize(fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};
   for (const LocalNic& local : nics) local.nic->screen(screen);
-  remotes.assign(std::size_t{peers.capacity()} * nics.size() * kMaxNics, kNoRemote);
+  remotes = Untouched<RemoteHandle>(std::size_t{peers.capacity()} * nics.size() * kMaxNics);
 }
 
 Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)
@@ -138,6 +139,8 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
     core.learn_nics(*peer, std::span(records).first(head.nics));
   }
   core.want_session(*peer);
+  peer->used_at = core.now;
+  core.touch(*peer);
   peer_id = PeerId{core.index_of(*peer)};
   return Status::ok;
 }
@@ -149,7 +152,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
   }
-  Peer* peer = core.live_peer(request.peer);
+  Peer* peer = core.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->state == SessionState::failed) return peer->failure;
   core.want_session(*peer);
@@ -184,6 +187,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->options = request.options;
   *slot = {request.operation, OperationKind::send, true, id.index, core.now};
   ++core.operations_live;
+  ++peer->messages;
   ++peer->open_sends;
   if (peer->state == SessionState::ready) {
     core.prepare(*peer, *message);
@@ -207,7 +211,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
     claimed = core.claimed(request.claimed);
     if (claimed == nullptr) return Status::unknown_operation;
   } else if (request.peer != kAnyPeer) {
-    Peer* peer = core.live_peer(request.peer);
+    const Peer* peer = core.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
     if (peer->state == SessionState::failed &&
         core.matching.probe(request.peer, request.context, request.tag, request.mask) == nullptr) {
@@ -227,7 +231,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
 
 Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope) const {
-  if (peer != kAnyPeer && core_->live_peer(peer) == nullptr) return Status::unknown_peer;
+  if (peer != kAnyPeer && !core_->is_known(peer)) return Status::unknown_peer;
   const UnexpectedEntry* found = core_->matching.probe(peer, context, tag, mask);
   if (found == nullptr) return Status::again;
   envelope = {found->peer, found->tag, found->bytes, found->immediate};
@@ -237,7 +241,7 @@ Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, st
 Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope, MessageId& message) {
   Core& core = *core_;
-  if (peer != kAnyPeer && core.live_peer(peer) == nullptr) return Status::unknown_peer;
+  if (peer != kAnyPeer && !core.is_known(peer)) return Status::unknown_peer;
   const UnexpectedEntry* found = core.matching.probe(peer, context, tag, mask);
   if (found == nullptr) return Status::again;
   envelope = {found->peer, found->tag, found->bytes, found->immediate};
@@ -273,7 +277,7 @@ Status Endpoint::cancel(Time now, OperationId operation) {
 Status Endpoint::disconnect(Time now, PeerId id) {
   Core& core = *core_;
   core.now = later(core.now, now);
-  Peer* peer = core.live_peer(id);
+  Peer* peer = core.used_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->state == SessionState::ready) core.send_close(*peer);
   if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
@@ -287,6 +291,7 @@ void Endpoint::close(Time now) {
   core.closing = true;
   core.closing_since = core.now;
   core.close_wake = core.now;
+  core.wake_all();
 }
 
 bool Endpoint::closed() const { return core_->closed; }

@@ -51,6 +51,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   if (ackers.contains(peers, index)) ackers.remove(peers, index);
   no_longer_starved(peer);
   peer_timers.remove(index);
+  touch(peer);
   progressed = true;
 }
 

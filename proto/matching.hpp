@@ -27,6 +27,7 @@
 #include "hawser/status.hpp"
 #include "hawser/types.hpp"
 #include "proto/list.hpp"
+#include "proto/untouched.hpp"
 
 namespace hawser::proto {
 
@@ -161,8 +162,8 @@ class Matching {
   std::vector<Posted> posted_;
   std::vector<PostedBucket> posted_buckets_;  // a power of two; so is the next
   PostedBucket without_view_;                 // in the order of posting
-  std::vector<Message> messages_;
-  std::vector<Node> nodes_;
+  MadeAtUse<Message> messages_;
+  MadeAtUse<Node> nodes_;
   std::vector<MessageBucket> message_buckets_;
   IndexList<Message, &Message::of_all> all_messages_;  // in the order of arrival
   std::vector<Peer> peers_;

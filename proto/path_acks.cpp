@@ -32,6 +32,15 @@ void settle(Path& path, SentPacket& record, SentPacket::State state) {
   path.bytes_in_flight -= record.wire_bytes;
 }
 
+// Of a running count. Either end may have begun to count anew after a rest.
+std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
+  if (path.resumed || ce_count < path.ce_count) path.ce_count = ce_count;
+  path.resumed = false;
+  const std::uint32_t marked = ce_count - path.ce_count;
+  path.ce_count = ce_count;
+  return marked;
+}
+
 void advance_oldest(Path& path, SentBlockPool& blocks) {
   while (path.oldest != path.sent.next() &&
          path.sent.at(blocks, path.oldest).state != SentPacket::State::in_flight) {
@@ -211,8 +220,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     }
     window_ack.now = now;
     window_ack.round = path->response.smoothed();
-    window_ack.marked_packets = ack.ce_count - path->ce_count;
-    path->ce_count = ack.ce_count;
+    window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
     path_heard(peer, *path, full_probe);
     path->acked_in_turn = true;

@@ -18,17 +18,52 @@ constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
 }  // namespace
 
-void Endpoint::Core::open_paths(Peer& peer) {
-  const auto local_count = static_cast<std::uint32_t>(nics.size());
-  const std::uint32_t wanted = std::max(local_count, peer.remote_nics);
+// So many slots, from 0 on, belong to the pairs that a session begins with.
+std::uint32_t Endpoint::Core::first_paths(const Peer& peer) const {
   const auto slots = static_cast<std::uint32_t>(tunables.max_path_slots);
-  for (std::uint32_t i = 0; i < std::min(wanted, slots); ++i) {
-    const auto local = static_cast<std::uint8_t>(i % local_count);
-    const auto remote_nic = static_cast<std::uint8_t>(i % peer.remote_nics);
-    Path* path = bind_path(peer, local, remote_nic, false);
-    if (path == nullptr) return;
-    if (!nics[local].up || peer.nics[remote_nic].state == 0) path_down(peer, *path);
+  return std::min(std::max(static_cast<std::uint32_t>(nics.size()), peer.remote_nics), slots);
+}
+
+void Endpoint::Core::open_paths(Peer& peer) {
+  bind_first_paths(peer);
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index != kNoIndex && is_away(peer, paths.at(index))) path_down(peer, paths.at(index));
   }
+}
+
+// After a rest: the same slots and generations, with numbers that none of them had, so that what is
+// said of the old ones is not believed of these. What was told of NICs that are away isn't again;
+// `news`: some of ours have changed since.
+void Endpoint::Core::reopen_paths(Peer& peer, bool news) {
+  for (std::uint32_t i = 0; i < first_paths(peer); ++i) --peer.generations[i];
+  bind_first_paths(peer);
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex) continue;
+    Path& path = paths.at(index);
+    path.resumed = true;
+    if (!is_away(peer, path)) continue;
+    if (!news || nics[path.local_nic].up) {
+      path.state = PathState::down;
+      path.told_down = true;
+      path.probe_interval = microseconds(tunables.path_probe_min_us);
+    }
+    path_down(peer, path);
+  }
+}
+
+void Endpoint::Core::bind_first_paths(Peer& peer) {
+  const auto local_count = static_cast<std::uint32_t>(nics.size());
+  for (std::uint32_t i = 0; i < first_paths(peer); ++i) {
+    if (bind_path(peer, static_cast<std::uint8_t>(i % local_count),
+                  static_cast<std::uint8_t>(i % peer.remote_nics), false) == nullptr) {
+      return;
+    }
+  }
+}
+
+// One of its NICs is down, by word of its driver.
+bool Endpoint::Core::is_away(const Peer& peer, const Path& path) const {
+  return !nics[path.local_nic].up || peer.nics[path.remote_nic].state == 0;
 }
 
 Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
@@ -47,7 +82,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t rem
   path->remote_nic = remote_nic;
   path->bridge = is_bridge;
   path->heard_at = now;
-  path->sent.start(tunables.initial_sequence);
+  path->sent.start(peer.path_start);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
   path->window = fresh_window(peer);
@@ -253,6 +288,7 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
   if (local.up == up) return;
   local.up = up;
   ++local.sequence;
+  nics_changed();
   emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
         .nic = static_cast<std::uint8_t>(nic)});
   for_each_peer([&](Peer& peer) {

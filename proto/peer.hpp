@@ -46,6 +46,7 @@ struct Path {
   std::uint64_t largest_acked = 0;  // meaningful if any_acked
   bool any_acked = false;
   std::uint32_t ce_count = 0;  // as last reported
+  bool resumed = false;        // after a rest: what ce_count was then is not known
   std::uint64_t bytes_in_flight = 0;
   std::uint32_t packets_in_flight = 0;
   std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)
@@ -185,6 +186,7 @@ struct PendingStatus {
 enum class SessionState : std::uint8_t { idle, calling, answered, ready, failed };
 
 struct Peer {
+  std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
   Status failure = Status::ok;  // FAILED: why
   bool wanted = false;          // connect was called or operations were posted here
@@ -234,6 +236,9 @@ struct Peer {
   Time keepalive_at = kNever;
   std::uint8_t route_local = 0;  // NIC pair over which it was last heard
   std::uint8_t route_remote = 0;
+  Time used_at{};                     // the last call on it, or moment at which it could not rest
+  Time rest_at = kNever;              // when to see whether it has been quiet
+  std::uint32_t messages = 0;         // descriptors of either direction that are its own
   std::uint32_t posted_receives = 0;  // receives posted for exactly this peer
   std::uint32_t open_sends = 0;       // outgoing messages without a final status
   std::uint32_t open_receives = 0;    // matched, not finished
@@ -241,8 +246,10 @@ struct Peer {
   // Sending.
   std::array<std::uint32_t, kMaxPaths> paths{};  // slab index or kNoIndex, by slot
   std::array<std::uint8_t, kMaxPaths> generations{};
+  std::uint64_t path_start = 0;  // the first number of paths that are bound
   std::uint64_t next_number = 0;
   std::uint64_t floor = 0;
+  std::uint64_t told_floor = 0;  // a packet has left with it
   MessageTable outgoing;
   IndexList<OutgoingMessage, &OutgoingMessage::send_link> to_send;
   IndexList<Retransmit, &Retransmit::link> retransmits;
@@ -264,6 +271,7 @@ struct Peer {
 
   // Receiving.
   std::array<std::uint32_t, kMaxPaths> receive_paths{};
+  std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;

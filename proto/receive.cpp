@@ -96,6 +96,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   message->in_reserve = in_reserve;
   peer.reserve_used |= in_reserve;
   ++unmatched;
+  ++peer.messages;
   return true;
 }
 
@@ -336,6 +337,9 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
   message.arrived.release();
   if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);
   incoming_timers.remove(index);
+  HAWSER_ASSERT(peer.messages > 0);
+  --peer.messages;
+  touch(peer);
   incoming.free(index);
 }
 

@@ -140,6 +140,7 @@ void Endpoint::Core::note_unposted(const PostedReceive& receive) {
   Peer& peer = peers.at(static_cast<std::uint32_t>(receive.peer));
   HAWSER_ASSERT(peer.posted_receives > 0);
   --peer.posted_receives;
+  touch(peer);
 }
 
 void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {

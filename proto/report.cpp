@@ -15,6 +15,8 @@ EndpointStats Endpoint::stats() const {
   stats.sends_unreleased = core_->unreleased;
   stats.buffers_in_use = core_->pool.in_use();
   stats.unexpected_bytes_held = core_->chunk_bytes_held;
+  stats.peers_awake = core_->peers.awake();
+  stats.peers_at_rest = core_->peers.at_rest();
   auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];
   for (const LocalNic& local : core_->nics) {
     stats.host_overruns += local.nic->overruns();
@@ -71,16 +73,28 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
 
 Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   Core& core = *core_;
-  Peer* peer = core.live_peer(id);
-  if (peer == nullptr) return Status::unknown_peer;
+  if (!core.is_known(id)) return Status::unknown_peer;
   stats = PeerStats{};
   stats.peer = id;
+  const auto silence = [&](Time last_heard) {
+    return static_cast<std::uint64_t>(
+        std::max<std::int64_t>(0, (later(now, core.now) - last_heard).ns));
+  };
+  if (!core.peers.is_awake(static_cast<std::uint32_t>(id))) {
+    const RestingPeer& record = core.peers.resting(static_cast<std::uint32_t>(id));
+    stats.endpoint_id = record.remote_id;
+    stats.at_rest = true;
+    stats.established = record.state == SessionState::ready;
+    stats.failure = record.failure;
+    stats.last_heard_ns_ago = silence(record.last_heard);
+    return Status::ok;
+  }
+  Peer* peer = &core.peers.at(static_cast<std::uint32_t>(id));
   stats.endpoint_id = peer->remote_id;
   stats.established = peer->state == SessionState::ready;
   stats.failure = peer->failure;
   stats.sends_pending = peer->open_sends;
-  stats.last_heard_ns_ago = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(0, (later(now, core.now) - peer->last_heard).ns));
+  stats.last_heard_ns_ago = silence(peer->last_heard);
   core.for_each_path(*peer, [&](const Path& path) {
     PathStats out;
     out.slot = path.slot;

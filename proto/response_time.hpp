@@ -10,6 +10,9 @@ namespace hawser::proto {
 class ResponseTime {
  public:
   ResponseTime() = default;
+  // As it was when it was put aside: the next sample counts as one of many.
+  ResponseTime(Duration smoothed, Duration variance)
+      : smoothed_(smoothed), variance_(variance), latest_(smoothed), sampled_(true) {}
   explicit ResponseTime(Duration initial) : smoothed_(initial), variance_(initial / 2) {}
 
   void sample(Duration rtt) {

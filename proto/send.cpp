@@ -86,6 +86,10 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
 
 void Endpoint::Core::release_send(OutgoingMessage& message) {
   complete_send(message, true);
+  Peer& peer = peers.at(message.peer);
+  HAWSER_ASSERT(peer.messages > 0);
+  --peer.messages;
+  touch(peer);
   outgoing.free(outgoing.index_of(message));
 }
 

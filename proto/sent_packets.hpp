@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "proto/assert.hpp"
 #include "proto/slab.hpp"
@@ -39,27 +38,29 @@ struct SentPacket {
 };
 static_assert(sizeof(SentPacket) <= 48);
 
+// Records in blocks of 64. What a block held before stays in it: push makes each record anew.
 class SentBlockPool {
  public:
   static constexpr std::uint32_t kRecords = 64;
 
-  explicit SentBlockPool(std::uint32_t blocks) : blocks_(blocks) {
-    free_.reserve(blocks);
-    for (std::uint32_t i = blocks; i-- > 0;) free_.push_back(i);
-  }
+  explicit SentBlockPool(std::uint32_t blocks) : blocks_(blocks) {}
+  // kNoIndex: there is none.
   [[nodiscard]] std::uint32_t take() {
-    if (free_.empty()) return kNoIndex;
-    const std::uint32_t block = free_.back();
-    free_.pop_back();
-    return block;
+    SlabId id;
+    return blocks_.try_allocate(id) == nullptr ? kNoIndex : id.index;
   }
-  void give(std::uint32_t block) { free_.push_back(block); }  // never grows beyond its reserve
-  [[nodiscard]] SentPacket& at(std::uint32_t block, std::uint32_t i) { return blocks_[block][i]; }
-  [[nodiscard]] std::size_t available() const { return free_.size(); }
+  void give(std::uint32_t block) { blocks_.free(block); }
+  [[nodiscard]] SentPacket& at(std::uint32_t block, std::uint32_t i) {
+    return blocks_.at(block).records[i];
+  }
+  [[nodiscard]] std::size_t available() const { return blocks_.capacity() - blocks_.size(); }
 
  private:
-  std::vector<std::array<SentPacket, kRecords>> blocks_;
-  std::vector<std::uint32_t> free_;
+  struct Block {
+    std::array<SentPacket, kRecords> records;
+    void reset() {}
+  };
+  Slab<Block> blocks_;
 };
 
 class SentPackets {

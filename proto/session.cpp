@@ -20,12 +20,11 @@ ResponseTime Endpoint::Core::first_guess(Duration handshake) const {
   return ResponseTime(std::clamp(handshake, Duration{1}, initial * 8));
 }
 
+// Wakes it.
 Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
-  Peer* found = nullptr;
-  for_each_peer([&](Peer& peer) {
-    if (peer.remote_id == remote_id) found = &peer;
-  });
-  return found;
+  const std::uint32_t index = peers.find(remote_id);
+  if (index == kNoIndex) return nullptr;
+  return peers.is_awake(index) ? &peers.at(index) : &wake(index);
 }
 
 // Null: every slot has a peer that somebody here wants, or with whom there is or was a session.
@@ -38,16 +37,19 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
       give_back(oldest);
     }
   }
-  SlabId id;
-  Peer* peer = peers.try_allocate(id);
+  Peer* peer = peers.make(remote_id);
   if (peer == nullptr) return nullptr;
-  peer->remote_id = remote_id;
-  peer->paths.fill(kNoIndex);
-  peer->receive_paths.fill(kNoIndex);
-  peer->response = ResponseTime(microseconds(tunables.initial_rtt_us));
-  const std::size_t row = nics.size() * kMaxNics;
-  std::fill_n(remotes.begin() + static_cast<std::ptrdiff_t>(id.index * row), row, kNoRemote);
+  start_peer(*peer);
+  peer->path_start = tunables.initial_sequence;
   return peer;
+}
+
+// What is the same for a peer that is new and one that wakes.
+void Endpoint::Core::start_peer(Peer& peer) {
+  peer.paths.fill(kNoIndex);
+  peer.receive_paths.fill(kNoIndex);
+  peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
+  std::fill_n(&remote_handle(peer, 0, 0), nics.size() * kMaxNics, kNoRemote);
 }
 
 // Forgets a stranger's peer of whom nothing has come of yet.
@@ -61,7 +63,7 @@ void Endpoint::Core::give_back(Peer& peer) {
   if (peer.incoming.is_open()) peer.incoming.close();
   if (touched.contains(peers, index)) touched.remove(peers, index);
   peer_timers.remove(index);
-  peers.free(index);
+  peers.forget(index);
 }
 
 void Endpoint::Core::enter_half_open(Peer& peer) {
@@ -79,9 +81,7 @@ void Endpoint::Core::leave_half_open(Peer& peer) {
 }
 
 RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
-  const std::size_t at =
-      (std::size_t{index_of(peer)} * nics.size() + local) * kMaxNics + remote_nic;
-  RemoteHandle& handle = remotes[at];
+  RemoteHandle& handle = remote_handle(peer, local, remote_nic);
   if (handle == kNoRemote && remote_nic < peer.remote_nics) {
     RemoteHandle opened = kNoRemote;
     if (nics[local].nic->open_remote(peer.nics[remote_nic].address, opened) == Status::ok) {
@@ -109,7 +109,8 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.failure = Status::ok;
   peer.counter = ++handshake_counter;
   peer.token = keys.token(peer.counter, peer.remote_id);
-  peer.next_number = peer.floor = tunables.initial_sequence;
+  peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
+  peer.path_start = tunables.initial_sequence;
   peer.calls = 0;
   peer.calling_since = now;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
@@ -148,6 +149,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.remote_index = hello.my_index;
   peer.remote_unscheduled = hello.unscheduled_bytes;
   peer.first_remote_number = hello.first_number;
+  peer.receive_generations.fill(0);
   peer.remote_floor = hello.first_number;
   peer.next_to_process = hello.first_number;
   peer.remote_absence = milliseconds(hello.absence_ms);

@@ -1,4 +1,6 @@
-// A slab: a fixed number of objects, all made at construction, handed out and taken back.
+// A slab: a fixed number of objects, handed out and taken back. Memory for all is taken at
+// construction, and touched only when as many are in use at once: a place that was used before is
+// given first.
 //
 // An object is named by index and generation, never by a pointer that is kept: the generation
 // changes when the object is freed, so a name that outlives its object is recognised (get gives
@@ -7,9 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "proto/assert.hpp"
+#include "proto/untouched.hpp"
 
 namespace hawser::proto {
 
@@ -28,25 +30,25 @@ template <class T>
 class Slab {
  public:
   explicit Slab(std::uint32_t capacity)
-      : objects_(std::make_unique<T[]>(capacity)),
-        cells_(std::make_unique<Cell[]>(capacity)),
-        capacity_(capacity),
-        free_(capacity == 0 ? kNoIndex : 0) {
+      : objects_(capacity), cells_(capacity), capacity_(capacity) {
     HAWSER_ASSERT(capacity < kLive);
-    for (std::uint32_t i = 0; i < capacity; ++i) {
-      cells_[i].next_free = i + 1 == capacity ? kNoIndex : i + 1;
-    }
   }
 
   // An object as if just constructed, or null if all are in use. The caller's until free.
   // T::reset() is called if there is one; otherwise T{} is assigned.
   [[nodiscard]] T* try_allocate() {
-    if (free_ == kNoIndex) return nullptr;
-    const std::uint32_t index = free_;
-    free_ = cells_[index].next_free;
-    cells_[index].next_free = kLive;
-    ++size_;
+    if (available() == 0) return nullptr;
+    const bool is_new = free_ == kNoIndex;
+    const std::uint32_t index = is_new ? made_++ : free_;
     T& object = objects_[index];
+    ++size_;
+    if (is_new) {
+      cells_[index] = Cell{};
+      object = T{};
+    } else {
+      free_ = cells_[index].next_free;
+    }
+    cells_[index].next_free = kLive;
     if constexpr (requires { object.reset(); }) {
       object.reset();
     } else {
@@ -81,21 +83,21 @@ class Slab {
 
   // The object at an index that the caller knows to be live.
   [[nodiscard]] T& at(std::uint32_t index) {
-    HAWSER_ASSERT(index < capacity_);
+    HAWSER_ASSERT(index < made_);
     return objects_[index];
   }
   [[nodiscard]] const T& at(std::uint32_t index) const {
-    HAWSER_ASSERT(index < capacity_);
+    HAWSER_ASSERT(index < made_);
     return objects_[index];
   }
   [[nodiscard]] T& operator[](std::uint32_t index) { return at(index); }
   [[nodiscard]] const T& operator[](std::uint32_t index) const { return at(index); }
 
   [[nodiscard]] bool is_live(std::uint32_t index) const {
-    return index < capacity_ && cells_[index].next_free == kLive;
+    return index < made_ && cells_[index].next_free == kLive;
   }
   [[nodiscard]] std::uint32_t index_of(const T& object) const {
-    return static_cast<std::uint32_t>(&object - objects_.get());
+    return static_cast<std::uint32_t>(&object - objects_.data());
   }
   [[nodiscard]] SlabId id_of(const T& object) const { return id_at(index_of(object)); }
   [[nodiscard]] SlabId id_at(std::uint32_t index) const {
@@ -105,7 +107,22 @@ class Slab {
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  [[nodiscard]] bool full() const { return free_ == kNoIndex; }
+  // How many can be allocated now.
+  [[nodiscard]] std::uint32_t available() const { return capacity_ - size_ - withheld_; }
+
+  // Keeps so many places, which must be available, from being allocated until they are released.
+  void withhold(std::uint32_t count) {
+    HAWSER_ASSERT(count <= available());
+    withheld_ += count;
+  }
+  void release(std::uint32_t count) {
+    HAWSER_ASSERT(count <= withheld_);
+    withheld_ -= count;
+  }
+
+  // How many places have ever been in use at once: what of the memory is touched.
+  [[nodiscard]] std::uint32_t touched() const { return made_; }
+  [[nodiscard]] bool full() const { return size_ == capacity_; }
 
  private:
   static constexpr std::uint32_t kLive = 0xfffffffeu;  // in next_free: not on the free list
@@ -116,11 +133,13 @@ class Slab {
     std::uint32_t next_free = kNoIndex;
   };
 
-  std::unique_ptr<T[]> objects_;
-  std::unique_ptr<Cell[]> cells_;
+  Untouched<T> objects_;
+  Untouched<Cell> cells_;
   std::uint32_t capacity_;
+  std::uint32_t made_ = 0;  // objects below it have been in use
   std::uint32_t size_ = 0;
-  std::uint32_t free_;
+  std::uint32_t withheld_ = 0;
+  std::uint32_t free_ = kNoIndex;
 };
 
 }  // namespace hawser::proto

@@ -67,7 +67,7 @@ void Endpoint::Core::rearm(Peer& peer) {
                    peer.keepalive_at == kNever ? peer.last_heard + timeout / 4 : peer.keepalive_at);
     }
   }
-  at = earlier(at, peer.call_at);
+  at = earlier(at, earlier(peer.call_at, peer.rest_at));
   peer_timers.update(index_of(peer), at);
 }
 
@@ -84,7 +84,7 @@ void Endpoint::Core::expire(Peer& peer) {
     if (peer.solicit_at <= now) expire_solicitation(peer);
     watch_liveness(peer);
   }
-  if (peer.state != SessionState::failed) rearm(peer);
+  rearm(peer);
 }
 
 void Endpoint::Core::expire_timers() {
@@ -109,6 +109,7 @@ void Endpoint::Core::expire_timers() {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
   if (store_judged_at <= now) judge_full_store();
+  if (news_at <= now) spread_news();
 }
 
 // Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
@@ -139,10 +140,12 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   nics[nic].bytes_received += received.bytes;
   if (packet.session != nullptr) return on_session(nic, packet);
 
-  Peer* const found = live_peer(PeerId{packet.header->receiver ^ name_mask});
-  if (found == nullptr) return drop(DropReason::unknown_receiver);
-  Peer& peer = *found;
-  if (peer.token == 0 || packet.header->token != peer.token) return drop(DropReason::wrong_token);
+  const std::uint32_t receiver = packet.header->receiver ^ name_mask;
+  if (!peers.is_known(receiver)) return drop(DropReason::unknown_receiver);
+  const bool awake = peers.is_awake(receiver);
+  const std::uint64_t token = awake ? peers.at(receiver).token : peers.resting(receiver).token;
+  if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
+  Peer& peer = awake ? peers.at(receiver) : wake(receiver);
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.remote_nics) return drop(DropReason::not_connected);
@@ -230,15 +233,14 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   progress_closing();
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
-    if (peer.state == SessionState::failed) continue;
     watch_liveness(peer);
-    if (peer.state != SessionState::failed) rearm(peer);
+    if (!consider_rest(peer)) rearm(peer);
   }
   TurnResult result;
   result.progressed = progressed;
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
-  result.wake_at = earlier(result.wake_at, earlier(close_wake, store_judged_at));
+  result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }

@@ -85,6 +85,8 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(challenges_sent, "handshakes answered by a challenge of their sender's address")   \
   X(resets_sent, "packets of ended sessions answered by a reset")                      \
   X(sessions_established, "sessions that became ready")                                \
+  X(peers_rested, "times that a quiet peer was put to rest")                           \
+  X(peers_woken, "times that one at rest was woken")                                   \
   X(peer_failures, "sessions that failed")                                             \
   X(late_turns, "polls that came later than the wake-up asked for")                    \
   X(host_overruns, "packets lost in this host's own receive queues")                   \
@@ -105,6 +107,8 @@ struct EndpointStats {
   std::uint64_t unexpected_bytes_held = 0;
   std::uint64_t messages_unmatched = 0;  // here or announced, without a receive; claimed ones too
   std::uint64_t messages_claimed = 0;
+  std::uint64_t peers_awake = 0;
+  std::uint64_t peers_at_rest = 0;  // known, and kept as a record alone
 };
 
 struct CounterRow {
@@ -168,6 +172,7 @@ struct PeerStats {
   PeerId peer = kAnyPeer;
   std::uint64_t endpoint_id = 0;
   bool established = false;
+  bool at_rest = false;  // has been quiet; it has no paths until it is woken
   Status failure = Status::ok;
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;

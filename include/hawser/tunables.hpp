@@ -60,6 +60,8 @@ namespace hawser {
   X(max_path_slots, "count", 16, 1, 16, 1, 16, "paths to one peer")                                \
   X(peer_timeout_ms, "ms", 10000, 10, 86400000, 10, 60000,                                         \
     "silence on every path after which the operations to a peer fail")                             \
+  X(rest_after_ms, "ms", 5000, 0, 86400000, 0, 60000,                                              \
+    "quiet with nothing pending after which a peer is kept as a record of its session alone")      \
   X(handshake_retry_us, "us", 20000, 100, 10000000, 100, 1000000,                                  \
     "first interval between handshake attempts; doubles, jittered")                                \
   X(max_outstanding_handshakes, "count", 64, 1, 65536, 1, 64,                                      \

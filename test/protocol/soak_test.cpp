@@ -53,6 +53,7 @@ Tunables draw_tunables(Random& random) {
   draw(tunables.reorder_packets, {1, 64});
   draw(tunables.max_path_slots, {1, 2, 4});
   draw(tunables.late_wakeup_us, {1, 100000});
+  draw(tunables.rest_after_ms, {0, 1, 20});
   draw(tunables.poll_budget_packets, {8});
   draw(tunables.initial_sequence, {4294967290u, 4294967295u});
   draw(tunables.recovery_evacuate, {0});

@@ -1,0 +1,169 @@
+// The peers of an endpoint, by the index that is their name on the wire and in the API.
+//
+// A peer is awake, with all that the rules of the protocol work on (Peer), or at rest, with a
+// record of what must not be forgotten (RestingPeer). Its index stays the same. Both kinds lie in
+// slabs of their own, so that a thousand peers known cost what a thousand records do, and what is
+// done for each peer is done for those awake.
+//
+// Towards lists and timers it is as a slab of Peers: items[index] is the Peer, which is awake.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "proto/assert.hpp"
+#include "proto/peer.hpp"
+#include "proto/resting.hpp"
+#include "proto/slab.hpp"
+#include "proto/untouched.hpp"
+
+namespace hawser::proto {
+
+class PeerTable {
+ public:
+  explicit PeerTable(std::uint32_t capacity)
+      : names_(capacity),
+        awake_(capacity),
+        resting_(capacity),
+        buckets_(std::bit_ceil(std::max(capacity, 1u))) {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = kNoIndex;
+  }
+
+  // A new peer, awake; null if there are as many as can be.
+  [[nodiscard]] Peer* make(std::uint64_t remote_id) {
+    SlabId id;
+    Name* name = names_.try_allocate(id);
+    if (name == nullptr) return nullptr;
+    Peer& peer = make_awake(*name, id.index);
+    peer.remote_id = remote_id;
+    std::uint32_t& head = bucket_of(remote_id);
+    name->next = head;
+    head = id.index;
+    return &peer;
+  }
+
+  // Forgets a peer that is awake.
+  void forget(std::uint32_t index) {
+    const std::uint64_t remote_id = at(index).remote_id;
+    std::uint32_t* link = &bucket_of(remote_id);
+    while (*link != index) link = &names_.at(*link).next;
+    *link = names_.at(index).next;
+    awake_.free(names_.at(index).place);
+    names_.free(index);
+  }
+
+  // The index of the peer of that endpoint; kNoIndex if none is known.
+  [[nodiscard]] std::uint32_t find(std::uint64_t remote_id) const {
+    std::uint32_t index = buckets_[bucket(remote_id)];
+    while (index != kNoIndex && remote_id_of(index) != remote_id) index = names_.at(index).next;
+    return index;
+  }
+
+  [[nodiscard]] bool is_known(std::uint32_t index) const { return names_.is_live(index); }
+  [[nodiscard]] bool is_awake(std::uint32_t index) const {
+    return is_known(index) && names_.at(index).rests == 0;
+  }
+
+  [[nodiscard]] Peer& at(std::uint32_t index) {
+    const Name& name = names_.at(index);
+    HAWSER_ASSERT(name.rests == 0);
+    return awake_.at(name.place);
+  }
+  [[nodiscard]] const Peer& at(std::uint32_t index) const {
+    return const_cast<PeerTable*>(this)->at(index);
+  }
+  [[nodiscard]] Peer& operator[](std::uint32_t index) { return at(index); }
+  [[nodiscard]] const Peer& operator[](std::uint32_t index) const { return at(index); }
+
+  [[nodiscard]] const RestingPeer& resting(std::uint32_t index) const {
+    const Name& name = names_.at(index);
+    HAWSER_ASSERT(name.rests == 1);
+    return resting_.at(name.place);
+  }
+
+  // Where among those awake it lies, below capacity(): for what is kept beside it.
+  [[nodiscard]] std::uint32_t place_of(const Peer& peer) const { return awake_.index_of(peer); }
+
+  // The peer goes, its record stays.
+  void put_to_rest(std::uint32_t index, const RestingPeer& record) {
+    Name& name = names_.at(index);
+    HAWSER_ASSERT(name.rests == 0);
+    SlabId id;
+    RestingPeer* kept = resting_.try_allocate(id);
+    HAWSER_ASSERT(kept != nullptr);  // there are as many as names
+    *kept = record;
+    awake_.free(name.place);
+    name.rests = 1;
+    name.place = id.index & 0x7fffffffu;
+  }
+
+  // The record goes, into `record`; the peer is as if just made.
+  [[nodiscard]] Peer& wake(std::uint32_t index, RestingPeer& record) {
+    Name& name = names_.at(index);
+    record = resting(index);
+    resting_.free(name.place);
+    Peer& peer = make_awake(name, index);
+    peer.remote_id = record.remote_id;
+    return peer;
+  }
+
+  // `visit` may forget peers, and put to rest or wake any; one that it wakes may be visited or not.
+  template <class Visit>
+  void for_each_awake(Visit&& visit) {
+    for (std::uint32_t i = 0; i < awake_.touched(); ++i) {
+      if (awake_.is_live(i)) visit(awake_.at(i));
+    }
+  }
+
+  [[nodiscard]] std::uint32_t capacity() const { return names_.capacity(); }
+  // Indices below it have ever been used.
+  [[nodiscard]] std::uint32_t used() const { return names_.touched(); }
+  [[nodiscard]] bool full() const { return names_.full(); }
+  [[nodiscard]] std::uint32_t awake() const { return awake_.size(); }
+  [[nodiscard]] std::uint32_t at_rest() const { return resting_.size(); }
+
+  // What a peer at rest costs an endpoint beside its record: its name, its share of the hash, the
+  // cells of both in their slabs, its places in the heap of timers (disarmed) and in the matching,
+  // and that of the timer of its descriptor in reserve.
+  static constexpr std::size_t kBytesBeside = 8 + 8 + 16 + 4 + 16 + 4;
+
+ private:
+  struct Name {
+    std::uint32_t place : 31 = 0;  // in awake_ or resting_
+    std::uint32_t rests : 1 = 0;
+    std::uint32_t next = kNoIndex;  // of its bucket
+  };
+
+  [[nodiscard]] Peer& make_awake(Name& name, std::uint32_t index) {
+    SlabId id;
+    Peer* peer = awake_.try_allocate(id);
+    HAWSER_ASSERT(peer != nullptr);  // there are as many as names
+    peer->index = index;
+    name.place = id.index & 0x7fffffffu;
+    name.rests = 0;
+    return *peer;
+  }
+  [[nodiscard]] std::uint64_t remote_id_of(std::uint32_t index) const {
+    const Name& name = names_.at(index);
+    return name.rests == 1 ? resting_.at(name.place).remote_id : awake_.at(name.place).remote_id;
+  }
+  [[nodiscard]] std::size_t bucket(std::uint64_t remote_id) const {
+    return static_cast<std::size_t>((remote_id * 0x9e3779b97f4a7c15u) >> 32) &
+           (buckets_.size() - 1);
+  }
+  [[nodiscard]] std::uint32_t& bucket_of(std::uint64_t remote_id) {
+    return buckets_[bucket(remote_id)];
+  }
+
+  static_assert(sizeof(Name) == 8);
+
+  Slab<Name> names_;
+  Slab<Peer> awake_;
+  Slab<RestingPeer> resting_;
+  Untouched<std::uint32_t> buckets_;  // a power of two: the first of each chain
+};
+
+static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);
+
+}  // namespace hawser::proto

@@ -1,0 +1,301 @@
+// Rest: a peer that has been quiet gives its Peer back and leaves a record (RestingPeer); it wakes
+// when anything is to be done with it, and goes on where it was. Neither side asks or tells the
+// other: docs/protocol.md §6.
+//
+// Timer of a peer: `rest_at`, armed while nothing is pending: rest_after_ms after the last packet
+// from it and the last call on it. Of the endpoint: `news_at`, while peers at rest must hear of a
+// change of our NICs.
+//
+// Invariants: at rest nothing of a peer lies anywhere but in its record: no message, path, timer,
+// list entry or handle of a driver names it. Waking needs no memory that others may have taken: the
+// table blocks for it are withheld from them.
+#include <algorithm>
+#include <array>
+
+#include "proto/core.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// For the floors' blocks of both tables, and for final statuses that lie in two blocks.
+constexpr std::uint32_t kBlocksToWake = 4;
+static_assert(RestingPeer::kMostFinals <= 64);
+
+// Peers that are woken in one turn to hear of a change, and the time until the next ones are.
+constexpr std::uint32_t kNewsBurst = 32;
+constexpr Duration kNewsInterval = microseconds(500);
+
+constexpr std::array kFinals{wire::MessageStatus::delivered, wire::MessageStatus::truncated,
+                             wire::MessageStatus::cancelled};
+
+std::uint32_t capped_ns(Duration duration) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(duration.ns, 1, 0xffffffff));
+}
+
+bool fits(const NicAddress& address) {
+  return std::all_of(address.bytes.begin() + RestingPeer::kAddressBytes, address.bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+// The final statuses that the peer may still ask for, if all it ever said is finished and they fit.
+bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
+  record.finals = 0;
+  record.final_count = 0;
+  if (!peer.incoming.is_open()) return true;
+  const std::uint64_t count = peer.next_to_process - peer.remote_floor;
+  if (count > RestingPeer::kMostFinals || peer.incoming.size() != count) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto entry = peer.incoming.get(peer.remote_floor + i);
+    if (!entry || !is_finished_entry(*entry)) return false;
+    const auto found = std::ranges::find(kFinals, status_of_entry(*entry));
+    HAWSER_ASSERT(found != kFinals.end());
+    record.finals |= static_cast<std::uint64_t>(found - kFinals.begin()) << (2 * i);
+  }
+  record.final_count = static_cast<std::uint8_t>(count);
+  return true;
+}
+
+// Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
+// probe has shown that. (An answer under way would wake the peer, to probe again.)
+bool Endpoint::Core::path_may_go(const Peer& peer, const Path& path) const {
+  if (path.state == PathState::up) return path.packets_in_flight == 0;
+  return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
+}
+
+// Whether a record can stand for the peer, so that nobody could tell the difference.
+bool Endpoint::Core::is_settled(const Peer& peer) const {
+  const std::uint32_t index = index_of(peer);
+  if (peer.messages > 0 || pending(peer) || peer.posted_receives > 0 || now < peer.reset_at) {
+    return false;
+  }
+  if (peer.call_at != kNever || peer.holds_call || peer.waits_to_call || peer.is_half_open) {
+    return false;
+  }
+  if (senders.contains(peers, index) || ackers.contains(peers, index) ||
+      starved.contains(peers, index) || touched.contains(peers, index)) {
+    return false;
+  }
+  if (!peer.retransmits.empty() || something_owed(peer)) return false;
+  if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
+  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+    if (!fits(peer.nics[i].address)) return false;
+  }
+  if (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter) {
+    return false;
+  }
+  if (peer.state == SessionState::failed) return true;
+  // A CLOSE that has begun to arrive goes on.
+  if (peer.announcing || peer.close_sent || peer.acked_in_turn ||
+      std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
+    return false;
+  }
+  for (const std::uint32_t path : peer.paths) {
+    if (path != kNoIndex && !path_may_go(peer, paths.at(path))) return false;
+  }
+  return true;
+}
+
+// At the end of a turn. True: the peer rests, and is gone.
+bool Endpoint::Core::consider_rest(Peer& peer) {
+  peer.rest_at = kNever;
+  const bool ended = peer.state == SessionState::ready || peer.state == SessionState::failed;
+  if (!ended || closing || pending(peer)) return false;
+  const Duration quiet = milliseconds(tunables.rest_after_ms);
+  const Time due = later(peer.last_heard, peer.used_at) + quiet;
+  if (now < due) {
+    peer.rest_at = due;
+    return false;
+  }
+  peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
+  RestingPeer record;
+  if (!is_settled(peer) || !pack_finals(peer, record)) return false;
+  if (peer.state == SessionState::ready &&
+      peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
+    peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
+    owe(peer);
+    return false;
+  }
+  if (!put_to_rest(peer, record)) return false;
+  ++counters.peers_rested;
+  return true;
+}
+
+namespace {
+
+void describe(const Peer& peer, RestingPeer& record) {
+  record.remote_id = peer.remote_id;
+  record.remote_epoch = peer.remote_epoch;
+  record.remote_token = peer.remote_token;
+  record.token = peer.token;
+  record.remote_counter = peer.remote_counter;
+  record.remote_sequence = peer.remote_sequence;
+  record.remote_index = peer.remote_index;
+  record.counter = peer.counter;
+  record.absence_ms = static_cast<std::uint16_t>(peer.remote_absence.ns / milliseconds(1).ns);
+  record.fragment_bytes = peer.fragment_bytes;
+  record.remote_unscheduled =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.remote_unscheduled, 0xffffffff));
+  record.next_number = peer.next_number;
+  record.first_remote_number = peer.first_remote_number;
+  record.next_to_process = peer.next_to_process;
+  record.path_start = peer.path_start;
+  record.generations = peer.generations;
+  record.receive_generations = peer.receive_generations;
+  record.last_heard = peer.last_heard;
+  record.smoothed_ns = capped_ns(peer.response.smoothed());
+  record.variance_ns = capped_ns(peer.response.variance());
+  record.allowance_kib =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.allowance / 1024, 0xffffffff));
+  record.state = peer.state;
+  record.failure = peer.failure;
+  record.wanted = peer.wanted;
+  record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
+  record.route_local = peer.route_local;
+  record.route_remote = peer.route_remote;
+  record.nic_count = static_cast<std::uint8_t>(peer.remote_nics);
+  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+    if (peer.nics[i].state != 0)
+      record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
+    record.nic_sequences[i] = peer.remote_nic_sequences[i];
+    std::copy_n(peer.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
+                record.addresses[i].begin());
+  }
+}
+
+void restore(const RestingPeer& record, Peer& peer) {
+  peer.state = record.state;
+  peer.failure = record.failure;
+  peer.wanted = record.wanted;
+  peer.remote_epoch = peer.verified_epoch = record.remote_epoch;
+  peer.remote_counter = peer.verified_counter = record.remote_counter;
+  peer.remote_token = record.remote_token;
+  peer.token = record.token;
+  peer.remote_sequence = record.remote_sequence;
+  peer.remote_index = record.remote_index;
+  peer.counter = record.counter;
+  peer.remote_absence = milliseconds(record.absence_ms);
+  peer.fragment_bytes = record.fragment_bytes;
+  peer.remote_unscheduled = record.remote_unscheduled;
+  peer.next_number = peer.floor = peer.told_floor = record.next_number;
+  peer.first_remote_number = record.first_remote_number;
+  peer.next_to_process = record.next_to_process;
+  peer.remote_floor = record.next_to_process - record.final_count;
+  peer.path_start = record.path_start;
+  peer.generations = record.generations;
+  peer.receive_generations = record.receive_generations;
+  peer.last_heard = record.last_heard;
+  peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
+  peer.allowance = std::uint64_t{record.allowance_kib} * 1024;
+  peer.patience_eighths = record.patience_eighths;
+  peer.route_local = record.route_local;
+  peer.route_remote = record.route_remote;
+  peer.remote_nics = record.nic_count;
+  for (std::uint32_t i = 0; i < record.nic_count; ++i) {
+    wire::NicRecord& nic = peer.nics[i];
+    std::ranges::copy(record.addresses[i], nic.address.bytes.begin());
+    nic.index = static_cast<std::uint8_t>(i);
+    nic.state = static_cast<std::uint8_t>(record.nics_up >> i & 1);
+    peer.remote_nic_sequences[i] = record.nic_sequences[i];
+  }
+}
+
+}  // namespace
+
+// `record` has the final statuses. False: its blocks could not be kept for it; nothing changed.
+bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
+  const std::uint32_t index = index_of(peer);
+  if (peer.state == SessionState::ready) {
+    if (table_blocks.available() < kBlocksToWake) return false;
+    table_blocks.withhold(kBlocksToWake);
+    for (const std::uint32_t path : peer.paths) {
+      if (path == kNoIndex) continue;
+      const std::uint64_t next = paths.at(path).sent.next();
+      if (before(peer.path_start, next)) peer.path_start = next;
+    }
+    for (const std::uint32_t path : std::array(peer.paths)) {
+      if (path != kNoIndex) release_path(peer, paths.at(path));
+    }
+    for (const std::uint32_t path : peer.receive_paths) {
+      if (path == kNoIndex) continue;
+      peer.receive_generations[receive_paths.at(path).slot] = receive_paths.at(path).generation;
+      receive_paths.free(path);
+    }
+    peer.outgoing.close();
+    peer.incoming.close();
+  }
+  describe(peer, record);
+  record.nic_news = nic_news;
+  for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
+  peer_timers.remove(index);
+  peers.put_to_rest(index, record);
+  return true;
+}
+
+// The peer as it was, with its first paths.
+Peer& Endpoint::Core::wake(std::uint32_t index) {
+  RestingPeer record;
+  Peer& peer = peers.wake(index, record);
+  start_peer(peer);
+  restore(record, peer);
+  ++counters.peers_woken;
+  touch(peer);
+  if (peer.state == SessionState::failed) return peer;
+  table_blocks.release(kBlocksToWake);
+  bool opened = peer.outgoing.open(table_blocks, peer.next_number) &&
+                peer.incoming.open(table_blocks, peer.remote_floor);
+  for (std::uint32_t i = 0; opened && i < record.final_count; ++i) {
+    const auto status = kFinals[record.finals >> (2 * i) & 3];
+    opened = peer.incoming.set(peer.remote_floor + i,
+                               kFinishedEntry | static_cast<std::uint32_t>(status));
+  }
+  HAWSER_ASSERT(opened);  // these blocks were withheld
+  const bool news = record.nic_news != nic_news;
+  reopen_paths(peer, news);
+  if (news) tell_news(peer);
+  return peer;
+}
+
+// A peer that slept through changes of our NICs hears of them.
+void Endpoint::Core::tell_news(Peer& peer) {
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic].sequence == 0) continue;
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    peer.ack_now = true;
+    owe(peer);
+  }
+  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
+}
+
+// One of our NICs has changed. Who rests is woken for it too, a few at a time: it rests again as
+// soon as it knows.
+void Endpoint::Core::nics_changed() {
+  ++nic_news;
+  news_cursor = 0;
+  news_at = now;
+}
+
+void Endpoint::Core::spread_news() {
+  std::uint32_t woken = 0;
+  for (; news_cursor < peers.used() && woken < kNewsBurst; ++news_cursor) {
+    if (!peers.is_known(news_cursor) || peers.is_awake(news_cursor)) continue;
+    const RestingPeer& record = peers.resting(news_cursor);
+    if (record.state != SessionState::ready || record.nic_news == nic_news) continue;
+    (void)wake(news_cursor);
+    ++woken;
+  }
+  news_at = news_cursor < peers.used() ? now + kNewsInterval : kNever;
+}
+
+// For what is said to all of them at the end.
+void Endpoint::Core::wake_all() {
+  for (std::uint32_t i = 0; i < peers.used(); ++i) {
+    if (!peers.is_known(i) || peers.is_awake(i)) continue;
+    if (peers.resting(i).state == SessionState::ready) (void)wake(i);
+  }
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,511 @@
+// Peers that have been quiet are put to rest, on either end or on both, and wake for whatever
+// comes; nobody can tell by what is delivered.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/injector.hpp"
+#include "test/protocol/packets.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::wire::PacketType;
+
+constexpr std::uint64_t kRestMs = 5;
+
+WorldConfig sleepy(std::uint32_t nics = 2) {
+  WorldConfig config;
+  config.nics = nics;
+  config.tunables.rest_after_ms = kRestMs;
+  return config;
+}
+
+bool rests(World& world, std::uint32_t node) {
+  return world.stats(node).peers_awake == 0 && world.stats(node).peers_at_rest > 0;
+}
+
+// Until both have forgotten all but the record.
+void fall_asleep(World& world) {
+  REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(100)));
+}
+
+void talk(World& world, std::uint32_t from, std::uint32_t to, std::size_t bytes = 100000,
+          std::uint64_t messages = 3) {
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  for (std::uint64_t i = 0; i < messages; ++i) {
+    (void)exchange.receive(to, from, i, bytes);
+    (void)exchange.send(from, to, i, bytes, {.level = Level::delivered});
+  }
+  REQUIRE(exchange.run(milliseconds(200)));
+  exchange.check_all_ok();
+  exchange.check();
+}
+
+void check_one_session(World& world) {
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    INFO("node " << node);
+    CHECK(world.stats(node).sessions_established == 1);
+    CHECK(world.stats(node).peer_failures == 0);
+    CHECK(world.stats(node).fragments_retransmitted == 0);
+    CHECK(world.allocations() == 0);
+  }
+}
+
+PeerStats peer_stats(World& world, std::uint32_t node, std::uint32_t other) {
+  PeerStats stats;
+  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
+          Status::ok);
+  return stats;
+}
+
+TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  const proto::Time quiet = world.now();
+  CHECK(world.stats(0).peers_awake == 1);
+  CHECK(peer_stats(world, 0, 1).paths.size() == 2);
+  fall_asleep(world);
+  CHECK((world.now() - quiet).ns >= milliseconds(kRestMs - 1).ns);
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    const PeerStats stats = peer_stats(world, node, 1 - node);
+    CHECK(stats.at_rest);
+    CHECK(stats.established);
+    CHECK(stats.endpoint_id == 2 - node);
+    CHECK(stats.paths.empty());
+    CHECK(stats.last_heard_ns_ago >= std::uint64_t{kRestMs} * 1000000);
+  }
+  // Nothing is due for anybody any more.
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
+  CHECK(peer_stats(world, 0, 1).at_rest);
+  check_one_session(world);
+}
+
+TEST_CASE("rest__data_goes_on_in_either_direction_and_in_both_at_once", "[R1][R2]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  for (int round = 0; round < 5; ++round) {
+    fall_asleep(world);
+    talk(world, 0, 1);
+    fall_asleep(world);
+    talk(world, 1, 0);
+    fall_asleep(world);
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      (void)exchange.receive(node, kAnyNode, 1, 200000);
+      (void)exchange.send(node, 1 - node, 1, 200000);
+    }
+    REQUIRE(exchange.run(milliseconds(50)));
+    exchange.check_all_ok();
+  }
+  CHECK(world.stats(0).peers_woken >= 15);
+  check_one_session(world);
+}
+
+// Only one end forgets: the other waits for a message, and so has something pending.
+TEST_CASE("rest__of_one_end_alone", "[R1][R2]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  talk(world, 1, 0);
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    (void)exchange.receive(1, 0, 7, 50000);
+    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(100)));
+    world.run_for(milliseconds(20));
+    CHECK(world.stats(1).peers_awake == 1);
+    (void)exchange.send(0, 1, 7, 50000);
+    REQUIRE(exchange.run(milliseconds(50)));
+    (void)exchange.receive(0, kAnyNode, 8, 50000);
+    (void)exchange.send(1, 0, 8, 50000);
+    REQUIRE(exchange.run(milliseconds(50)));
+    exchange.check_all_ok();
+  }
+  check_one_session(world);
+}
+
+TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  fall_asleep(world);
+  const std::uint64_t before = world.stats(0).peers_woken;
+  SECTION("a receive that is posted for it, until it is cancelled") {
+    std::string buffer(100, 'x');
+    const OperationId receive = world.receive(0, world.peer(0, 1), 1, buffer);
+    CHECK(world.stats(0).peers_awake == 1);
+    world.run_for(milliseconds(1000));
+    CHECK(world.stats(0).peers_awake == 1);
+    REQUIRE(world.cancel(0, receive) == Status::ok);
+    world.run_for(milliseconds(1));
+    fall_asleep(world);
+  }
+  SECTION("connect") {
+    world.reconnect(0, 1);
+    CHECK(world.stats(0).peers_awake == 1);
+    fall_asleep(world);
+  }
+  SECTION("disconnect, and the other end hears of it") {
+    REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
+    world.wake(0);
+    world.run_for(milliseconds(3));
+    CHECK(world.stats(1).peer_failures == 1);
+    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
+    // Who has failed rests too, and its failure is still known.
+    fall_asleep(world);
+    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
+    CHECK_FALSE(peer_stats(world, 1, 0).established);
+    proto::SendRequest request;
+    request.peer = world.peer(1, 0);
+    CHECK(world.post(1, request) == Status::peer_closed);
+    world.reconnect(1, 0);
+    world.reconnect(0, 1);
+    talk(world, 1, 0);
+  }
+  SECTION("closing of the endpoint") {
+    world.endpoint(0).close(world.now());
+    world.wake(0);
+    REQUIRE(world.run_until([&] { return world.endpoint(0).closed(); }, milliseconds(100)));
+    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
+  }
+  CHECK(world.stats(0).peers_woken > before);
+  CHECK(world.allocations() == 0);
+}
+
+TEST_CASE("rest__strangers_and_questions_wake_nobody", "[R2]") {
+  WorldConfig config = sleepy();
+  std::optional<Datagram> last;
+  config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    if (node == 1 && packet.direction == engine::Direction::tx) {
+      last.emplace(packet.queue, packet.header, packet.payload);
+    }
+    return std::optional<Fate>{};
+  };
+  World world(config);
+  talk(world, 0, 1);
+  fall_asleep(world);
+  Injector stranger(world);
+  last->header().token ^= 1;
+  last->seal();
+  stranger.send(0, 0, *last);
+  world.run_for(milliseconds(1));
+  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::wrong_token)] == 1);
+  Envelope envelope;
+  CHECK(world.endpoint(0).probe(world.peer(0, 1), 0, 1, kWholeTag, envelope) == Status::again);
+  std::vector<NicStats> nics(2);
+  world.endpoint(0).nic_stats(nics);
+  CHECK(nics[0].state == PathState::up);
+  CHECK(rests(world, 0));
+  CHECK(world.stats(0).peers_woken == 0);
+}
+
+// Everything that ever was on the wire comes again.
+TEST_CASE("rest__old_packets_do_nothing", "[R3]") {
+  WorldConfig config = sleepy(1);
+  struct Old {
+    std::uint32_t to;
+    Datagram datagram;
+  };
+  std::vector<Old> old;
+  bool recording = true;
+  config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    if (recording && packet.direction == engine::Direction::tx) {
+      old.push_back({1 - node, Datagram(packet.queue, packet.header, packet.payload)});
+    }
+    return std::optional<Fate>{};
+  };
+  World world(config);
+  talk(world, 0, 1, 20000);
+  talk(world, 1, 0, 20000);
+  fall_asleep(world);
+  recording = false;
+  REQUIRE(old.size() > 20);
+  Injector replay(world);
+  for (int round = 0; round < 3; ++round) {
+    for (Old& packet : old) {
+      replay.send(packet.to, 0, packet.datagram);
+      if (round == 1) world.run_for(milliseconds(1));
+      if (round == 2) fall_asleep(world);
+    }
+    talk(world, 0, 1, 20000);
+    talk(world, 1, 0, 20000);
+    fall_asleep(world);
+  }
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    CHECK(world.stats(node).sessions_established == 1);
+    CHECK(world.stats(node).peer_failures == 0);
+    CHECK(world.stats(node).unexpected_messages == 0);
+  }
+}
+
+// The last status and its acknowledgement are lost, and the receiver has gone to rest meanwhile.
+TEST_CASE("rest__final_statuses_are_remembered", "[R4]") {
+  bool deaf = false;
+  WorldConfig config = sleepy();
+  config.tunables.rest_after_ms = 0;
+  config.tunables.initial_rtt_us = 50000;  // who waits asks late
+  config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    std::optional<Fate> fate;
+    if (deaf && node == 1 && packet.direction == engine::Direction::tx) {
+      fate.emplace();
+      fate->drop = true;
+    }
+    return fate;
+  };
+  World world(config);
+  world.connect_all();
+  fall_asleep(world);
+  for (std::uint64_t count : {1, 5, 20}) {
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      (void)exchange.receive(1, kAnyNode, i, i % 2 == 0 ? 100 : 50);
+      (void)exchange.send(0, 1, i, 100, {.level = Level::delivered});
+    }
+    deaf = true;
+    REQUIRE(world.run_until(
+        [&] {
+          exchange.collect();
+          bool all = true;
+          for (std::size_t i = 0; i < count; ++i)
+            all &= exchange.received(i).completion.has_value();
+          return all && rests(world, 1);
+        },
+        milliseconds(100)));
+    CHECK(world.stats(0).operations_pending == count);
+    deaf = false;
+    REQUIRE(exchange.run(milliseconds(2000)));
+    for (std::size_t i = 0; i < count; ++i) {
+      CHECK(exchange.sent(i).completion->status == (i % 2 == 0 ? Status::ok : Status::truncated));
+      CHECK(exchange.sent(i).deliveries == 1);
+    }
+    fall_asleep(world);
+  }
+}
+
+TEST_CASE("rest__a_sender_tells_its_floor_first", "[R4]") {
+  WorldConfig config = sleepy();
+  World world(config);
+  for (const std::uint64_t messages : {33, 100, 1000}) {
+    // All at once, so that no packet of them says that any was heard to be finished.
+    talk(world, 0, 1, 8, messages);
+    talk(world, 1, 0, 8, messages);
+    fall_asleep(world);
+  }
+  check_one_session(world);
+}
+
+TEST_CASE("rest__keepalives_wake_it_and_it_answers", "[R2][R5]") {
+  WorldConfig config = sleepy();
+  config.tunables.peer_timeout_ms = 200;
+  World world(config);
+  talk(world, 0, 1);
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  (void)exchange.receive(0, 1, 1, 100);  // node 0 waits, node 1 doesn't know
+  std::uint64_t slept = 0;
+  for (int i = 0; i < 40; ++i) {
+    world.run_for(milliseconds(50));
+    if (rests(world, 1)) ++slept;
+  }
+  CHECK(slept > 30);
+  CHECK(world.stats(1).peers_woken >= 10);
+  CHECK(world.stats(0).peer_failures == 0);
+  (void)exchange.send(1, 0, 1, 100);
+  REQUIRE(exchange.run(milliseconds(20)));
+  exchange.check_all_ok();
+  // Without anything pending nobody minds the silence; with it, the timeout holds.
+  fall_asleep(world);
+  world.run_for(milliseconds(5000));
+  world.crash(1, false);
+  exchange.forget(1);
+  world.run_for(milliseconds(5000));
+  CHECK(world.stats(0).peer_failures == 0);
+  (void)exchange.send(0, 1, 1, 100);
+  const proto::Time start = world.now();
+  REQUIRE(exchange.run(milliseconds(500)));
+  CHECK(exchange.sent(exchange.sends() - 1).completion->status == Status::peer_timeout);
+  CHECK((world.now() - start).ns >= milliseconds(200).ns);
+}
+
+TEST_CASE("rest__a_restarted_peer_is_a_new_one", "[R2]") {
+  for (const bool it_speaks_first : {true, false}) {
+    INFO((it_speaks_first ? "it" : "the survivor") << " speaks first");
+    WorldConfig config = sleepy();
+    config.tunables.peer_timeout_ms = 300;
+    World world(config);
+    talk(world, 0, 1);
+    fall_asleep(world);
+    world.crash(1, true);
+    if (!it_speaks_first) {
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      (void)exchange.send(0, 1, 1, 100);
+      REQUIRE(exchange.run(milliseconds(1000)));
+      CHECK(is_peer_failure(exchange.sent(0).completion->status));
+      world.reconnect(0, 1);
+      talk(world, 0, 1);
+    } else {
+      (void)world.peer(1, 0);
+      REQUIRE(world.run_until([&] { return world.stats(1).sessions_established == 1; },
+                              milliseconds(100)));
+      talk(world, 1, 0);
+    }
+    CHECK(world.stats(0).sessions_established == 2);
+    fall_asleep(world);
+    talk(world, 0, 1);
+  }
+}
+
+// A NIC goes and comes while everybody rests: all hear of it, and rest again.
+TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
+  WorldConfig config = sleepy();
+  config.nodes = 5;
+  World world(config);
+  for (std::uint32_t other = 1; other < 5; ++other) talk(world, 0, other);
+  const auto all_rest = [&] {
+    for (std::uint32_t node = 0; node < 5; ++node) {
+      if (!rests(world, node)) return false;
+    }
+    return true;
+  };
+  REQUIRE(world.run_until(all_rest, milliseconds(100)));
+  const auto change = [&](const char* words) {
+    world.nic(0, 1).set_time(world.now());
+    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
+    world.wake(0);
+    const std::uint64_t before = world.stats(0).peers_woken;
+    world.run_for(milliseconds(3));
+    CHECK(world.stats(0).peers_woken >= before + 4);
+    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
+  };
+  std::uint64_t messages = 0;
+  const auto check_talk = [&] {
+    for (std::uint32_t other = 1; other < 5; ++other) {
+      talk(world, other, 0);
+      ++messages;
+    }
+    CHECK(world.stats(0).peer_failures == 0);
+    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
+  };
+  change("kill:event");
+  // They know: not a packet goes there.
+  const std::uint64_t timeouts = world.stats(1).ptos;
+  check_talk();
+  CHECK(world.stats(1).ptos == timeouts);
+  change("revive:event");
+  check_talk();
+  change("revive:moved");
+  check_talk();
+  std::vector<NicStats> stats(2);
+  world.endpoint(0).nic_stats(stats);
+  CHECK(stats[1].packets_received > 0);
+}
+
+TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  fall_asleep(world);
+  for (const std::uint32_t nic : {0, 1, 0}) {
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
+      world.wake(node);
+    }
+    world.run_for(milliseconds(50));
+    fall_asleep(world);
+    talk(world, 0, 1);
+    talk(world, 1, 0);
+    fall_asleep(world);
+  }
+  CHECK(world.stats(0).sessions_established == 1);
+  CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+}
+
+TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  world.nic(0, 1).set_time(world.now());
+  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
+  REQUIRE(world.stats(0).paths_down > 0);
+  world.run_for(milliseconds(500));
+  CHECK(world.stats(0).peers_awake == 1);
+  REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
+  REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
+  fall_asleep(world);
+  talk(world, 0, 1);
+}
+
+TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
+  WorldConfig config = sleepy();
+  config.nics_of = {2, 9};
+  World world(config);
+  talk(world, 0, 1);
+  world.run_for(milliseconds(100));
+  CHECK(world.stats(0).peers_awake == 1);
+  CHECK(world.stats(1).peers_at_rest == 1);
+  talk(world, 1, 0);
+}
+
+// Slots, generations and numbers hold, however often: a generation has 8 bits, a path number 32.
+TEST_CASE("rest__a_thousand_times", "[R3]") {
+  for (const std::uint64_t start : {std::uint64_t{0}, std::uint64_t{4294967000}}) {
+    WorldConfig config = sleepy();
+    config.tunables.rest_after_ms = 0;
+    config.tunables.initial_sequence = start;
+    World world(config);
+    world.connect_all();
+    for (int round = 0; round < 1000; ++round) {
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      const std::uint32_t from = round % 2;
+      (void)exchange.receive(1 - from, kAnyNode, 1, 8);
+      (void)exchange.send(from, 1 - from, 1, 8, {.level = Level::delivered});
+      REQUIRE(exchange.run(milliseconds(20)));
+      exchange.check_all_ok();
+      if (round % 7 == 0) fall_asleep(world);
+    }
+    fall_asleep(world);
+    CHECK(world.stats(0).peers_rested > 500);
+    CHECK(world.stats(0).peers_rested == world.stats(0).peers_woken + 1);
+    check_one_session(world);
+  }
+}
+
+// Everything may be lost, twice, late, and still everything arrives once.
+TEST_CASE("rest__on_a_bad_fabric", "[R1][R3][R4]") {
+  for_each_seed(30, [](proto::Random& random) {
+    WorldConfig config = sleepy(1 + static_cast<std::uint32_t>(random.below(3)));
+    config.tunables.rest_after_ms = random.below(3);
+    config.seed = random.next();
+    config.faults = "delay=5us/200us,loss=0.1,duplicate=0.05,reorder=0.1,late-reap=100us";
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    for (int i = 0; i < 60; ++i) {
+      const auto from = static_cast<std::uint32_t>(random.below(2));
+      (void)exchange.receive(1 - from, kAnyNode, from, 30000);
+      (void)exchange.send(from, 1 - from, from, random.below(30000),
+                          {.level = random.chance(0.5) ? Level::delivered : Level::accepted});
+      world.run_for(microseconds(random.below(random.chance(0.3) ? 10000 : 300)));
+    }
+    REQUIRE(exchange.run(milliseconds(8000)));
+    exchange.check_all_ok();
+    exchange.check();
+    REQUIRE(
+        world.run_until([&] { return rests(world, 0) || rests(world, 1); }, milliseconds(2000)));
+    CHECK(world.stats(0).sessions_established == 1);
+    CHECK(world.allocations() == 0);
+  });
+}
+
+}  // namespace
+}  // namespace hawser::test
