@@ -23,8 +23,23 @@ constexpr Duration kBackpressureRetry = microseconds(50);
 void Endpoint::Core::emit(const Event& event) {
   Event stamped = event;
   stamped.time_ns = static_cast<std::uint64_t>(now.ns);
-  if (events.full()) (void)events.pop();  // the newest ones tell the present state
+  stamped.number = events_emitted++;
+  if (events.full()) {
+    (void)events.pop();  // the newest ones tell the present state
+    ++counters.events_lost;
+  }
   (void)events.push(stamped);
+}
+
+void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
+  const Event event{.kind = kind,
+                    .reason = reason,
+                    .peer = PeerId{index_of(peer)},
+                    .endpoint_id = peer.remote_id,
+                    .nic = path.local_nic,
+                    .remote_nic = path.remote_nic};
+  if (tracing()) trace_path(event);
+  emit(event);
 }
 
 void Endpoint::Core::complete(const Completion& completion) {
@@ -109,6 +124,7 @@ void Endpoint::Core::expire_timers() {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
   if (store_judged_at <= now) judge_full_store();
+  if (judge_at <= now) judge_paths();
 }
 
 // Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
@@ -131,6 +147,10 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
 }
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
+  if (tracing()) {
+    receiving_nic = static_cast<std::uint8_t>(nic);
+    receiving_peer = kNoIndex;
+  }
   wire::PacketView packet;
   const auto bad = wire::parse({received.data, received.bytes}, received.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
@@ -142,6 +162,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   Peer* const found = live_peer(PeerId{packet.header->receiver ^ name_mask});
   if (found == nullptr) return drop(DropReason::unknown_receiver);
   Peer& peer = *found;
+  if (tracing()) receiving_peer = index_of(peer);
   if (peer.token == 0 || packet.header->token != peer.token) return drop(DropReason::wrong_token);
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
@@ -239,6 +260,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(close_wake, store_judged_at));
+  result.wake_at = earlier(result.wake_at, judge_at);
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }
