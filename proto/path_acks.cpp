@@ -312,8 +312,9 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
   if (path.state != PathState::up || tunables.recovery_evacuate == 0) return;
   path.unheard_at = now;  // what is sent from here on makes the next round
-  if (path.unanswered < kMostUnanswered) ++path.unanswered;
-  if (path.unanswered < kPatient || next_usable_path(peer, path) == nullptr) return;
+  if (path.unheard < kPatient) ++path.unheard;
+  if (path.unheard < kPatient) return;
+  if (next_usable_path(peer, path) == nullptr) return bridge(peer, path.local_nic, path.remote_nic);
   ++counters.evacuations;
   suspect(peer, path, Reason::requests);
 }

@@ -84,6 +84,7 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
 
 void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
+  path.unheard = 0;
   emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
@@ -114,7 +115,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
 // Any of the path's packets was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
-  path.unanswered = 0;
+  path.unanswered = path.unheard = 0;
   path.heard_at = now;
   switch (path.state) {
     case PathState::up:

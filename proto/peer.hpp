@@ -41,6 +41,7 @@ struct Path {
   bool lost_lately = false;        // records below `oldest` may still be acknowledged late
   PathState state = PathState::up;
   std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t unheard = 0;     // UP: rounds in a row of packets that only the receiver missed
   std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
 
   SentPackets sent;
