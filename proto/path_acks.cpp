@@ -310,7 +310,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 // The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
 // left in flight for the silence rule to see. Round after round that is silence too.
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
-  if (path.state != PathState::up || tunables.recovery_evacuate == 0) return;
+  if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
   path.unheard_at = now;  // what is sent from here on makes the next round
   if (path.unheard < kPatient) ++path.unheard;
   if (path.unheard < kPatient) return;
