@@ -236,7 +236,14 @@ TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
   REQUIRE(hawser_connect(c, address, bytes, &b_of_c) == HAWSER_OK);
   hawser_operation operation = HAWSER_NO_OPERATION;
   REQUIRE(hawser_send(c, b_of_c, 0, 1, "abc", 3, nullptr, &operation) == HAWSER_OK);
-  CHECK(pair.next(c).status == HAWSER_OK);
+  hawser_completion completion{};
+  std::size_t completed = 0;
+  for (int i = 0; i < 20000 && completed == 0; ++i) {
+    completed = hawser_wait(c, &completion, 1, 100000);
+    (void)hawser_poll(pair.b, nullptr, 0);
+  }
+  REQUIRE(completed == 1);
+  CHECK(completion.status == HAWSER_OK);
   CHECK(traced.count(HAWSER_TRACE_MESSAGE_BEGUN) == 1);
   CHECK(traced.count(HAWSER_TRACE_PACKET_SENT) == 1);
   CHECK(traced.count(HAWSER_TRACE_SEND_COMPLETED) == 1);
@@ -253,9 +260,8 @@ TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
   REQUIRE(hawser_engine_inject_fault(pair.engine, 0, "kill:event") == HAWSER_OK);
   std::array<hawser_verdict, 4> verdicts{};
   std::size_t count = 0;
-  hawser_completion none{};
   for (int i = 0; i < 2000 && count == 0; ++i) {
-    (void)hawser_wait(c, &none, 1, 1000000);
+    (void)hawser_wait(c, &completion, 1, 1000000);
     count = verdicts.size();
     REQUIRE(hawser_endpoint_verdicts(c, verdicts.data(), &count) == HAWSER_OK);
   }
