@@ -39,6 +39,7 @@ static_assert(same(hawser::Reason::none, HAWSER_REASON_NONE) &&
               same(hawser::Reason::silence, HAWSER_REASON_SILENCE) &&
               same(hawser::Reason::requests, HAWSER_REASON_REQUESTS) &&
               same(hawser::Reason::probe_timeouts, HAWSER_REASON_PROBE_TIMEOUTS) &&
+              same(hawser::Reason::only_small, HAWSER_REASON_ONLY_SMALL) &&
               same(hawser::Reason::unanswered, HAWSER_REASON_UNANSWERED) &&
               same(hawser::Reason::answered, HAWSER_REASON_ANSWERED) &&
               same(hawser::Reason::proven, HAWSER_REASON_PROVEN) &&

@@ -33,6 +33,7 @@ namespace hawser {
   X(silence, "younger packets of other paths were acknowledged")                        \
   X(requests, "what was sent on it was asked for again, round after round")             \
   X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths") \
+  X(only_small, "packets of a fragment's size are lost on it, and small ones pass")     \
   X(unanswered, "probes were not answered")                                             \
   X(answered, "a packet of the path was acknowledged")                                  \
   X(proven, "full-size probes were acknowledged in a row")                              \

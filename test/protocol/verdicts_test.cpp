@@ -180,7 +180,7 @@ TEST_CASE("verdicts__none_without_a_fault") {
   require_quiet(world);
 }
 
-TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others") {
+TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others", "[V1]") {
   World world(three_nics(3));
   Chatter chatter(world);
   chatter.run_for(milliseconds(20));
@@ -266,7 +266,7 @@ TEST_CASE("verdicts__a_nic_that_dies_after_its_link_explains_the_link") {
   }
 }
 
-TEST_CASE("verdicts__a_driver_needs_no_witness") {
+TEST_CASE("verdicts__a_driver_needs_no_witness", "[V2]") {
   WorldConfig config = three_nics();
   config.nics = 2;
   World world(config);
@@ -323,7 +323,7 @@ TEST_CASE("verdicts__two_nics_and_two_peers") {
   chatter.finish();
 }
 
-TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics") {
+TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics", "[V4]") {
   for (const bool all_at_once : {true, false}) {
     INFO((all_at_once ? "all at once" : "one after the other"));
     WorldConfig config = three_nics(3);
@@ -350,7 +350,7 @@ TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics") {
   }
 }
 
-TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back") {
+TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back", "[V3]") {
   World world(three_nics());
   Chatter chatter(world);
   chatter.run_for(milliseconds(20));
