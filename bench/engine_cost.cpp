@@ -4,7 +4,9 @@
 // two endpoints in one thread over memory NICs without checksum. "Without the copy" receives into
 // buffers of no bytes, so that every fragment is claimed and none is written. The NIC's own share
 // (one copy into the receiver's ring, the ring itself) is measured by the same packets without a
-// protocol and shown beside. Runtime: 2 s. `--short` moves less, for the tests.
+// protocol and shown beside. The last line has a trace hook at both ends that counts; without one a
+// place that would call it costs a branch (docs/results.md compares instructions). Runtime: 2 s.
+// `--short` moves less, for the tests.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,13 +27,17 @@ using Clock = std::chrono::steady_clock;
 
 proto::Time now() { return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()}; }
 
+void count_record(void* count, const TraceRecord&) { ++*static_cast<std::uint64_t*>(count); }
+
 struct Side {
-  explicit Side(std::shared_ptr<engine::MemoryFabric> fabric, std::uint64_t id)
+  Side(std::shared_ptr<engine::MemoryFabric> fabric, std::uint64_t id, bool traced)
       : pool(8192), nic(std::move(fabric), {}, pool) {
     proto::EndpointConfig config;
     config.endpoint_id = id;
     config.epoch = 1;
     config.seed = id;
+    if (traced) config.trace = count_record;
+    config.trace_context = &records;
     nics[0] = &nic;
     endpoint = std::make_unique<proto::Endpoint>(config, nics, pool);
   }
@@ -45,6 +51,7 @@ struct Side {
   std::array<proto::Nic*, 1> nics{};
   std::unique_ptr<proto::Endpoint> endpoint;
   std::int64_t spent_ns = 0;
+  std::uint64_t records = 0;
 };
 
 struct Result {
@@ -54,10 +61,10 @@ struct Result {
   std::uint64_t hash = 0;
 };
 
-Result run(std::size_t message_bytes, std::uint64_t messages, bool copy) {
+Result run(std::size_t message_bytes, std::uint64_t messages, bool copy, bool traced = false) {
   auto fabric = std::make_shared<engine::MemoryFabric>();
-  Side a(fabric, 1);
-  Side b(fabric, 2);
+  Side a(fabric, 1, traced);
+  Side b(fabric, 2, traced);
   std::array<std::byte, proto::Endpoint::kMaxAddressBytes> blob;
   PeerId to_b{};
   PeerId to_a{};
@@ -169,5 +176,6 @@ int main(int argc, char** argv) {
   print("1 MiB messages, without the copy", run(1 << 20, 20 * scale, false));
   print("1 MiB messages, with the copy", run(1 << 20, 20 * scale, true));
   print("8 B messages", run(8, 5000 * scale, true));
+  print("8 B messages, traced", run(8, 5000 * scale, true, true));
   return 0;
 }

@@ -1,38 +1,22 @@
 // hawser.h over engine.hpp: values converted, exceptions kept in. What the calls mean is decided
-// elsewhere.
+// elsewhere. c_api_inside.cpp has statistics, events and traces.
+#include "engine/c_api.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <exception>
-#include <memory>
-#include <new>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
-
-#include "hawser/engine.hpp"
-#include "hawser/hawser.h"
-
-struct hawser_engine {
-  explicit hawser_engine(hawser::EngineConfig config) : engine(std::move(config)) {}
-  hawser::Engine engine;
-};
-
-struct hawser_endpoint {
-  std::unique_ptr<hawser::Endpoint> endpoint;
-};
 
 namespace {
 
 using hawser::Status;
+using hawser::c_api::code;
+using hawser::c_api::copy_text;
+using hawser::c_api::guarded;
+using hawser::c_api::kBatch;
+using hawser::c_api::same;
 
-// ---- the same numbers on both sides
-
-template <class Enum>
-constexpr bool same(Enum value, int number) {
-  return static_cast<int>(value) == number;
-}
 static_assert(same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &&
               same(Status::invalid_argument, HAWSER_INVALID_ARGUMENT) &&
               same(Status::unknown_peer, HAWSER_UNKNOWN_PEER) &&
@@ -59,28 +43,12 @@ static_assert(same(hawser::Collective::none, HAWSER_NO_COLLECTIVE) &&
               same(hawser::Collective::barrier, HAWSER_BARRIER));
 static_assert(same(hawser::OperationKind::send, HAWSER_SEND) &&
               same(hawser::OperationKind::receive, HAWSER_RECEIVE));
-static_assert(same(hawser::PathState::up, HAWSER_PATH_UP) &&
-              same(hawser::PathState::suspect, HAWSER_PATH_SUSPECT) &&
-              same(hawser::PathState::down, HAWSER_PATH_DOWN) &&
-              same(hawser::PathState::probing, HAWSER_PATH_PROBING));
-static_assert(same(hawser::Event::Kind::nic_down, HAWSER_NIC_DOWN) &&
-              same(hawser::Event::Kind::nic_up, HAWSER_NIC_UP) &&
-              same(hawser::Event::Kind::path_down, HAWSER_PATH_DOWN_EVENT) &&
-              same(hawser::Event::Kind::path_up, HAWSER_PATH_UP_EVENT) &&
-              same(hawser::Event::Kind::peer_established, HAWSER_PEER_ESTABLISHED) &&
-              same(hawser::Event::Kind::peer_failed, HAWSER_PEER_FAILED));
 static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               static_cast<std::uint64_t>(hawser::kNoOperation) == HAWSER_NO_OPERATION &&
               static_cast<std::uint64_t>(hawser::kNoMessage) == HAWSER_NO_MESSAGE &&
               hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
 // Their size is part of the interface.
-static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32 &&
-              sizeof(hawser_nic_stats) == 152 && sizeof(hawser_path_stats) == 72 &&
-              sizeof(hawser_peer_stats) == 32 && sizeof(hawser_event) == 24);
-
-constexpr std::size_t kBatch = 64;
-
-constexpr hawser_status code(Status status) { return static_cast<hawser_status>(status); }
+static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
 
 // A caller's struct as this library knows it: what an older caller does not have is 0. False: the
 // caller is newer, and may ask for what is not known here.
@@ -121,30 +89,6 @@ bool options_of(const hawser_receive_options* given, hawser::ReceiveOptions& opt
   return true;
 }
 
-void copy_text(std::string_view text, char* out, std::size_t bytes) {
-  if (out == nullptr || bytes == 0) return;
-  const std::size_t length = std::min(text.size(), bytes - 1);
-  std::memcpy(out, text.data(), length);
-  out[length] = '\0';
-}
-
-// Runs what may throw, and tells what was thrown.
-template <class Function>
-hawser_status guarded(char* error, std::size_t error_bytes, Function&& function) {
-  try {
-    return function();
-  } catch (const hawser::Error& failure) {
-    copy_text(failure.what(), error, error_bytes);
-    return HAWSER_INVALID_ARGUMENT;
-  } catch (const std::bad_alloc&) {
-    copy_text("Out of memory", error, error_bytes);
-    return HAWSER_AGAIN;
-  } catch (const std::exception& failure) {
-    copy_text(failure.what(), error, error_bytes);
-    return HAWSER_NIC_ERROR;
-  }
-}
-
 hawser_completion completion_of(const hawser::Completion& from) {
   hawser_completion to{};
   to.operation = static_cast<std::uint64_t>(from.operation);
@@ -180,76 +124,14 @@ std::size_t poll_with(hawser::Endpoint& endpoint, hawser_completion* out, std::s
   }
 }
 
-// ---- the array of statistics: counters, gauges, drops
-
-struct Gauge {
-  std::string_view name;
-  std::string_view text;
-  std::uint64_t hawser::EndpointStats::*field;
-};
-constexpr auto kGauges = std::to_array<Gauge>({
-    {"operations_pending", "operations that were taken and are not over",
-     &hawser::EndpointStats::operations_pending},
-    {"packets_in_flight", "unacknowledged packets", &hawser::EndpointStats::packets_in_flight},
-    {"sends_unreleased", "sends with their final status whose bytes a NIC still holds",
-     &hawser::EndpointStats::sends_unreleased},
-    {"buffers_in_use", "packet buffers outside the pool", &hawser::EndpointStats::buffers_in_use},
-    {"unexpected_bytes_held", "payload that waits for its receive",
-     &hawser::EndpointStats::unexpected_bytes_held},
-    {"messages_unmatched", "messages without a receive, claimed ones included",
-     &hawser::EndpointStats::messages_unmatched},
-    {"messages_claimed", "claimed messages", &hawser::EndpointStats::messages_claimed},
-    {"peers_awake", "peers with all their state", &hawser::EndpointStats::peers_awake},
-    {"peers_at_rest", "peers kept as a record alone", &hawser::EndpointStats::peers_at_rest},
-});
-constexpr std::size_t kGaugesAt = hawser::kCounters.size();
-constexpr std::size_t kDropsAt = kGaugesAt + kGauges.size();
-constexpr std::size_t kStats = kDropsAt + hawser::kDropReasons;
-static_assert(kStats * sizeof(std::uint64_t) == sizeof(hawser::EndpointStats),
-              "a gauge that is not in kGauges");
-
-std::uint64_t stat_of(const hawser::EndpointStats& stats, std::size_t i) {
-  if (i < kGaugesAt) return stats.*hawser::kCounters[i].field;
-  if (i < kDropsAt) return stats.*kGauges[i - kGaugesAt].field;
-  return stats.drops[i - kDropsAt];
-}
-
-hawser_nic_stats nic_stats_of(const hawser::NicStats& from) {
-  hawser_nic_stats to{};
-  copy_text(from.name, to.name, sizeof to.name);
-  to.packets_sent = from.packets_sent;
-  to.bytes_sent = from.bytes_sent;
-  to.packets_received = from.packets_received;
-  to.bytes_received = from.bytes_received;
-  to.packets_lost = from.packets_lost;
-  to.retransmits = from.retransmits;
-  to.overruns = from.overruns;
-  to.srtt_ns = from.srtt_ns;
-  to.window_bytes = from.window_bytes;
-  to.bytes_in_flight = from.bytes_in_flight;
-  to.state = static_cast<hawser_path_state>(from.state);
-  return to;
-}
-
-hawser_path_stats path_stats_of(const hawser::PathStats& from) {
-  hawser_path_stats to{};
-  to.srtt_ns = from.srtt_ns;
-  to.rttvar_ns = from.rttvar_ns;
-  to.min_fabric_delay_ns = from.min_fabric_delay_ns;
-  to.delivered_bytes = from.delivered_bytes;
-  to.window_bytes = from.window_bytes;
-  to.bytes_in_flight = from.bytes_in_flight;
-  to.packets_sent = from.packets_sent;
-  to.packets_lost = from.packets_lost;
-  to.slot = from.slot;
-  to.generation = from.generation;
-  to.local_nic = from.local_nic;
-  to.remote_nic = from.remote_nic;
-  to.state = static_cast<hawser_path_state>(from.state);
-  return to;
-}
-
 }  // namespace
+
+void hawser::c_api::copy_text(std::string_view text, char* out, std::size_t bytes) {
+  if (out == nullptr || bytes == 0) return;
+  const std::size_t length = std::min(text.size(), bytes - 1);
+  std::memcpy(out, text.data(), length);
+  out[length] = '\0';
+}
 
 extern "C" {
 
@@ -328,6 +210,12 @@ hawser_status hawser_endpoint_create(hawser_engine* engine, const hawser_endpoin
     const auto* const secret = static_cast<const std::byte*>(taken.job_secret);
     settings.job_secret.assign(secret, secret + taken.job_secret_bytes);
     auto made = std::make_unique<hawser_endpoint>();
+    if (taken.trace != nullptr) {
+      made->trace = taken.trace;
+      made->trace_context = taken.trace_context;
+      settings.trace = hawser::c_api::call_trace_hook;
+      settings.trace_context = made.get();
+    }
     made->endpoint = engine->engine.create_endpoint(settings);
     *endpoint = made.release();
     return HAWSER_OK;
@@ -439,87 +327,4 @@ size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, si
 }
 
 int hawser_fd(const hawser_endpoint* endpoint) { return endpoint->endpoint->fd(); }
-
-// ---- looking inside
-
-int hawser_stat_row(size_t i, const char** name, const char** text) {
-  if (i >= kStats) return 0;
-  std::string_view what;
-  std::string_view why;
-  if (i < kGaugesAt) {
-    what = hawser::kCounters[i].name;
-    why = hawser::kCounters[i].text;
-  } else if (i < kDropsAt) {
-    what = kGauges[i - kGaugesAt].name;
-    why = kGauges[i - kGaugesAt].text;
-  } else {
-    what = hawser::kDropReasonTexts[i - kDropsAt].name;
-    why = hawser::kDropReasonTexts[i - kDropsAt].text;
-  }
-  if (name != nullptr) *name = what.data();
-  if (text != nullptr) *text = why.data();
-  return 1;
-}
-
-hawser_status hawser_stats(const hawser_endpoint* endpoint, uint64_t* values, size_t count) {
-  return guarded(nullptr, 0, [&]() -> hawser_status {
-    const hawser::EndpointStats stats = endpoint->endpoint->stats();
-    for (std::size_t i = 0; i < std::min(count, kStats); ++i) values[i] = stat_of(stats, i);
-    return HAWSER_OK;
-  });
-}
-
-hawser_status hawser_endpoint_nic_stats(const hawser_endpoint* endpoint, hawser_nic_stats* nics,
-                                        size_t* count) {
-  return guarded(nullptr, 0, [&]() -> hawser_status {
-    const auto stats = endpoint->endpoint->nic_stats();
-    const std::size_t room = std::min(*count, stats.size());
-    for (std::size_t i = 0; i < room; ++i) nics[i] = nic_stats_of(stats[i]);
-    *count = stats.size();
-    return HAWSER_OK;
-  });
-}
-
-hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser_peer peer,
-                                         hawser_peer_stats* stats, hawser_path_stats* paths,
-                                         size_t* count) {
-  return guarded(nullptr, 0, [&]() -> hawser_status {
-    hawser::PeerStats found;
-    const Status status = endpoint->endpoint->peer_stats(hawser::PeerId{peer}, found);
-    if (status != Status::ok) return code(status);
-    *stats = {};
-    stats->endpoint_id = found.endpoint_id;
-    stats->sends_pending = found.sends_pending;
-    stats->last_heard_ns_ago = found.last_heard_ns_ago;
-    stats->established = found.established ? 1 : 0;
-    stats->failure = code(found.failure);
-    const std::size_t room = std::min(*count, found.paths.size());
-    for (std::size_t i = 0; i < room; ++i) paths[i] = path_stats_of(found.paths[i]);
-    *count = found.paths.size();
-    return HAWSER_OK;
-  });
-}
-
-size_t hawser_poll_events(hawser_endpoint* endpoint, hawser_event* events, size_t count) {
-  std::array<hawser::Event, kBatch> batch;
-  std::size_t done = 0;
-  while (done < count) {
-    const std::size_t n =
-        endpoint->endpoint->poll_events(std::span(batch).first(std::min(count - done, kBatch)));
-    if (n == 0) break;
-    for (const hawser::Event& from : std::span(batch).first(n)) {
-      hawser_event& to = events[done++];
-      to = {};
-      to.endpoint_id = from.endpoint_id;
-      to.time_ns = from.time_ns;
-      to.peer = static_cast<hawser_peer>(from.peer);
-      to.kind = static_cast<hawser_event_kind>(from.kind);
-      to.status = code(from.status);
-      to.nic = from.nic;
-      to.remote_nic = from.remote_nic;
-    }
-  }
-  return done;
-}
-
 }  // extern "C"

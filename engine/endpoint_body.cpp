@@ -104,6 +104,8 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
   protocol.epoch = config.epoch != 0 ? config.epoch : wall_clock_ns();
   protocol.seed = random_number();
   protocol.job_secret = config.job_secret;
+  protocol.trace = config.trace;
+  protocol.trace_context = config.trace_context;
   protocol_ = std::make_unique<proto::Endpoint>(protocol, nics, pool_);
 
   std::array<std::byte, proto::Endpoint::kMaxAddressBytes> bytes;
@@ -197,6 +199,12 @@ std::vector<NicStats> EndpointBody::nic_stats() const {
   protocol_->nic_stats(stats);
   for (std::size_t i = 0; i < stats.size(); ++i) stats[i].name = nics_[i]->name();
   return stats;
+}
+
+std::vector<Verdict> EndpointBody::verdicts() const {
+  std::array<Verdict, 64> standing;
+  const std::size_t count = protocol_->verdicts(standing);
+  return {standing.begin(), standing.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
 }  // namespace hawser::engine

@@ -51,6 +51,7 @@ class EndpointBody {
 
   [[nodiscard]] EndpointStats stats() const;
   [[nodiscard]] std::vector<NicStats> nic_stats() const;
+  [[nodiscard]] std::vector<Verdict> verdicts() const;
 
  private:
   void open_nic(const NicSpec& spec, const EngineSettings& settings);

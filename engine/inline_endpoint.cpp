@@ -5,6 +5,7 @@
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
+#include "engine/receive_requests.hpp"
 
 namespace hawser::engine {
 
@@ -55,24 +56,13 @@ Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t ta
 Status InlineEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                std::uint64_t mask, void* data, std::uint64_t bytes,
                                const ReceiveOptions& options, OperationId& operation) {
-  return post({.peer = peer,
-               .context = context,
-               .tag = tag,
-               .mask = mask,
-               .data = static_cast<std::byte*>(data),
-               .bytes = bytes,
-               .options = options},
-              operation);
+  return post(receive_request(peer, context, tag, mask, data, bytes, options), operation);
 }
 
 Status InlineEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
                                        const ReceiveOptions& options, OperationId& operation) {
   if (message == kNoMessage) return Status::unknown_operation;
-  return post({.data = static_cast<std::byte*>(data),
-               .bytes = bytes,
-               .options = options,
-               .claimed = message},
-              operation);
+  return post(claimed_request(message, data, bytes, options), operation);
 }
 
 Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {

@@ -55,6 +55,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] EndpointStats stats() const override { return body_.stats(); }
   [[nodiscard]] std::vector<NicStats> nic_stats() const override { return body_.nic_stats(); }
   [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
+  [[nodiscard]] std::vector<Verdict> verdicts() const override { return body_.verdicts(); }
   std::size_t poll_events(std::span<Event> events) override;
 
  private:

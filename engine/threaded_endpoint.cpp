@@ -9,6 +9,7 @@
 #include "engine/deadlines.hpp"
 #include "engine/idle_clock.hpp"
 #include "engine/log.hpp"
+#include "engine/receive_requests.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -111,14 +112,7 @@ Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64
   if (peer != kAnyPeer && (!admission_.in_range(peer) || !is_known(peer))) {
     return Status::unknown_peer;
   }
-  return post({.peer = peer,
-               .context = context,
-               .tag = tag,
-               .mask = mask,
-               .data = static_cast<std::byte*>(data),
-               .bytes = bytes,
-               .options = options},
-              operation);
+  return post(receive_request(peer, context, tag, mask, data, bytes, options), operation);
 }
 
 Status ThreadedEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
@@ -126,11 +120,7 @@ Status ThreadedEndpoint::receive_claimed(MessageId message, void* data, std::uin
   if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
   if (data == nullptr && bytes > 0) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
-  return post({.data = static_cast<std::byte*>(data),
-               .bytes = bytes,
-               .options = options,
-               .claimed = message},
-              operation);
+  return post(claimed_request(message, data, bytes, options), operation);
 }
 
 Status ThreadedEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
@@ -267,6 +257,12 @@ std::vector<NicStats> ThreadedEndpoint::nic_stats() const {
   std::vector<NicStats> stats;
   on_engine_thread([&](Time) { stats = body_.nic_stats(); });
   return stats;
+}
+
+std::vector<Verdict> ThreadedEndpoint::verdicts() const {
+  std::vector<Verdict> verdicts;
+  on_engine_thread([&](Time) { verdicts = body_.verdicts(); });
+  return verdicts;
 }
 
 Status ThreadedEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {

@@ -63,6 +63,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] EndpointStats stats() const override;
   [[nodiscard]] std::vector<NicStats> nic_stats() const override;
   [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
+  [[nodiscard]] std::vector<Verdict> verdicts() const override;
   std::size_t poll_events(std::span<Event> events) override;
 
  private:

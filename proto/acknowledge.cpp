@@ -77,6 +77,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   if ((header.flags & wire::kFlagAckNow) != 0) peer.ack_twice = peer.say_finals = true;
   if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
   ++counters.data_packets_received;
+  if (tracing()) trace_arrival(peer, packet, path, number);
   return true;
 }
 
@@ -244,6 +245,10 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
                         message.arrived.first_missing(), message.granted)) {
         return false;
       }
+      if (tracing()) {
+        trace_receive(TraceKind::grant_given, message, 0, message.arrived.first_missing(),
+                      message.granted);
+      }
       message.say_grant = false;
     }
     if (message.say_request) {
@@ -255,6 +260,7 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
           return false;
         }
         ++counters.requests_sent;
+        if (tracing()) trace_receive(TraceKind::request_sent, message, 0, base, 0);
       }
       message.say_request = false;
     }

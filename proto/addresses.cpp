@@ -27,12 +27,15 @@ void Endpoint::Core::notice_address(std::size_t nic) {
   local.address = local.nic->address();
   local.has_moved = true;
   nics_changed();
+  emit({.kind = Event::Kind::nic_moved,
+        .reason = Reason::driver,
+        .nic = static_cast<std::uint8_t>(nic)});
   for_each_peer([&](Peer& peer) {
     if (peer.state != SessionState::ready) return;
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
-      if (path.state != PathState::down) path_down(peer, path);
+      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
       path.probe_at = now;
     }
     announce(peer);
@@ -76,7 +79,7 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
       Path& path = paths.at(index);
-      if (path.state != PathState::down) path_down(peer, path);
+      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
       if (fits) path.probe_at = now;
     }
   }

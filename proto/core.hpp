@@ -10,7 +10,9 @@
 //   receive.cpp      fragments in, the floor                                routes
 //   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
 //   expect.cpp       levels, requests, grants                               packets
-//   rest.cpp             peers that are quiet           addresses.cpp      NICs that moved
+//   blame.cpp        verdicts on NICs and links          addresses.cpp      NICs that moved
+//   trace.cpp        records for the caller's hook       report.cpp         statistics
+//   rest.cpp         peers that are quiet
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "hawser/stats.hpp"
+#include "hawser/trace.hpp"
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
 #include "proto/bitmap.hpp"
@@ -43,6 +46,7 @@
 #include "proto/session_keys.hpp"
 #include "proto/slab.hpp"
 #include "proto/untouched.hpp"
+#include "proto/verdicts.hpp"
 #include "proto/wire.hpp"
 
 namespace hawser::proto {
@@ -68,12 +72,23 @@ struct LocalNic {
   NicAddress address{};    // as the peers were told
   bool has_moved = false;  // since the endpoint was made
   std::uint64_t packets_sent = 0;
+  std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
   std::uint64_t packets_received = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
 };
+
+// A verdict, told or about to be.
+struct StandingVerdict {
+  Verdict verdict{};
+  Time since{};
+  std::uint32_t looks = 0;  // judgements that supported it
+  bool told = false;
+  bool supported = false;  // by the judgement under way
+};
+inline constexpr std::size_t kMaxVerdicts = 64;
 
 // What each operation index is at the moment, for cancel.
 struct OperationSlot {
@@ -161,6 +176,11 @@ struct Endpoint::Core {
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;
+  std::uint64_t events_emitted = 0;
+  std::array<StandingVerdict, kMaxVerdicts> verdicts{};
+  std::size_t verdict_count = 0;
+  TraceHook trace_hook = nullptr;
+  void* trace_context = nullptr;
   std::vector<std::byte> probe_padding;  // zeros, a fragment of them
   std::uint32_t operations_live = 0;
   std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
@@ -211,14 +231,22 @@ struct Endpoint::Core {
   bool closed = false;
   Time closing_since{};
   Time close_wake{kNever};
+  Time judge_at{kNever};
+  Duration judge_interval{};
+  std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
+  std::uint32_t receiving_peer = kNoIndex;
 
   EndpointStats counters;
 
   // ---- turn.cpp
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
-  void drop(DropReason reason) { ++counters.drops[static_cast<std::size_t>(reason)]; }
+  void drop(DropReason reason) {
+    ++counters.drops[static_cast<std::size_t>(reason)];
+    if (tracing()) trace_drop(reason);
+  }
   void emit(const Event& event);
+  void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
   void complete(const Completion& completion);
   [[nodiscard]] bool put_off(Time& deadline, bool& used, Duration by) const;
   void touch(Peer& peer);
@@ -335,7 +363,7 @@ struct Endpoint::Core {
   [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path);
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
-  void commit_fragment(Path& path, const Pick& pick, const TxPacket& packet);
+  void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
 
   // ---- small_packets.cpp
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
@@ -352,10 +380,12 @@ struct Endpoint::Core {
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
   void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
-  void acknowledge_packet(Peer& peer, Path& path, SentPacket& packet);
-  void lose_packet(Peer& peer, Path& path, SentPacket& packet, std::uint64_t& counter);
+  void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
+  void lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
+                   TraceLoss layer);
   void judge_acks();
   void find_gaps(Peer& peer, Path& path);
+  void note_unheard(Peer& peer, Path& path);
   void evacuate(Peer& peer, Path& path);
   void find_silence(Peer& peer);
   [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
@@ -368,22 +398,53 @@ struct Endpoint::Core {
   void reopen_paths(Peer& peer, bool news);
   void bind_first_paths(Peer& peer);
   [[nodiscard]] bool is_away(const Peer& peer, const Path& path) const;
+  [[nodiscard]] Reason reason_away(const Path& path) const {
+    return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
+  }
   [[nodiscard]] Path* bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                 bool is_bridge);
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
-  void suspect(Peer& peer, Path& path);
-  void path_down(Peer& peer, Path& path);
+  void suspect(Peer& peer, Path& path, Reason reason);
+  void path_down(Peer& peer, Path& path, Reason reason);
   void path_heard(Peer& peer, Path& path, bool full_probe);
-  void path_up(Peer& peer, Path& path);
-  void drop_bridges(Peer& peer, std::uint8_t local, bool proven_too);
+  void path_up(Peer& peer, Path& path, Reason reason);
+  void drop_bridges(Peer& peer, const Path& path, bool proven_too);
   void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
   void move_bridge(Peer& peer, Path& path);
+  void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);
   void take_nic_events();
   void local_nic_changed(std::size_t nic, bool up);
   void on_nic_state(Peer& peer, const wire::NicStateBlock& state);
+
+  // ---- blame.cpp
+  void want_verdicts();
+  [[nodiscard]] PeerEvidence evidence_of(Peer& peer);
+  void support(const Verdict& verdict);
+  void support_by_peer(Peer& peer, const VerdictJudge& judge);
+  [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
+  void tell(const StandingVerdict& standing, Event::Kind kind, Reason reason);
+  [[nodiscard]] bool settle_verdicts(std::uint16_t alive_local);
+  void judge_paths();
+
+  // ---- trace.cpp; all but the first only if that is true
+  [[nodiscard]] bool tracing() const { return trace_hook != nullptr; }
+  void trace(TraceRecord record) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path,
+                                   std::uint64_t number, const SentPacket& packet);
+  void trace_drop(DropReason reason) const;
+  void trace_arrival(const Peer& peer, const wire::PacketView& packet, const ReceivePath& path,
+                     std::uint64_t number) const;
+  void trace_path(const Event& event);
+  void trace_session(const Peer& peer) const;
+  void trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
+                  std::uint32_t detail) const;
+  void trace_receive(TraceKind kind, const IncomingMessage& message, std::uint8_t cause,
+                     std::uint32_t fragment, std::uint32_t detail) const;
 
   // ---- receive.cpp
   void on_floor(Peer& peer, std::uint32_t wire_floor);

@@ -64,6 +64,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       incoming_timers(incoming.capacity()) {
   HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
   HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
+  trace_hook = config.trace;
+  trace_context = config.trace_context;
   secret_bytes = config.job_secret.size();
   std::ranges::copy(config.job_secret, secret_storage.begin());
   std::uint64_t payload = tunables.fragment_bytes;
@@ -189,6 +191,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   ++core.operations_live;
   ++peer->messages;
   ++peer->open_sends;
+  if (core.tracing()) core.trace_send(TraceKind::message_begun, *message, 0, 0);
   if (peer->state == SessionState::ready) {
     core.prepare(*peer, *message);
     core.want_to_send(*peer, *message);

@@ -13,6 +13,7 @@
 
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
+#include "hawser/trace.hpp"
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
 #include "proto/nic.hpp"
@@ -26,6 +27,8 @@ struct EndpointConfig {
   std::uint64_t epoch = 0;                  // grows with each restart of this endpoint
   std::uint64_t seed = 0;                   // all randomness of the endpoint comes from it
   std::span<const std::byte> job_secret{};  // copied; at most 64 bytes
+  TraceHook trace = nullptr;                // called in the middle of calls and turns
+  void* trace_context = nullptr;
 };
 
 // The caller names operations: low 32 bits an index below max_operations that no live operation
@@ -104,6 +107,8 @@ class Endpoint {
   std::size_t poll_events(std::span<Event> events);
 
   [[nodiscard]] EndpointStats stats() const;
+  // Those that stand and were told; returns how many. There are never more than 64.
+  std::size_t verdicts(std::span<Verdict> verdicts) const;
   // `name` is left empty. One per NIC.
   void nic_stats(std::span<NicStats> nics) const;
   // May allocate; for people.

@@ -235,6 +235,13 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
       return false;
     }
     ++counters.requests_sent;
+    if (tracing()) {
+      TraceRecord record = traced(TraceKind::request_sent, peer);
+      record.message = number;
+      record.fragment = 0;
+      record.cause = 1;
+      trace(record);
+    }
     --free;
   }
   peer.solicited_to = number;

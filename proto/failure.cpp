@@ -18,8 +18,10 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   end_calling(peer);
   peer.state = SessionState::failed;
   peer.failure = status;
+  if (tracing()) trace_session(peer);
   if (real) ++counters.peer_failures;
   emit({.kind = Event::Kind::peer_failed,
+        .reason = Reason::status,
         .status = status,
         .peer = id,
         .endpoint_id = peer.remote_id,
@@ -52,6 +54,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   no_longer_starved(peer);
   peer_timers.remove(index);
   touch(peer);
+  if (verdict_count > 0) want_verdicts();
   progressed = true;
 }
 
@@ -111,6 +114,7 @@ void Endpoint::Core::forget_failed(Peer& peer) {
   HAWSER_ASSERT(peer.state == SessionState::failed);
   drop_held(peer);
   peer.state = SessionState::idle;
+  if (tracing()) trace_session(peer);
   peer.remote_token = 0;
   peer.call_at = kNever;
 }

@@ -42,6 +42,11 @@ void Endpoint::Core::want_session(Peer& peer) {
   if (peer.state == SessionState::idle) {
     if (!begin_session(peer)) return;
     peer.state = SessionState::calling;
+    if (tracing()) trace_session(peer);
+    emit({.kind = Event::Kind::peer_calling,
+          .reason = Reason::asked,
+          .peer = PeerId{index_of(peer)},
+          .endpoint_id = peer.remote_id});
   }
   if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
   if (calls_outstanding < tunables.max_outstanding_handshakes) return begin_calling(peer, now);
@@ -182,7 +187,10 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
     become_ready(peer);
   } else if (!was_ready) {
-    peer.state = SessionState::answered;
+    if (peer.state != SessionState::answered) {
+      peer.state = SessionState::answered;
+      if (tracing()) trace_session(peer);
+    }
     enter_half_open(peer);
   }
   if (packet.type == wire::PacketType::hello || !was_ready) {

@@ -103,10 +103,18 @@ void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   peer.ack_turn = info.turn;
 }
 
-void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, SentPacket& packet) {
+void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number,
+                                        SentPacket& packet) {
   OutgoingMessage* message = packet.message == kNoIndex
                                  ? nullptr
                                  : outgoing.get(SlabId{packet.message, packet.message_generation});
+  if (tracing()) {
+    const bool late_one = packet.state == SentPacket::State::lost;
+    TraceRecord record = traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged,
+                                peer, path, number, packet);
+    record.detail = static_cast<std::uint32_t>((now - packet.sent).ns / 1000);
+    trace(record);
+  }
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
@@ -129,14 +137,23 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, SentPacket& pack
   }
 }
 
-void Endpoint::Core::lose_packet(Peer& peer, Path& path, SentPacket& packet,
-                                 std::uint64_t& counter) {
+void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
+                                 TraceLoss layer) {
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::packet_lost, peer, path, number, packet);
+    record.cause = static_cast<std::uint8_t>(layer);
+    trace(record);
+  }
   settle(path, packet, SentPacket::State::lost);
   packet.lost_at = now;
-  packet.lost_by_gap = &counter == &counters.lost_by_gap;
+  packet.lost_by_gap = layer == TraceLoss::gap;
   --in_flight;
   if (packet.message == kNoIndex) return;  // a probe
-  ++counter;
+  switch (layer) {
+    case TraceLoss::gap: ++counters.lost_by_gap; break;
+    case TraceLoss::request: ++counters.lost_by_request; break;
+    case TraceLoss::evacuation: ++counters.lost_by_evacuation; break;
+  }
   ++counters.packets_lost;
   ++path.packets_lost;
   ++nics[path.local_nic].packets_lost;
@@ -210,7 +227,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       window_ack.fabric_delay =
           rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
     }
-    acknowledge_packet(peer, *path, record);
+    acknowledge_packet(peer, *path, n, record);
   }
   if (heard) {
     peer.newest_acked_sent = later(peer.newest_acked_sent, newest_sent);
@@ -263,6 +280,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
+  Time unheard{};  // when the newest was sent that nothing had overtaken
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
@@ -275,8 +293,12 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
         ordered ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
                 : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
-      lose_packet(peer, path, record, overtaken ? counters.lost_by_gap : counters.lost_by_request);
-      if (overtaken) ++lost;
+      lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
+      if (overtaken) {
+        ++lost;
+      } else {
+        unheard = later(unheard, record.sent);
+      }
       any = true;
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
@@ -287,14 +309,29 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.lost_lately = true;
   path.window.on_lost(lost);
   advance_oldest(path, sent_blocks);
-  if (path.state == PathState::up && passes_small_only(peer, path)) path_down(peer, path);
+  if (path.state == PathState::up && passes_small_only(peer, path)) {
+    return path_down(peer, path, Reason::only_small);
+  }
+  if (unheard > path.unheard_at) note_unheard(peer, path);
+}
+
+// The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
+// left in flight for the silence rule to see. Round after round that is silence too.
+void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
+  if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
+  path.unheard_at = now;  // what is sent from here on makes the next round
+  if (path.unheard < kPatient) ++path.unheard;
+  if (path.unheard < kPatient) return;
+  if (next_usable_path(peer, path) == nullptr) return bridge(peer, path.local_nic, path.remote_nic);
+  ++counters.evacuations;
+  suspect(peer, path, Reason::requests);
 }
 
 void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
     if (record.state == SentPacket::State::in_flight) {
-      lose_packet(peer, path, record, counters.lost_by_evacuation);
+      lose_packet(peer, path, n, record, TraceLoss::evacuation);
     }
   }
   advance_oldest(path, sent_blocks);
@@ -314,7 +351,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
     const Time due = path.sent.at(sent_blocks, path.oldest).sent + pto_base(path);
     if (due < peer.settled_sent && tunables.recovery_evacuate != 0) {
       ++counters.evacuations;
-      suspect(peer, path);
+      suspect(peer, path, Reason::silence);
     } else if (due < peer.newest_acked_sent) {
       doubted = &path;
     }
@@ -337,13 +374,18 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::pto, peer, path);
+    record.detail = path.unanswered;
+    trace(record);
+  }
   // Only if the peer was heard since, with nothing left in its rings: one that is silent
   // altogether, or behind, is no better elsewhere.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
       oldest + pto_base(path) < peer.last_heard) {
-    return suspect(peer, path);
+    return suspect(peer, path, Reason::probe_timeouts);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.
   if (path.state == PathState::up && path.unanswered >= kPatient) {

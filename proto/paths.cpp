@@ -16,6 +16,7 @@ namespace hawser::proto {
 namespace {
 constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
+constexpr std::uint8_t kMostProbes = 255;
 }  // namespace
 
 // So many slots, from 0 on, belong to the pairs that a session begins with.
@@ -27,7 +28,9 @@ std::uint32_t Endpoint::Core::first_paths(const Peer& peer) const {
 void Endpoint::Core::open_paths(Peer& peer) {
   bind_first_paths(peer);
   for (const std::uint32_t index : std::array(peer.paths)) {
-    if (index != kNoIndex && is_away(peer, paths.at(index))) path_down(peer, paths.at(index));
+    if (index == kNoIndex) continue;
+    Path& path = paths.at(index);
+    if (is_away(peer, path)) path_down(peer, path, reason_away(path));
   }
 }
 
@@ -47,7 +50,7 @@ void Endpoint::Core::reopen_paths(Peer& peer, bool news) {
       path.told_down = true;
       path.probe_interval = microseconds(tunables.path_probe_min_us);
     }
-    path_down(peer, path);
+    path_down(peer, path, reason_away(path));
   }
 }
 
@@ -112,8 +115,10 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
   return nullptr;
 }
 
-void Endpoint::Core::suspect(Peer& peer, Path& path) {
+void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
+  path.unheard = 0;
+  emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
   path.probe_at = now;  // at once, in this turn's timers or the next's
@@ -121,16 +126,12 @@ void Endpoint::Core::suspect(Peer& peer, Path& path) {
   rearm(peer);
 }
 
-void Endpoint::Core::path_down(Peer& peer, Path& path) {
+void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   if (path.state != PathState::down) {
     path.told_down = true;
-    nics[path.local_nic].path_down_at = now;
+    path.down_at = nics[path.local_nic].path_down_at = now;
     ++counters.paths_down;
-    emit({.kind = Event::Kind::path_down,
-          .peer = PeerId{index_of(peer)},
-          .endpoint_id = peer.remote_id,
-          .nic = path.local_nic,
-          .remote_nic = path.remote_nic});
+    emit(Event::Kind::path_down, peer, path, reason);
     path.probe_interval = microseconds(tunables.path_probe_min_us);
   }
   path.state = PathState::down;
@@ -138,7 +139,8 @@ void Endpoint::Core::path_down(Peer& peer, Path& path) {
   path.answered = 0;
   evacuate(peer, path);
   path.probe_at = now + path.probe_interval;
-  bridge(peer, path.local_nic, path.remote_nic);
+  if (!path.witness) bridge(peer, path.local_nic, path.remote_nic);
+  want_verdicts();
   want_to_send_more(peer);
   rearm(peer);
 }
@@ -146,40 +148,41 @@ void Endpoint::Core::path_down(Peer& peer, Path& path) {
 // Any of the path's packets was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
-  path.unanswered = 0;
+  path.unanswered = path.unheard = 0;
   path.heard_at = now;
   switch (path.state) {
     case PathState::up:
-      if (was_silent && !path.bridge) drop_bridges(peer, path.local_nic, false);
+      if (was_silent) drop_bridges(peer, path, false);
       return;
     case PathState::suspect:
-      if (passes_small_only(peer, path)) return path_down(peer, path);
-      return path_up(peer, path);
+      if (passes_small_only(peer, path)) return path_down(peer, path, Reason::only_small);
+      return path_up(peer, path, Reason::answered);
     case PathState::down:
       path.state = PathState::probing;
+      emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
       path.probe_at = now;
       return;
     case PathState::probing:
-      if (full_probe && ++path.answered >= kProbesUntilUp) return path_up(peer, path);
+      if (full_probe && ++path.answered >= kProbesUntilUp) {
+        return path_up(peer, path, Reason::proven);
+      }
       path.probe_at = now;
       return;
   }
 }
 
-void Endpoint::Core::path_up(Peer& peer, Path& path) {
+void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
   path.state = PathState::up;
   path.probe_at = kNever;
   path.answered = 0;
+  path.tried = 0;
+  if (verdict_count > 0) want_verdicts();
+  emit(Event::Kind::path_up, peer, path, reason);
   if (path.told_down) {
     path.told_down = false;
     ++counters.paths_returned;
-    emit({.kind = Event::Kind::path_up,
-          .peer = PeerId{index_of(peer)},
-          .endpoint_id = peer.remote_id,
-          .nic = path.local_nic,
-          .remote_nic = path.remote_nic});
   }
   if (returned) {
     path.window = fresh_window(peer);
@@ -188,15 +191,18 @@ void Endpoint::Core::path_up(Peer& peer, Path& path) {
       path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
     });
   }
-  if (!path.bridge) drop_bridges(peer, path.local_nic, true);
+  drop_bridges(peer, path, true);
   want_to_send_more(peer);
 }
 
 // A NIC whose first path works needs no other: what bridged it goes, or what was still to prove
-// that it could.
-void Endpoint::Core::drop_bridges(Peer& peer, std::uint8_t local, bool proven_too) {
+// that it could; and so does what bore witness.
+void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
+  if (works.bridge || works.witness) return;
   for_each_path(peer, [&](Path& path) {
-    if (!path.bridge || path.local_nic != local) return;
+    const bool bridges = path.bridge && path.local_nic == works.local_nic;
+    const bool witnesses = path.witness && path.remote_nic == works.remote_nic;
+    if (!bridges && !witnesses) return;
     if (proven_too || path.state != PathState::up) release_path(peer, path);
   });
 }
@@ -236,15 +242,16 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     // The last probe was not answered in time.
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     evacuate(peer, path);
-    ++path.unanswered;
+    if (path.unanswered < kMostProbes) ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
-      return path_down(peer, path);
+      return path_down(peer, path, Reason::unanswered);
     }
-    if (path.state == PathState::probing) return path_down(peer, path);
+    if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
     if (path.state == PathState::down && path.bridge && path.unanswered >= kProbesUntilDown) {
       return move_bridge(peer, path);
     }
   }
+  if (path.state == PathState::down && path.told_down) call_witness(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
     path.probe_interval =
@@ -256,18 +263,49 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   }
 }
 
+// Whose fault is it that a path is DOWN? Its local NIC has found another remote one, so it is that
+// of the remote one or of the link, and another local NIC finds out which. What it finds is a path
+// as bridges are: it may carry data, and goes when the path it was bound for is back.
+void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
+  if (path.bridge || path.witness) return;
+  bool bridged = false;
+  std::uint8_t local = path.local_nic;
+  for_each_path(peer, [&](const Path& other) {
+    if (other.local_nic == path.local_nic) {
+      bridged |= other.state == PathState::up;
+    } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked) {
+      local = other.local_nic;
+    }
+  });
+  if (!bridged || local == path.local_nic) return;
+  bool has_witness = false;
+  for_each_path(peer, [&](const Path& other) {
+    has_witness |= other.remote_nic == path.remote_nic && other.local_nic != path.local_nic;
+  });
+  if (has_witness) return;
+  Path* witness = bind_path(peer, local, path.remote_nic, false);
+  if (witness == nullptr) return;
+  witness->witness = true;
+  witness->state = PathState::down;
+  witness->probe_interval = microseconds(tunables.path_probe_min_us);
+  witness->probe_at = now;
+}
+
 // A bridge that leads nowhere tries the next remote NIC.
 void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
   const Duration interval = path.probe_interval;
+  const auto tried = static_cast<std::uint16_t>(path.tried | 1u << remote_nic);
   release_path(peer, path);
   bridge(peer, local, remote_nic);
   for_each_path(peer, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
     other.probe_interval = interval;
     other.probe_at = now + interval;
+    other.tried = tried;
   });
+  want_verdicts();
 }
 
 void Endpoint::Core::take_nic_events() {
@@ -289,14 +327,16 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
   local.up = up;
   ++local.sequence;
   nics_changed();
+  want_verdicts();
   emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
+        .reason = Reason::driver,
         .nic = static_cast<std::uint8_t>(nic)});
   for_each_peer([&](Peer& peer) {
     if (peer.state != SessionState::ready) return;
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
-      if (!up && path.state != PathState::down) path_down(peer, path);
+      if (!up && path.state != PathState::down) path_down(peer, path, Reason::driver);
       if (up && path.state == PathState::down) path.probe_at = now;
     }
     peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
@@ -312,10 +352,13 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;
   peer.nics[state.nic].state = state.state;
+  want_verdicts();
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;
     Path& path = paths.at(index);
-    if (state.state == 0 && path.state != PathState::down) path_down(peer, path);
+    if (state.state == 0 && path.state != PathState::down) {
+      path_down(peer, path, Reason::peer_said);
+    }
     if (state.state == 1 && path.state == PathState::down) path.probe_at = now;
   }
 }

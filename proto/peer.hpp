@@ -35,11 +35,13 @@ struct Path {
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
   bool bridge = false;             // bound in place of a path that is down; goes when that returns
+  bool witness = false;            // bound to find out whose fault that path's state is; likewise
   bool told_down = false;          // an event said so, and none since that it is back
   bool reordering_proven = false;  // only time decides about gaps
   bool lost_lately = false;        // records below `oldest` may still be acknowledged late
   PathState state = PathState::up;
   std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t unheard = 0;     // UP: rounds in a row of packets that only the receiver missed
   std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
 
   SentPackets sent;
@@ -61,6 +63,7 @@ struct Path {
   bool pto_put_off = false;  // drain-before-declare was used for this arming
   bool acked_in_turn = false;
   bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
+  Time unheard_at{};           // when packets last were lost that only the receiver missed
   Time gap_at = kNever;        // when a gap that is still patient becomes a loss
   Time probe_at = kNever;      // SUSPECT, DOWN, PROBING: the next probe
   bool probe_put_off = false;
@@ -72,7 +75,9 @@ struct Path {
   Time large_lost_at{};
 
   // For people, and for nothing else.
-  Time heard_at{};  // bound, or acknowledged last
+  Time heard_at{};          // bound, or acknowledged last
+  Time down_at{};           // went DOWN last
+  std::uint16_t tried = 0;  // of a bridge: remote NICs that its local one tried in vain, a bit each
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t delivered_bytes = 0;

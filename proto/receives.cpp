@@ -144,6 +144,10 @@ void Endpoint::Core::note_unposted(const PostedReceive& receive) {
 }
 
 void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {
+  if (tracing()) {
+    trace_receive(TraceKind::receive_completed, message, static_cast<std::uint8_t>(status),
+                  kNoTraceIndex, 0);
+  }
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
@@ -160,6 +164,14 @@ void Endpoint::Core::complete_receive(const IncomingMessage& message, Status sta
 
 // Ends a receive that no message has matched.
 void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status status) {
+  if (tracing()) {
+    TraceRecord record;
+    record.kind = TraceKind::receive_completed;
+    record.cause = static_cast<std::uint8_t>(status);
+    record.operation = static_cast<std::uint64_t>(receive.operation);
+    record.peer = static_cast<std::uint32_t>(receive.peer);
+    trace(record);
+  }
   Completion completion;
   completion.operation = receive.operation;
   completion.user_data = receive.options.user_data;

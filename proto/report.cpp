@@ -25,6 +25,14 @@ EndpointStats Endpoint::stats() const {
   return stats;
 }
 
+std::size_t Endpoint::verdicts(std::span<Verdict> out) const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < core_->verdict_count && count < out.size(); ++i) {
+    if (core_->verdicts[i].told) out[count++] = core_->verdicts[i].verdict;
+  }
+  return count;
+}
+
 namespace {
 
 constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answer
@@ -47,6 +55,7 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
     stats = NicStats{};
     stats.packets_sent = local.packets_sent;
     stats.bytes_sent = local.bytes_sent;
+    stats.data_packets_sent = local.data_packets_sent;
     stats.packets_received = local.packets_received;
     stats.bytes_received = local.bytes_received;
     stats.packets_lost = local.packets_lost;

@@ -94,6 +94,10 @@ void Endpoint::Core::release_send(OutgoingMessage& message) {
 }
 
 void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
+  if (tracing()) {
+    trace_send(TraceKind::send_completed, message, static_cast<std::uint8_t>(message.result),
+               released ? 1 : 0);
+  }
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
@@ -182,6 +186,9 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
       const auto index = peer.outgoing.get(number);
       if (!index) continue;  // final already
       OutgoingMessage& message = outgoing.at(*index);
+      if (tracing()) {
+        trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(entry.status), 0);
+      }
       switch (entry.status) {
         case wire::MessageStatus::delivered: finish_send(message, Status::ok); break;
         case wire::MessageStatus::truncated:
@@ -208,6 +215,13 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
 
 void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   const std::uint64_t number = expand(grant.message, peer.next_number);
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::grant_received, peer);
+    record.message = number;
+    record.fragment = grant.from;
+    record.detail = grant.up_to;
+    trace(record);
+  }
   const auto index = peer.outgoing.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
@@ -283,7 +297,14 @@ struct Wanted {
 // all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++counters.requests_received;
-  const auto index = peer.outgoing.get(expand(request.message, peer.next_number));
+  const std::uint64_t number = expand(request.message, peer.next_number);
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::request_received, peer);
+    record.message = number;
+    record.fragment = request.base;
+    trace(record);
+  }
+  const auto index = peer.outgoing.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
   const SlabId id = outgoing.id_of(message);

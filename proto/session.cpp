@@ -172,12 +172,14 @@ void Endpoint::Core::become_ready(Peer& peer) {
   leave_half_open(peer);
   end_calling(peer);
   peer.state = SessionState::ready;
+  if (tracing()) trace_session(peer);
   peer.verified_epoch = peer.remote_epoch;
   peer.verified_counter = peer.remote_counter;
   peer.call_at = kNever;
   peer.keepalive_at = kNever;
   ++counters.sessions_established;
   emit({.kind = Event::Kind::peer_established,
+        .reason = Reason::handshake,
         .peer = PeerId{index_of(peer)},
         .endpoint_id = peer.remote_id});
   open_paths(peer);

@@ -96,6 +96,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message, bool again) {
   packet.remote = remote(peer, local, remote_nic);
   packet.queue = Queue::control;
   ++counters.message_probes_sent;
+  if (tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
   if (packet.remote == kNoRemote) return pool.give(std::span(&buffer, 1));
   (void)send_one(local, packet);
 }
@@ -132,6 +133,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   SentPacket& record = path.sent.push(sent_blocks);
   record.sent = now;
   record.full_probe = full;
+  ++nics[path.local_nic].data_packets_sent;
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   ++path.packets_in_flight;
   ++in_flight;
@@ -140,6 +142,12 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   path.last_sent = now;
   path.probe_put_off = false;
   ++counters.path_probes_sent;
+  if (tracing()) {
+    TraceRecord made = traced(TraceKind::path_probe, peer, path, number, record);
+    made.cause = full ? 1 : 0;
+    made.bytes = packet.payload_bytes;
+    trace(made);
+  }
   return true;
 }
 

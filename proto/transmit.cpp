@@ -169,9 +169,11 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.cookie = pick.message;
 }
 
-void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacket& packet) {
+void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
+                                     const TxPacket& packet) {
   OutgoingMessage& message = outgoing.at(pick.message);
   if (path.packets_in_flight == 0) path.oldest = path.sent.next();
+  const std::uint64_t number = path.sent.next();
   SentPacket& record = path.sent.push(sent_blocks);
   record.sent = now;
   record.message = pick.message;
@@ -187,6 +189,7 @@ void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacke
   ++path.packets_sent;
   LocalNic& nic = nics[path.local_nic];
   ++nic.packets_sent;
+  ++nic.data_packets_sent;
   nic.bytes_sent += record.wire_bytes;
   ++counters.data_packets_sent;
   counters.data_bytes_sent += packet.payload_bytes;
@@ -194,6 +197,10 @@ void Endpoint::Core::commit_fragment(Path& path, const Pick& pick, const TxPacke
     ++counters.fragments_retransmitted;
     counters.bytes_retransmitted += packet.payload_bytes;
     ++nic.retransmits;
+  }
+  if (tracing()) {
+    trace(traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer, path,
+                 number, record));
   }
 }
 
@@ -235,7 +242,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
           : nics[path->local_nic].nic->tx_burst(std::span(burst.packets).first(burst.size));
   pool.give(std::span(burst.buffers).subspan(accepted, limit - accepted));
   for (std::size_t i = 0; i < accepted; ++i) {
-    commit_fragment(*path, burst.picks[i], burst.packets[i]);
+    commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
   }
   for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
   if (accepted > 0) {

@@ -23,8 +23,23 @@ constexpr Duration kBackpressureRetry = microseconds(50);
 void Endpoint::Core::emit(const Event& event) {
   Event stamped = event;
   stamped.time_ns = static_cast<std::uint64_t>(now.ns);
-  if (events.full()) (void)events.pop();  // the newest ones tell the present state
+  stamped.number = events_emitted++;
+  if (events.full()) {
+    (void)events.pop();  // the newest ones tell the present state
+    ++counters.events_lost;
+  }
   (void)events.push(stamped);
+}
+
+void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
+  const Event event{.kind = kind,
+                    .reason = reason,
+                    .peer = PeerId{index_of(peer)},
+                    .endpoint_id = peer.remote_id,
+                    .nic = path.local_nic,
+                    .remote_nic = path.remote_nic};
+  if (tracing()) trace_path(event);
+  emit(event);
 }
 
 void Endpoint::Core::complete(const Completion& completion) {
@@ -110,6 +125,7 @@ void Endpoint::Core::expire_timers() {
   }
   if (store_judged_at <= now) judge_full_store();
   if (news_at <= now) spread_news();
+  if (judge_at <= now) judge_paths();
 }
 
 // Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
@@ -132,6 +148,10 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
 }
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
+  if (tracing()) {
+    receiving_nic = static_cast<std::uint8_t>(nic);
+    receiving_peer = kNoIndex;
+  }
   wire::PacketView packet;
   const auto bad = wire::parse({received.data, received.bytes}, received.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
@@ -146,6 +166,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   const std::uint64_t token = awake ? peers.at(receiver).token : peers.resting(receiver).token;
   if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
   Peer& peer = awake ? peers.at(receiver) : wake(receiver);
+  if (tracing()) receiving_peer = receiver;
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.remote_nics) return drop(DropReason::not_connected);
@@ -241,6 +262,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
+  result.wake_at = earlier(result.wake_at, judge_at);
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }

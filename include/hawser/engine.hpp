@@ -27,6 +27,7 @@
 
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
+#include "hawser/trace.hpp"
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
 
@@ -60,6 +61,10 @@ struct EndpointConfig {
   // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
   // At most 64 bytes; empty means that anyone may connect.
   std::vector<std::byte> job_secret{};
+  // Sees what happens (hawser/trace.hpp, which says what it may do), from the first packet to the
+  // end of the endpoint's destructor; it and its context outlive the endpoint. Null: no trace.
+  TraceHook trace = nullptr;
+  void* trace_context = nullptr;
 };
 
 class Endpoint {
@@ -153,12 +158,17 @@ class Endpoint {
   [[nodiscard]] virtual EndpointStats stats() const = 0;
   [[nodiscard]] virtual std::vector<NicStats> nic_stats() const = 0;
   [[nodiscard]] virtual Status peer_stats(PeerId peer, PeerStats& stats) const = 0;
+  // Who is to blame for paths on which nothing passes: the verdicts that stand, oldest first, at
+  // most 64. Events tell of their beginning and end.
+  [[nodiscard]] virtual std::vector<Verdict> verdicts() const;
+  // Hands out events, oldest first; returns how many. With engine threads from any thread.
   virtual std::size_t poll_events(std::span<Event> events) = 0;
 
  protected:
   Endpoint() = default;
 };
 
+inline std::vector<Verdict> Endpoint::verdicts() const { return {}; }
 inline Status Endpoint::claim(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, Envelope&,
                               MessageId&) {
   return Status::unsupported;

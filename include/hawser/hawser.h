@@ -155,12 +155,68 @@ int hawser_tunable_row(size_t i, const char** name, const char** unit, const cha
 
 /* ---- endpoints ---- */
 
+/* hawser/trace.hpp: what the hook sees, and what it may do. */
+typedef uint8_t hawser_trace_kind;
+enum {
+  HAWSER_TRACE_PACKET_SENT = 0,
+  HAWSER_TRACE_PACKET_RETRANSMITTED,
+  HAWSER_TRACE_PACKET_RECEIVED,
+  HAWSER_TRACE_PACKET_DROPPED,
+  HAWSER_TRACE_PACKET_ACKNOWLEDGED,
+  HAWSER_TRACE_PACKET_LOST,
+  HAWSER_TRACE_PACKET_LATE,
+  HAWSER_TRACE_REQUEST_SENT,
+  HAWSER_TRACE_REQUEST_RECEIVED,
+  HAWSER_TRACE_GRANT_GIVEN,
+  HAWSER_TRACE_GRANT_RECEIVED,
+  HAWSER_TRACE_PTO,
+  HAWSER_TRACE_PATH_PROBE,
+  HAWSER_TRACE_MESSAGE_PROBE,
+  HAWSER_TRACE_PATH_STATE,
+  HAWSER_TRACE_SESSION_STATE,
+  HAWSER_TRACE_MESSAGE_BEGUN,
+  HAWSER_TRACE_MESSAGE_STATUS,
+  HAWSER_TRACE_SEND_COMPLETED,
+  HAWSER_TRACE_RECEIVE_COMPLETED
+};
+#define HAWSER_NO_TRACE_NUMBER UINT64_MAX
+#define HAWSER_NO_TRACE_INDEX UINT32_MAX
+#define HAWSER_NO_TRACE_NIC UINT8_MAX
+
+typedef struct hawser_trace_record {
+  uint64_t time_ns;
+  uint64_t endpoint_id;
+  uint64_t operation;
+  uint64_t message;
+  uint64_t path_number;
+  uint32_t peer;
+  uint32_t fragment;
+  uint32_t bytes;
+  uint32_t detail;
+  hawser_trace_kind kind;
+  uint8_t cause;
+  uint8_t nic;
+  uint8_t remote_nic;
+  uint8_t slot;
+  uint8_t generation;
+  uint8_t reserved[2];
+} hawser_trace_record;
+
+typedef void (*hawser_trace_hook)(void* context, const hawser_trace_record* record);
+
+/* "packet_sent", ..., and the name of a record's cause, "" if its kind has none; "?" for what is no
+ * kind. */
+const char* hawser_trace_kind_name(hawser_trace_kind kind);
+const char* hawser_trace_cause_name(hawser_trace_kind kind, uint8_t cause);
+
 typedef struct hawser_endpoint_config {
   size_t struct_size;
   uint64_t endpoint_id;
   uint64_t epoch;
   const void* job_secret;
   size_t job_secret_bytes;
+  hawser_trace_hook trace; /* NULL: no trace */
+  void* trace_context;
 } hawser_endpoint_config;
 
 /* `config` may be NULL. Statuses and `error` as for hawser_engine_create. */
@@ -215,6 +271,7 @@ enum { HAWSER_PATH_UP = 0, HAWSER_PATH_SUSPECT, HAWSER_PATH_DOWN, HAWSER_PATH_PR
 typedef struct hawser_nic_stats {
   char name[64]; /* cut, with its terminating 0 */
   uint64_t packets_sent;
+  uint64_t data_packets_sent;
   uint64_t bytes_sent;
   uint64_t packets_received;
   uint64_t bytes_received;
@@ -270,20 +327,78 @@ enum {
   HAWSER_PATH_DOWN_EVENT,
   HAWSER_PATH_UP_EVENT,
   HAWSER_PEER_ESTABLISHED,
-  HAWSER_PEER_FAILED
+  HAWSER_PEER_FAILED,
+  HAWSER_NIC_MOVED,
+  HAWSER_PATH_SUSPECT_EVENT,
+  HAWSER_PATH_PROBING_EVENT,
+  HAWSER_PEER_CALLING,
+  HAWSER_VERDICT_REACHED,
+  HAWSER_VERDICT_WITHDRAWN
+};
+
+typedef uint8_t hawser_reason;
+enum {
+  HAWSER_REASON_NONE = 0,
+  HAWSER_REASON_DRIVER,
+  HAWSER_REASON_PEER_SAID,
+  HAWSER_REASON_MOVED,
+  HAWSER_REASON_SILENCE,
+  HAWSER_REASON_REQUESTS,
+  HAWSER_REASON_PROBE_TIMEOUTS,
+  HAWSER_REASON_ONLY_SMALL,
+  HAWSER_REASON_UNANSWERED,
+  HAWSER_REASON_ANSWERED,
+  HAWSER_REASON_PROVEN,
+  HAWSER_REASON_ASKED,
+  HAWSER_REASON_HANDSHAKE,
+  HAWSER_REASON_STATUS,
+  HAWSER_REASON_WITNESSES,
+  HAWSER_REASON_WORKS_AGAIN,
+  HAWSER_REASON_WIDER_VERDICT,
+  HAWSER_REASON_SESSION_ENDED
+};
+/* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
+const char* hawser_event_name(hawser_event_kind kind);
+const char* hawser_reason_name(hawser_reason reason);
+const char* hawser_reason_text(hawser_reason reason);
+
+typedef uint8_t hawser_blame;
+enum {
+  HAWSER_BLAME_NOBODY = 0,
+  HAWSER_BLAME_LOCAL_NIC,
+  HAWSER_BLAME_REMOTE_NIC,
+  HAWSER_BLAME_LINK
 };
 
 typedef struct hawser_event {
   uint64_t endpoint_id;
   uint64_t time_ns;
+  uint64_t number; /* from 0; where one is left out, events were lost */
   hawser_peer peer;
   hawser_event_kind kind;
+  hawser_reason reason;
   hawser_status status;
+  hawser_blame blame;
   uint8_t nic;
   uint8_t remote_nic;
+  uint8_t reserved[6];
 } hawser_event;
 
 size_t hawser_poll_events(hawser_endpoint* endpoint, hawser_event* events, size_t count);
+
+typedef struct hawser_verdict {
+  uint64_t endpoint_id;
+  uint64_t since_ns;
+  hawser_peer peer;
+  hawser_blame blame;
+  hawser_reason reason;
+  uint8_t nic;
+  uint8_t remote_nic;
+} hawser_verdict;
+
+/* Fills in up to `*count` of the verdicts that stand, and says in it how many there are. */
+hawser_status hawser_endpoint_verdicts(const hawser_endpoint* endpoint, hawser_verdict* verdicts,
+                                       size_t* count);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hawser/events.hpp"
 #include "hawser/types.hpp"
 
 namespace hawser {
@@ -91,7 +92,8 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(late_turns, "polls that came later than the wake-up asked for")                    \
   X(host_overruns, "packets lost in this host's own receive queues")                   \
   X(window_limited, "times that data waited for a congestion window")                  \
-  X(nic_backpressure, "times that a NIC took fewer packets than offered")
+  X(nic_backpressure, "times that a NIC took fewer packets than offered")              \
+  X(events_lost, "events that nobody had polled when their ring was full")
 
 struct EndpointStats {
 #define HAWSER_FIELD(name, text) std::uint64_t name = 0;
@@ -141,7 +143,8 @@ struct NicStats {
   // went DOWN count, and one that leaves three probe timeouts unanswered counts as SUSPECT.
   PathState state = PathState::up;
   std::uint64_t packets_sent = 0;
-  std::uint64_t bytes_sent = 0;  // on the wire, headers included
+  std::uint64_t data_packets_sent = 0;  // of these, with a path number: those that can be lost
+  std::uint64_t bytes_sent = 0;         // on the wire, headers included
   std::uint64_t packets_received = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t packets_lost = 0;
@@ -177,25 +180,6 @@ struct PeerStats {
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;
   std::vector<PathStats> paths;
-};
-
-// What happened to a NIC, a path or a peer; poll_events returns them in order.
-struct Event {
-  enum class Kind : std::uint8_t {
-    nic_down,          // `nic` went away by word of its driver
-    nic_up,            // `nic` is back by word of its driver
-    path_down,         // no packet passes on (`nic`, `remote_nic`) to `peer`
-    path_up,           // they pass again
-    peer_established,  // the session with `peer` is ready
-    peer_failed,       // the session with `peer` is gone: `status` says why
-  };
-  Kind kind = Kind::nic_down;
-  Status status = Status::ok;
-  PeerId peer = kAnyPeer;
-  std::uint64_t endpoint_id = 0;
-  std::uint8_t nic = 0;
-  std::uint8_t remote_nic = 0;
-  std::uint64_t time_ns = 0;
 };
 
 }  // namespace hawser

@@ -1,5 +1,6 @@
 // The C API where it is not what the C++ API is: versions, sizes of structs, errors in words, and
 // names of statistics. docs/example.c runs messages through it.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -150,10 +151,14 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
   CHECK(hawser_probe(pair.b, HAWSER_ANY_PEER, 3, 5, 0, &envelope) == HAWSER_AGAIN);
   CHECK(hawser_fd(pair.a) >= 0);
 
-  hawser_event event{};
-  REQUIRE(hawser_poll_events(pair.a, &event, 1) == 1);
-  CHECK(event.kind == HAWSER_PEER_ESTABLISHED);
-  CHECK(event.peer == pair.b_of_a);
+  std::array<hawser_event, 8> events{};
+  REQUIRE(hawser_poll_events(pair.a, events.data(), events.size()) == 2);
+  CHECK(events[0].kind == HAWSER_PEER_CALLING);
+  CHECK(events[0].reason == HAWSER_REASON_ASKED);
+  CHECK(events[1].kind == HAWSER_PEER_ESTABLISHED);
+  CHECK(events[1].reason == HAWSER_REASON_HANDSHAKE);
+  CHECK(events[1].peer == pair.b_of_a);
+  CHECK(events[1].number == 1);
   hawser_peer_stats peer{};
   std::array<hawser_path_stats, 2> paths{};
   std::size_t count = paths.size();
@@ -202,6 +207,89 @@ TEST_CASE("CApi__statistics_have_the_names_and_values_of_the_structs") {
     ++tunables;
   }
   CHECK(tunables == kTunables.size());
+}
+
+struct Traced {
+  std::vector<hawser_trace_record> records;
+  static void hook(void* context, const hawser_trace_record* record) {
+    static_cast<Traced*>(context)->records.push_back(*record);
+  }
+  [[nodiscard]] std::size_t count(hawser_trace_kind kind) const {
+    return static_cast<std::size_t>(
+        std::count_if(records.begin(), records.end(),
+                      [&](const hawser_trace_record& record) { return record.kind == kind; }));
+  }
+};
+
+TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
+  Traced traced;
+  Pair pair;
+  hawser_endpoint_config config{};
+  config.struct_size = sizeof config;
+  config.trace = Traced::hook;
+  config.trace_context = &traced;
+  hawser_endpoint* c = nullptr;
+  REQUIRE(hawser_endpoint_create(pair.engine, &config, &c, nullptr, 0) == HAWSER_OK);
+  std::size_t bytes = 0;
+  const void* const address = hawser_endpoint_address(pair.b, &bytes);
+  hawser_peer b_of_c = HAWSER_ANY_PEER;
+  REQUIRE(hawser_connect(c, address, bytes, &b_of_c) == HAWSER_OK);
+  hawser_operation operation = HAWSER_NO_OPERATION;
+  REQUIRE(hawser_send(c, b_of_c, 0, 1, "abc", 3, nullptr, &operation) == HAWSER_OK);
+  hawser_completion completion{};
+  std::size_t completed = 0;
+  for (int i = 0; i < 20000 && completed == 0; ++i) {
+    completed = hawser_wait(c, &completion, 1, 100000);
+    (void)hawser_poll(pair.b, nullptr, 0);
+  }
+  REQUIRE(completed == 1);
+  CHECK(completion.status == HAWSER_OK);
+  CHECK(traced.count(HAWSER_TRACE_MESSAGE_BEGUN) == 1);
+  CHECK(traced.count(HAWSER_TRACE_PACKET_SENT) == 1);
+  CHECK(traced.count(HAWSER_TRACE_SEND_COMPLETED) == 1);
+  CHECK(traced.count(HAWSER_TRACE_SESSION_STATE) >= 2);
+  for (const hawser_trace_record& record : traced.records) {
+    CHECK(record.time_ns > 0);
+    if (record.kind == HAWSER_TRACE_PACKET_SENT) {
+      CHECK(record.bytes == 3);
+      CHECK(record.peer == b_of_c);
+      CHECK(record.operation == operation);
+    }
+  }
+
+  REQUIRE(hawser_engine_inject_fault(pair.engine, 0, "kill:event") == HAWSER_OK);
+  std::array<hawser_verdict, 4> verdicts{};
+  std::size_t count = 0;
+  for (int i = 0; i < 2000 && count == 0; ++i) {
+    (void)hawser_wait(c, &completion, 1, 1000000);
+    count = verdicts.size();
+    REQUIRE(hawser_endpoint_verdicts(c, verdicts.data(), &count) == HAWSER_OK);
+  }
+  REQUIRE(count == 1);
+  CHECK(verdicts[0].blame == HAWSER_BLAME_LOCAL_NIC);
+  CHECK(verdicts[0].reason == HAWSER_REASON_DRIVER);
+  CHECK(verdicts[0].nic == 0);
+  CHECK(verdicts[0].since_ns > 0);
+  hawser_endpoint_destroy(c);
+}
+
+TEST_CASE("CApi__names_events_reasons_and_traces") {
+  for (std::size_t i = 0; i <= kEventTexts.size(); ++i) {
+    const std::string wanted(i < kEventTexts.size() ? kEventTexts[i].name : "?");
+    CHECK(hawser_event_name(static_cast<hawser_event_kind>(i)) == wanted);
+  }
+  for (std::size_t i = 0; i <= kReasonTexts.size(); ++i) {
+    const std::string wanted(i < kReasonTexts.size() ? kReasonTexts[i].name : "?");
+    CHECK(hawser_reason_name(static_cast<hawser_reason>(i)) == wanted);
+    CHECK(std::strlen(hawser_reason_text(static_cast<hawser_reason>(i))) > 0);
+  }
+  for (std::size_t i = 0; i <= kTraceKinds; ++i) {
+    const std::string wanted(i < kTraceKinds ? kTraceKindTexts[i].name : "?");
+    CHECK(hawser_trace_kind_name(static_cast<hawser_trace_kind>(i)) == wanted);
+  }
+  CHECK(std::string(hawser_trace_cause_name(HAWSER_TRACE_PACKET_LOST, 1)) == "gap");
+  CHECK(std::string(hawser_trace_cause_name(HAWSER_TRACE_PACKET_DROPPED, 3)) == "bad_checksum");
+  CHECK(std::string(hawser_trace_cause_name(HAWSER_TRACE_PACKET_SENT, 3)).empty());
 }
 
 TEST_CASE("CApi__names_statuses") {

@@ -161,7 +161,8 @@ TEST_CASE("nics__a_nic_that_returns_carries_traffic_again") {
   exchange.check_quiet();
   CHECK(paths_in(world, 0, 1, PathState::up) == 4);
   CHECK(std::ranges::count_if(world.events(0), [](const Event& event) {
-          return event.kind == Event::Kind::path_up;
+          return event.kind == Event::Kind::path_up && event.reason == Reason::proven &&
+                 event.nic == 3 && event.remote_nic == 3;
         }) == 1);
 }
 

@@ -94,6 +94,12 @@ void World::build(std::uint32_t index) {
   endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
   if (!config_.secrets.empty())
     endpoint.job_secret = std::as_bytes(std::span(config_.secrets[index]));
+  if (config_.trace) {
+    endpoint.trace = [](void* records, const TraceRecord& record) {
+      static_cast<std::vector<TraceRecord>*>(records)->push_back(record);
+    };
+    endpoint.trace_context = &node.trace;
+  }
   node.endpoint = std::make_unique<proto::Endpoint>(endpoint, nics, *node.pool);
   node.next_turn = now_;
   node.free_operations.clear();
@@ -226,6 +232,7 @@ void World::take_turn(Node& node) {
       node.free_operations.push_back(static_cast<std::uint32_t>(completions[i].operation));
     }
   }
+  if (node.leave_events) return;
   std::array<Event, 64> events;
   for (std::size_t n = events.size(); n == events.size();) {
     n = node.endpoint->poll_events(events);

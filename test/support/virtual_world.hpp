@@ -34,6 +34,7 @@ struct WorldConfig {
   std::uint64_t seed = 1;
   std::uint32_t ring_slots = 1024;
   std::vector<std::string> secrets;  // of the job, per node; none: no MAC
+  bool trace = false;
   // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
   // are, if the fate doesn't say how long: who gets them is woken by their release.
   std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
@@ -108,6 +109,11 @@ class World {
   [[nodiscard]] const std::vector<Event>& events(std::uint32_t node) const {
     return nodes_[node]->events;
   }
+  // Whether the node's events stay in its endpoint.
+  void leave_events(std::uint32_t node, bool leave) { nodes_[node]->leave_events = leave; }
+  [[nodiscard]] const std::vector<TraceRecord>& trace(std::uint32_t node) const {
+    return nodes_[node]->trace;
+  }
   // A name that no operation has; kNoOperation if max_operations are in use.
   [[nodiscard]] OperationId next_operation(std::uint32_t node);
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
@@ -129,6 +135,7 @@ class World {
     std::unique_ptr<proto::Endpoint> endpoint;
     std::vector<Completion> completions;
     std::vector<Event> events;
+    std::vector<TraceRecord> trace;
     proto::Time next_turn{};
     std::uint32_t idle_turns = 0;
     std::vector<std::uint32_t> free_operations;  // indices
@@ -136,6 +143,7 @@ class World {
     std::uint64_t epoch = 1;
     bool paused = false;
     proto::Duration lateness{};
+    bool leave_events = false;
   };
 
   void build(std::uint32_t node);

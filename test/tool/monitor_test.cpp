@@ -24,7 +24,7 @@ struct Bench {
   Figures endpoint;
   Sink sink;
   std::vector<std::string> injected;
-  PathLog paths{endpoint, {}, 0};
+  PathLog paths{endpoint};
   std::unique_ptr<Monitor> monitor;
 
   explicit Bench(std::vector<TimedFault> faults = {}, std::uint32_t rank = 0,

@@ -41,7 +41,7 @@ RankResult result() {
   made.unexpected_bytes_left = 18;
   made.nics = {nic("udp:127.0.0.1", PathState::probing)};
   made.injected = {{2, 23}};
-  made.path_changes = {{PathChange::Kind::down, 24, 1, 2, 3},
+  made.path_changes = {{PathChange::Kind::blamed, 24, 1, 2, 3, Blame::link},
                        {PathChange::Kind::driver_up, 25, 1, 0, 0}};
   made.path_changes_left_out = 26;
   made.life = 27;

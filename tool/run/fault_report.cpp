@@ -33,8 +33,8 @@ struct Hit {
   std::uint64_t first_of_fault_ns = 0;
 
   [[nodiscard]] bool explains(const VerdictSpan& span) const {
-    const Verdict& verdict = span.verdict;
-    const bool concerned = verdict.blames(nic) || (verdict.kind == Verdict::Kind::link &&
+    const FaultVerdict& verdict = span.verdict;
+    const bool concerned = verdict.blames(nic) || (verdict.blame == Blame::link &&
                                                    (verdict.local == nic || verdict.remote == nic));
     return concerned && span.from_ns + kSkewNs >= first_of_fault_ns &&
            (to_ns == kToTheEnd || span.from_ns < to_ns + kAftermathNs);
@@ -74,10 +74,10 @@ std::optional<std::uint64_t> first_path_down(const Hit& hit,
   for (const RankResult& result : results) {
     for (const PathChange& change : result.path_changes) {
       const bool concerned = NicId{result.rank, change.nic} == hit.nic ||
-                             (change.kind == PathChange::Kind::down &&
+                             (change.kind == PathChange::Kind::path_down &&
                               NicId{change.peer, change.remote_nic} == hit.nic);
-      const bool down =
-          change.kind == PathChange::Kind::down || change.kind == PathChange::Kind::driver_down;
+      const bool down = change.kind == PathChange::Kind::path_down ||
+                        change.kind == PathChange::Kind::driver_down;
       if (!concerned || !down) continue;
       if (change.at_ns + kSkewNs < hit.first_of_fault_ns || change.at_ns >= hit.to_ns) continue;
       if (!first || change.at_ns < *first) first = change.at_ns;
@@ -135,13 +135,14 @@ void Delays::add(std::uint64_t ns) {
   ++n;
 }
 
-std::string describe(const Verdict& verdict) {
-  switch (verdict.kind) {
-    case Verdict::Kind::local_nic: return name_of(verdict.local) + " (its own paths say so)";
-    case Verdict::Kind::remote_nic: return name_of(verdict.remote) + " (others' paths say so)";
-    case Verdict::Kind::link:
+std::string describe(const FaultVerdict& verdict) {
+  switch (verdict.blame) {
+    case Blame::local_nic: return name_of(verdict.local) + " (its own paths say so)";
+    case Blame::remote_nic: return name_of(verdict.remote) + " (others' paths say so)";
+    case Blame::link:
       return fmt::format("the link between {} and {}", name_of(verdict.local),
                          name_of(verdict.remote));
+    case Blame::nobody: break;
   }
   return {};
 }

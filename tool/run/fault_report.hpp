@@ -47,6 +47,6 @@ struct FaultReport {
 [[nodiscard]] nlohmann::json to_json(const FaultReport& report);
 
 // "NIC 0 of rank 1", "the link between NIC 0 of rank 1 and NIC 2 of rank 3"
-[[nodiscard]] std::string describe(const Verdict& verdict);
+[[nodiscard]] std::string describe(const FaultVerdict& verdict);
 
 }  // namespace hawser::tool

@@ -30,14 +30,14 @@ std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t ra
 
 }  // namespace
 
-std::vector<NicSample> sample_nics(const Endpoint& endpoint, const PathLog& paths) {
+std::vector<NicSample> sample_nics(const Endpoint& endpoint) {
   std::vector<NicSample> samples;
   for (NicStats& stats : endpoint.nic_stats()) {
     NicSample sample;
     sample.name = std::move(stats.name);
     sample.state = stats.state;
     sample.packets_sent = stats.packets_sent;
-    sample.data_packets_sent = paths.data_packets_sent(samples.size());
+    sample.data_packets_sent = stats.data_packets_sent;
     sample.packets_received = stats.packets_received;
     sample.bytes_sent = stats.bytes_sent;
     sample.bytes_received = stats.bytes_received;
@@ -63,7 +63,7 @@ Monitor::Monitor(const RunOptions& options, std::uint32_t rank, std::uint32_t li
 void Monitor::begin_run(std::uint64_t now) {
   begun_ns_ = now;
   paths_.begin(now);
-  paths_.look_closely(now);
+  paths_.look();
 }
 
 void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes) {
@@ -100,7 +100,7 @@ double Monitor::position(const EndpointStats& stats) const {
 void Monitor::tick(std::uint64_t now) {
   const EndpointStats stats = endpoint_.stats();
   if (in_task_) watch_for_stalls(now, stats);
-  paths_.look(now);
+  paths_.look();
   last_tick_ns_ = now;
   const double where = position(stats);
   if (in_task_) apply_faults(where, now);
@@ -150,7 +150,7 @@ void Monitor::apply(std::uint32_t index, std::uint64_t now) {
 void Monitor::report(std::uint64_t now, double position) {
   last_report_ns_ = now;
   RankMessage message;
-  message.progress = Progress{position, sample_nics(endpoint_, paths_)};
+  message.progress = Progress{position, sample_nics(endpoint_)};
   sink_.send(message);
 }
 

@@ -72,6 +72,6 @@ class Monitor {
   std::uint64_t last_report_ns_ = 0;
 };
 
-[[nodiscard]] std::vector<NicSample> sample_nics(const Endpoint& endpoint, const PathLog& paths);
+[[nodiscard]] std::vector<NicSample> sample_nics(const Endpoint& endpoint);
 
 }  // namespace hawser::tool

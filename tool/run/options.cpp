@@ -110,6 +110,8 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option("--timeout", o.timeout_s, "seconds after which the run is ended (600)")
       ->check(CLI::Range(0.1, 1e6))
       ->check(a_number);
+  app.add_option("--trace", o.trace,
+                 "each rank writes what its endpoint does, packet by packet, to FILE.RANK as CSV");
   app.add_option("--json", o.json, "write the report to this file as JSON; - is standard output");
   app.add_option("--tunable", tunable_, "NAME=VALUE, see `hawser info`; may be repeated")
       ->allow_extra_args(false);

@@ -30,7 +30,8 @@ struct RunOptions {
   unsigned threads = 0;
   bool pin = false;
   double timeout_s = 600;
-  std::string json;  // file for the report; "-" is standard output; empty: none
+  std::string trace;  // file name of the ranks' traces, to which each adds its number; empty: none
+  std::string json;   // file for the report; "-" is standard output; empty: none
   Tunables tunables{};
   std::string lasting_faults;  // words of the fault grammar, without seed
   std::vector<TimedFault> timed_faults;

@@ -18,6 +18,7 @@
 #include "tool/run/memory.hpp"
 #include "tool/run/monitor.hpp"
 #include "tool/run/replay.hpp"
+#include "tool/run/trace_file.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -91,9 +92,13 @@ class RankRun {
         schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
         budget_(batch_budget(schedule_, available_memory_bytes(), config.local_ranks)),
         arena_(arena_bytes(schedule_, budget_)),
+        trace_(options.trace.empty() ? nullptr
+                                     : std::make_unique<TraceFile>(trace_file_name(
+                                           options.trace, config.rank, config.life))),
         engine_(
             {config.nics, options.threads, options.tunables, options.engine_faults(config.rank)}),
-        endpoint_(engine_.create_endpoint({config.rank + 1, config.epoch, config.job_secret})) {}
+        endpoint_(engine_.create_endpoint({config.rank + 1, config.epoch, config.job_secret,
+                                           trace_ ? TraceFile::hook : nullptr, trace_.get()})) {}
 
   void run(std::uint64_t started) {
     coll::CompletionRouter router(*endpoint_);
@@ -102,7 +107,7 @@ class RankRun {
     remember_counts();
     // From here on a signal ends the rank in good order; so far it simply ended it.
     listen_for_signals();
-    paths_.emplace(*endpoint_, gathering.peers(), config_.rank);
+    paths_.emplace(*endpoint_);
     monitor_.emplace(
         options_, config_.rank, config_.life,
         [this](std::size_t nic, std::string_view words) {
@@ -131,10 +136,10 @@ class RankRun {
 
  private:
   void take_observations() {
-    paths_->look_closely(now_ns());
+    paths_->look();
     result_.stalls = monitor_->stalls();
     result_.injected = monitor_->injected();
-    result_.nics = sample_nics(*endpoint_, *paths_);
+    result_.nics = sample_nics(*endpoint_);
     result_.path_changes = paths_->changes();
     result_.path_changes_left_out = paths_->changes_left_out();
   }
@@ -170,7 +175,6 @@ class RankRun {
     message.note = fmt::format("{}; waiting for rank {} to be back", failure.text, *failure.peer);
     sink_.send(message);
     gathering.meet_again(replay.point());
-    paths_->replace_peers(gathering.peers());
     remember_counts();
     result_.recoveries.push_back(
         {*failure.peer, failure.status, gathering.point(), now_ns() - noticed});
@@ -189,7 +193,8 @@ class RankRun {
   RankResult& result_;
   Schedule schedule_;
   std::uint64_t budget_;
-  BufferArena arena_;  // before the engine, whose operations refer to it
+  BufferArena arena_;                 // before the engine, whose operations refer to it
+  std::unique_ptr<TraceFile> trace_;  // before the endpoint, which calls it to its end
   Engine engine_;
   std::unique_ptr<Endpoint> endpoint_;
   std::optional<PathLog> paths_;

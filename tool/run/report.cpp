@@ -77,8 +77,8 @@ PathState path_state(const std::string& name) {
   return PathState::down;
 }
 
-constexpr std::array<std::string_view, 6> kChangeNames{"up",   "down",        "tried",
-                                                       "gone", "driver_down", "driver_up"};
+constexpr std::array<std::string_view, 6> kChangeNames{"down",      "up",     "driver_down",
+                                                       "driver_up", "blamed", "cleared"};
 
 json stall_json(const Stall& stall) {
   return {{"ns", stall.ns}, {"away_ns", stall.away_ns}, {"at", stall.at}};
@@ -135,7 +135,7 @@ void from_json(const json& in, Recovery& recovery) {
 // Short, as there are many.
 void to_json(json& out, const PathChange& change) {
   out = json::array({std::string(kChangeNames[static_cast<std::size_t>(change.kind)]), change.at_ns,
-                     change.nic, change.peer, change.remote_nic});
+                     change.nic, change.peer, change.remote_nic, static_cast<int>(change.blame)});
 }
 
 void from_json(const json& in, PathChange& change) {
@@ -147,6 +147,11 @@ void from_json(const json& in, PathChange& change) {
   in.at(2).get_to(change.nic);
   in.at(3).get_to(change.peer);
   in.at(4).get_to(change.remote_nic);
+  const auto blame = in.at(5).get<std::uint8_t>();
+  if (blame > static_cast<std::uint8_t>(Blame::link)) {
+    throw json::other_error::create(501, "a verdict", &in);
+  }
+  change.blame = static_cast<Blame>(blame);
 }
 
 void to_json(json& out, const RankResult& result) {

@@ -1,19 +1,14 @@
-// Who is to blame for paths that are down: a local NIC, a remote one, or the link between two.
-//
-// In the matrix of NICs that send (rows) and NICs that are sent to (columns) a dead row is the
-// fault of the local NIC, a dead column that of the remote one, and one dead cell that of a link.
-// Each needs witnesses: two NICs on the other side that are alive elsewhere; a link that both its
-// NICs are. And each needs a path that worked and went down: that one was tried in vain, as bridges
-// are, may only mean that a busy host did not answer in time; it bears witness beside one. What has
-// none is left open. A rank can judge by its own rows; the rows of all ranks together say more. A
-// verdict informs, it decides nothing.
+// What ranks' endpoints say of paths and of who is to blame for those that are down, put together:
+// what several say of one NIC or link is one verdict. The judgement itself is the endpoints'
+// (hawser/events.hpp).
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "hawser/events.hpp"
 
 namespace hawser::tool {
 
@@ -24,45 +19,36 @@ struct NicId {
   friend auto operator<=>(const NicId&, const NicId&) = default;
 };
 
-// The paths from one NIC to another, as the rank of `local` sees them.
-struct PathCell {
-  NicId local;
-  NicId remote;
-  enum class State : std::uint8_t { alive, down, tried } state = State::alive;
-
-  [[nodiscard]] bool alive() const { return state == State::alive; }
-};
-
-struct Verdict {
-  enum class Kind : std::uint8_t { local_nic, remote_nic, link };
-  Kind kind = Kind::link;
-  NicId local{};   // local_nic, link
-  NicId remote{};  // remote_nic, link
-  friend auto operator<=>(const Verdict&, const Verdict&) = default;
+struct FaultVerdict {
+  Blame blame = Blame::link;
+  NicId local{};   // local_nic: by its own rank; link: the lesser of its ends
+  NicId remote{};  // remote_nic: by other ranks; link
+  friend auto operator<=>(const FaultVerdict&, const FaultVerdict&) = default;
 
   [[nodiscard]] bool blames(const NicId& nic) const {
-    return (kind == Kind::local_nic && local == nic) || (kind == Kind::remote_nic && remote == nic);
+    return (blame == Blame::local_nic && local == nic) ||
+           (blame == Blame::remote_nic && remote == nic);
   }
 };
 
-// Sorted. A cell may be there once only.
-[[nodiscard]] std::vector<Verdict> judge(std::span<const PathCell> cells);
-
-// What a rank saw happen to its paths, in the order of time.
+// What a rank was told, in the order of time.
 struct PathChange {
   enum class Kind : std::uint8_t {
-    up,
-    down,         // it had worked
-    tried,        // it never worked, and probes of it were not answered
-    gone,         // nothing more is known of the path: it is given up, or in doubt
+    path_down,
+    path_up,
     driver_down,  // the local NIC went away by word of its driver; the rest is 0
     driver_up,
+    blamed,
+    cleared,  // the verdict is withdrawn
   };
-  Kind kind = Kind::up;
+  Kind kind = Kind::path_up;
   std::uint64_t at_ns = 0;  // since the rank's run began
   std::uint32_t nic = 0;
   std::uint32_t peer = 0;  // rank
   std::uint32_t remote_nic = 0;
+  Blame blame = Blame::nobody;  // of verdicts
+
+  friend bool operator==(const PathChange&, const PathChange&) = default;
 };
 
 struct RankPaths {
@@ -70,19 +56,16 @@ struct RankPaths {
   std::span<const PathChange> changes;
 };
 
-// A verdict, and the time in which the paths said so.
+// A verdict, and the time in which it stood.
 struct VerdictSpan {
   static constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
-  Verdict verdict;
+  FaultVerdict verdict;
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = kToTheEnd;
 };
 
-// The verdicts on what these ranks saw, by their beginning. What lasted less than kBriefNs is left
-// out: paths of one NIC do not change in the same instant, and one that a busy host let go silent
-// is back as soon as it has proven itself. Nothing if there are too many paths to judge them after
-// each change.
-inline constexpr std::uint64_t kBriefNs = 50'000'000;
+// The verdicts of these ranks, by their beginning. One that several ranks reach begins with the
+// first of them and ends with the last.
 [[nodiscard]] std::vector<VerdictSpan> verdicts_of(std::span<const RankPaths> ranks);
 
 }  // namespace hawser::tool

@@ -1,0 +1,145 @@
+// What happens to NICs, paths and peers, and why: events, and verdicts on who is to blame.
+//
+// Every change of state is told once, with its reason:
+//
+//   NIC    UP <-> DOWN by its driver's word (nic_down, nic_up); a new address (nic_moved)
+//   path   UP -> SUSPECT -> DOWN -> PROBING -> UP, and the short cuts between them (path_suspect,
+//          path_down, path_probing, path_up). A path appears with its session, UP and untold; a
+//          bridge appears DOWN and is told of from its first answer on
+//   peer   calling -> established -> failed (peer_calling, peer_established, peer_failed). That a
+//          stranger has called is not told before its session is established: nobody may fill the
+//          ring of events from outside
+//
+// Events wait in a ring until they are polled. When it is full the oldest goes, as the newest ones
+// tell the present state: EndpointStats::events_lost counts that, and Event::number shows where.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "hawser/status.hpp"
+#include "hawser/types.hpp"
+
+namespace hawser {
+
+// X(name, text)
+#define HAWSER_REASONS(X)                                                               \
+  X(none, "no reason")                                                                  \
+  X(driver, "the driver of the NIC says so")                                            \
+  X(peer_said, "the peer says so of its NIC")                                           \
+  X(moved, "the address of a NIC has changed")                                          \
+  X(silence, "younger packets of other paths were acknowledged")                        \
+  X(requests, "what was sent on it was asked for again, round after round")             \
+  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths") \
+  X(only_small, "packets of a fragment's size are lost on it, and small ones pass")     \
+  X(unanswered, "probes were not answered")                                             \
+  X(answered, "a packet of the path was acknowledged")                                  \
+  X(proven, "full-size probes were acknowledged in a row")                              \
+  X(asked, "an operation or connect asks for the session")                              \
+  X(handshake, "the handshake is through")                                              \
+  X(status, "the event's status says why")                                              \
+  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere") \
+  X(works_again, "packets pass again")                                                  \
+  X(wider_verdict, "a verdict on one of the link's NICs explains it")                   \
+  X(session_ended, "the session is over")
+
+enum class Reason : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_REASONS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+
+struct ReasonText {
+  std::string_view name;
+  std::string_view text;
+};
+inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)> kReasonTexts{{
+#define HAWSER_TEXT(name, text) {#name, text},
+    HAWSER_REASONS(HAWSER_TEXT)
+#undef HAWSER_TEXT
+}};
+
+// X(name, text)
+#define HAWSER_EVENTS(X)                                                       \
+  X(nic_down, "`nic` went away")                                               \
+  X(nic_up, "`nic` is back")                                                   \
+  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")          \
+  X(path_up, "the path carries data again, or a bridge does from now on")      \
+  X(peer_established, "the session with `peer` is ready")                      \
+  X(peer_failed, "the session with `peer` is gone: `status` says why")         \
+  X(nic_moved, "`nic` has another address, which the peers are told")          \
+  X(path_suspect, "what was in flight on the path goes over other ones")       \
+  X(path_probing, "a path that was DOWN has answered, and is to prove itself") \
+  X(peer_calling, "handshakes with `peer` begin")                              \
+  X(verdict_reached, "`blame` says who, for longer than a moment")             \
+  X(verdict_withdrawn, "the verdict stands no longer")
+
+// Who is to blame for paths on which nothing passes.
+enum class Blame : std::uint8_t {
+  nobody,
+  local_nic,   // `nic`
+  remote_nic,  // `remote_nic` of `peer`
+  link,        // what is between `nic` and `remote_nic` of `peer`
+};
+[[nodiscard]] constexpr std::string_view to_string(Blame blame) noexcept {
+  switch (blame) {
+    case Blame::nobody: return "nobody";
+    case Blame::local_nic: return "local NIC";
+    case Blame::remote_nic: return "remote NIC";
+    case Blame::link: return "link";
+  }
+  return "?";
+}
+
+// poll_events returns them in order.
+struct Event {
+  enum class Kind : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+    HAWSER_EVENTS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+        count_
+  };
+  Kind kind = Kind::nic_down;
+  Reason reason = Reason::none;
+  Status status = Status::ok;
+  Blame blame = Blame::nobody;  // of verdicts
+  PeerId peer = kAnyPeer;
+  std::uint64_t endpoint_id = 0;  // the peer's
+  std::uint8_t nic = 0;
+  std::uint8_t remote_nic = 0;
+  std::uint64_t time_ns = 0;
+  std::uint64_t number = 0;  // from 0; where one is left out, events were lost
+};
+
+struct EventText {
+  std::string_view name;
+  std::string_view text;
+};
+inline constexpr std::array<EventText, static_cast<std::size_t>(Event::Kind::count_)> kEventTexts{{
+#define HAWSER_TEXT(name, text) {#name, text},
+    HAWSER_EVENTS(HAWSER_TEXT)
+#undef HAWSER_TEXT
+}};
+
+// A verdict that stands. It informs, nothing is done about it.
+//
+// In the matrix of local NICs (rows) and remote ones (columns) a dead row is the fault of the local
+// NIC, a dead column that of the remote one, one dead cell that of the link. Each needs two
+// opposite NICs that are alive elsewhere, a link that both its NICs are; a NIC whose driver, or
+// peer, says that it is down needs none. Where two witnesses can't be had (one peer, and two NICs
+// or fewer) nobody is blamed, nor while a peer is not heard at all. What lasts for less than 100 ms
+// is not told.
+struct Verdict {
+  Blame blame = Blame::nobody;
+  Reason reason = Reason::none;   // driver, peer_said, witnesses
+  PeerId peer = kAnyPeer;         // remote_nic, link
+  std::uint64_t endpoint_id = 0;  // the peer's
+  std::uint8_t nic = 0;           // local_nic, link
+  std::uint8_t remote_nic = 0;    // remote_nic, link
+  std::uint64_t since_ns = 0;     // on the clock of Event::time_ns
+};
+
+}  // namespace hawser
