@@ -309,10 +309,10 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.lost_lately = true;
   path.window.on_lost(lost);
   advance_oldest(path, sent_blocks);
-  if (path.state == PathState::up && passes_small_only(peer, path)) {
-    return path_down(peer, path, Reason::only_small);
-  }
   if (unheard > path.unheard_at) note_unheard(peer, path);
+  if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
+    path_down(peer, path, Reason::only_small);
+  }
 }
 
 // The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be

@@ -312,7 +312,8 @@ typedef struct hawser_peer_stats {
   uint64_t last_heard_ns_ago;
   uint8_t established;
   hawser_status failure;
-  uint8_t reserved[6];
+  uint8_t at_rest; /* quiet for long: it has no paths until it is woken */
+  uint8_t reserved[5];
 } hawser_peer_stats;
 
 /* As above for the peer's paths; also HAWSER_UNKNOWN_PEER. */
