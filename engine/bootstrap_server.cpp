@@ -99,7 +99,8 @@ class RendezvousServer::Service {
   void leave(Connection& connection);
   void end(Connection& connection);
   void lose(Connection& connection);
-  void give_up_ranks();
+  [[nodiscard]] std::vector<std::uint32_t> take_gone();
+  void give_up_process(std::uint32_t number);
   void give_up(std::uint32_t number);
   void wake();
   void answer_round();
@@ -155,6 +156,7 @@ void RendezvousServer::Service::wake() {
 }
 
 void RendezvousServer::Service::will_not_return(std::uint32_t rank) {
+  if (rank >= size_) return;
   {
     const std::scoped_lock lock(told_mutex_);
     told_gone_.push_back(rank);
@@ -178,8 +180,9 @@ void RendezvousServer::Service::run() {
     wait(now);
     now = monotonic_now();
     if (listener_) accept_all(now);
+    const std::vector<std::uint32_t> gone = take_gone();  // before reading: some have left
     for (Connection& connection : connections_) read(connection, now);
-    give_up_ranks();
+    for (const std::uint32_t rank : gone) give_up_process(rank);
     expire(now);
     for (Connection& connection : connections_) write(connection);
     connections_.remove_if([](const Connection& connection) { return connection.gone; });
@@ -362,21 +365,18 @@ void RendezvousServer::Service::give_up(std::uint32_t number) {
            name_ranks({number}) + " ended without leaving the rendezvous");
 }
 
-// After what the connections had to say: a rank that was told to be gone may have left before.
-void RendezvousServer::Service::give_up_ranks() {
-  std::vector<std::uint32_t> gone;
-  {
-    const std::scoped_lock lock(told_mutex_);
-    gone.swap(told_gone_);
-  }
-  for (const std::uint32_t number : gone) {
-    Rank& rank = ranks_.at(number);
-    rank.may_return = 0;
-    if (rank.connection != nullptr) {
-      lose(*rank.connection);
-    } else if (!rank.left) {
-      give_up(number);
-    }
+std::vector<std::uint32_t> RendezvousServer::Service::take_gone() {
+  const std::scoped_lock lock(told_mutex_);
+  return std::exchange(told_gone_, {});
+}
+
+void RendezvousServer::Service::give_up_process(std::uint32_t number) {
+  Rank& rank = ranks_[number];
+  rank.may_return = 0;
+  if (rank.connection != nullptr) {
+    lose(*rank.connection);
+  } else if (!rank.left) {
+    give_up(number);
   }
 }
 

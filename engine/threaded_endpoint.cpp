@@ -143,6 +143,7 @@ Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t
   Status status = Status::ok;
   on_engine_thread(
       [&](Time) { status = body_.protocol().probe(peer, context, tag, mask, envelope); });
+  if (status == Status::ok) set_known(envelope.peer, true);
   return status;
 }
 
@@ -151,6 +152,7 @@ Status ThreadedEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t
   Status status = Status::ok;
   on_engine_thread(
       [&](Time) { status = body_.protocol().claim(peer, context, tag, mask, envelope, message); });
+  if (status == Status::ok) set_known(envelope.peer, true);
   return status;
 }
 

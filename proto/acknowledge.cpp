@@ -14,7 +14,7 @@ namespace hawser::proto {
 
 namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
-constexpr std::uint64_t kMostFinals = 64;
+constexpr std::uint64_t kFinalsRepeated = 64;
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
 }  // namespace
 
@@ -128,7 +128,7 @@ void Endpoint::Core::owe_soon(Peer& peer) {
 std::uint16_t Endpoint::Core::turns_behind() const {
   std::uint32_t behind = 0;
   for (const LocalNic& local : nics) behind = std::max(behind, turn_number - local.drained);
-  return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, 0xffff));
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, wire::kFarBehind));
 }
 
 // The receive ring, shared among the peers that sent lately.
@@ -226,7 +226,7 @@ void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
 void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
   if (!peer.say_finals) return;
   peer.say_finals = false;
-  for (std::uint64_t i = 0; i < kMostFinals; ++i) {
+  for (std::uint64_t i = 0; i < kFinalsRepeated; ++i) {
     const std::uint64_t number = peer.remote_floor + i;
     const auto entry = peer.incoming.get(number);
     if (!entry || !is_finished_entry(*entry)) continue;

@@ -26,7 +26,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
   if (local.address == local.nic->address()) return;
   local.address = local.nic->address();
   local.has_moved = true;
-  nics_changed();
+  nic_changed(local, true);
   emit({.kind = Event::Kind::nic_moved,
         .reason = Reason::driver,
         .nic = static_cast<std::uint8_t>(nic)});

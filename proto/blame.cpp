@@ -32,7 +32,7 @@ bool same(const Verdict& a, const Verdict& b) {
 
 void Endpoint::Core::want_verdicts() {
   judge_interval = kFirstLook;
-  judge_at = earlier(judge_at, now + judge_interval);
+  judge_at = earlier(judge_at, later(now + judge_interval, judged_at + kPerPeer * peers.awake()));
 }
 
 // Who said last that a path of its NIC is dead: one that was not heard since is UP only because
@@ -197,6 +197,7 @@ void Endpoint::Core::judge_paths() {
   });
   const bool moving = settle_verdicts(judge.alive_local());
   judge_at = kNever;
+  judged_at = now;
   if (!any_down && verdict_count == 0) return;
   judge_interval = moving ? kFirstLook : std::min(judge_interval * 2, kLastLook);
   judge_at = now + std::max(judge_interval, kPerPeer * ready);

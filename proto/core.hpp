@@ -64,13 +64,16 @@ struct LocalNic {
   bool up = true;              // by word of the driver
   std::uint32_t sequence = 0;  // of NIC_STATE
   Time path_down_at{};         // when one of its paths last went DOWN
+  std::uint32_t changed = 0;   // nic_news when it last changed
+  std::uint32_t fell = 0;      // nic_news when it last went down or moved
   // What lay in its data ring when turn `drained` began has been taken; the same will be known of
   // turn `marked` when a ring's worth has been received since `marked_bytes`.
   std::uint32_t drained = 0;
   std::uint32_t marked = 0;
   std::uint64_t marked_bytes = 0;
-  NicAddress address{};    // as the peers were told
-  bool has_moved = false;  // since the endpoint was made
+  std::uint64_t taken_bytes = 0;  // from its data ring, whatever they were
+  NicAddress address{};           // as the peers were told
+  bool has_moved = false;         // since the endpoint was made
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -225,13 +228,15 @@ struct Endpoint::Core {
   Time store_judged_at = kNever;
   bool store_put_off = false;
   std::uint32_t nic_news = 0;     // changes of NICs that every peer must hear of
-  std::uint32_t news_cursor = 0;  // peers below it have, if they rest
+  std::uint32_t news_cursor = 0;  // where to go on telling those that rest
+  std::uint32_t news_left = 0;    // so many of them were not looked at since the last change
   Time news_at = kNever;
   bool closing = false;
   bool closed = false;
   Time closing_since{};
   Time close_wake{kNever};
   Time judge_at{kNever};
+  Time judged_at{};
   Duration judge_interval{};
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
@@ -311,7 +316,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool put_to_rest(Peer& peer, RestingPeer& record);
   Peer& wake(std::uint32_t index);
   void tell_news(Peer& peer);
-  void nics_changed();
+  void nic_changed(LocalNic& local, bool fell);
   void spread_news();
   void wake_all();
 
@@ -395,7 +400,7 @@ struct Endpoint::Core {
   // ---- paths.cpp
   [[nodiscard]] std::uint32_t first_paths(const Peer& peer) const;
   void open_paths(Peer& peer);
-  void reopen_paths(Peer& peer, bool news);
+  void reopen_paths(Peer& peer, std::uint32_t known_news);
   void bind_first_paths(Peer& peer);
   [[nodiscard]] bool is_away(const Peer& peer, const Path& path) const;
   [[nodiscard]] Reason reason_away(const Path& path) const {
@@ -492,7 +497,7 @@ struct Endpoint::Core {
   void request_missing(IncomingMessage& message);
   void extend_grant(IncomingMessage& message, bool repeat);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void note_duplicate(Peer& peer, IncomingMessage& message);
+  void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void say(Peer& peer, IncomingMessage& message);
   void note_starved(Peer& peer, std::uint64_t number);
   void judge_full_store();

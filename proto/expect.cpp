@@ -89,6 +89,7 @@ void Endpoint::Core::request_missing(IncomingMessage& message) {
   message.asked_at = now;
   message.asked_from = message.arrived.first_missing();
   message.asked_to = message.asked_from + 1;
+  message.requested_from = message.asked_from;
   say(peer, message);
 }
 
@@ -127,12 +128,13 @@ void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_
 }
 
 // A fragment came twice. If it had been requested, that was too early: be more patient with this
-// peer.
-void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message) {
-  if (message.backoff == 0) return;
+// peer, once for each request.
+void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+  if (fragment < message.requested_from) return;
+  message.requested_from = kNoIndex;
   peer.patience_eighths =
       std::min(kMostPatience, peer.patience_eighths + peer.patience_eighths / 2);
-  message.backoff = 0;
+  expect(message, false);
 }
 
 void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {

@@ -47,6 +47,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   peer.call_at = peer.ack_at = peer.keepalive_at = kNever;
   peer.pending_since = Time{};
   peer.unacknowledged = 0;
+  peer.nic_state_due = 0;
   peer.ack_now = false;
   const std::uint32_t index = index_of(peer);
   if (senders.contains(peers, index)) senders.remove(peers, index);

@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint8_t kMostUnanswered = 16;  // PTOs that double its interval
 constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before other ways are tried
 // Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
 
@@ -83,14 +84,18 @@ void Endpoint::Core::arm_pto(Path& path) {
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
+  // So long ago, its turns may have gone half round.
+  if (now - peer.ack_info_at > kForgetTurns) peer.any_turn = false;
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
   if (peer.any_turn && ahead <= 0) return;
+  peer.ack_info_at = now;
   peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
   peer.behind = info.behind;
   // What lay in the peer's rings when turn `drained` began has been taken.
   const std::uint32_t drained = info.turn - info.behind;
   const auto covers = [&](std::uint32_t turn) {
-    return peer.any_turn && static_cast<std::int32_t>(drained - turn) > 0;
+    return peer.any_turn && info.behind != wire::kFarBehind &&
+           static_cast<std::int32_t>(drained - turn) > 0;
   };
   if (covers(peer.doubt_turn)) {
     peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);

@@ -34,23 +34,29 @@ void Endpoint::Core::open_paths(Peer& peer) {
   }
 }
 
-// After a rest: the same slots and generations, with numbers that none of them had, so that what is
-// said of the old ones is not believed of these. What was told of NICs that are away isn't again;
-// `news`: some of ours have changed since.
-void Endpoint::Core::reopen_paths(Peer& peer, bool news) {
+// After a rest that began with `known_news`: the same slots and generations, with numbers that none
+// of them had, so that what is said of the old ones is not believed of these. A path whose NIC is
+// away, or was since, or has moved, must be proven first. What was told already isn't told again.
+void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
   for (std::uint32_t i = 0; i < first_paths(peer); ++i) --peer.generations[i];
   bind_first_paths(peer);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index == kNoIndex) continue;
     Path& path = paths.at(index);
     path.resumed = true;
-    if (!is_away(peer, path)) continue;
-    if (!news || nics[path.local_nic].up) {
+    const LocalNic& local = nics[path.local_nic];
+    const auto since_then = [&](std::uint32_t news) {
+      return static_cast<std::int32_t>(news - known_news) > 0;
+    };
+    const bool away = is_away(peer, path);
+    if (!away && !since_then(local.changed)) continue;
+    if (!since_then(local.fell)) {
       path.state = PathState::down;
       path.told_down = true;
       path.probe_interval = microseconds(tunables.path_probe_min_us);
     }
-    path_down(peer, path, reason_away(path));
+    path_down(peer, path, away ? reason_away(path) : Reason::moved);
+    if (!away) path.probe_at = now;
   }
 }
 
@@ -174,6 +180,11 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
 
 void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
+  // If it said so, its word got lost.
+  if (returned && peer.nics[path.remote_nic].state == 0) {
+    peer.nics[path.remote_nic].state = 1;
+    want_verdicts();
+  }
   path.state = PathState::up;
   path.probe_at = kNever;
   path.answered = 0;
@@ -326,7 +337,7 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
   if (local.up == up) return;
   local.up = up;
   ++local.sequence;
-  nics_changed();
+  nic_changed(local, !up);
   want_verdicts();
   emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
         .reason = Reason::driver,

@@ -177,6 +177,8 @@ struct IncomingMessage {
   Time asked_at{};               // when the last grant or request left; 0: answered
   std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
   std::uint32_t asked_to = 0;
+  std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
+                                            // was asked for too early
   std::uint8_t backoff = 0;
   bool expect_put_off = false;
   ListLink say_link;  // on the peer's list of messages with a grant or request due
@@ -266,7 +268,8 @@ struct Peer {
   // that and emptied the rings settles it.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
-  std::uint16_t behind = 0;  // turns, as the newest ACK_INFO said
+  Time ack_info_at{};        // the newest ACK_INFO
+  std::uint16_t behind = 0;  // turns, as it said
   std::uint32_t doubt_turn = 0;
   Time doubt_sent{};
   Duration fastest = kNoSample;  // shortest response time that this turn's acknowledgements show

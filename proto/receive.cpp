@@ -238,7 +238,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
   if (message.arrived.is_claimed(fragment)) {
     ++counters.duplicate_fragments;
-    note_duplicate(peer, message);
+    note_duplicate(peer, message, fragment);
     return drop(DropReason::duplicate_fragment);
   }
   if (!message.matched && !store(message, fragment, packet.payload.data(), packet.payload.size())) {

@@ -41,7 +41,8 @@ constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answe
 // the NIC went DOWN is UP only because nobody has tried it.
 std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
   if (path.state != PathState::up) return path.state;
-  if (path.heard_at < local.path_down_at) return std::nullopt;
+  const bool doubted = local.path_down_at != Time{};
+  if (doubted && (!path.any_acked || path.heard_at < local.path_down_at)) return std::nullopt;
   return path.unanswered >= kSilent ? PathState::suspect : PathState::up;
 }
 

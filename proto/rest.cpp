@@ -148,8 +148,8 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.last_heard = peer.last_heard;
   record.smoothed_ns = capped_ns(peer.response.smoothed());
   record.variance_ns = capped_ns(peer.response.variance());
-  record.allowance_kib =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.allowance / 1024, 0xffffffff));
+  record.allowance_kib = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>((peer.allowance + 1023) / 1024, 0xffffffff));
   record.state = peer.state;
   record.failure = peer.failure;
   record.wanted = peer.wanted;
@@ -254,7 +254,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
   const bool news = record.nic_news != nic_news;
-  reopen_paths(peer, news);
+  reopen_paths(peer, record.nic_news);
   if (news) tell_news(peer);
   return peer;
 }
@@ -272,22 +272,25 @@ void Endpoint::Core::tell_news(Peer& peer) {
 
 // One of our NICs has changed. Who rests is woken for it too, a few at a time: it rests again as
 // soon as it knows.
-void Endpoint::Core::nics_changed() {
-  ++nic_news;
-  news_cursor = 0;
+void Endpoint::Core::nic_changed(LocalNic& local, bool fell) {
+  local.changed = ++nic_news;
+  if (fell) local.fell = nic_news;
+  news_left = peers.used();
   news_at = now;
 }
 
 void Endpoint::Core::spread_news() {
   std::uint32_t woken = 0;
-  for (; news_cursor < peers.used() && woken < kNewsBurst; ++news_cursor) {
-    if (!peers.is_known(news_cursor) || peers.is_awake(news_cursor)) continue;
-    const RestingPeer& record = peers.resting(news_cursor);
+  for (; news_left > 0 && woken < kNewsBurst; --news_left) {
+    const std::uint32_t index = news_cursor;
+    news_cursor = index + 1 < peers.used() ? index + 1 : 0;
+    if (!peers.is_known(index) || peers.is_awake(index)) continue;
+    const RestingPeer& record = peers.resting(index);
     if (record.state != SessionState::ready || record.nic_news == nic_news) continue;
-    (void)wake(news_cursor);
+    (void)wake(index);
     ++woken;
   }
-  news_at = news_cursor < peers.used() ? now + kNewsInterval : kNever;
+  news_at = news_left > 0 ? now + kNewsInterval : kNever;
 }
 
 // For what is said to all of them at the end.

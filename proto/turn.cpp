@@ -209,7 +209,10 @@ void Endpoint::Core::receive_all() {
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
       for (std::size_t n = batch.size(); n == batch.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, batch);
-        for (std::size_t i = 0; i < n; ++i) receive_packet(nic, batch[i]);
+        for (std::size_t i = 0; i < n; ++i) {
+          if (queue == Queue::data) nics[nic].taken_bytes += batch[i].bytes;
+          receive_packet(nic, batch[i]);
+        }
         budget -= std::min<std::uint64_t>(budget, n);
         if (n > 0) progressed = true;
         if (queue == Queue::data) note_drained(nics[nic], n < batch.size());
@@ -221,11 +224,11 @@ void Endpoint::Core::receive_all() {
 // A ring may hold more than caps() promises: kernels charge packets that came together less.
 void Endpoint::Core::note_drained(LocalNic& local, bool seen_empty) const {
   constexpr std::uint64_t kRings = 4;
-  const std::uint64_t taken = local.bytes_received - local.marked_bytes;
+  const std::uint64_t taken = local.taken_bytes - local.marked_bytes;
   if (!seen_empty && taken / kRings < local.nic->caps().receive_bytes) return;
   local.drained = seen_empty ? turn_number : local.marked;
   local.marked = turn_number + 1;  // what comes later in this turn is of the next
-  local.marked_bytes = local.bytes_received;
+  local.marked_bytes = local.taken_bytes;
 }
 
 void Endpoint::Core::begin_turn(Time at) {

@@ -192,6 +192,8 @@ struct BlockHead {
   std::uint8_t words;  // length of the block, this word included
 };
 
+inline constexpr std::uint16_t kFarBehind = 0xffff;  // so many turns, or more
+
 struct AckInfoBlock {
   BlockHead head;
   std::uint16_t behind;

@@ -28,9 +28,9 @@ bool attach(int fd, const proto::Screen& screen, proto::Queue queue) {
   constexpr std::uint32_t kVersionAt = offsetof(wire::CommonHeader, version);
   constexpr std::uint32_t kTypeAt = offsetof(wire::CommonHeader, type);
   constexpr std::uint32_t kReceiverAt = offsetof(wire::CommonHeader, receiver);
-  // Handshakes come on the data queue, from whoever doesn't know our names yet. No type is 0.
+  // Handshakes come on the data queue, from whoever doesn't know our names yet. No byte is 256.
   const std::uint32_t hello =
-      queue == proto::Queue::data ? static_cast<std::uint32_t>(wire::PacketType::hello) : 0;
+      queue == proto::Queue::data ? static_cast<std::uint32_t>(wire::PacketType::hello) : 256;
   std::array<sock_filter, 11> program{{
       BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
       BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, sizeof(wire::CommonHeader), 0, 8),
@@ -62,6 +62,7 @@ UdpScreen::UdpScreen(int fd, const SocketAddress& local, const proto::Screen& sc
                       set_option(fd, SO_REUSEPORT, 1) && set_option(fd_, SO_REUSEPORT, 1) &&
                       ::bind(fd_, &local.any, local.length()) == 0;
   if (shared && attach(fd, screen, queue)) return;
+  (void)set_option(fd, SO_REUSEPORT, 0);
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
 }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define HAWSER_ABI_VERSION 1u
+#define HAWSER_ABI_VERSION 2u
 
 typedef struct hawser_engine hawser_engine;
 typedef struct hawser_endpoint hawser_endpoint;

@@ -77,8 +77,7 @@ enum class TraceStatus : std::uint8_t {
   matched,
 };
 
-// The name of a record's cause, "" where its kind has none: "lost_by_..." are told from drops by
-// the kind. The string is static.
+// The name of a record's cause, "" where its kind has none. The string is static.
 [[nodiscard]] std::string_view trace_cause_name(TraceKind kind, std::uint8_t cause) noexcept;
 
 inline constexpr std::uint64_t kNoTraceNumber = ~std::uint64_t{0};

@@ -155,6 +155,63 @@ TEST_CASE("loss__what_is_missing_is_asked_for_by_its_level_and_ever_more_seldom"
   }
 }
 
+// Three fragments are lost, and their retransmits. The receiver requests them, and of one the next
+// retransmit comes; with `twice` so does, late, the one before it: it had only been slow. How long
+// the receiver then waits before it asks for the other two, which never come.
+Duration request_after_answer(bool twice) {
+  World* running = nullptr;
+  int requests = 0;
+  Time answered{};
+  Time asked{};
+  WorldConfig config;
+  config.tunables.unscheduled_bytes = 100 * 4096;
+  config.tunables.initial_window_packets = 256;
+  config.tunables.timer_granularity_us = 2000;
+  config.tunables.recovery_pto = 0;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (running == nullptr || packet.direction != Direction::tx) return {};
+    const auto view = view_of(packet);
+    if (node == 0 && view.type == PacketType::data && view.fragment->fragment >= 50 &&
+        view.fragment->fragment < 53) {
+      const bool again = (view.header->flags & proto::wire::kFlagRetransmit) != 0;
+      if (!again || view.fragment->fragment > 50) return Fate{.drop = true};
+      if (requests == 0) return Fate{.drop = !twice, .delay = microseconds(2500)};
+      answered = running->now();
+      return {};
+    }
+    if (node == 1) {
+      view.blocks.visit([&](const proto::wire::RequestView&) {
+        ++requests;
+        if (answered != Time{} && asked == Time{}) asked = running->now();
+      });
+    }
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(100));
+  running = &world;
+  const std::string bytes(100 * 4096, 'a');
+  std::string buffer = bytes;
+  (void)world.receive(1, world.peer(1, 0), 1, buffer);
+  (void)world.send(0, 1, 1, bytes);
+  world.run_for(milliseconds(40));
+  REQUIRE(answered != Time{});
+  REQUIRE(asked != Time{});
+  return asked - answered;
+}
+
+TEST_CASE("loss__a_request_that_came_too_early_makes_the_next_one_wait_longer", "[L6]") {
+  const Duration once = request_after_answer(false);
+  const Duration twice = request_after_answer(true);
+  INFO("next request after " << once.ns / 1000 << " us, or " << twice.ns / 1000 << " us");
+  // It begins anew when the second copy comes, some 0.5 ms after the first, and is half as long
+  // again.
+  CHECK(twice.ns * 10 > once.ns * 17);
+  CHECK(twice.ns * 10 < once.ns * 22);
+}
+
 // Nobody answers: the probes of the sender's own timer, the first two without payload, each after
 // twice the time. Nothing is declared lost.
 TEST_CASE("loss__probe_timeouts_double_and_the_first_two_probes_are_empty", "[L8]") {

@@ -401,10 +401,18 @@ TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
   const std::uint64_t timeouts = world.stats(1).ptos;
   check_talk();
   CHECK(world.stats(1).ptos == timeouts);
+  // Each path is told to be down once, and up again once it is proven.
+  const auto check_told = [&](std::uint64_t times) {
+    CHECK(world.stats(0).paths_down == times * 4);
+    CHECK(world.run_until([&] { return world.stats(0).paths_returned == times * 4; },
+                          milliseconds(1000)));
+  };
   change("revive:event");
   check_talk();
+  check_told(1);
   change("revive:moved");
   check_talk();
+  check_told(2);
   std::vector<NicStats> stats(2);
   world.endpoint(0).nic_stats(stats);
   CHECK(stats[1].packets_received > 0);

@@ -72,19 +72,23 @@ Packet packet_of(const TraceRecord& record) {
 }
 
 // Each packet that left with a number is acknowledged or lost, once, and only then late; each loss
-// has its cause; a fragment that left again had been lost before.
+// has its cause; a fragment that left again had been lost before, or the receiver had asked for it.
 void check_packets(const std::vector<TraceRecord>& trace) {
   enum class State { in_flight, acknowledged, lost };
   std::map<Packet, State> packets;
   std::set<std::pair<std::uint64_t, std::uint32_t>> lost_fragments;
   std::set<std::pair<std::uint64_t, std::uint32_t>> sent_fragments;
+  std::set<std::uint64_t> requested;
   std::uint64_t time = 0;
   for (const TraceRecord& record : trace) {
     CHECK(record.time_ns >= time);
     time = record.time_ns;
     const std::pair fragment{record.message, record.fragment};
     switch (record.kind) {
-      case Kind::packet_retransmitted: CHECK(lost_fragments.contains(fragment)); [[fallthrough]];
+      case Kind::request_received: requested.insert(record.message); break;
+      case Kind::packet_retransmitted:
+        CHECK((lost_fragments.contains(fragment) || requested.contains(record.message)));
+        [[fallthrough]];
       case Kind::packet_sent:
         CHECK(
             (record.kind == Kind::packet_retransmitted || sent_fragments.insert(fragment).second));

@@ -48,6 +48,7 @@ TEST_CASE("UdpScreen__lets_through_what_may_be_for_the_endpoint_and_counts_the_r
       packet(wire::PacketType::data, kAnotherName, 9000),
       packet(wire::PacketType::control, wire::kNoReceiver, 64),
       other_version,
+      packet(wire::PacketType{0}, kAnotherName, 100),
       datagram(1, sizeof(wire::CommonHeader) - 1),
       datagram(2, 1),
       std::vector<std::byte>(),
