@@ -5,8 +5,7 @@
 // buffers of no bytes, so that every fragment is claimed and none is written. The NIC's own share
 // (one copy into the receiver's ring, the ring itself) is measured by the same packets without a
 // protocol and shown beside. The last line has a trace hook at both ends that counts; without one a
-// place that would call it costs a branch (docs/results.md compares instructions). Runtime: 2 s.
-// `--short` moves less, for the tests.
+// place that would call it costs a branch. Runtime: 2 s. `--short` moves less, for the tests.
 #include <fmt/core.h>
 
 #include <algorithm>
