@@ -58,7 +58,8 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
       rank_(rank),
       peers_(peers),
       monitor_(monitor),
-      interrupted_(interrupted) {
+      interrupted_(interrupted),
+      patience_ns_(1'000'000 * (tunables.peer_timeout_ms + tunables.longest_absence_ms)) {
   std::array<bool, kGroupKinds> used{};
   used[static_cast<std::size_t>(GroupKind::world)] = true;
   for (const auto* tasks : {&schedule.init, &schedule.step}) {
@@ -166,9 +167,20 @@ void Collectives::complete(coll::Communicator& group, GroupKind kind,
   if (status != Status::ok) fail(kind, *group.failure());
 }
 
+void Collectives::tick() {
+  const std::uint64_t now = now_ns();
+  if (ticked_ns_ != 0 && now - ticked_ns_ > patience_ns_) returned_ns_ = now;
+  ticked_ns_ = now;
+  monitor_.tick(now);
+}
+
+bool Collectives::was_away() const {
+  return returned_ns_ != 0 && now_ns() - returned_ns_ < patience_ns_ + kTellNs;
+}
+
 void Collectives::turn() {
   router_.wait(kTurnNs);
-  monitor_.tick(now_ns());
+  tick();
   if (interrupted_) throw ReplayError(interruption());
   const coll::Communicator& world = communicator(GroupKind::world);
   if (world.failure() != nullptr) fail(GroupKind::world, *world.failure());
@@ -176,7 +188,7 @@ void Collectives::turn() {
 
 void Collectives::progress() {
   router_.progress();
-  monitor_.tick(now_ns());
+  tick();
   if (interrupted_) throw ReplayError(interruption());
 }
 
@@ -240,11 +252,14 @@ std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
 }
 
 void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
+  tick();
   const Group& group = groups_[static_cast<std::size_t>(kind)];
   RankFailure told;
   told.code = is_peer_failure(failure.status) ? ExitCode::peer_failed : ExitCode::wrong;
   told.status = to_string(failure.status);
   told.peer = failure.rank < group.members.size() ? group.members[failure.rank] : failure.rank;
+  // Nobody need have told: who gave this rank up may have ended since.
+  if (is_peer_failure(failure.status) && was_away()) told.peer = rank_;
   told.text = text_of(kind, failure, *told.peer);
   // The group has told its own members; the others hear it in the world. Stay until they have.
   coll::Communicator& world = communicator(GroupKind::world);

@@ -60,6 +60,9 @@ class Collectives {
   void complete(coll::Communicator& communicator, GroupKind kind, const coll::Request& request);
   void shift(const TaskBuffers& buffers);
   void turn();  // waits a little; throws if interrupted, or if the world failed
+  void tick();
+  // Whether this process just did not run for so long that others have given it up.
+  [[nodiscard]] bool was_away() const;
   [[nodiscard]] std::string text_of(GroupKind kind, const coll::Failure& failure,
                                     std::uint32_t peer) const;
   // Tells all ranks that a group failed, and throws.
@@ -71,6 +74,9 @@ class Collectives {
   const std::vector<PeerId>& peers_;
   Monitor& monitor_;
   const volatile std::sig_atomic_t& interrupted_;
+  std::uint64_t patience_ns_;  // for which others wait for a silent rank
+  std::uint64_t ticked_ns_ = 0;
+  std::uint64_t returned_ns_ = 0;  // from an absence longer than that
   std::array<Group, kGroupKinds> groups_;
   std::vector<coll::Segment> to_;  // of the running all_to_all
   std::vector<coll::Segment> from_;
