@@ -225,7 +225,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
     }
-    if (n == largest && first_time) {
+    if (n == largest) {  // one declared lost too: who was so wrong learns how long to wait
       const Duration rtt = now - record.sent;
       sample_response(peer, *path, rtt, nanoseconds(ack.residence_ns));
       window_ack.has_delay = true;
@@ -244,7 +244,9 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
-    path_heard(peer, *path, full_probe);
+    // What left before a path went DOWN, and is only now known to have arrived, is no news of it.
+    const bool is_news = path->state != PathState::down || path->down_at <= newest_sent;
+    if (is_news) path_heard(peer, *path, full_probe);
     path->acked_in_turn = true;
     advance_oldest(*path, sent_blocks);
     trim(*path, now - path->response.overdue(granularity) * 2);

@@ -134,9 +134,12 @@ void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
 
 void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   if (path.state != PathState::down) {
-    path.told_down = true;
-    path.down_at = nics[path.local_nic].path_down_at = now;
-    ++counters.paths_down;
+    nics[path.local_nic].path_down_at = now;
+    if (path.state != PathState::probing) {  // else it has not been back
+      path.told_down = true;
+      path.down_at = now;
+      ++counters.paths_down;
+    }
     emit(Event::Kind::path_down, peer, path, reason);
     path.probe_interval = microseconds(tunables.path_probe_min_us);
   }

@@ -138,6 +138,35 @@ TEST_CASE("paths__a_probe_on_a_path_that_answers_confirms_a_silence", "[P3]") {
   exchange.check_quiet();
 }
 
+// A NIC that gets slower is held for silent at first. What comes late after all tells how long to
+// wait: the path serves on.
+TEST_CASE("paths__a_delay_that_grows_is_learnt_from_what_was_declared_lost", "[L13]") {
+  for (const std::string slower : {"delay=500us", "delay=700us"}) {
+    INFO(slower);
+    WorldConfig config;
+    config.nics = 2;
+    config.faults = "delay=20us";
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    std::uint64_t tag = 0;
+    const auto stream = [&](int messages) {
+      for (int i = 0; i < messages; ++i, ++tag) {
+        (void)exchange.receive(1, 0, tag, 200000);
+        (void)exchange.send(0, 1, tag, 200000);
+        REQUIRE(exchange.run(milliseconds(100)));
+      }
+    };
+    stream(20);
+    CHECK(world.stats(0).packets_lost == 0);
+    REQUIRE_FALSE(world.nic(0, 0).apply(slower).has_value());
+    stream(200);
+    CHECK(world.stats(0).evacuations == 1);
+    CHECK(world.stats(0).paths_down == 0);
+    exchange.check_all_ok();
+  }
+}
+
 // Path 1 is suspected, and its probes are lost; then NIC 0 goes. There is nothing better than path
 // 1, so it carries data, at once.
 TEST_CASE("paths__a_suspect_path_serves_where_none_is_up", "[P10]") {

@@ -57,9 +57,13 @@ void check_against_stats(const std::vector<TraceRecord>& trace, const EndpointSt
           return record.kind == Kind::session_state &&
                  record.detail == static_cast<std::uint32_t>(TraceSession::ready);
         }) == stats.sessions_established);
-  CHECK(count_if([](const TraceRecord& record) {
-          return record.kind == Kind::path_state &&
-                 record.detail == static_cast<std::uint32_t>(PathState::down);
+  // A path that fails while it is PROBING has not been back.
+  std::map<std::pair<std::uint8_t, std::uint8_t>, PathState> states;
+  CHECK(count_if([&](const TraceRecord& record) {
+          if (record.kind != Kind::path_state) return false;
+          PathState& state = states[{record.slot, record.generation}];
+          const PathState before = std::exchange(state, static_cast<PathState>(record.detail));
+          return state == PathState::down && before != PathState::probing;
         }) == stats.paths_down);
   CHECK(counts.by_cause[{Kind::send_completed, 0}] == stats.messages_sent);
   CHECK(counts.by_cause[{Kind::receive_completed, 0}] == stats.messages_received);
