@@ -314,12 +314,13 @@ bool Endpoint::Core::send_control(Peer& peer) {
   packet.remote = to;
   packet.queue = Queue::control;
   ++counters.control_packets_sent;
-  peer.told_floor = peer.floor;
   if (peer.ack_twice) {
     peer.ack_twice = false;
     copy_control(peer, *buffer, packet.header_bytes);
   }
-  return send_one(local, packet);
+  if (!send_one(local, packet)) return false;
+  peer.told_floor = peer.floor;
+  return true;
 }
 
 // The peer waits for this one (it probes): say it over a second pair of NICs too, as the first may

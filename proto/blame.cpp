@@ -102,11 +102,21 @@ void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
   }
 }
 
+bool Endpoint::Core::any_session() {
+  for (std::uint32_t i = 0; i < peers.used(); ++i) {
+    if (!peers.is_known(i)) continue;
+    const auto state = peers.is_awake(i) ? peers.at(i).state : peers.resting(i).state;
+    if (state == SessionState::ready) return true;
+  }
+  return false;
+}
+
 // Why a verdict that nothing supports any more is to be withdrawn. None: it stands.
 Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive_local) {
   if (verdict.blame == Blame::local_nic) {
     if (verdict.reason == Reason::driver) return Reason::driver;
-    return (alive_local >> verdict.nic & 1) != 0 ? Reason::works_again : Reason::none;
+    if ((alive_local >> verdict.nic & 1) != 0) return Reason::works_again;
+    return any_session() ? Reason::none : Reason::session_ended;
   }
   const auto index = static_cast<std::uint32_t>(verdict.peer);
   if (!peers.is_known(index)) return Reason::session_ended;

@@ -286,6 +286,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool pending(const Peer& peer) const;
   [[nodiscard]] Duration patience_with(const Peer& peer) const;
   void watch_liveness(Peer& peer);
+  void probe_best_path(Peer& peer);
 
   // ---- handshake.cpp
   void want_session(Peer& peer);
@@ -429,6 +430,7 @@ struct Endpoint::Core {
   [[nodiscard]] PeerEvidence evidence_of(Peer& peer);
   void support(const Verdict& verdict);
   void support_by_peer(Peer& peer, const VerdictJudge& judge);
+  [[nodiscard]] bool any_session();
   [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
   void tell(const StandingVerdict& standing, Event::Kind kind, Reason reason);
   [[nodiscard]] bool settle_verdicts(std::uint16_t alive_local);

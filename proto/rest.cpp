@@ -19,6 +19,11 @@ namespace hawser::proto {
 
 namespace {
 
+// A slot that carries nothing over many rests must not leap by half of the wire's path numbers,
+// which who still knows its old ones would take for a step back: with each epoch begins a
+// generation.
+constexpr std::uint64_t kNumberEpoch = std::uint64_t{1} << 30;
+
 // For the floors' blocks of both tables, and for final statuses that lie in two blocks.
 constexpr std::uint32_t kBlocksToWake = 4;
 static_assert(RestingPeer::kMostFinals <= 64);
@@ -112,13 +117,19 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
-  if (!is_settled(peer) || !pack_finals(peer, record)) return false;
-  if (peer.state == SessionState::ready &&
-      peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
-    peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
-    owe(peer);
-    return false;
+  if (!is_settled(peer)) return false;
+  if (peer.state == SessionState::ready) {
+    if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
+      peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
+      owe(peer);
+      return false;
+    }
+    if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
+      probe_best_path(peer);  // what told us the floor was lost: the answer tells it again
+      return false;
+    }
   }
+  if (!pack_finals(peer, record)) return false;
   if (!put_to_rest(peer, record)) return false;
   ++counters.peers_rested;
   return true;
@@ -211,6 +222,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
+    const std::uint64_t started = peer.path_start;
     for (const std::uint32_t path : peer.paths) {
       if (path == kNoIndex) continue;
       const std::uint64_t next = paths.at(path).sent.next();
@@ -218,6 +230,9 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     }
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
+    }
+    if ((peer.path_start ^ started) / kNumberEpoch != 0) {
+      for (std::uint8_t& generation : peer.generations) ++generation;
     }
     for (const std::uint32_t path : peer.receive_paths) {
       if (path == kNoIndex) continue;

@@ -237,6 +237,11 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
   if (now < peer.keepalive_at) return;
   peer.keepalive_at = now + timeout / 8;
+  probe_best_path(peer);
+}
+
+// Has the peer answer, unless an answer is on its way.
+void Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
     if (best == nullptr || path.state < best->state) best = &path;

@@ -2,6 +2,7 @@
 // comes; nobody can tell by what is delivered.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/injector.hpp"
@@ -31,7 +32,7 @@ bool rests(World& world, std::uint32_t node) {
 }
 
 // Until both have forgotten all but the record.
-void fall_asleep(World& world) {
+void come_to_rest(World& world) {
   REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(100)));
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
   const proto::Time quiet = world.now();
   CHECK(world.stats(0).peers_awake == 1);
   CHECK(peer_stats(world, 0, 1).paths.size() == 2);
-  fall_asleep(world);
+  come_to_rest(world);
   CHECK((world.now() - quiet).ns >= milliseconds(kRestMs - 1).ns);
   for (std::uint32_t node = 0; node < 2; ++node) {
     const PeerStats stats = peer_stats(world, node, 1 - node);
@@ -93,11 +94,11 @@ TEST_CASE("rest__data_goes_on_in_either_direction_and_in_both_at_once", "[R1][R2
   World world(sleepy());
   talk(world, 0, 1);
   for (int round = 0; round < 5; ++round) {
-    fall_asleep(world);
+    come_to_rest(world);
     talk(world, 0, 1);
-    fall_asleep(world);
+    come_to_rest(world);
     talk(world, 1, 0);
-    fall_asleep(world);
+    come_to_rest(world);
     Exchange exchange(world);
     exchange.ignore_what_was();
     for (std::uint32_t node = 0; node < 2; ++node) {
@@ -136,7 +137,7 @@ TEST_CASE("rest__of_one_end_alone", "[R1][R2]") {
 TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
   World world(sleepy());
   talk(world, 0, 1);
-  fall_asleep(world);
+  come_to_rest(world);
   const std::uint64_t before = world.stats(0).peers_woken;
   SECTION("a receive that is posted for it, until it is cancelled") {
     std::string buffer(100, 'x');
@@ -146,12 +147,12 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
     CHECK(world.stats(0).peers_awake == 1);
     REQUIRE(world.cancel(0, receive) == Status::ok);
     world.run_for(milliseconds(1));
-    fall_asleep(world);
+    come_to_rest(world);
   }
   SECTION("connect") {
     world.reconnect(0, 1);
     CHECK(world.stats(0).peers_awake == 1);
-    fall_asleep(world);
+    come_to_rest(world);
   }
   SECTION("disconnect, and the other end hears of it") {
     REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
@@ -160,7 +161,7 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
     CHECK(world.stats(1).peer_failures == 1);
     CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
     // Who has failed rests too, and its failure is still known.
-    fall_asleep(world);
+    come_to_rest(world);
     CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
     CHECK_FALSE(peer_stats(world, 1, 0).established);
     proto::SendRequest request;
@@ -191,7 +192,7 @@ TEST_CASE("rest__strangers_and_questions_wake_nobody", "[R2]") {
   };
   World world(config);
   talk(world, 0, 1);
-  fall_asleep(world);
+  come_to_rest(world);
   Injector stranger(world);
   last->header().token ^= 1;
   last->seal();
@@ -225,7 +226,7 @@ TEST_CASE("rest__old_packets_do_nothing", "[R3]") {
   World world(config);
   talk(world, 0, 1, 20000);
   talk(world, 1, 0, 20000);
-  fall_asleep(world);
+  come_to_rest(world);
   recording = false;
   REQUIRE(old.size() > 20);
   Injector replay(world);
@@ -233,11 +234,11 @@ TEST_CASE("rest__old_packets_do_nothing", "[R3]") {
     for (Old& packet : old) {
       replay.send(packet.to, 0, packet.datagram);
       if (round == 1) world.run_for(milliseconds(1));
-      if (round == 2) fall_asleep(world);
+      if (round == 2) come_to_rest(world);
     }
     talk(world, 0, 1, 20000);
     talk(world, 1, 0, 20000);
-    fall_asleep(world);
+    come_to_rest(world);
   }
   for (std::uint32_t node = 0; node < 2; ++node) {
     CHECK(world.stats(node).sessions_established == 1);
@@ -262,7 +263,7 @@ TEST_CASE("rest__final_statuses_are_remembered", "[R4]") {
   };
   World world(config);
   world.connect_all();
-  fall_asleep(world);
+  come_to_rest(world);
   for (std::uint64_t count : {1, 5, 20}) {
     Exchange exchange(world);
     exchange.ignore_what_was();
@@ -287,7 +288,7 @@ TEST_CASE("rest__final_statuses_are_remembered", "[R4]") {
       CHECK(exchange.sent(i).completion->status == (i % 2 == 0 ? Status::ok : Status::truncated));
       CHECK(exchange.sent(i).deliveries == 1);
     }
-    fall_asleep(world);
+    come_to_rest(world);
   }
 }
 
@@ -298,8 +299,60 @@ TEST_CASE("rest__a_sender_tells_its_floor_first", "[R4]") {
     // All at once, so that no packet of them says that any was heard to be finished.
     talk(world, 0, 1, 8, messages);
     talk(world, 1, 0, 8, messages);
-    fall_asleep(world);
+    come_to_rest(world);
   }
+  check_one_session(world);
+}
+
+TEST_CASE("rest__a_floor_that_was_lost_is_asked_for", "[R4]") {
+  WorldConfig config = sleepy();
+  bool lossy = true;
+  config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
+    const bool lost = lossy && node == 0 && packet.direction == engine::Direction::tx &&
+                      packet.queue == proto::Queue::control;
+    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
+  };
+  World world(config);
+  talk(world, 0, 1, 8, 100);
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(100)));
+  CHECK_FALSE(rests(world, 1));
+  lossy = false;
+  come_to_rest(world);
+  talk(world, 1, 0);
+  check_one_session(world);
+}
+
+TEST_CASE("rest__path_numbers_that_enter_an_epoch_begin_a_generation", "[R3]") {
+  WorldConfig config = sleepy();
+  config.tunables.initial_sequence = (std::uint64_t{1} << 30) - 100;
+  std::vector<int> generations;
+  generations.reserve(16);
+  config.hook = [&](std::uint32_t, std::uint32_t, const FaultPacket& packet) {
+    proto::wire::CommonHeader header;
+    if (packet.direction == engine::Direction::tx && packet.queue == proto::Queue::data &&
+        packet.header.size() >= sizeof header) {
+      std::memcpy(&header, packet.header.data(), sizeof header);
+      if (header.type == PacketType::data &&
+          (generations.empty() || generations.back() != header.generation)) {
+        generations.push_back(header.generation);
+      }
+    }
+    return std::optional<Fate>{};
+  };
+  World world(config);
+  for (int i = 0; i < 4; ++i) {
+    talk(world, 0, 1, 20000);
+    come_to_rest(world);
+  }
+  CHECK(generations.size() == 1);
+  talk(world, 0, 1, 1000000);
+  come_to_rest(world);
+  for (int i = 0; i < 4; ++i) {
+    talk(world, 0, 1, 20000);
+    come_to_rest(world);
+  }
+  REQUIRE(generations.size() == 2);
+  CHECK(generations[1] == generations[0] + 1);
   check_one_session(world);
 }
 
@@ -323,7 +376,7 @@ TEST_CASE("rest__keepalives_wake_it_and_it_answers", "[R2][R5]") {
   REQUIRE(exchange.run(milliseconds(20)));
   exchange.check_all_ok();
   // Without anything pending nobody minds the silence; with it, the timeout holds.
-  fall_asleep(world);
+  come_to_rest(world);
   world.run_for(milliseconds(5000));
   world.crash(1, false);
   exchange.forget(1);
@@ -343,7 +396,7 @@ TEST_CASE("rest__a_restarted_peer_is_a_new_one", "[R2]") {
     config.tunables.peer_timeout_ms = 300;
     World world(config);
     talk(world, 0, 1);
-    fall_asleep(world);
+    come_to_rest(world);
     world.crash(1, true);
     if (!it_speaks_first) {
       Exchange exchange(world);
@@ -360,7 +413,7 @@ TEST_CASE("rest__a_restarted_peer_is_a_new_one", "[R2]") {
       talk(world, 1, 0);
     }
     CHECK(world.stats(0).sessions_established == 2);
-    fall_asleep(world);
+    come_to_rest(world);
     talk(world, 0, 1);
   }
 }
@@ -421,17 +474,17 @@ TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
 TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
   World world(sleepy());
   talk(world, 0, 1);
-  fall_asleep(world);
+  come_to_rest(world);
   for (const std::uint32_t nic : {0, 1, 0}) {
     for (std::uint32_t node = 0; node < 2; ++node) {
       REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
       world.wake(node);
     }
     world.run_for(milliseconds(50));
-    fall_asleep(world);
+    come_to_rest(world);
     talk(world, 0, 1);
     talk(world, 1, 0);
-    fall_asleep(world);
+    come_to_rest(world);
   }
   CHECK(world.stats(0).sessions_established == 1);
   CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
@@ -448,7 +501,7 @@ TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   CHECK(world.stats(0).peers_awake == 1);
   REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
-  fall_asleep(world);
+  come_to_rest(world);
   talk(world, 0, 1);
 }
 
@@ -479,9 +532,9 @@ TEST_CASE("rest__a_thousand_times", "[R3]") {
       (void)exchange.send(from, 1 - from, 1, 8, {.level = Level::delivered});
       REQUIRE(exchange.run(milliseconds(20)));
       exchange.check_all_ok();
-      if (round % 7 == 0) fall_asleep(world);
+      if (round % 7 == 0) come_to_rest(world);
     }
-    fall_asleep(world);
+    come_to_rest(world);
     CHECK(world.stats(0).peers_rested > 500);
     CHECK(world.stats(0).peers_rested == world.stats(0).peers_woken + 1);
     check_one_session(world);

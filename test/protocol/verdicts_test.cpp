@@ -418,5 +418,21 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
   CHECK(events.back().number + 1 == events.size() + lost);
 }
 
+TEST_CASE("verdicts__of_a_local_nic_go_with_the_last_session", "[V4]") {
+  World world(three_nics(3));
+  Chatter chatter(world);
+  chatter.run_for(milliseconds(20));
+  apply(world, 0, 1, "kill");
+  chatter.run_for(milliseconds(400));
+  check_local(world, 0, 1, Reason::witnesses);
+  for (std::uint32_t other = 1; other < 3; ++other) {
+    REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, other)) == Status::ok);
+    world.wake(0);
+    world.run_for(milliseconds(1500));
+    if (other == 1) check_local(world, 0, 1, Reason::witnesses);
+  }
+  check_withdrawn(world, 0, Reason::session_ended);
+}
+
 }  // namespace
 }  // namespace hawser::test
