@@ -1,0 +1,77 @@
+// Datagrams on their way through the fabric.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "proto/nic.hpp"
+
+namespace hawser::sim {
+
+struct Frame {
+  std::vector<std::uint64_t> words;  // so that headers are aligned; room that is used again
+  std::uint32_t bytes = 0;
+  std::uint32_t from = 0;  // ports of the fabric
+  std::uint32_t to = 0;
+  std::uint32_t address = 0;  // that it was sent to
+  std::uint32_t next_free = 0;
+  proto::Queue queue = proto::Queue::data;
+  std::uint16_t entropy = 0;
+  bool congestion_experienced = false;
+
+  [[nodiscard]] std::span<std::byte> data() {
+    return std::as_writable_bytes(std::span(words)).first(bytes);
+  }
+  void fill(std::span<const std::byte> header, std::span<const std::byte> payload) {
+    bytes = static_cast<std::uint32_t>(header.size() + payload.size());
+    if (words.size() * 8 < bytes) words.resize((bytes + 7) / 8);
+    auto* const at = reinterpret_cast<std::byte*>(words.data());
+    std::memcpy(at, header.data(), header.size());
+    if (!payload.empty()) std::memcpy(at + header.size(), payload.data(), payload.size());
+  }
+};
+
+// All frames of a world, used again and again. Ids stay below the most that were ever out at once.
+class FrameStore {
+ public:
+  [[nodiscard]] std::uint32_t take() {
+    ++out_;
+    if (free_ == kNone) {
+      frames_.emplace_back();
+      return static_cast<std::uint32_t>(frames_.size() - 1);
+    }
+    const std::uint32_t id = free_;
+    free_ = frames_[id].next_free;
+    return id;
+  }
+  void give(std::uint32_t id) {
+    --out_;
+    frames_[id].congestion_experienced = false;
+    frames_[id].next_free = free_;
+    free_ = id;
+  }
+  [[nodiscard]] Frame& at(std::uint32_t id) { return frames_[id]; }
+  [[nodiscard]] std::uint32_t copy(std::uint32_t id) {
+    const std::uint32_t twin = take();
+    const Frame& original = frames_[id];
+    Frame& frame = frames_[twin];
+    const std::uint32_t next = frame.next_free;
+    frame = original;
+    frame.next_free = next;
+    return twin;
+  }
+  [[nodiscard]] std::uint64_t out() const { return out_; }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffffu;
+  std::deque<Frame> frames_;  // frames stay where they are: views of them are lent out
+  std::uint32_t free_ = kNone;
+  std::uint64_t out_ = 0;
+};
+
+}  // namespace hawser::sim

@@ -1,0 +1,80 @@
+// A process on a host: an endpoint, unchanged, over NICs of the fabric, and the loop that turns it.
+//
+// A turn costs time; one that did something is followed by the next, else the host sleeps until the
+// moment that the endpoint asked for, or until a packet or a call wakes it. The host's clock is its
+// own: it starts anywhere, and may jump forward.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "proto/endpoint.hpp"
+#include "sim/core/pool.hpp"
+#include "sim/core/sim_nic.hpp"
+
+namespace hawser::sim {
+
+struct HostConfig {
+  proto::EndpointConfig endpoint;
+  NicConfig nic;
+  std::vector<std::uint32_t> ports;    // a NIC each
+  std::vector<std::uint32_t> numbers;  // addresses of the process before it; none: own ones
+  proto::Duration turn = proto::nanoseconds(500);
+  proto::Duration wake_up{};  // how late the host is when something wakes it
+  proto::Duration clock{};    // what its clock is ahead
+  std::uint64_t seed = 1;
+};
+
+class Host final : public Actor {
+ public:
+  // `turned` is called after each turn.
+  Host(EventQueue& events, Fabric& fabric, AddressBook& book, const HostConfig& config,
+       std::function<void()> turned);
+
+  [[nodiscard]] proto::Endpoint& endpoint() { return *endpoint_; }
+  [[nodiscard]] const proto::Endpoint& endpoint() const { return *endpoint_; }
+  [[nodiscard]] std::vector<std::unique_ptr<SimNic>>& nics() { return nics_; }
+  [[nodiscard]] std::size_t buffers_in_use() const { return pool_.in_use(); }
+  // By its own clock.
+  [[nodiscard]] proto::Time now() const { return events_.now() + clock_; }
+  // Something was called: a turn is due.
+  void wake();
+
+  // ---- faults
+  // The process is gone, and its NICs with it; what is left of it here does nothing more.
+  void crash();
+  [[nodiscard]] bool is_running() const { return endpoint_ != nullptr; }
+  void pause(bool paused);
+  [[nodiscard]] bool is_paused() const { return paused_; }
+  void set_lateness(proto::Duration lateness) { lateness_ = lateness; }
+  void jump(proto::Duration by) { clock_ = clock_ + by; }
+
+  [[nodiscard]] std::uint64_t turns() const { return turns_; }
+  // Turns in a row in which a timer was due that nothing was done about.
+  [[nodiscard]] std::uint32_t idle_turns() const { return idle_turns_; }
+  // When the endpoint wants its next turn, by the world's clock; kNever if nothing is armed.
+  [[nodiscard]] proto::Time wants_turn() const { return wants_; }
+
+  void on_event(proto::Time now, std::uint64_t what) override;
+
+ private:
+  void schedule(proto::Time at);
+
+  EventQueue& events_;
+  Pool pool_;
+  std::vector<std::unique_ptr<SimNic>> nics_;
+  std::unique_ptr<proto::Endpoint> endpoint_;
+  std::function<void()> turned_;
+  proto::Duration turn_;
+  proto::Duration wake_up_;
+  proto::Duration lateness_{};
+  proto::Duration clock_;
+  proto::Time next_turn_ = proto::kNever;  // the event of which counts
+  proto::Time wants_ = proto::kNever;
+  bool paused_ = false;
+  std::uint64_t turns_ = 0;
+  std::uint32_t idle_turns_ = 0;
+};
+
+}  // namespace hawser::sim

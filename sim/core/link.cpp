@@ -1,0 +1,70 @@
+#include "sim/core/link.hpp"
+
+namespace hawser::sim {
+
+namespace {
+constexpr std::int64_t kPicoseconds = 1000;  // in a nanosecond
+}
+
+std::uint64_t Link::waiting_bytes(proto::Time now) const {
+  if (busy_until_ <= now) return 0;
+  return static_cast<std::uint64_t>(static_cast<double>((busy_until_ - now).ns) * 1e-9 * rate());
+}
+
+Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
+  Passage passage;
+  passage.departs = now;
+  if (faults.down) {
+    ++counters_.lost_while_down;
+    return passage;
+  }
+  const std::uint64_t waiting = waiting_bytes(now);
+  if (waiting + bytes > config_.queue_bytes) {
+    ++counters_.queue_drops;
+    return passage;
+  }
+  ++counters_.frames;
+  counters_.bytes += bytes;
+  if (config_.mark_bytes > 0 && waiting > config_.mark_bytes) {
+    passage.marked = true;
+    ++counters_.marked;
+  }
+  if (busy_until_ < now) {
+    busy_until_ = now;
+    busy_ps_ = 0;
+  }
+  if (random_.chance(faults.spike)) {
+    busy_until_ = busy_until_ + faults.spike_delay;
+    ++counters_.spikes;
+  }
+  busy_ps_ += static_cast<std::int64_t>(1e12 * bytes / rate());
+  busy_until_ = busy_until_ + proto::Duration{busy_ps_ / kPicoseconds};
+  busy_ps_ %= kPicoseconds;
+  passage.departs = busy_until_;
+  passage.arrival = busy_until_ + config_.latency;
+
+  in_burst_ = in_burst_ ? !random_.chance(faults.burst_end) : random_.chance(faults.burst_begin);
+  if (in_burst_) {
+    ++counters_.lost_in_bursts;
+    return passage;
+  }
+  if (random_.chance(faults.loss)) {
+    ++counters_.lost;
+    return passage;
+  }
+  passage.arrives = true;
+  if (random_.chance(faults.reorder)) {
+    passage.arrival = passage.arrival + faults.reorder_delay;
+    ++counters_.reordered;
+  }
+  passage.duplicated = random_.chance(faults.duplicate);
+  counters_.duplicated += passage.duplicated;
+  passage.corrupted = random_.chance(faults.corrupt);
+  counters_.corrupted += passage.corrupted;
+  passage.truncated = random_.chance(faults.truncate);
+  counters_.truncated += passage.truncated;
+  if (passage.corrupted || passage.truncated) passage.dice = random_.next();
+  return passage;
+}
+
+}  // namespace hawser::sim

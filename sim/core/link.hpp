@@ -1,0 +1,91 @@
+// One direction of a cable, with the queue in front of it: it serialises frames at its rate, and
+// drops, marks, loses or spoils them.
+//
+// The queue needs no events of its own: a link is busy until a moment that every frame moves, so
+// what waits in it at any time is known from that moment alone.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/random.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::sim {
+
+struct LinkConfig {
+  std::uint64_t bytes_per_s = 10'000'000'000;
+  proto::Duration latency = proto::microseconds(1);
+  std::uint64_t queue_bytes = 1 << 20;  // what doesn't fit is dropped
+  std::uint64_t mark_bytes = 0;         // ECN: marked if more is waiting; 0: never
+};
+
+// Probabilities of a frame. Bursts are Gilbert-Elliott's: in the bad state, which a frame enters
+// with `burst_begin` and leaves with `burst_end`, all are lost.
+struct LinkFaults {
+  double loss = 0;
+  double burst_begin = 0;
+  double burst_end = 1;
+  double duplicate = 0;
+  double reorder = 0;  // held back for `reorder_delay`
+  proto::Duration reorder_delay{};
+  double spike = 0;  // all of the link stands still for `spike_delay`
+  proto::Duration spike_delay{};
+  double corrupt = 0;   // one bit
+  double truncate = 0;  // to any length
+  double slowdown = 1;  // its rate is divided by that
+  bool down = false;
+};
+
+struct LinkCounters {
+  std::uint64_t frames = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t queue_drops = 0;
+  std::uint64_t marked = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t lost_in_bursts = 0;
+  std::uint64_t lost_while_down = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t reordered = 0;
+  std::uint64_t spikes = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t truncated = 0;
+};
+
+class Link {
+ public:
+  Link(const LinkConfig& config, std::uint64_t seed) : config_(config), random_(seed) {}
+
+  struct Passage {
+    bool arrives = false;
+    bool marked = false;
+    bool duplicated = false;
+    bool corrupted = false;
+    bool truncated = false;
+    proto::Time departs{};
+    proto::Time arrival{};
+    std::uint64_t dice = 0;  // where it is corrupted or truncated
+  };
+
+  // A frame of so many bytes enters the queue now.
+  [[nodiscard]] Passage pass(proto::Time now, std::uint32_t bytes);
+  [[nodiscard]] std::uint64_t waiting_bytes(proto::Time now) const;
+  [[nodiscard]] proto::Time busy_until() const { return busy_until_; }
+
+  LinkFaults faults;
+  [[nodiscard]] const LinkCounters& counters() const { return counters_; }
+  [[nodiscard]] const LinkConfig& config() const { return config_; }
+
+ private:
+  [[nodiscard]] double rate() const {
+    return static_cast<double>(config_.bytes_per_s) / faults.slowdown;
+  }
+
+  LinkConfig config_;
+  proto::Random random_;
+  proto::Time busy_until_{};
+  std::int64_t busy_ps_ = 0;  // beyond the nanosecond, so that rates are exact
+  bool in_burst_ = false;
+  LinkCounters counters_;
+};
+
+}  // namespace hawser::sim

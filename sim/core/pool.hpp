@@ -1,0 +1,55 @@
+// Header buffers of a host. What a driver gives back twice is a broken invariant, and what is read
+// after it was given back is visibly not what was written.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "proto/assert.hpp"
+#include "proto/nic.hpp"
+
+namespace hawser::sim {
+
+class Pool final : public proto::PacketPool {
+ public:
+  explicit Pool(std::size_t buffers)
+      : memory_(std::make_unique_for_overwrite<proto::PacketBuffer[]>(buffers)),
+        out_(buffers, false) {
+    free_.reserve(buffers);
+    for (std::size_t i = buffers; i-- > 0;) free_.push_back(&memory_[i]);
+  }
+
+  [[nodiscard]] std::size_t take(std::span<proto::PacketBuffer*> buffers) override {
+    const std::size_t count = std::min(buffers.size(), free_.size());
+    for (proto::PacketBuffer*& buffer : buffers.first(count)) {
+      buffer = free_.back();
+      free_.pop_back();
+      out_[index_of(buffer)] = true;
+    }
+    return count;
+  }
+  void give(std::span<proto::PacketBuffer* const> buffers) override {
+    for (proto::PacketBuffer* const buffer : buffers) {
+      const std::size_t index = index_of(buffer);
+      HAWSER_ASSERT(index < out_.size() && out_[index], "given back twice, or not of this pool");
+      out_[index] = false;
+      std::memset(buffer->bytes, 0xdd, kPoisoned);
+      free_.push_back(buffer);
+    }
+  }
+  [[nodiscard]] std::size_t in_use() const override { return out_.size() - free_.size(); }
+
+ private:
+  static constexpr std::size_t kPoisoned = 64;  // of each; headers begin there
+  [[nodiscard]] std::size_t index_of(const proto::PacketBuffer* buffer) const {
+    return static_cast<std::size_t>(buffer - memory_.get());
+  }
+
+  std::unique_ptr<proto::PacketBuffer[]> memory_;
+  std::vector<proto::PacketBuffer*> free_;
+  std::vector<bool> out_;
+};
+
+}  // namespace hawser::sim
