@@ -83,16 +83,6 @@ void Fabric::finish() {
   }
 }
 
-void Fabric::close_way(std::uint32_t from, std::uint32_t to) {
-  closed_ways_.emplace_back(from, to);
-}
-
-void Fabric::open_way(std::uint32_t from, std::uint32_t to) {
-  const auto found = std::ranges::find(closed_ways_, std::pair(from, to));
-  HAWSER_ASSERT(found != closed_ways_.end());
-  closed_ways_.erase(found);
-}
-
 bool Fabric::is_closed(std::uint32_t from, std::uint32_t to) const {
   return !closed_ways_.empty() &&
          std::ranges::find(closed_ways_, std::pair(from, to)) != closed_ways_.end();

@@ -56,9 +56,9 @@ class Fabric final : public Actor {
   [[nodiscard]] Link& cable(std::uint32_t number, bool back) {
     return links_[cables_[number] + (back ? 1 : 0)];
   }
-  // Frames from one port to another vanish; each call is undone by one with `open`.
-  void close_way(std::uint32_t from, std::uint32_t to);
-  void open_way(std::uint32_t from, std::uint32_t to);
+  // Frames from one port to another vanish.
+  void close_way(std::uint32_t from, std::uint32_t to) { closed_ways_.emplace_back(from, to); }
+  void open_all_ways() { closed_ways_.clear(); }
 
   [[nodiscard]] LinkCounters totals() const;
   [[nodiscard]] std::uint64_t lost_on_closed_ways() const { return lost_on_closed_ways_; }

@@ -41,6 +41,7 @@ void Host::pause(bool paused) {
 
 void Host::crash() {
   endpoint_.reset();
+  for (const auto& nic : nics_) last_numbers_.push_back(nic->number());
   nics_.clear();
   next_turn_ = wants_ = proto::kNever;
   paused_ = true;

@@ -45,6 +45,8 @@ class Host final : public Actor {
   // The process is gone, and its NICs with it; what is left of it here does nothing more.
   void crash();
   [[nodiscard]] bool is_running() const { return endpoint_ != nullptr; }
+  // The addresses that its NICs had, for the process after it.
+  [[nodiscard]] const std::vector<std::uint32_t>& last_numbers() const { return last_numbers_; }
   void pause(bool paused);
   [[nodiscard]] bool is_paused() const { return paused_; }
   void set_lateness(proto::Duration lateness) { lateness_ = lateness; }
@@ -73,6 +75,7 @@ class Host final : public Actor {
   proto::Time next_turn_ = proto::kNever;  // the event of which counts
   proto::Time wants_ = proto::kNever;
   bool paused_ = false;
+  std::vector<std::uint32_t> last_numbers_;
   std::uint64_t turns_ = 0;
   std::uint32_t idle_turns_ = 0;
 };

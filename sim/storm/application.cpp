@@ -1,0 +1,347 @@
+#include "sim/storm/application.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "proto/assert.hpp"
+
+namespace hawser::sim {
+
+using proto::Duration;
+using proto::microseconds;
+
+namespace {
+
+constexpr Duration kAgain = microseconds(20);
+constexpr Duration kDrainAgain = microseconds(100);
+constexpr std::uint32_t kNoRecord = ~0u;
+constexpr std::byte kUntouched{0xa5};
+constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
+
+}  // namespace
+
+Application::Application(const Plan& plan, World& world, Oracle& oracle)
+    : plan_(plan),
+      world_(world),
+      oracle_(oracle),
+      processes_(plan.hosts.size()),
+      record_of_(plan.receives.size(), kNoRecord),
+      sent_as_(plan.messages.size(), kNoOperation),
+      undecided_(plan.messages.size() + plan.receives.size()) {
+  for (std::uint32_t i = 0; i < plan.messages.size(); ++i) later(Act::send, i, plan.messages[i].at);
+  for (std::uint32_t i = 0; i < plan.receives.size(); ++i) {
+    later(Act::receive, i, plan.receives[i].at);
+  }
+  for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) later(Act::drain, i, plan.heals_at);
+}
+
+void Application::later(Act act, std::uint32_t index, Duration in) {
+  world_.events().at(world_.events().now() + in, *this,
+                     static_cast<std::uint64_t>(act) << 32 | index);
+}
+
+void Application::on_event(proto::Time, std::uint64_t what) {
+  const auto index = static_cast<std::uint32_t>(what);
+  switch (static_cast<Act>(what >> 32)) {
+    case Act::send: return do_send(index);
+    case Act::receive: return do_receive(index);
+    case Act::cancel_send: return do_cancel_send(index);
+    case Act::cancel_receive: return do_cancel_receive(index);
+    case Act::drain: return drain(index);
+  }
+}
+
+// That of the process that runs now; what an older one had is gone with it.
+Application::Process& Application::process(std::uint32_t host) {
+  Process& process = processes_[host];
+  if (process.operations.empty() || process.life != world_.life(host)) {
+    process = {};
+    process.life = world_.life(host);
+    process.operations.resize(plan_.tunables.max_operations);
+    for (auto i = static_cast<std::uint32_t>(process.operations.size()); i-- > 0;) {
+      process.free.push_back(i);
+    }
+  }
+  return process;
+}
+
+// Stays free until the call has taken it.
+OperationId Application::name(Process& process, bool is_send, std::uint32_t record) {
+  if (process.free.empty()) return kNoOperation;
+  const std::uint32_t index = process.free.back();
+  process.operations[index] = {is_send, record};
+  return OperationId{++process.made << 32 | index};
+}
+
+// A peer that has failed, or was started again, is connected anew.
+PeerId Application::reach(std::uint32_t from, std::uint32_t to) {
+  if (!world_.is_running(to)) return world_.peer(from, to);
+  if (world_.peer(from, to) == kAnyPeer) (void)world_.connect(from, to);
+  return world_.peer(from, to);
+}
+
+void Application::do_send(std::uint32_t index) {
+  const MessagePlan& message = plan_.messages[index];
+  SendRecord& record = oracle_.send(index);
+  if (!world_.is_running(message.from)) {
+    if (world_.is_healed()) --undecided_;  // it never will be
+    else later(Act::send, index, microseconds(500));
+    return;
+  }
+  const PeerId peer = reach(message.from, message.to);
+  if (peer == kAnyPeer) {
+    if (world_.is_healed() && !world_.is_running(message.to)) --undecided_;
+    else later(Act::send, index, microseconds(500));
+    return;
+  }
+  Process& sender = process(message.from);
+  if (record.bytes.size() != message.bytes) {
+    record.bytes.resize(message.bytes);
+    fill_message(plan_.seed, index, record.bytes);
+  }
+  proto::SendRequest request;
+  request.operation = name(sender, true, index);
+  request.peer = peer;
+  request.context = message.context;
+  request.tag = message.tag;
+  request.data = record.bytes.data();
+  request.bytes = record.bytes.size();
+  request.options.level = message.level;
+  request.options.immediate = index;
+  request.options.hint = message.hint;
+  Host& host = world_.host(message.from);
+  const Status status = request.operation == kNoOperation
+                            ? Status::again
+                            : host.endpoint().send(host.now(), request);
+  host.wake();
+  if (status == Status::ok) {
+    sender.free.pop_back();
+    record.posted = true;
+    record.life = sender.life;
+    record.order = sender.posts++;
+    sent_as_[index] = request.operation;
+    --undecided_;
+    ++open_;
+    if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);
+    return;
+  }
+  if (is_peer_failure(status) && !world_.is_running(message.to) && world_.is_healed()) {
+    --undecided_;
+    return;
+  }
+  if (is_peer_failure(status) && world_.is_running(message.to)) {
+    (void)world_.connect(message.from, message.to);
+  } else if (status != Status::again && !is_peer_failure(status)) {
+    oracle_.accuse("a send was answered with " + std::string(to_string(status)));
+  }
+  later(Act::send, index, status == Status::again ? kAgain : microseconds(500));
+}
+
+void Application::do_receive(std::uint32_t index) {
+  const ReceivePlan& plan = plan_.receives[index];
+  const bool gone = !world_.is_running(plan.host);
+  if (gone || (plan.claims && world_.is_healed())) {
+    if (gone && !world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    --undecided_;
+    return;
+  }
+  proto::Endpoint& endpoint = world_.host(plan.host).endpoint();
+  const PeerId from = plan.from == kAnyHost ? kAnyPeer : reach(plan.host, plan.from);
+  if (plan.from != kAnyHost && from == kAnyPeer) {
+    if (!world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    --undecided_;
+    return;
+  }
+  MessageId claimed = kNoMessage;
+  Envelope envelope;
+  if (plan.claims || plan.puts_back) {
+    const Status status =
+        endpoint.claim(from, plan.context, plan.tag, plan.mask, envelope, claimed);
+    if (status == Status::ok && plan.puts_back) {
+      (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
+      world_.host(plan.host).wake();
+    }
+    if (plan.puts_back) {
+      --undecided_;
+      return;
+    }
+    if (status != Status::ok) return later(Act::receive, index, microseconds(100));
+  }
+  if (record_of_[index] == kNoRecord) {
+    record_of_[index] = static_cast<std::uint32_t>(oracle_.receives().size());
+    oracle_.receives().emplace_back().plan = plan;
+    received_as_.push_back(kNoOperation);
+  }
+  if (!post_receive(record_of_[index], claimed)) {
+    if (claimed != kNoMessage) (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
+    return later(Act::receive, index, kAgain);
+  }
+  --undecided_;
+  if (plan.cancelled_after.ns > 0 && claimed == kNoMessage) {
+    later(Act::cancel_receive, record_of_[index], plan.cancelled_after);
+  }
+}
+
+// False: not now.
+bool Application::post_receive(std::uint32_t index, MessageId claimed) {
+  ReceiveRecord& record = oracle_.receives()[index];
+  const ReceivePlan& plan = record.plan;
+  Process& receiver = process(plan.host);
+  record.buffer.assign(plan.bytes, kUntouched);
+  proto::ReceiveRequest request;
+  request.operation = name(receiver, false, index);
+  if (request.operation == kNoOperation) return false;
+  request.peer = plan.from == kAnyHost ? kAnyPeer : world_.peer(plan.host, plan.from);
+  request.context = plan.context;
+  request.tag = plan.tag;
+  request.mask = plan.mask;
+  request.data = record.buffer.data();
+  request.bytes = record.buffer.size();
+  request.claimed = claimed;
+  Host& host = world_.host(plan.host);
+  const Status status = host.endpoint().receive(host.now(), request);
+  host.wake();
+  if (status != Status::ok) {
+    if (is_peer_failure(status) && world_.is_running(plan.from)) {
+      (void)world_.connect(plan.host, plan.from);
+    } else if (is_peer_failure(status) && world_.is_healed()) {
+      return true;  // never; and nobody misses it
+    } else if (status != Status::again && !is_peer_failure(status)) {
+      oracle_.accuse("a receive was answered with " + std::string(to_string(status)));
+    }
+    return false;
+  }
+  receiver.free.pop_back();
+  record.posted = true;
+  record.life = receiver.life;
+  record.order = receiver.posts++;
+  received_as_[index] = request.operation;
+  ++open_;
+  return true;
+}
+
+void Application::do_cancel_send(std::uint32_t index) {
+  const MessagePlan& message = plan_.messages[index];
+  SendRecord& record = oracle_.send(index);
+  if (record.completion || record.gone || !world_.is_running(message.from)) return;
+  if (record.life != world_.life(message.from)) return;
+  Host& host = world_.host(message.from);
+  record.cancel_asked = true;
+  (void)host.endpoint().cancel(host.now(), sent_as_[index]);
+  host.wake();
+}
+
+void Application::do_cancel_receive(std::uint32_t index) {
+  ReceiveRecord& record = oracle_.receives()[index];
+  const std::uint32_t at = record.plan.host;
+  if (record.completion || record.gone || !world_.is_running(at)) return;
+  if (record.life != world_.life(at)) return;
+  Host& host = world_.host(at);
+  record.cancel_asked = true;
+  (void)host.endpoint().cancel(host.now(), received_as_[index]);
+  host.wake();
+}
+
+bool Application::all_sends_ended() const {
+  for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
+    const SendRecord& send = oracle_.send(i);
+    if (send.posted && !send.gone && !send.released) return false;
+  }
+  return true;
+}
+
+// After the faults: a receive for every message that is there without one; and once no send is
+// under way, the end of the receives that are left.
+void Application::drain(std::uint32_t at) {
+  if (is_done()) return;
+  later(Act::drain, at, kDrainAgain);
+  if (!world_.is_running(at) || world_.host(at).is_paused()) return;
+  Host& host = world_.host(at);
+  bool found = false;
+  for (const std::uint16_t context : kContexts) {
+    Envelope envelope;
+    if (host.endpoint().probe(kAnyPeer, context, 0, 0, envelope) != Status::ok) continue;
+    found = true;
+    ReceivePlan plan;
+    plan.host = at;
+    plan.context = context;
+    plan.mask = 0;
+    plan.bytes = envelope.bytes;
+    const auto record = static_cast<std::uint32_t>(oracle_.receives().size());
+    oracle_.receives().emplace_back().plan = plan;
+    received_as_.push_back(kNoOperation);
+    (void)post_receive(record, kNoMessage);
+  }
+  if (found || undecided_ > 0 || !all_sends_ended()) return;
+  for (std::uint32_t i = 0; i < oracle_.receives().size(); ++i) {
+    const ReceiveRecord& receive = oracle_.receives()[i];
+    if (receive.plan.host == at && receive.posted && !receive.cancel_asked) do_cancel_receive(i);
+  }
+}
+
+void Application::turned(std::uint32_t host) {
+  take_completions(host);
+  take_events(host);
+}
+
+void Application::crashed(std::uint32_t host) {
+  turned(host);  // what had completed, the process knew
+  for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
+    SendRecord& send = oracle_.send(i);
+    if (plan_.messages[i].from != host || !send.posted || send.gone || send.released) continue;
+    send.gone = true;
+    --open_;
+  }
+  for (ReceiveRecord& receive : oracle_.receives()) {
+    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion) continue;
+    receive.gone = true;
+    --open_;
+  }
+  for (std::uint32_t other = 0; other < world_.hosts(); ++other) {
+    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted);
+  }
+}
+
+void Application::take_completions(std::uint32_t at) {
+  Host& host = world_.host(at);
+  Process& here = process(at);
+  std::array<Completion, 64> done;
+  for (std::size_t n = done.size(); n == done.size();) {
+    n = host.endpoint().poll_completions(done);
+    for (const Completion& completion : std::span(done).first(n)) {
+      ++completions_;
+      const auto index = static_cast<std::uint32_t>(completion.operation);
+      const Operation operation = here.operations[index];
+      if (completion.released) {
+        here.free.push_back(index);
+        --open_;
+      }
+      if (operation.is_send) {
+        const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
+        const bool read = std::ranges::any_of(host.nics(), [&](const auto& nic) {
+          return nic->reads(bytes.data(), bytes.size());
+        });
+        oracle_.on_send_completed(operation.record, completion, read);
+      } else {
+        oracle_.on_receive_completed(operation.record, completion,
+                                     world_.host_of(at, completion.peer));
+      }
+    }
+  }
+}
+
+void Application::take_events(std::uint32_t at) {
+  std::array<Event, 64> events;
+  for (std::size_t n = events.size(); n == events.size();) {
+    n = world_.host(at).endpoint().poll_events(events);
+    for (const Event& event : std::span(events).first(n)) {
+      if (event.kind == Event::Kind::peer_failed) {
+        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status);
+      }
+    }
+  }
+}
+
+bool Application::is_done() const { return world_.is_healed() && undecided_ == 0 && open_ == 0; }
+
+}  // namespace hawser::sim

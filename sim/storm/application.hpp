@@ -1,0 +1,69 @@
+// What the processes of a storm do: they post and cancel what the plan says, when it says it, and
+// tell the oracle all that they see. When all faults are over they receive whatever is left, and
+// cancel the receives that nothing will match any more.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/storm/oracle.hpp"
+#include "sim/storm/world.hpp"
+
+namespace hawser::sim {
+
+class Application final : public Actor {
+ public:
+  Application(const Plan& plan, World& world, Oracle& oracle);
+
+  // Called after each turn of a host.
+  void turned(std::uint32_t host);
+  // The process dies now, and all that it had posted with it.
+  void crashed(std::uint32_t host);
+  // Every message has been posted or given up, and everything that was posted has completed.
+  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] std::uint64_t completions() const { return completions_; }
+
+  void on_event(proto::Time now, std::uint64_t what) override;
+
+ private:
+  enum class Act : std::uint8_t { send, receive, cancel_send, cancel_receive, drain };
+  // What an operation's index at its endpoint stands for.
+  struct Operation {
+    bool is_send = false;
+    std::uint32_t record = 0;
+  };
+  struct Process {
+    std::uint64_t life = 0;
+    std::vector<std::uint32_t> free;    // indices of operations
+    std::vector<Operation> operations;  // by index
+    std::uint64_t made = 0;
+    std::uint64_t posts = 0;
+  };
+
+  void later(Act act, std::uint32_t index, proto::Duration in);
+  void do_send(std::uint32_t message);
+  void do_receive(std::uint32_t receive);
+  void do_cancel_send(std::uint32_t message);
+  void do_cancel_receive(std::uint32_t receive);
+  void drain(std::uint32_t host);
+  [[nodiscard]] bool post_receive(std::uint32_t record, MessageId claimed);
+  [[nodiscard]] PeerId reach(std::uint32_t from, std::uint32_t to);
+  [[nodiscard]] Process& process(std::uint32_t host);
+  [[nodiscard]] OperationId name(Process& process, bool is_send, std::uint32_t record);
+  void take_completions(std::uint32_t host);
+  void take_events(std::uint32_t host);
+  [[nodiscard]] bool all_sends_ended() const;
+
+  const Plan& plan_;
+  World& world_;
+  Oracle& oracle_;
+  std::vector<Process> processes_;
+  std::vector<std::uint32_t> record_of_;  // by planned receive
+  std::vector<OperationId> sent_as_;      // by message
+  std::vector<OperationId> received_as_;  // by record
+  std::uint64_t undecided_;               // messages and receives not posted and not given up
+  std::uint64_t open_ = 0;                // operations that have not completed
+  std::uint64_t completions_ = 0;
+};
+
+}  // namespace hawser::sim

@@ -1,0 +1,199 @@
+#include "sim/storm/oracle.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/random.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+constexpr std::byte kUntouched{0xa5};
+constexpr std::byte kPoison{0xee};
+
+bool got_bytes(Status status) { return status == Status::ok || status == Status::truncated; }
+
+std::string name_of(const MessagePlan& message, std::uint32_t index) {
+  return "message " + std::to_string(index) + " (" + std::to_string(message.from) + " to " +
+         std::to_string(message.to) + ", tag " + std::to_string(message.tag) + ", " +
+         std::to_string(message.bytes) + " bytes)";
+}
+
+}  // namespace
+
+void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes) {
+  std::uint64_t word = (seed * 0x9e3779b97f4a7c15u + message) | 1;
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    word = word * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
+    std::memcpy(bytes.data() + i, &word, 8);
+  }
+  for (; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(word >> (8 * (i % 8)));
+}
+
+bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) const {
+  const ReceivePlan& plan = receive.plan;
+  return plan.host == message.to && plan.context == message.context &&
+         (plan.from == kAnyHost || plan.from == message.from) &&
+         ((plan.tag ^ message.tag) & plan.mask) == 0;
+}
+
+bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
+  return std::ranges::any_of(failures_, [&](const auto& pair) {
+    return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
+  });
+}
+
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status) {
+  failures_.emplace_back(host, other);
+}
+
+void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
+  SendRecord& send = sends_[index];
+  const std::string name = name_of(plan_.messages[index], index);
+  if (send.released) return accuse(name + " completed again after its release");
+  if (send.completion && (send.completion->released || !completion.released ||
+                          send.completion->status != completion.status)) {
+    return accuse(name + " completed twice, and not to be released");
+  }
+  send.completion = completion;
+  if (!completion.released) return;
+  send.released = true;
+  if (nic_reads) return accuse(name + " is released, and a NIC still reads it");
+  if (completion.status == Status::cancelled && !send.cancel_asked) {
+    return accuse(name + " was cancelled by nobody");
+  }
+  std::ranges::fill(send.bytes, kPoison);
+}
+
+void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& completion) {
+  const MessagePlan& message = plan_.messages[receive.message];
+  const std::string name = name_of(message, receive.message);
+  const std::uint64_t expected = std::min<std::uint64_t>(message.bytes, receive.plan.bytes);
+  const Status status = message.bytes > receive.plan.bytes ? Status::truncated : Status::ok;
+  if (completion.status != status) {
+    return accuse(name + " came as " + std::string(to_string(completion.status)));
+  }
+  if (completion.bytes != expected || completion.message_bytes != message.bytes) {
+    return accuse(name + " came with other lengths");
+  }
+  std::vector<std::byte> whole(message.bytes);
+  fill_message(plan_.seed, receive.message, whole);
+  if (expected > 0 && std::memcmp(whole.data(), receive.buffer.data(), expected) != 0) {
+    return accuse(name + " came with other bytes");
+  }
+  if (std::any_of(receive.buffer.begin() + static_cast<std::ptrdiff_t>(expected),
+                  receive.buffer.end(), [](std::byte byte) { return byte != kUntouched; })) {
+    accuse(name + " was written beyond its length");
+  }
+}
+
+void Oracle::on_receive_completed(std::uint32_t index, const Completion& completion,
+                                  std::uint32_t from) {
+  ReceiveRecord& receive = receives_[index];
+  const std::string name =
+      "receive " + std::to_string(index) + " of host " + std::to_string(receive.plan.host);
+  if (receive.completion) return accuse(name + " completed twice");
+  receive.completion = completion;
+  if (!completion.released) return accuse(name + " completed without its buffer");
+  if (got_bytes(completion.status)) {
+    if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
+    receive.message = static_cast<std::uint32_t>(completion.immediate);
+    const MessagePlan& message = plan_.messages[receive.message];
+    SendRecord& send = sends_[receive.message];
+    if (!send.posted || !matches(receive, message) || message.tag != completion.tag) {
+      return accuse(name + " got " + name_of(message, receive.message) + ", which it doesn't match");
+    }
+    if (from != message.from && from != kAnyHost) {
+      return accuse(name + " got " + name_of(message, receive.message) + " from another host");
+    }
+    if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
+    if (send.completion && send.completion->status == Status::cancelled) {
+      return accuse(name_of(message, receive.message) + " was cancelled, and came");
+    }
+    check_bytes(receive, completion);
+  } else {
+    if (completion.status == Status::cancelled && !receive.cancel_asked) {
+      return accuse(name + " was cancelled by nobody");
+    }
+    const bool written =
+        std::ranges::any_of(receive.buffer, [](std::byte byte) { return byte != kUntouched; });
+    if (written && (completion.status == Status::cancelled ||
+                    completion.status == Status::store_full)) {
+      return accuse(name + " got no message, and was written");
+    }
+  }
+  std::ranges::fill(receive.buffer, kPoison);
+}
+
+void Oracle::judge_sends() {
+  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
+    const SendRecord& send = sends_[i];
+    const MessagePlan& message = plan_.messages[i];
+    if (!send.posted || send.gone) continue;
+    if (!send.completion || !send.released) return accuse(name_of(message, i) + " never completed");
+    const Status status = send.completion->status;
+    const bool session_lost = failed(message.from, message.to);
+    if (status == Status::cancelled && send.received > 0) {
+      return accuse(name_of(message, i) + " was cancelled, and came");
+    }
+    const bool ended_well = got_bytes(status);
+    if (ended_well && send.received == 0 && !session_lost) {
+      return accuse(name_of(message, i) + " is ok to its sender, and never came");
+    }
+    if (is_peer_failure(status) && !send.completion->outcome_unknown && send.received > 0) {
+      return accuse(name_of(message, i) + " has surely not come, says its sender, and came");
+    }
+    if (!ended_well && status != Status::cancelled && !is_peer_failure(status)) {
+      return accuse(name_of(message, i) + " ended with " + std::string(to_string(status)));
+    }
+  }
+}
+
+// See the rule; n is small.
+void Oracle::judge_order() {
+  std::vector<std::uint32_t> receiver(sends_.size(), ~0u);
+  for (std::uint32_t i = 0; i < receives_.size(); ++i) {
+    if (receives_[i].message != ~0u) receiver[receives_[i].message] = i;
+  }
+  for (std::uint32_t later = 0; later < sends_.size(); ++later) {
+    if (receiver[later] == ~0u) continue;
+    const ReceiveRecord& got = receives_[receiver[later]];
+    const MessagePlan& young = plan_.messages[later];
+    if (failed(young.from, young.to)) continue;
+    for (std::uint32_t earlier = 0; earlier < sends_.size(); ++earlier) {
+      const MessagePlan& old = plan_.messages[earlier];
+      const SendRecord& send = sends_[earlier];
+      if (!send.posted || old.from != young.from || old.to != young.to) continue;
+      if (send.order >= sends_[later].order || !matches(got, old)) continue;
+      if (send.completion && send.completion->status == Status::cancelled) continue;
+      if (receiver[earlier] != ~0u && receives_[receiver[earlier]].order < got.order) continue;
+      return accuse(name_of(young, later) + " overtook " + name_of(old, earlier));
+    }
+  }
+}
+
+void Oracle::judge_buffers() {
+  for (std::uint32_t i = 0; i < receives_.size(); ++i) {
+    const ReceiveRecord& receive = receives_[i];
+    if (!receive.completion) continue;
+    if (std::ranges::any_of(receive.buffer, [](std::byte byte) { return byte != kPoison; })) {
+      return accuse("receive " + std::to_string(i) + " was written after its completion");
+    }
+  }
+}
+
+void Oracle::judge() {
+  judge_sends();
+  judge_order();
+  judge_buffers();
+  for (std::uint32_t i = 0; i < receives_.size(); ++i) {
+    const ReceiveRecord& receive = receives_[i];
+    if (receive.posted && !receive.gone && !receive.completion) {
+      accuse("receive " + std::to_string(i) + " never completed");
+    }
+  }
+}
+
+}  // namespace hawser::sim

@@ -1,0 +1,91 @@
+// The judge of a storm. It knows the plan, the calls and the completions, and nothing of how the
+// protocol works; it is told what the application does and sees, and says what is wrong with it.
+//
+// Rules:
+//  - every operation that was taken completes: once, or twice if the first says `not released`;
+//  - a message is received at most once, by a receive that it matches, whole or cut to the buffer,
+//    its bytes those that were sent;
+//  - a send that ended ok is received, unless its pair of hosts lost a session;
+//  - a send that was cancelled is never received;
+//  - messages of one sender match in the order in which they were sent: whatever a receive got, an
+//    older message that it matched too has gone to an older receive;
+//  - a receive's buffer is written where its message goes, before its completion, and nowhere else;
+//  - nobody reads a send's buffer after it was released;
+//  - a session fails only where the plan gives a reason for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+// What became of a planned message or receive.
+struct SendRecord {
+  bool posted = false;
+  std::uint64_t life = 0;     // which process of the host
+  std::uint64_t order = 0;    // of the post, among all of the sender
+  std::vector<std::byte> bytes;
+  std::optional<Completion> completion;
+  bool released = false;
+  bool cancel_asked = false;
+  bool gone = false;  // the process died with it
+  std::uint32_t received = 0;
+};
+
+struct ReceiveRecord {
+  ReceivePlan plan;  // what was asked for
+  bool posted = false;
+  std::uint64_t life = 0;
+  std::uint64_t order = 0;  // of the post or claim, among all of the host
+  std::vector<std::byte> buffer;
+  std::optional<Completion> completion;
+  std::uint32_t message = ~0u;  // that it got
+  bool cancel_asked = false;
+  bool gone = false;
+};
+
+// The bytes of a message, by its place in the plan.
+void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes);
+
+class Oracle {
+ public:
+  explicit Oracle(const Plan& plan) : plan_(plan), sends_(plan.messages.size()) {}
+
+  [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
+  [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
+
+  void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
+  void on_receive_completed(std::uint32_t receive, const Completion& completion,
+                            std::uint32_t from);
+  // A session between the two ended, as one of them says.
+  void on_failure(std::uint32_t host, std::uint32_t other, Status status);
+  [[nodiscard]] std::size_t failures() const { return failures_.size(); }
+  // At the end, when everything that lives has completed.
+  void judge();
+
+  // The first thing that was wrong; empty: nothing.
+  [[nodiscard]] const std::string& verdict() const { return verdict_; }
+  void accuse(std::string what) {
+    if (verdict_.empty()) verdict_ = std::move(what);
+  }
+
+ private:
+  [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
+  [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
+  void check_bytes(const ReceiveRecord& receive, const Completion& completion);
+  void judge_sends();
+  void judge_order();
+  void judge_buffers();
+
+  const Plan& plan_;
+  std::vector<SendRecord> sends_;
+  std::vector<ReceiveRecord> receives_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> failures_;
+  std::string verdict_;
+};
+
+}  // namespace hawser::sim

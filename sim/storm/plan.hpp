@@ -1,0 +1,137 @@
+// A storm's plan: plain data that says all that will happen in a run, and from which it can be run
+// again as often as one likes. A plan with fewer messages or faults is a plan.
+//
+// Times are counted from the start of the run. In phase one faults come and go; at `heals_at` all
+// of them end, and from there everything has to come to its end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hawser/tunables.hpp"
+#include "hawser/types.hpp"
+#include "proto/time.hpp"
+#include "sim/core/link.hpp"
+#include "sim/core/sim_nic.hpp"
+
+namespace hawser::sim {
+
+inline constexpr std::uint32_t kAnyHost = 0xffffffffu;
+
+struct PortPlan {
+  std::uint32_t at_switch = 0;
+  LinkConfig cable;
+};
+
+struct HostPlan {
+  std::vector<PortPlan> nics;
+  NicConfig nic;
+  proto::Duration turn{};
+  proto::Duration wake_up{};
+  proto::Duration clock{};
+};
+
+struct CablePlan {
+  std::uint32_t a = 0;  // switches
+  std::uint32_t b = 0;
+  LinkConfig link;
+};
+
+struct MessagePlan {
+  proto::Duration at{};
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint16_t context = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;
+  Level level = Level::accepted;
+  Hint hint{};
+  proto::Duration cancelled_after{};  // 0: never
+};
+
+struct ReceivePlan {
+  proto::Duration at{};
+  std::uint32_t host = 0;
+  std::uint32_t from = kAnyHost;
+  std::uint16_t context = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t mask = ~std::uint64_t{0};
+  std::uint64_t bytes = 0;
+  proto::Duration cancelled_after{};  // 0: never
+  bool claims = false;                // waits until there is a message to claim, and receives that
+  bool puts_back = false;             // claims one, and puts it back
+};
+
+// X(name, text). What `a` and `b` are, and `amount` and `delay`, is in faults.cpp.
+#define HAWSER_STORM_FAULTS(X)                                                 \
+  X(loss, "frames of a host's cables are lost one by one")                     \
+  X(burst_loss, "and in bursts (Gilbert-Elliott)")                             \
+  X(duplicate, "frames come twice")                                            \
+  X(reorder, "frames are overtaken")                                           \
+  X(spike, "a cable stands still for a moment")                                \
+  X(corrupt, "a bit is turned")                                                \
+  X(truncate, "frames are cut short")                                          \
+  X(slow, "a cable is slower by a factor")                                     \
+  X(flap, "a cable between switches, or of a port, is cut for a while")        \
+  X(one_way, "nothing passes from one NIC to another")                         \
+  X(both_ways, "nothing passes between two NICs")                              \
+  X(partition, "nothing passes between one host and the others")               \
+  X(nic_silent, "a NIC dies without a word")                                   \
+  X(nic_told, "a NIC dies and says so")                                        \
+  X(nic_moves, "a NIC goes, and returns with another address")                 \
+  X(all_but_one, "all NICs of a host but one die")                             \
+  X(both_move, "a NIC of each of two hosts moves at once")                     \
+  X(pause, "a host is descheduled")                                            \
+  X(absence, "for longer than others wait")                                    \
+  X(late_host, "a host wakes late, each time")                                 \
+  X(clock_jump, "a host's clock jumps forward")                                \
+  X(crash, "a process dies")                                                   \
+  X(restart, "a process dies and is started again at the same address")        \
+  X(reaps_late, "sends are reaped long after they have left")                  \
+  X(holds_sends, "a NIC reaps nothing")                                        \
+  X(partial_bursts, "a NIC takes fewer packets than offered")
+
+enum class FaultKind : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_STORM_FAULTS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kFaultKinds = static_cast<std::size_t>(FaultKind::count_);
+inline constexpr std::array<std::string_view, kFaultKinds> kFaultNames{{
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_STORM_FAULTS(HAWSER_NAME)
+#undef HAWSER_NAME
+}};
+
+struct FaultPlan {
+  FaultKind kind = FaultKind::loss;
+  proto::Duration at{};
+  proto::Duration lasts{};
+  std::uint32_t host = 0;
+  std::uint32_t nic = 0;
+  std::uint32_t other_host = 0;  // or the cable
+  std::uint32_t other_nic = 0;
+  double amount = 0;
+  proto::Duration delay{};
+};
+
+struct Plan {
+  std::uint64_t seed = 0;
+  Tunables tunables;
+  bool has_secret = false;
+  std::uint32_t switches = 1;
+  std::vector<CablePlan> cables;
+  std::vector<HostPlan> hosts;
+  std::vector<MessagePlan> messages;
+  std::vector<ReceivePlan> receives;
+  std::vector<FaultPlan> faults;
+  proto::Duration heals_at{};
+};
+
+// The plan of a seed.
+[[nodiscard]] Plan draw_plan(std::uint64_t seed);
+
+}  // namespace hawser::sim

@@ -1,0 +1,89 @@
+#include "sim/storm/storm.hpp"
+
+#include "sim/storm/application.hpp"
+#include "sim/storm/oracle.hpp"
+#include "sim/storm/world.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+
+// A deadline in the past that turn after turn does nothing about.
+constexpr std::uint32_t kMostIdleTurns = 1000;
+
+// Within so long of the healing everything must have come to its end: sessions that nobody answers
+// fail, new ones begin, DOWN paths are found, and the slowest tunable may delay each of these.
+Duration patience(const Plan& plan) {
+  const Tunables& t = plan.tunables;
+  return milliseconds(20 * (t.peer_timeout_ms + t.longest_absence_ms) + 2000) +
+         microseconds(20 * (t.path_probe_max_us + t.handshake_retry_us + t.initial_rtt_us +
+                            t.max_ack_delay_us + t.timer_granularity_us + t.late_wakeup_us));
+}
+
+// Nothing is left anywhere.
+void check_quiet(World& world, Oracle& oracle) {
+  for (std::uint32_t i = 0; i < world.hosts(); ++i) {
+    if (!world.is_running(i)) continue;
+    const EndpointStats stats = world.host(i).endpoint().stats();
+    const std::string at = " at host " + std::to_string(i);
+    if (stats.operations_pending != 0) oracle.accuse("operations are left" + at);
+    if (stats.sends_unreleased != 0) oracle.accuse("sends are not released" + at);
+    if (stats.packets_in_flight != 0) oracle.accuse("packets are in flight" + at);
+    if (stats.messages_claimed != 0) oracle.accuse("claims are left" + at);
+    if (world.host(i).buffers_in_use() != 0) oracle.accuse("packet buffers are lost" + at);
+  }
+}
+
+}  // namespace
+
+StormOutcome run_storm(const Plan& plan) {
+  Oracle oracle(plan);
+  Application* application = nullptr;
+  World world(plan, {.turned = [&](std::uint32_t host) { application->turned(host); },
+                     .crashed = [&](std::uint32_t host) { application->crashed(host); }});
+  Application made(plan, world, oracle);
+  application = &made;
+  EventQueue& events = world.events();
+  const proto::Time limit = World::kStart + plan.heals_at + patience(plan);
+  std::uint64_t steps = 0;
+  while (!made.is_done() && oracle.verdict().empty()) {
+    if (events.next() > limit) {
+      oracle.accuse("not at its end in time");
+      break;
+    }
+    events.step();
+    if (++steps % 1024 != 0) continue;
+    for (std::uint32_t i = 0; i < world.hosts(); ++i) {
+      if (world.host(i).idle_turns() > kMostIdleTurns) {
+        oracle.accuse("a timer is due, and nothing is done about it");
+      }
+    }
+  }
+  const proto::Time ended = events.now();
+  if (oracle.verdict().empty()) {
+    // The last acknowledgements, and what is still under way.
+    const proto::Time quiet = ended + patience(plan) / 10;
+    while (events.next() < quiet) events.step();
+    check_quiet(world, oracle);
+    oracle.judge();
+  }
+
+  StormOutcome outcome;
+  outcome.verdict = oracle.verdict();
+  outcome.digest = world.fabric().digest();
+  outcome.events = events.done();
+  outcome.frames = world.fabric().totals().frames;
+  outcome.completions = made.completions();
+  outcome.failed_sessions = oracle.failures();
+  outcome.lasted = ended - World::kStart;
+  outcome.after_healing = outcome.lasted - plan.heals_at;
+  outcome.faults = world.begun();
+  for (std::uint32_t i = 0; i < world.hosts(); ++i) outcome.turns += world.host(i).turns();
+  return outcome;
+}
+
+}  // namespace hawser::sim

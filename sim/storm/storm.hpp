@@ -1,0 +1,29 @@
+// One storm: a plan is carried out from its first event to the moment when nothing is left to do,
+// and judged.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "hawser/stats.hpp"
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+struct StormOutcome {
+  std::string verdict;       // what was wrong; empty: nothing
+  std::uint64_t digest = 0;  // equal for equal runs
+  std::uint64_t events = 0;
+  std::uint64_t frames = 0;  // that entered a cable
+  std::uint64_t turns = 0;
+  std::uint64_t completions = 0;
+  std::uint64_t failed_sessions = 0;
+  proto::Duration lasted{};
+  proto::Duration after_healing{};
+  std::array<std::uint32_t, kFaultKinds> faults{};  // that began, by kind
+};
+
+[[nodiscard]] StormOutcome run_storm(const Plan& plan);
+
+}  // namespace hawser::sim

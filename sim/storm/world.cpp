@@ -1,0 +1,280 @@
+#include "sim/storm/world.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "proto/assert.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+constexpr std::string_view kSecret = "the job's secret, of thirty bytes";
+
+// Of World's events: a fault's number and whether it begins or ends.
+constexpr std::uint64_t kHeals = ~std::uint64_t{0};
+constexpr std::uint64_t beginning(std::size_t fault) { return fault * 2; }
+constexpr std::uint64_t ending(std::size_t fault) { return fault * 2 + 1; }
+
+}  // namespace
+
+World::World(const Plan& plan, WorldHooks hooks)
+    : plan_(plan),
+      hooks_(std::move(hooks)),
+      events_(kStart),
+      fabric_(events_, plan.seed),
+      lives_(plan.hosts.size(), 0),
+      peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
+      active_(plan.faults.size(), false),
+      paused_(plan.hosts.size(), false) {
+  build_fabric();
+  for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) {
+    told_dead_.emplace_back(plan.hosts[i].nics.size(), false);
+    hosts_.emplace_back();
+    start(i, {});
+  }
+  for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    events_.at(kStart + plan.faults[i].at, *this, beginning(i));
+    events_.at(kStart + plan.faults[i].at + plan.faults[i].lasts, *this, ending(i));
+  }
+  events_.at(kStart + plan.heals_at, *this, kHeals);
+}
+
+void World::build_fabric() {
+  for (std::uint32_t i = 0; i < plan_.switches; ++i) (void)fabric_.add_switch();
+  for (const CablePlan& cable : plan_.cables) (void)fabric_.join(cable.a, cable.b, cable.link);
+  for (const HostPlan& host : plan_.hosts) {
+    first_port_.push_back(fabric_.ports());
+    for (const PortPlan& nic : host.nics) (void)fabric_.add_port(nic.at_switch, nic.cable);
+  }
+  fabric_.finish();
+}
+
+void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
+  const HostPlan& plan = plan_.hosts[i];
+  HostConfig config;
+  config.endpoint.tunables = plan_.tunables;
+  config.endpoint.endpoint_id = i + 1;
+  config.endpoint.epoch = 1 + lives_[i];
+  config.endpoint.seed = plan_.seed * 1000 + i * 10 + lives_[i];
+  if (plan_.has_secret) config.endpoint.job_secret = std::as_bytes(std::span(kSecret));
+  config.nic = plan.nic;
+  for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) config.ports.push_back(port(i, nic));
+  config.numbers = numbers;
+  config.turn = plan.turn;
+  config.wake_up = plan.wake_up;
+  config.clock = plan.clock;
+  config.seed = config.endpoint.seed + 7;
+  hosts_[i] = std::make_unique<Host>(events_, fabric_, book_, config, [this, i] { hooks_.turned(i); });
+}
+
+void World::crash(std::uint32_t host) {
+  if (!is_running(host)) return;
+  hooks_.crashed(host);
+  hosts_[host]->crash();
+  std::ranges::fill(peers_[host], kAnyPeer);
+}
+
+Status World::connect(std::uint32_t from, std::uint32_t to) {
+  std::array<std::byte, proto::Endpoint::kMaxAddressBytes> blob;
+  const std::size_t bytes = host(to).endpoint().write_address(blob);
+  const Status status = host(from).endpoint().connect(
+      host(from).now(), std::span(blob).first(bytes), peers_[from][to]);
+  host(from).wake();
+  return status;
+}
+
+std::uint32_t World::host_of(std::uint32_t at, PeerId peer) const {
+  const auto found = std::ranges::find(peers_[at], peer);
+  return found == peers_[at].end() || peer == kAnyPeer
+             ? kAnyHost
+             : static_cast<std::uint32_t>(found - peers_[at].begin());
+}
+
+void World::on_event(proto::Time, std::uint64_t what) {
+  if (what == kHeals) return heal();
+  const FaultPlan& fault = plan_.faults[what / 2];
+  if (healed_) return;
+  active_[what / 2] = what % 2 == 0;
+  if (what % 2 == 0) {
+    ++begun_[static_cast<std::size_t>(fault.kind)];
+    begin(fault);
+  } else {
+    end(fault);
+  }
+  apply_all();
+}
+
+// What happens once; the rest is a state that apply_all makes.
+void World::begin(const FaultPlan& fault) {
+  if (!is_running(fault.host)) return;
+  switch (fault.kind) {
+    case FaultKind::clock_jump: return host(fault.host).jump(fault.delay);
+    case FaultKind::crash:
+    case FaultKind::restart: return crash(fault.host);
+    default: return;
+  }
+}
+
+void World::end(const FaultPlan& fault) {
+  if (fault.kind == FaultKind::restart) {
+    if (is_running(fault.host)) return;
+    const std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
+    gone_.push_back(std::move(hosts_[fault.host]));  // events may still name it
+    ++lives_[fault.host];
+    std::fill(told_dead_[fault.host].begin(), told_dead_[fault.host].end(), false);
+    return start(fault.host, numbers);
+  }
+  if (fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move) {
+    if (is_running(fault.host)) host(fault.host).nics()[fault.nic]->move();
+    if (fault.kind == FaultKind::both_move && is_running(fault.other_host)) {
+      host(fault.other_host).nics()[fault.other_nic]->move();
+    }
+  }
+}
+
+void World::heal() {
+  for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
+    if (active_[i]) end(plan_.faults[i]);
+    active_[i] = false;
+  }
+  healed_ = true;
+  apply_all();
+}
+
+void World::apply_all() {
+  fabric_.open_all_ways();
+  for (std::uint32_t i = 0; i < fabric_.ports(); ++i) {
+    fabric_.to_fabric(i).faults = fabric_.to_port(i).faults = {};
+  }
+  for (std::uint32_t i = 0; i < fabric_.cables(); ++i) {
+    fabric_.cable(i, false).faults = fabric_.cable(i, true).faults = {};
+  }
+  std::vector<bool> pause(hosts(), false);
+  std::vector<std::vector<bool>> dead;
+  for (std::uint32_t i = 0; i < hosts(); ++i) {
+    dead.emplace_back(plan_.hosts[i].nics.size(), false);
+    if (!is_running(i)) continue;
+    host(i).set_lateness({});
+    for (auto& nic : host(i).nics()) nic->faults = {};
+  }
+  for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
+    if (!active_[i]) continue;
+    const FaultPlan& fault = plan_.faults[i];
+    apply(fault);
+    if (fault.kind == FaultKind::pause || fault.kind == FaultKind::absence) pause[fault.host] = true;
+    if (fault.kind == FaultKind::nic_told || fault.kind == FaultKind::nic_moves ||
+        fault.kind == FaultKind::both_move) {
+      dead[fault.host][fault.nic] = true;
+      if (fault.kind == FaultKind::both_move) dead[fault.other_host][fault.other_nic] = true;
+    }
+  }
+  for (std::uint32_t i = 0; i < hosts(); ++i) {
+    if (!is_running(i)) continue;
+    if (host(i).is_paused() != pause[i]) host(i).pause(pause[i]);
+    for (std::size_t nic = 0; nic < dead[i].size(); ++nic) {
+      if (dead[i][nic]) host(i).nics()[nic]->faults.dead = true;
+      if (dead[i][nic] == told_dead_[i][nic]) continue;
+      told_dead_[i][nic] = dead[i][nic];
+      host(i).nics()[nic]->tell(dead[i][nic] ? proto::NicEvent::Kind::down
+                                             : proto::NicEvent::Kind::up);
+    }
+  }
+}
+
+void World::apply_to_cables(const FaultPlan& fault) {
+  for (std::uint32_t nic = 0; nic < plan_.hosts[fault.host].nics.size(); ++nic) {
+    for (Link* link : {&fabric_.to_fabric(port(fault.host, nic)),
+                       &fabric_.to_port(port(fault.host, nic))}) {
+      LinkFaults& faults = link->faults;
+      switch (fault.kind) {
+        case FaultKind::loss: faults.loss = std::max(faults.loss, fault.amount); break;
+        case FaultKind::burst_loss:
+          faults.burst_begin = std::max(faults.burst_begin, fault.amount);
+          faults.burst_end = 0.2;
+          break;
+        case FaultKind::duplicate:
+          faults.duplicate = std::max(faults.duplicate, fault.amount);
+          break;
+        case FaultKind::reorder:
+          faults.reorder = std::max(faults.reorder, fault.amount);
+          faults.reorder_delay = fault.delay;
+          break;
+        case FaultKind::corrupt: faults.corrupt = std::max(faults.corrupt, fault.amount); break;
+        case FaultKind::truncate: faults.truncate = std::max(faults.truncate, fault.amount); break;
+        default: HAWSER_ASSERT(false);
+      }
+    }
+  }
+}
+
+void World::close_host(std::uint32_t host) {
+  for (std::uint32_t other = 0; other < hosts(); ++other) {
+    if (other == host) continue;
+    for (std::uint32_t a = 0; a < plan_.hosts[host].nics.size(); ++a) {
+      for (std::uint32_t b = 0; b < plan_.hosts[other].nics.size(); ++b) {
+        fabric_.close_way(port(host, a), port(other, b));
+        fabric_.close_way(port(other, b), port(host, a));
+      }
+    }
+  }
+}
+
+void World::apply(const FaultPlan& fault) {
+  const std::uint32_t here = port(fault.host, fault.nic);
+  SimNic* const nic = is_running(fault.host) ? host(fault.host).nics()[fault.nic].get() : nullptr;
+  switch (fault.kind) {
+    case FaultKind::loss:
+    case FaultKind::burst_loss:
+    case FaultKind::duplicate:
+    case FaultKind::reorder:
+    case FaultKind::corrupt:
+    case FaultKind::truncate: return apply_to_cables(fault);
+    case FaultKind::spike:
+      fabric_.to_fabric(here).faults.spike = fault.amount;
+      fabric_.to_fabric(here).faults.spike_delay = fault.delay;
+      return;
+    case FaultKind::slow:
+      fabric_.to_fabric(here).faults.slowdown = fabric_.to_port(here).faults.slowdown =
+          fault.amount;
+      return;
+    case FaultKind::flap:
+      for (const bool back : {false, true}) {
+        Link& port_link = back ? fabric_.to_port(here) : fabric_.to_fabric(here);
+        (fault.amount > 0 ? fabric_.cable(fault.other_host, back) : port_link).faults.down = true;
+      }
+      return;
+    case FaultKind::both_ways:
+      fabric_.close_way(port(fault.other_host, fault.other_nic), here);
+      [[fallthrough]];
+    case FaultKind::one_way:
+      return fabric_.close_way(here, port(fault.other_host, fault.other_nic));
+    case FaultKind::partition: return close_host(fault.host);
+    case FaultKind::nic_silent:
+      if (nic != nullptr) nic->faults.dead = true;
+      return;
+    case FaultKind::all_but_one:
+      if (nic == nullptr) return;
+      for (auto& one : host(fault.host).nics()) {
+        if (one.get() != nic) one->faults.dead = true;
+      }
+      return;
+    case FaultKind::late_host:
+      if (nic != nullptr) host(fault.host).set_lateness(fault.delay);
+      return;
+    case FaultKind::reaps_late:
+      if (nic != nullptr) nic->faults.reap_delay = fault.delay;
+      return;
+    case FaultKind::holds_sends:
+      if (nic != nullptr) nic->faults.holds_sends = true;
+      return;
+    case FaultKind::partial_bursts:
+      if (nic != nullptr) nic->faults.partial_burst = fault.amount;
+      return;
+    default: return;  // begin, end and apply_all do these
+  }
+}
+
+}  // namespace hawser::sim

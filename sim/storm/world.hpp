@@ -1,0 +1,84 @@
+// The fabric and the hosts of a plan, and what its faults do to them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/core/host.hpp"
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+// Called after each turn of a host, and before its process is gone.
+struct WorldHooks {
+  std::function<void(std::uint32_t host)> turned;
+  std::function<void(std::uint32_t host)> crashed;
+};
+
+class World final : public Actor {
+ public:
+  static constexpr proto::Time kStart{1'000'000'000};
+
+  World(const Plan& plan, WorldHooks hooks);
+
+  [[nodiscard]] EventQueue& events() { return events_; }
+  [[nodiscard]] Fabric& fabric() { return fabric_; }
+  [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(hosts_.size()); }
+  [[nodiscard]] bool is_running(std::uint32_t host) const { return hosts_[host]->is_running(); }
+  [[nodiscard]] Host& host(std::uint32_t i) { return *hosts_[i]; }
+  [[nodiscard]] const Host& host(std::uint32_t i) const { return *hosts_[i]; }
+  // How many processes this host had before the present one.
+  [[nodiscard]] std::uint64_t life(std::uint32_t host) const { return lives_[host]; }
+  // Whom `from` takes for `to`. kAnyPeer: it was not connected yet, or the process is gone.
+  [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const {
+    return peers_[from][to];
+  }
+  // With the address that `to` has now, as a rendezvous would hand it out.
+  [[nodiscard]] Status connect(std::uint32_t from, std::uint32_t to);
+  // The host that this peer is; kAnyHost if there is none.
+  [[nodiscard]] std::uint32_t host_of(std::uint32_t at, PeerId peer) const;
+
+  // By kind, those that have begun.
+  [[nodiscard]] const std::array<std::uint32_t, kFaultKinds>& begun() const { return begun_; }
+  [[nodiscard]] proto::Duration since_start() const { return events_.now() - kStart; }
+  // True from the moment when all faults have ended.
+  [[nodiscard]] bool is_healed() const { return healed_; }
+
+  void on_event(proto::Time now, std::uint64_t what) override;
+
+ private:
+  void build_fabric();
+  void start(std::uint32_t host, const std::vector<std::uint32_t>& numbers);
+  void crash(std::uint32_t host);
+  void begin(const FaultPlan& fault);
+  void end(const FaultPlan& fault);
+  void heal();
+  // What the active faults make of links, NICs and hosts, all anew.
+  void apply_all();
+  void apply(const FaultPlan& fault);
+  void apply_to_cables(const FaultPlan& fault);
+  [[nodiscard]] std::uint32_t port(std::uint32_t host, std::uint32_t nic) const {
+    return first_port_[host] + nic;
+  }
+  void close_host(std::uint32_t host);
+
+  const Plan& plan_;
+  WorldHooks hooks_;
+  EventQueue events_;
+  Fabric fabric_;
+  AddressBook book_;
+  std::vector<std::uint32_t> first_port_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Host>> gone_;
+  std::vector<std::uint64_t> lives_;
+  std::vector<std::vector<PeerId>> peers_;
+  std::vector<bool> active_;                  // by fault
+  std::vector<std::vector<bool>> told_dead_;  // [host][nic]: its driver has said so
+  std::vector<bool> paused_;
+  std::array<std::uint32_t, kFaultKinds> begun_{};
+  bool healed_ = false;
+};
+
+}  // namespace hawser::sim
