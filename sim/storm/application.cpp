@@ -342,6 +342,14 @@ void Application::take_events(std::uint32_t at) {
   }
 }
 
-bool Application::is_done() const { return world_.is_healed() && undecided_ == 0 && open_ == 0; }
+bool Application::is_done() const {
+  if (!world_.is_healed() || undecided_ > 0 || open_ > 0) return false;
+  for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
+    if (world_.is_running(i) && world_.host(i).endpoint().stats().messages_unmatched > 0) {
+      return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace hawser::sim
