@@ -4,7 +4,6 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "proto/random.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
@@ -23,18 +22,6 @@ Tunables small_tunables() {
   tunables.packet_buffers = 4096;
   tunables.unexpected_bytes = 2 << 20;
   return tunables;
-}
-
-std::string pattern(std::uint64_t seed, std::size_t bytes) {
-  std::string out(bytes, '\0');
-  proto::Random random(seed);
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    const std::uint64_t word = random.next();
-    for (std::size_t j = i; j < std::min(bytes, i + 8); ++j) {
-      out[j] = static_cast<char>(word >> (8 * (j - i)));
-    }
-  }
-  return out;
 }
 
 World::World(WorldConfig config)

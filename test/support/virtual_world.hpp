@@ -18,6 +18,7 @@
 #include "hawser/types.hpp"
 #include "proto/endpoint.hpp"
 #include "test/support/observed_nic.hpp"
+#include "test/support/pattern.hpp"
 #include "test/support/simple_pool.hpp"
 
 namespace hawser::test {
@@ -159,8 +160,5 @@ class World {
   std::uint64_t turns_ = 0;
   std::uint64_t allocations_ = 0;
 };
-
-// Bytes that tell where they belong.
-[[nodiscard]] std::string pattern(std::uint64_t seed, std::size_t bytes);
 
 }  // namespace hawser::test
