@@ -99,6 +99,16 @@ std::size_t Exchange::receive(std::uint32_t node, std::uint32_t from, std::uint6
   return *index;
 }
 
+void Exchange::both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,
+                         std::uint64_t first_tag) {
+  for (std::uint64_t tag = first_tag; tag < first_tag + count; ++tag) {
+    (void)receive(1, 0, tag, bytes);
+    (void)send(0, 1, tag, bytes);
+    (void)receive(0, 1, tag, bytes_back);
+    (void)send(1, 0, tag, bytes_back);
+  }
+}
+
 std::size_t Exchange::receive_claimed(std::uint32_t node, MessageId message, std::size_t bytes) {
   const std::size_t index = receives_.size();
   Received& receive = receives_.emplace_back();

@@ -214,12 +214,7 @@ TEST_CASE("nics__all_of_one_side_but_one_are_dead_from_the_start") {
         if (nic != alive) REQUIRE_FALSE(world.nic(node, nic).apply("kill").has_value());
       }
       Exchange exchange(world);
-      for (std::uint64_t i = 0; i < 4; ++i) {
-        (void)exchange.receive(1, 0, i, 1000000);
-        (void)exchange.send(0, 1, i, 1000000);
-        (void)exchange.receive(0, 1, i, 10);
-        (void)exchange.send(1, 0, i, 10);
-      }
+      exchange.both_ways(4, 1000000, 10);
       REQUIRE(exchange.run(milliseconds(1000)));
       exchange.check_all_ok();
     }
@@ -241,12 +236,7 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
         world.connect_all();
         world.run_for(milliseconds(5));
       }
-      for (std::uint64_t i = 0; i < 20; ++i) {
-        (void)exchange.receive(1, 0, i, 1000000);
-        (void)exchange.send(0, 1, i, 1000000);
-        (void)exchange.receive(0, 1, i, 100000);
-        (void)exchange.send(1, 0, i, 100000);
-      }
+      exchange.both_ways(20, 1000000, 100000);
       if (after_handshake) world.run_for(microseconds(200));
       REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
       world.run_for(between);
@@ -294,12 +284,7 @@ TEST_CASE("nics__unequal_numbers_of_nics") {
     config.nics_of = {a, b};
     World world(config);
     Exchange exchange(world);
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      (void)exchange.receive(1, 0, i, 1000000);
-      (void)exchange.send(0, 1, i, 1000000);
-      (void)exchange.receive(0, 1, i, 1000000);
-      (void)exchange.send(1, 0, i, 1000000);
-    }
+    exchange.both_ways(10, 1000000, 1000000);
     REQUIRE(exchange.run(milliseconds(100)));
     exchange.check_all_ok();
     exchange.check_quiet();

@@ -24,6 +24,19 @@ Tunables small_tunables() {
   return tunables;
 }
 
+WorldConfig tiny_world() {
+  WorldConfig config;
+  config.tunables.max_operations = 128;
+  config.tunables.max_receive_messages = 128;
+  config.tunables.max_in_flight_packets = 512;
+  config.tunables.packet_buffers = 512;
+  config.tunables.unexpected_bytes = 256 << 10;
+  config.ring_slots = 256;
+  config.control_slots = 256;
+  config.held_packets = 512;
+  return config;
+}
+
 World::World(WorldConfig config)
     : config_(std::move(config)), fabric_(std::make_shared<engine::MemoryFabric>("world", 1)) {
   for (std::uint32_t i = 0; i < config_.nodes; ++i) {
@@ -48,11 +61,12 @@ void World::build(std::uint32_t index) {
   for (std::uint32_t i = 0; i < count; ++i) {
     engine::MemoryNicConfig memory;
     memory.data_slots = config_.ring_slots;
+    memory.control_slots = config_.control_slots;
     memory.needs_checksum = true;  // so that damage can be injected
     engine::FaultNicConfig fault;
     fault.seed = config_.seed * 1000 + index;
     fault.stream = i + 1000 * node.epoch;
-    fault.held_packets = 4096;
+    fault.held_packets = config_.held_packets;
     fault.completions = 16384;
     if (config_.hook) {
       fault.hook = [this, index, i](const engine::FaultPacket& packet) {

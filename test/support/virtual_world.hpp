@@ -34,7 +34,9 @@ struct WorldConfig {
   std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
   std::uint64_t seed = 1;
   std::uint32_t ring_slots = 1024;
-  std::vector<std::string> secrets;  // of the job, per node; none: no MAC
+  std::uint32_t control_slots = 1024;
+  std::uint32_t held_packets = 4096;  // of each direction of a fault layer
+  std::vector<std::string> secrets;   // of the job, per node; none: no MAC
   bool trace = false;
   // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
   // are, if the fate doesn't say how long: who gets them is woken by their release.
@@ -45,6 +47,10 @@ struct WorldConfig {
   // that node was away just there.
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
 };
+
+// For short exchanges that are run a hundred times: to make a world takes as long as its memory is
+// large, with sanitizers above all.
+[[nodiscard]] WorldConfig tiny_world();
 
 class World {
  public:
