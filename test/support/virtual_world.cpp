@@ -81,9 +81,13 @@ void World::build(std::uint32_t index) {
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());
-    if (config_.before_poll) {
-      node.observed.push_back(
-          std::make_unique<ObservedNic>(*nic, [this, index, i] { config_.before_poll(index, i); }));
+    if (config_.before_poll || config_.arrived) {
+      node.observed.push_back(std::make_unique<ObservedNic>(
+          *nic,
+          [this, index, i] {
+            if (config_.before_poll) config_.before_poll(index, i);
+          },
+          config_.arrived));
       nics.back() = node.observed.back().get();
     }
     node.nics.push_back(std::move(nic));

@@ -46,6 +46,8 @@ struct WorldConfig {
   // Called before a node polls the data queue of one of its NICs. May let the world run on: then
   // that node was away just there.
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
+  // Called with what any NIC hands to its node. May mark it.
+  std::function<void(std::span<proto::RxPacket>)> arrived;
 };
 
 // For short exchanges that are run a hundred times: to make a world takes as long as its memory is
