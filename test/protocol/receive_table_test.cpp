@@ -200,6 +200,11 @@ TEST_CASE("receive_table__a_fragment_of_another_length", "[M31][T9]") {
 
 TEST_CASE("receive_table__granted_to_its_slot_and_to_another", "[M31][M14][M29]") {
   Scene scene(State::granted, true);
+  // The slot is right, and the message another one.
+  scene.granted(7, 2, scene.size(), scene.grant().rx_slot, scene.grant().rx_generation);
+  scene.settle();
+  CHECK(scene.said().empty());
+  CHECK(scene.drops(DropReason::bad_slot) == 1);
   scene.granted_fragment(2, scene.grant().rx_generation);
   scene.settle();
   CHECK(scene.said() == "DELIVERED");
@@ -239,6 +244,21 @@ TEST_CASE("receive_table__an_envelope_asks_where_all_that_may_come_has_come", "[
   scene.ask(0, kBytes);
   scene.settle();
   CHECK(scene.heard(0) == "PENDING");
+}
+
+// Its sender begins anew with the grant: what comes before that is of no use, whatever room there
+// is.
+TEST_CASE("receive_table__what_had_no_room_waits_for_its_grant", "[M31][M3][M13]") {
+  Scene scene(State::no_room, true);
+  (void)scene.receive(scene.id, 0, Scene::kFragment);  // of what filled the store
+  scene.settle();
+  REQUIRE(scene.ended() == "ok");
+  scene.fragment(1);
+  scene.settle();
+  CHECK(scene.said() == "NO_ROOM");
+  scene.post();
+  scene.settle();
+  CHECK(scene.said() == "grant 0-2");
 }
 
 TEST_CASE("receive_table__cancel", "[M31][T6][T7][M21][M22]") {

@@ -177,7 +177,13 @@ TEST_CASE("send_table__matched", "[M30][B13][M21]") {
   row.cancelling = row.ungranted;
   check(
       {}, Level::delivered, [](Scene& s) { s.status(0, MessageStatus::matched); },
-      [&](Scene& s) { goes_on_as(row, s); });
+      [&](Scene& s) {
+        goes_on_as(row, s);
+        // Too late is it only for who had asked.
+        const bool too_late = s.state() == State::cancelling || s.state() == State::refused;
+        if (s.state() != State::done)
+          CHECK(s.cancel() == (too_late ? Status::too_late : Status::ok));
+      });
 }
 
 TEST_CASE("send_table__a_status_of_what_was_never_sent", "[M30][T10]") {
@@ -191,7 +197,13 @@ TEST_CASE("send_table__a_status_of_what_was_never_sent", "[M30][T10]") {
 
 TEST_CASE("send_table__grant", "[M30][B16][M3]") {
   check(kGrantOfAll, Level::delivered, grant_all);
-  // Again, and one that is older: only growth means something.
+  // With an older one behind it, and again: only growth means something.
+  check(kGrantOfAll, Level::delivered, [](Scene& s) {
+    s.control([&](PacketWriter& w) {
+      REQUIRE(w.grant(0, kSlot, kGeneration, 0, s.state() == State::all_sent ? 2 : 4));
+      REQUIRE(w.grant(0, kSlot, kGeneration, 0, 1));
+    });
+  });
   check(kGrantOfAll, Level::delivered, grant_all, [](Scene& s) {
     grant_all(s);
     s.grant_up_to(1);

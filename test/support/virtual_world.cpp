@@ -228,7 +228,8 @@ void World::take_turn(Node& node) {
   // A deadline in the past that a turn does nothing about would let an idle endpoint spin for ever.
   node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
   if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
-  std::array<Completion, 64> completions;
+  // A few at a time: most turns have none, and these are made anew each time.
+  std::array<Completion, 4> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
     n = node.endpoint->poll_completions(completions);
     for (std::size_t i = 0; i < n; ++i) {
@@ -238,7 +239,7 @@ void World::take_turn(Node& node) {
     }
   }
   if (node.leave_events) return;
-  std::array<Event, 64> events;
+  std::array<Event, 4> events;
   for (std::size_t n = events.size(); n == events.size();) {
     n = node.endpoint->poll_events(events);
     node.events.insert(node.events.end(), events.begin(), events.begin() + n);
