@@ -402,7 +402,6 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
 TEST_CASE("verdicts__of_a_local_nic_go_with_the_last_session", "[V4]") {
   World world(three_nics(3));
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(400));
   check_local(world, 0, 1, Reason::witnesses);
