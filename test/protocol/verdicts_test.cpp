@@ -26,7 +26,10 @@ WorldConfig three_nics(std::uint32_t nodes = 2) {
 // lives is heard.
 class Chatter {
  public:
-  explicit Chatter(World& world) : world_(world), exchange_(world) { world.connect_all(); }
+  explicit Chatter(World& world, std::size_t bytes = 12000)
+      : world_(world), exchange_(world), bytes_(bytes) {
+    world.connect_all();
+  }
 
   void run_for(Duration time) {
     const Time end = world_.now() + time;
@@ -56,8 +59,8 @@ class Chatter {
     for (std::uint32_t from = 0; from < world_.nodes(); ++from) {
       for (std::uint32_t to = 0; to < world_.nodes(); ++to) {
         if (from == to || from == silent_ || to == silent_) continue;
-        (void)exchange_.try_receive(to, from, tag_, 12000);
-        (void)exchange_.try_send(from, to, tag_, 12000);
+        (void)exchange_.try_receive(to, from, tag_, bytes_);
+        (void)exchange_.try_send(from, to, tag_, bytes_);
       }
     }
     ++tag_;
@@ -65,6 +68,7 @@ class Chatter {
 
   World& world_;
   Exchange exchange_;
+  std::size_t bytes_;
   std::uint64_t tag_ = 0;
   std::uint32_t silent_ = 0xffffffffu;
 };
@@ -232,7 +236,7 @@ TEST_CASE("verdicts__a_nic_that_only_receives_nothing_is_blamed_by_the_others") 
 TEST_CASE("verdicts__one_cell_is_a_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
+  Chatter chatter(world, 80000);  // over all cells
   chatter.run_for(milliseconds(20));
   dead = true;
   chatter.run_for(milliseconds(500));
@@ -247,7 +251,7 @@ TEST_CASE("verdicts__one_cell_is_a_link") {
 TEST_CASE("verdicts__a_nic_that_dies_after_its_link_explains_the_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
+  Chatter chatter(world, 80000);  // over all cells
   chatter.run_for(milliseconds(20));
   dead = true;
   chatter.run_for(milliseconds(500));
