@@ -245,16 +245,21 @@ void Endpoint::Core::tend_paths(Peer& peer) {
   }
   if (now < peer.trim_at) return;
   const Duration quiet = std::max(milliseconds(tunables.rest_after_ms), kLeastIdle);
-  peer.trim_at = now + quiet / 4;
-  release_idle(peer, now - quiet, answering);
+  // One with something in flight is looked at with every turn until it has none.
+  if (release_idle(peer, now - quiet, answering)) peer.trim_at = now + quiet / 4;
 }
 
-// Gives back what has not been needed since `since`, as a rest would.
-void Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
+// Gives back what has not been needed since `since`, as a rest would. False: some of it is busy.
+bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
+  bool all = true;
   for (std::uint32_t i = kHomePaths; i < first_paths(peer); ++i) {
     if (answering <= kHomePaths || peer.crowded_at >= since) break;
     Path* path = path_of(peer, slot_in_order(peer, i));
-    if (path == nullptr || path->state != PathState::up || path->packets_in_flight > 0) continue;
+    if (path == nullptr || path->state != PathState::up) continue;
+    if (path->packets_in_flight > 0) {
+      all = false;
+      continue;
+    }
     if (path->unanswered < kDoubted) --answering;
     release_path(peer, *path);
   }
@@ -266,6 +271,7 @@ void Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answerin
     receive_paths.free(index);
     index = kNoIndex;
   }
+  return all;
 }
 
 }  // namespace hawser::proto

@@ -392,7 +392,7 @@ struct Endpoint::Core {
   [[nodiscard]] Path* bind_for_data(Peer& peer);
   [[nodiscard]] std::uint32_t count_answering(Peer& peer);
   void tend_paths(Peer& peer);
-  void release_idle(Peer& peer, Time since, std::uint32_t answering);
+  [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
 
   // ---- paths.cpp
   [[nodiscard]] Reason reason_away(const Path& path) const {

@@ -261,10 +261,10 @@ struct Peer {
   std::array<std::uint32_t, kMaxPaths> paths{};  // slab index or kNoIndex, by slot
   std::array<std::uint8_t, kMaxPaths> generations{};
   std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
-  std::uint64_t path_start = 0;  // the first number of paths that are bound
-  std::uint16_t unproven = 0;    // first slots, a bit each, that must be proven once they are bound
-  Time crowded_at{};             // when more than the home paths were needed last
-  Time trim_at{};                // when to look for paths that aren't
+  std::uint64_t path_start = 0;                  // the first number of paths that are bound
+  std::uint16_t unproven = 0;  // first slots, a bit each, that must be proven once they are bound
+  Time crowded_at{};           // when more than the home paths were needed last
+  Time trim_at{};              // when to look for paths that aren't
   std::uint64_t next_number = 0;
   std::uint64_t floor = 0;
   std::uint64_t told_floor = 0;  // a packet has left with it

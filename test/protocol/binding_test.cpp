@@ -7,6 +7,7 @@
 
 #include "proto/wire.hpp"
 #include "test/protocol/exchange.hpp"
+#include "test/protocol/injector.hpp"
 
 namespace hawser::test {
 namespace {
@@ -301,6 +302,76 @@ TEST_CASE("binding__what_bulk_needed_goes_when_it_is_over", "[P16]") {
     CHECK(stats.path_probes_sent == 0);
     CHECK(stats.drops == EndpointStats{}.drops);
     CHECK(world.allocations() == 0);
+  }
+}
+
+// An old packet on a path that bulk had is known for what it is as long as the path is remembered.
+TEST_CASE("binding__the_receiver_forgets_a_path_on_which_nothing_comes", "[P16]") {
+  for (const bool later : {false, true}) {
+    INFO((later ? "later" : "at once"));
+    WorldConfig config = many_nics();
+    config.tunables.rest_after_ms = 5;
+    std::array<std::optional<Datagram>, 16> newest;  // by slot
+    config.hook = [&](std::uint32_t node, std::uint32_t, const engine::FaultPacket& packet) {
+      if (node == 0 && packet.direction == engine::Direction::tx &&
+          packet.queue == proto::Queue::data) {
+        Datagram sent(packet.queue, packet.header, packet.payload);
+        newest[sent.header().slot & 15] = sent;
+      }
+      return std::optional<engine::Fate>{};
+    };
+    World world(config);
+    world.connect_all();
+    Talk talk(world);
+    talk.once(300000);
+    const std::uint32_t bulk = slots_of(world, 0, 1);
+    if (later) talk.run_for(milliseconds(20));
+    const std::uint32_t unbound = later ? bulk & ~slots_of(world, 0, 1) : bulk;
+    REQUIRE(std::popcount(unbound) == (later ? 6 : 8));
+    Injector replay(world);
+    const auto slot = static_cast<std::uint32_t>(std::countr_zero(unbound));
+    replay.send(1, slot, *newest[slot]);
+    world.run_for(milliseconds(1));
+    const auto drops = world.stats(1).drops;
+    CHECK(drops[static_cast<std::size_t>(DropReason::old_path_number)] == (later ? 0 : 1));
+    // Whatever it was taken for, bulk goes on.
+    for (int i = 0; i < 3; ++i) talk.once(300000);
+    talk.finish();
+    CHECK(paths_up(world, 0, 1) == 8);
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      CHECK(world.stats(node).fragments_retransmitted == 0);
+      CHECK(world.stats(node).evacuations == 0);
+    }
+  }
+}
+
+TEST_CASE("binding__numbers_that_enter_an_epoch_begin_a_generation", "[P16][R3]") {
+  WorldConfig config = many_nics();
+  config.tunables.rest_after_ms = 5;
+  config.tunables.initial_sequence = (std::uint64_t{1} << 30) - 100;
+  World world(config);
+  world.connect_all();
+  Talk talk(world);
+  const auto generations = [&] {
+    std::uint32_t sum = 0;
+    for (const PathStats& path : paths_of(world, 0, 1)) sum += path.generation;
+    return sum;
+  };
+  talk.once(20000);  // all paths, a few numbers of each
+  REQUIRE(generations() == 8);
+  talk.run_for(milliseconds(20));
+  talk.once(20000);
+  CHECK(generations() == 8);
+  for (int i = 0; i < 3; ++i) talk.once(500000);
+  CHECK(generations() == 8);  // while they are bound nothing leaps
+  talk.run_for(milliseconds(20));
+  REQUIRE(paths_of(world, 0, 1).size() == 2);
+  talk.once(20000);
+  CHECK(generations() == 2 + 6 * 2);
+  talk.finish();
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    CHECK(world.stats(node).fragments_retransmitted == 0);
+    CHECK(world.stats(node).drops == EndpointStats{}.drops);
   }
 }
 
