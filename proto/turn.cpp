@@ -258,7 +258,9 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
     watch_liveness(peer);
-    if (!consider_rest(peer)) rearm(peer);
+    if (consider_rest(peer)) continue;
+    tend_paths(peer);
+    rearm(peer);
   }
   TurnResult result;
   result.progressed = progressed;

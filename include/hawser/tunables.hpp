@@ -58,6 +58,8 @@ namespace hawser {
   X(path_probe_max_us, "us", 500000, 1000, 3600000000, 1000, 10000000,                             \
     "the interval that probing backs off to")                                                      \
   X(max_path_slots, "count", 16, 1, 16, 1, 16, "paths to one peer")                                \
+  X(max_bulk_paths, "count", 16384, 0, 1048576, 0, 64,                                             \
+    "paths that are bound for bulk alone, all peers together, beyond the two of each peer")        \
   X(peer_timeout_ms, "ms", 10000, 10, 86400000, 10, 60000,                                         \
     "silence on every path after which the operations to a peer fail")                             \
   X(rest_after_ms, "ms", 5000, 0, 86400000, 0, 60000,                                              \

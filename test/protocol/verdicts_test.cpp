@@ -26,7 +26,8 @@ WorldConfig three_nics(std::uint32_t nodes = 2) {
 // lives is heard; for 20 ms already when the test begins.
 class Chatter {
  public:
-  explicit Chatter(World& world) : world_(world), exchange_(world) {
+  explicit Chatter(World& world, std::size_t bytes = 12000)
+      : world_(world), exchange_(world), bytes_(bytes) {
     world.connect_all();
     run_for(milliseconds(20));
   }
@@ -50,8 +51,8 @@ class Chatter {
     for (std::uint32_t from = 0; from < world_.nodes(); ++from) {
       for (std::uint32_t to = 0; to < world_.nodes(); ++to) {
         if (from == to || from == silent_ || to == silent_) continue;
-        (void)exchange_.try_receive(to, from, tag_, 12000);
-        (void)exchange_.try_send(from, to, tag_, 12000);
+        (void)exchange_.try_receive(to, from, tag_, bytes_);
+        (void)exchange_.try_send(from, to, tag_, bytes_);
       }
     }
     ++tag_;
@@ -59,6 +60,7 @@ class Chatter {
 
   World& world_;
   Exchange exchange_;
+  std::size_t bytes_;
   std::uint64_t tag_ = 0;
   std::uint32_t silent_ = 0xffffffffu;
 };
@@ -223,7 +225,7 @@ TEST_CASE("verdicts__a_nic_that_only_receives_nothing_is_blamed_by_the_others") 
 TEST_CASE("verdicts__one_cell_is_a_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
+  Chatter chatter(world, 80000);  // over all cells
   dead = true;
   chatter.run_for(milliseconds(500));
   check_link(world, 0, 1, 0, 0);
@@ -237,7 +239,7 @@ TEST_CASE("verdicts__one_cell_is_a_link") {
 TEST_CASE("verdicts__a_nic_that_dies_after_its_link_explains_the_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
+  Chatter chatter(world, 80000);  // over all cells
   dead = true;
   chatter.run_for(milliseconds(500));
   check_link(world, 0, 1, 0, 0);
