@@ -10,9 +10,9 @@
 // which is a mixture and not looked at: twice the *measure* (the margin that a host's absences
 // need), the measure, and a quarter more. If that quarter brought as much as a quarter of itself in
 // rate, the measure grows: it is doubled until that first fails, then raised by a quarter. If not,
-// it shrinks by a sixteenth. Rates are the best of a phase's rounds, as a host that is away makes a
-// round poor whatever the budget; noise so errs towards more. A round in which no grant waited for
-// the budget says nothing and begins the phases anew.
+// it shrinks by a sixteenth. So noise (hosts that are away make a phase poor, whatever the budget)
+// errs towards more. A round in which no grant waited for the budget says nothing and begins the
+// phases anew.
 //
 // Invariant: least <= bytes() <= ceiling, whatever the rounds bring.
 #pragma once
@@ -72,7 +72,10 @@ class GrantBudget {
     const double rate = static_cast<double>(arrived_) / static_cast<double>(elapsed.ns);
     if (arrived_ > 0) lately_ = std::max(rate, lately_ * kFading);
     if (short_) {
-      if (round_ > 0) best_[phase_] = std::max(best_[phase_], rate);
+      if (round_ > 0) {
+        judged_bytes_ += arrived_;
+        judged_time_ = judged_time_ + elapsed;
+      }
       if (++round_ == kRounds[phase_]) next_phase();
     } else {
       begin(kHold);
@@ -92,15 +95,18 @@ class GrantBudget {
   void begin(Phase phase) {
     phase_ = phase;
     round_ = 0;
-    best_[phase] = 0;
+    judged_bytes_ = 0;
+    judged_time_ = Duration{};
   }
   void set(std::uint64_t measure) {
     measure_ = std::clamp(measure, least_, std::max(least_, ceiling_ / 2));
   }
 
   void next_phase() {
+    const double rate = static_cast<double>(judged_bytes_) / static_cast<double>(judged_time_.ns);
+    if (phase_ == kMeasure) measured_ = rate;
     if (phase_ != kMore) return begin(phase_ == kHold ? kMeasure : kMore);
-    if (best_[kMore] >= best_[kMeasure] * kWorthMore) {
+    if (rate >= measured_ * kWorthMore) {
       set(starting_ ? measure_ * 2 : measure_ + measure_ / 4);
     } else {
       starting_ = false;
@@ -120,9 +126,11 @@ class GrantBudget {
 
   Phase phase_ = kHold;
   bool starting_ = true;
-  std::uint32_t round_ = 0;             // of the phase
-  std::array<double, kPhases> best_{};  // bytes a ns
-  double lately_ = 0;                   // the best of the last rounds, fading
+  std::uint32_t round_ = 0;  // of the phase
+  std::uint64_t judged_bytes_ = 0;
+  Duration judged_time_{};
+  double measured_ = 0;  // bytes a ns that the measure brought
+  double lately_ = 0;    // that came in the last rounds: the best, fading
 };
 
 }  // namespace hawser::proto
