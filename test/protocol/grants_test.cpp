@@ -205,6 +205,37 @@ TEST_CASE("grants__of_senders_that_stop_are_given_to_others", "[G6]") {
   CHECK(beside - alone < milliseconds(8));
 }
 
+// Senders that have to wait for their first grant ask, and are told that they are known.
+TEST_CASE("grants__who_asks_before_its_turn_hears_pending", "[M28]") {
+  std::size_t pending = 0;
+  WorldConfig config = many_to_one(8);
+  config.tunables.grant_start_bytes = 4096;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (node == 0 && packet.direction == Direction::tx) {
+      view_of(packet).blocks.visit([&](proto::wire::StatusView view) {
+        for (std::size_t i = 0; i < view.entries.size(); ++i) {
+          pending += view.entries[i].status == proto::wire::MessageStatus::pending ? 1 : 0;
+        }
+      });
+    }
+    return {};
+  };
+  World world(config);
+  narrow(world);
+  Exchange exchange(world);
+  for (std::uint32_t i = 1; i <= 8; ++i) {
+    (void)exchange.receive(0, i, 1, kLong);
+    (void)exchange.send(i, 0, 1, kLong,
+                        {.hint = {.priority = i < 8 ? std::uint8_t{1} : std::uint8_t{0}}});
+  }
+  world.run_for(milliseconds(10));
+  CHECK(pending > 0);
+  CHECK(world.stats(8).messages_sent == 0);
+  REQUIRE(exchange.run(milliseconds(1000)));
+  exchange.check_all_ok();
+}
+
 // ---- it does not wedge
 
 // Everything of one kind is lost for a while.
@@ -290,19 +321,19 @@ TEST_CASE("grants__to_forty_peers_at_once_and_a_receiver_that_pauses", "[G7]") {
 // One byte more than comes unasked, and tunables at their ends.
 TEST_CASE("grants__work_at_the_ends_of_their_tunables", "[G3][G7]") {
   struct Ends {
-    std::uint64_t floor, unscheduled, window, fragment;
+    std::uint64_t start, unscheduled, window, fragment;
   };
-  const Ends all[] = {{1, 65536, 8 << 20, 4096},   {1, 0, 65536, 256},
-                      {1 << 30, 0, 1 << 30, 8192}, {1, 4096, 65536, 8192},
-                      {300, 256, 65536, 256},      {524288, 65536, 65536, 4096}};
+  const Ends all[] = {{4096, 65536, 8 << 20, 4096}, {4096, 0, 65536, 256},
+                      {1 << 30, 0, 1 << 30, 8192},  {4096, 4096, 65536, 8192},
+                      {4096, 256, 65536, 256},      {524288, 65536, 65536, 4096}};
   for (const Ends& ends : all) {
     for (const std::string faults : {"delay=5us", "delay=5us,loss=0.05,reorder=0.1"}) {
-      INFO("floor " << ends.floor << ", unscheduled " << ends.unscheduled << ", window "
+      INFO("start " << ends.start << ", unscheduled " << ends.unscheduled << ", window "
                     << ends.window << ", fragment " << ends.fragment << ", " << faults);
       WorldConfig config;
       config.nodes = 3;
       config.faults = faults;
-      config.tunables.grant_start_bytes = ends.floor;
+      config.tunables.grant_start_bytes = ends.start;
       config.tunables.unscheduled_bytes = ends.unscheduled;
       config.tunables.grant_window_bytes = ends.window;
       config.tunables.fragment_bytes = ends.fragment;
