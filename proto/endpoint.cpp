@@ -88,8 +88,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   }
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
-  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(),
-                              receive_bytes * nics.size(), fragment_bytes);
+  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
+                              fragment_bytes);
   const std::uint64_t stored =
       std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
   chunks = Slab<Chunk>(u32(stored));

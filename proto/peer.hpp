@@ -170,8 +170,6 @@ struct IncomingMessage {
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
-  bool paced = false;          // matched, and not all of it comes unasked
-  GrantRank rank{};            // while it wants a grant
   std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
@@ -199,6 +197,8 @@ struct IncomingMessage {
                                             // was asked for too early
   std::uint8_t backoff = 0;
   bool expect_put_off = false;
+  bool paced = false;   // matched, and not all of it comes unasked
+  GrantRank rank{};     // while it wants a grant
   ListLink say_link;    // on the peer's list of messages with a grant or request due
   ListLink grant_link;  // on the list of its peer's messages that want a grant
   ListLink age_link;    // on the list of all that do
@@ -260,8 +260,8 @@ struct Peer {
   // Liveness.
   Time last_heard{};
   Time pending_since{};  // since when something is pending; 0: nothing is
-  bool timeout_put_off = false;
   Time keepalive_at = kNever;
+  bool timeout_put_off = false;
   std::uint8_t route_local = 0;  // NIC pair over which it was last heard
   std::uint8_t route_remote = 0;
   Time used_at{};                     // the last call on it, or moment at which it could not rest
