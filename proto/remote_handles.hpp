@@ -28,6 +28,7 @@ class RemoteHandles {
       const std::uint32_t index = *link;
       Entry& entry = entries_.at(index);
       if (entry.local != local || entry.remote != remote) continue;
+      if (link == &head) return entry.handle;
       *link = entry.next;
       entry.next = head;
       head = index;
