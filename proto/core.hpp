@@ -9,7 +9,8 @@
 //   paths.cpp        states, probing, bridges            small_packets.cpp  probes, envelopes,
 //   receive.cpp      fragments in, the floor                                routes
 //   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
-//   expect.cpp       levels, requests, grants                               packets
+//   expect.cpp       levels, requests                                       packets
+//   grants.cpp       what of long messages may come
 //   blame.cpp        verdicts on NICs and links          addresses.cpp      NICs that moved
 //   trace.cpp        records for the caller's hook       report.cpp         statistics
 //   rest.cpp         peers that are quiet
@@ -34,6 +35,7 @@
 #include "proto/bitmap.hpp"
 #include "proto/deadline_heap.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/grants.hpp"
 #include "proto/groups.hpp"
 #include "proto/mac.hpp"
 #include "proto/matching.hpp"
@@ -173,6 +175,7 @@ struct Endpoint::Core {
   MessageTablePool table_blocks;
   Matching matching;
   Groups groups;
+  Grants grants;
   Slab<Chunk> chunks;
   Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x fragment_bytes
   Untouched<RemoteHandle> remotes{0};   // [place of the peer][local NIC][remote NIC]
@@ -497,7 +500,6 @@ struct Endpoint::Core {
   void expect(IncomingMessage& message, bool progress);
   void expire_expectation(IncomingMessage& message);
   void request_missing(IncomingMessage& message);
-  void extend_grant(IncomingMessage& message, bool repeat);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void say(Peer& peer, IncomingMessage& message);
@@ -512,6 +514,23 @@ struct Endpoint::Core {
   void expire_solicitation(Peer& peer);
   void no_longer_starved(Peer& peer);
   [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
+
+  // ---- grants.cpp
+  [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
+  [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
+  void start_grants(IncomingMessage& message);
+  void leave_grants(IncomingMessage& message);
+  void grant_progress(IncomingMessage& message);
+  void regrade(IncomingMessage& message);
+  void regrade(Grantee& grantee);
+  void begin_pace(Grantee& grantee);
+  void end_pace(Grantee& grantee);
+  void raise_group(std::uint16_t context, const Hint& hint);
+  void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
+  void say_grant(IncomingMessage& message);
+  void grant_oldest();
+  void give_grants();
+  void watch_rings();
 
   // ---- acknowledge.cpp
   [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,

@@ -55,6 +55,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
                        tunables.max_receive_messages / 16)),
       matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
       groups(kGroups),
+      grants(u32(tunables.max_peers)),
       chunks(0),
       operations(tunables.max_operations),
       completions(u32(2 * tunables.max_operations)),  // done, and released
@@ -85,6 +86,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   }
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
+  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
+                              fragment_bytes);
   const std::uint64_t stored =
       std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
   chunks = Slab<Chunk>(u32(stored));

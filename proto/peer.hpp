@@ -134,6 +134,15 @@ struct OutgoingMessage {
   ListLink send_link;  // on the peer's list of messages with fragments to send
 };
 
+// Who is granted something first.
+enum class GrantRank : std::uint8_t {
+  ordinary,
+  tail,    // little of it is left to grant
+  hinted,  // its hint has a priority
+  gate,    // its group waits for it
+};
+inline constexpr std::size_t kGrantRanks = 4;
+
 // A fragment that waits for being sent again.
 struct Retransmit {
   SlabId message;
@@ -155,6 +164,9 @@ struct IncomingMessage {
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
+  bool paced = false;          // matched, and not all of it comes unasked
+  GrantRank rank{};            // while it wants a grant
+  std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
@@ -181,7 +193,9 @@ struct IncomingMessage {
                                             // was asked for too early
   std::uint8_t backoff = 0;
   bool expect_put_off = false;
-  ListLink say_link;  // on the peer's list of messages with a grant or request due
+  ListLink say_link;    // on the peer's list of messages with a grant or request due
+  ListLink grant_link;  // on the list of its peer's messages that want a grant
+  ListLink age_link;    // on the list of all that do
 };
 
 struct PendingStatus {
@@ -299,6 +313,7 @@ struct Peer {
   ResponseTime response;               // of this peer to our handshakes, grants and requests
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;    // while messages of it are paced
 
   // Acknowledging.
   std::uint32_t unacknowledged = 0;

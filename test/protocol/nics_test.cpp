@@ -18,6 +18,7 @@ WorldConfig four_nics() {
   config.nics = 4;
   config.faults = "delay=20us,rate=1000000000";
   config.tunables.initial_window_packets = 128;
+  config.tunables.grant_start_bytes = 1 << 20;  // much in flight, more than the links need
   return config;
 }
 
