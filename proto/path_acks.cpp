@@ -386,9 +386,9 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     record.detail = path.unanswered;
     trace(record);
   }
-  // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its rings:
-  // one that is silent altogether, or behind, is no better elsewhere. That it is heard proves
-  // nothing: what its NICs had queued goes out while it is away.
+  // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its
+  // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
+  // proves nothing: what its NICs had queued goes out while it is away.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
