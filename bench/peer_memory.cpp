@@ -1,10 +1,11 @@
-// Question: what memory does one more peer cost an endpoint of 8 NICs, at rest and awake?
+// Question: what memory does one more peer cost an endpoint of 8 NICs, at rest and active?
 // Metric: resident bytes of what the endpoint took from the heap (its pages that mincore calls
 // resident; transparent huge pages are off), divided by peers. 4096 peers of 8 NICs each connect
-// over the memory fabric, 16 at a time, exchange a message each way and go to rest; then others
-// stay awake. Beside it what the structs say. The other ends live only while they are needed: who
-// rests doesn't need them. Time is made up, so nothing waits. Runtime: 20 s. `--short`: 256 peers,
-// for the tests.
+// over the memory fabric, 16 at a time, exchange a message each way and go to rest; then as many
+// stay awake, and at the end have a message each way under way, all at the same moment; then fewer
+// have bulk under way on all NICs. Beside it what the structs say. The other ends live only while
+// they are needed: who rests doesn't need them. Time is made up, so nothing waits. Runtime: 60 s.
+// `--short`: 256 peers, for the tests.
 #include <fmt/core.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -187,6 +188,25 @@ class Hub {
     pass(*far_[i]->endpoint, PeerId{0}, *hub_.endpoint, source, i);
   }
 
+  // A message without bytes from each, that no receive waits for, and one of `bytes` to each, all
+  // of them under way at the same moment.
+  void load(std::size_t bytes) {
+    for (std::size_t i = 0; i < far_.size(); ++i) {
+      send(*far_[i]->endpoint, PeerId{0}, 0, 3);
+      now_ = now_ + proto::Duration{10};
+      (void)far_[i]->endpoint->turn(now_);
+      if (i % kBatch == 0 || i + 1 == far_.size()) (void)hub_.endpoint->turn(now_);
+    }
+    static std::vector<std::byte> source;
+    source.resize(bytes);
+    for (std::size_t i = 0; i < far_.size(); ++i) {
+      send(*hub_.endpoint, peers_[i], bytes, static_cast<std::uint32_t>(8 + i), source.data());
+      now_ = now_ + proto::Duration{10};
+      if (i % kBatch == 0) (void)hub_.endpoint->turn(now_);
+    }
+    for (int i = 0; i < 512; ++i) (void)hub_.endpoint->turn(now_ = now_ + proto::Duration{10});
+  }
+
   bool rest() {
     for (int i = 0; i < 10000 && hub_.endpoint->stats().peers_awake > 0; ++i) {
       now_ = now_ + proto::milliseconds(100);
@@ -202,6 +222,15 @@ class Hub {
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
 
  private:
+  void send(proto::Endpoint& from, PeerId to, std::size_t bytes, std::uint32_t operation,
+            const std::byte* data = nullptr) {
+    proto::SendRequest request;
+    request.operation = OperationId{operation};
+    request.peer = to;
+    request.data = data;
+    request.bytes = bytes;
+    if (from.send(now_, request) != Status::ok) std::abort();
+  }
   void pass(proto::Endpoint& from, PeerId to, proto::Endpoint& at,
             const std::vector<std::byte>& source, std::size_t i) {
     std::vector<std::byte> sink(source.size());
@@ -285,13 +314,24 @@ bool measure_rest(std::size_t peers) {
          hub.stats().sessions_established == peers;
 }
 
-void measure_awake(std::size_t peers, std::size_t bytes) {
+// `what` they have under way at the end: a message of `bytes` to each.
+void measure_active(std::size_t peers, std::size_t bytes, std::string_view what) {
+  (void)malloc_trim(0);  // what was freed must not look like what is used
   Hub hub(4096, 86400000);
-  hub.connect(peers / 4, bytes);
+  hub.connect(peers / 4, 8);
   const std::uint64_t quarter = resident();
-  hub.connect(peers - peers / 4, bytes);
-  print(fmt::format("bytes of one more peer awake, {} bytes each way", bytes),
-        per_peer(resident(), quarter, peers - peers / 4));
+  hub.connect(peers - peers / 4, 8);
+  const std::uint64_t all = resident();
+  const double awake = per_peer(all, quarter, peers - peers / 4);
+  hub.load(bytes);
+  const EndpointStats stats = hub.stats();
+  if (stats.messages_unmatched != peers || stats.operations_pending != peers) std::abort();
+  fmt::print("{} peers of {} NICs, {}; {} packets in flight\n", peers, kNics, what,
+             stats.packets_in_flight);
+  print("bytes of one more peer awake, after 8 bytes each way", awake);
+  print("what is under way, beside that", per_peer(resident(), all, peers));
+  print("together", awake + per_peer(resident(), all, peers));
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -304,14 +344,18 @@ int main(int argc, char** argv) {
     fmt::print("a peer did not go to rest\n");
     return 1;
   }
-  measure_awake(brief ? 32 : 256, 8);
-  print("awake, by its structs, with 8 paths each way",
-        sizeof(proto::Peer) + kNics * (sizeof(proto::Path) + sizeof(proto::ReceivePath)) +
-            kNics * proto::kMaxNics * sizeof(proto::RemoteHandle) +
-            2 * sizeof(proto::MessageBlock) + proto::PeerTable::kBytesBeside);
+  measure_active(brief ? 32 : 4096, 8, "a small message each way under way");
+  measure_active(brief ? 32 : 256, 1 << 20, "bulk to each under way");
+  print("active, by its structs, with 2 paths", proto::active_peer_bytes(2));
+  print("the same with 8 paths, 8 packets in flight on each", proto::active_peer_bytes(8));
   print("a Peer", sizeof(proto::Peer));
   print("a path of it, to send on", sizeof(proto::Path));
   print("a path of it, that is received on", sizeof(proto::ReceivePath));
-  print("a block of message numbers, one in reserve each way", sizeof(proto::MessageBlock));
+  print("records of 8 packets in flight",
+        proto::SentBlockPool::kRecords * sizeof(proto::SentPacket));
+  print("a block of message numbers, while some of them are under way",
+        sizeof(proto::MessageBlock));
+  print("an outgoing message", sizeof(proto::OutgoingMessage));
+  print("an incoming message", sizeof(proto::IncomingMessage));
   return 0;
 }

@@ -63,6 +63,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   if (before(path.reach, reach)) path.reach = reach;
   if (before(largest, number)) path.largest_arrival = previous_pass;
   if (congestion_experienced) ++path.ce_count;
+  grants.budget.on_arrival(packet.payload.size());
 
   if (peer.active_epoch != allowance_epoch) {
     peer.active_epoch = allowance_epoch;
@@ -145,6 +146,7 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
     epoch_peers = 0;
     ++allowance_epoch;
     allowance_epoch_end = now + kAllowanceEpoch;
+    watch_rings();
   }
   ackers.for_each(peers, [&](std::uint32_t index) {
     Peer& peer = peers.at(index);

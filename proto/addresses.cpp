@@ -13,11 +13,9 @@
 namespace hawser::proto {
 
 void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
-  for (std::size_t local = 0; local < nics.size(); ++local) {
-    RemoteHandle& handle = remote_handle(peer, local, remote_nic);
-    if (handle != kNoRemote) nics[local].nic->close_remote(handle);
-    handle = kNoRemote;
-  }
+  remotes.close_to(peer.remotes, remote_nic, [&](std::size_t local, RemoteHandle handle) {
+    nics[local].nic->close_remote(handle);
+  });
 }
 
 // After an event of a NIC: is it where the peers know it?
@@ -38,6 +36,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
       if (path.state != PathState::down) path_down(peer, path, Reason::moved);
       path.probe_at = now;
     }
+    doubt_unbound(peer, nic, true);
     announce(peer);
   });
 }
@@ -71,11 +70,13 @@ void Endpoint::Core::announce_again(Peer& peer) {
 void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
   if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
   for (std::size_t i = 0; i < records.size(); ++i) {
-    if (peer.nics[i].address == records[i].address) continue;
+    wire::NicRecord& known = nic_of(peer, i);
+    if (known.address == records[i].address) continue;
     close_remotes(peer, i);
-    peer.nics[i] = records[i];
+    known = records[i];
     const bool fits = records[i].max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
-    peer.nics[i].state = fits ? 1 : 0;
+    known.state = fits ? 1 : 0;
+    doubt_unbound(peer, i, false);
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
       Path& path = paths.at(index);

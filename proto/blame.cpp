@@ -45,7 +45,7 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
   });
   for_each_path(peer, [&](const Path& path) {
     // By word of a driver these are dead: their paths say nothing more.
-    if (!nics[path.local_nic].up || peer.nics[path.remote_nic].state == 0) return;
+    if (!nics[path.local_nic].up || !is_up(peer, path.remote_nic)) return;
     const auto bit = static_cast<std::uint16_t>(1u << path.local_nic);
     if (path.state == PathState::up) {
       const Time doubted =
@@ -87,7 +87,7 @@ void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
     verdict.remote_nic = static_cast<std::uint8_t>(remote);
     verdict.blame = Blame::remote_nic;
     verdict.nic = 0;
-    const bool told = peer.nics[remote].state == 0;
+    const bool told = !is_up(peer, remote);
     verdict.reason = told ? Reason::peer_said : Reason::witnesses;
     if (told || (found.dead >> remote & 1) != 0) {
       support(verdict);

@@ -29,7 +29,9 @@ class CongestionWindow {
 
   CongestionWindow() = default;
   explicit CongestionWindow(const WindowConfig& config)
-      : config_(config), bytes_(config.packet_bytes * config.initial_packets) {}
+      : packet_bytes_(config.packet_bytes),
+        delay_target_(config.delay_target),
+        bytes_(config.packet_bytes * config.initial_packets) {}
 
   [[nodiscard]] std::uint64_t bytes() const { return std::clamp(bytes_, floor(), cap()); }
   [[nodiscard]] Duration fabric_floor() const { return floor_delay_; }
@@ -49,8 +51,8 @@ class CongestionWindow {
   };
 
   void on_ack(const Ack& ack) {
-    round_acked_ += ack.acked_packets;
-    round_marked_ += ack.marked_packets;
+    round_acked_ += static_cast<std::uint32_t>(ack.acked_packets);
+    round_marked_ += static_cast<std::uint32_t>(ack.marked_packets);
     if (ack.has_delay) {
       const Duration delay = std::max(ack.fabric_delay, Duration{1});
       if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
@@ -60,25 +62,25 @@ class CongestionWindow {
     if (ack.now - round_start_ >= ack.round && round_samples_ >= kLeastSamples) end_round(ack.now);
     const bool was_used = ack.in_flight_before * 2 >= bytes();
     if (!was_used || congested_) return;
-    const std::uint64_t additive =
-        config_.packet_bytes * ack.acked_bytes / std::max(bytes_, floor());
+    const std::uint64_t additive = packet_bytes_ * ack.acked_bytes / std::max(bytes_, floor());
     bytes_ = std::min(
         cap(), bytes_ + (slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive)));
   }
 
-  void on_lost(std::uint64_t packets) { round_lost_ += packets; }
+  void on_lost(std::uint64_t packets) { round_lost_ += static_cast<std::uint32_t>(packets); }
 
  private:
-  [[nodiscard]] std::uint64_t floor() const { return 2 * config_.packet_bytes; }
+  [[nodiscard]] std::uint64_t floor() const { return 2 * packet_bytes_; }
   [[nodiscard]] std::uint64_t cap() const { return std::max(allowance_, floor()); }
 
   // Once per round trip: what was lost, marked and delayed in it decides.
   void end_round(Time now) {
-    const std::uint64_t seen = round_acked_ + round_lost_;
-    const Duration target = floor_delay_ + config_.delay_target;
+    const std::uint64_t seen = std::uint64_t{round_acked_} + round_lost_;
+    const Duration target = floor_delay_ + delay_target_;
     congested_ = round_delay_ > target;
     double factor = 1.0;
-    const bool loss = round_lost_ * 8 > seen && bytes_ > kLossFloorPackets * config_.packet_bytes;
+    const bool loss =
+        std::uint64_t{round_lost_} * 8 > seen && bytes_ > kLossFloorPackets * packet_bytes_;
     if (loss) factor = 1.0 - share(round_lost_, seen);
     if (round_marked_ > 0) factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
     if (congested_) {
@@ -104,16 +106,17 @@ class CongestionWindow {
         1.0, static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1)));
   }
 
-  WindowConfig config_{};
+  std::uint64_t packet_bytes_ = WindowConfig{}.packet_bytes;
+  Duration delay_target_{};
   std::uint64_t bytes_ = 0;
   std::uint64_t allowance_ = ~std::uint64_t{0} >> 1;
   Duration floor_delay_{};
   Duration round_delay_{};
   Time round_start_{};
-  std::uint64_t round_acked_ = 0;
-  std::uint64_t round_lost_ = 0;
-  std::uint64_t round_marked_ = 0;
-  std::uint64_t round_samples_ = 0;
+  std::uint32_t round_acked_ = 0;  // packets
+  std::uint32_t round_lost_ = 0;
+  std::uint32_t round_marked_ = 0;
+  std::uint32_t round_samples_ = 0;
   bool slow_start_ = true;
   bool congested_ = false;
 };

@@ -9,10 +9,11 @@
 //   paths.cpp        states, probing, bridges            small_packets.cpp  probes, envelopes,
 //   receive.cpp      fragments in, the floor                                routes
 //   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
-//   expect.cpp       levels, requests, grants                               packets
+//   expect.cpp       levels, requests                                       packets
+//   grants.cpp       what of long messages may come
 //   blame.cpp        verdicts on NICs and links          addresses.cpp      NICs that moved
 //   trace.cpp        records for the caller's hook       report.cpp         statistics
-//   rest.cpp         peers that are quiet
+//   rest.cpp         peers that are quiet                binding.cpp        how many paths
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -34,13 +35,16 @@
 #include "proto/bitmap.hpp"
 #include "proto/deadline_heap.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/grants.hpp"
 #include "proto/groups.hpp"
+#include "proto/local_nic.hpp"
 #include "proto/mac.hpp"
 #include "proto/matching.hpp"
 #include "proto/nic.hpp"
 #include "proto/peer.hpp"
 #include "proto/peer_table.hpp"
 #include "proto/random.hpp"
+#include "proto/remote_handles.hpp"
 #include "proto/resting.hpp"
 #include "proto/ring.hpp"
 #include "proto/session_keys.hpp"
@@ -56,31 +60,6 @@ struct Chunk {
   std::uint32_t next = kNoIndex;
   std::uint32_t fragment = 0;
   std::uint32_t bytes = 0;
-};
-
-// This endpoint's view of one of its NICs, shared by all peers.
-struct LocalNic {
-  Nic* nic = nullptr;
-  bool up = true;              // by word of the driver
-  std::uint32_t sequence = 0;  // of NIC_STATE
-  Time path_down_at{};         // when one of its paths last went DOWN
-  std::uint32_t changed = 0;   // nic_news when it last changed
-  std::uint32_t fell = 0;      // nic_news when it last went down or moved
-  // What lay in its data ring when turn `drained` began has been taken; the same will be known of
-  // turn `marked` when a ring's worth has been received since `marked_bytes`.
-  std::uint32_t drained = 0;
-  std::uint32_t marked = 0;
-  std::uint64_t marked_bytes = 0;
-  std::uint64_t taken_bytes = 0;  // from its data ring, whatever they were
-  NicAddress address{};           // as the peers were told
-  bool has_moved = false;         // since the endpoint was made
-  std::uint64_t packets_sent = 0;
-  std::uint64_t data_packets_sent = 0;  // of these, with a path number
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t packets_received = 0;
-  std::uint64_t bytes_received = 0;
-  std::uint64_t packets_lost = 0;
-  std::uint64_t retransmits = 0;
 };
 
 // A verdict, told or about to be.
@@ -173,9 +152,11 @@ struct Endpoint::Core {
   MessageTablePool table_blocks;
   Matching matching;
   Groups groups;
+  Grants grants;
   Slab<Chunk> chunks;
   Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x fragment_bytes
-  Untouched<RemoteHandle> remotes{0};   // [place of the peer][local NIC][remote NIC]
+  RemoteHandles remotes;
+  Untouched<wire::NicRecord> more_nics;  // of peers that have more than Peer::nics holds, by place
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;
@@ -221,6 +202,7 @@ struct Endpoint::Core {
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
   std::uint32_t in_flight = 0;  // sequenced packets
+  std::uint64_t bulk_paths = 0;
   std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
   std::uint32_t claims = 0;     // of these
@@ -269,11 +251,6 @@ struct Endpoint::Core {
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
-  [[nodiscard]] RemoteHandle& remote_handle(const Peer& peer, std::size_t local,
-                                            std::size_t remote_nic) {
-    return remotes[(std::size_t{peers.place_of(peer)} * nics.size() + local) * kMaxNics +
-                   remote_nic];
-  }
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
   [[nodiscard]] bool begin_session(Peer& peer);
@@ -311,8 +288,8 @@ struct Endpoint::Core {
 
   // ---- rest.cpp
   [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
-  [[nodiscard]] bool path_may_go(const Peer& peer, const Path& path) const;
-  [[nodiscard]] bool is_settled(const Peer& peer) const;
+  [[nodiscard]] bool path_may_go(Peer& peer, const Path& path);
+  [[nodiscard]] bool is_settled(Peer& peer);
   [[nodiscard]] bool consider_rest(Peer& peer);
   [[nodiscard]] bool put_to_rest(Peer& peer, RestingPeer& record);
   Peer& wake(std::uint32_t index);
@@ -398,19 +375,32 @@ struct Endpoint::Core {
   [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
   void expire_pto(Peer& peer, Path& path);
 
-  // ---- paths.cpp
+  // ---- binding.cpp
   [[nodiscard]] std::uint32_t first_paths(const Peer& peer) const;
+  [[nodiscard]] std::uint32_t slot_in_order(const Peer& peer, std::uint32_t place) const;
   void open_paths(Peer& peer);
   void reopen_paths(Peer& peer, std::uint32_t known_news);
-  void bind_first_paths(Peer& peer);
-  [[nodiscard]] bool is_away(const Peer& peer, const Path& path) const;
+  void doubt_unbound(Peer& peer, std::size_t nic, bool ours);
+  Path* bind_slot(Peer& peer, std::uint32_t slot, bool told);
+  [[nodiscard]] bool is_away(Peer& peer, const Path& path);
+  [[nodiscard]] Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
+                                std::uint8_t remote_nic);
+  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
+  void release_path(Peer& peer, Path& path);
+  [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
+  void bind_for_bulk(Peer& peer, std::uint32_t fragments);
+  [[nodiscard]] Path* bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes);
+  [[nodiscard]] bool all_bound(const Peer& peer) const;
+  [[nodiscard]] Path* bind_for_data(Peer& peer);
+  [[nodiscard]] std::uint32_t count_answering(Peer& peer);
+  void tend_paths(Peer& peer);
+  [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
+
+  // ---- paths.cpp
   [[nodiscard]] Reason reason_away(const Path& path) const {
     return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
   }
-  [[nodiscard]] Path* bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
-                                bool is_bridge);
-  void release_path(Peer& peer, Path& path);
-  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path, Reason reason);
   void path_down(Peer& peer, Path& path, Reason reason);
@@ -497,7 +487,6 @@ struct Endpoint::Core {
   void expect(IncomingMessage& message, bool progress);
   void expire_expectation(IncomingMessage& message);
   void request_missing(IncomingMessage& message);
-  void extend_grant(IncomingMessage& message, bool repeat);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void say(Peer& peer, IncomingMessage& message);
@@ -512,6 +501,23 @@ struct Endpoint::Core {
   void expire_solicitation(Peer& peer);
   void no_longer_starved(Peer& peer);
   [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
+
+  // ---- grants.cpp
+  [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
+  [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
+  void start_grants(IncomingMessage& message);
+  void leave_grants(IncomingMessage& message);
+  void grant_progress(IncomingMessage& message);
+  void regrade(IncomingMessage& message);
+  void regrade(Grantee& grantee);
+  void begin_pace(Grantee& grantee);
+  void end_pace(Grantee& grantee);
+  void raise_group(std::uint16_t context, const Hint& hint);
+  void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
+  void say_grant(IncomingMessage& message);
+  void grant_oldest();
+  void give_grants();
+  void watch_rings();
 
   // ---- acknowledge.cpp
   [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
@@ -550,6 +556,14 @@ struct Endpoint::Core {
     peer.used_at = now;
     touch(peer);
     return &peer;
+  }
+  [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
+    if (i < peer.nics.size()) return peer.nics[i];
+    constexpr std::size_t kMore = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
+    return more_nics[peers.place_of(peer) * kMore + i - peer.nics.size()];
+  }
+  [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
+    return nic_of(peer, remote).state != 0;
   }
   // Null: the name is out of range, or in use.
   [[nodiscard]] OperationSlot* free_slot(OperationId operation) {

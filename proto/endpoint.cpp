@@ -49,13 +49,16 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       retransmits(u32(tunables.max_in_flight_packets)),
       statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
       sent_blocks(
-          u32(tunables.max_in_flight_packets / SentBlockPool::kRecords + 4 * tunables.max_peers)),
+          u32(tunables.max_in_flight_packets / SentBlockPool::kRecords + 32 * tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
-      table_blocks(u32(4 * tunables.max_peers + tunables.max_operations / 16 +
+      table_blocks(u32(8 * tunables.max_peers + tunables.max_operations / 16 +
                        tunables.max_receive_messages / 16)),
       matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
       groups(kGroups),
+      grants(u32(tunables.max_peers)),
       chunks(0),
+      remotes(u32(tunables.max_peers)),
+      more_nics(std::size_t{tunables.max_peers} * kMaxNics),
       operations(tunables.max_operations),
       completions(u32(2 * tunables.max_operations)),  // done, and released
       events(u32(std::min<std::uint64_t>(4 * tunables.max_peers, kMostEvents) + 64)),
@@ -85,6 +88,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   }
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
+  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
+                              fragment_bytes);
   const std::uint64_t stored =
       std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
   chunks = Slab<Chunk>(u32(stored));
@@ -93,7 +98,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};
   for (const LocalNic& local : nics) local.nic->screen(screen);
-  remotes = Untouched<RemoteHandle>(std::size_t{peers.capacity()} * nics.size() * kMaxNics);
 }
 
 Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)

@@ -1,14 +1,11 @@
 // Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
-// missing when it does not; and the grants, which say what may come.
+// missing when it does not.
 //
 // Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing.
 // Its interval depends on the level: BULK (gaps speak there), TAIL (all was sent once, or little is
 // missing), GATE (its group waits for it); doubled per fruitless expiry, reset by progress; scaled
 // by the peer's patience, which grows when a requested fragment turns out to have been under way.
 // Asking early is cheap: the sender knows what can still be under way, and waits for that.
-//
-// Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
-// [first_missing, granted).
 #include <algorithm>
 #include <array>
 
@@ -25,7 +22,7 @@ constexpr std::uint8_t kMostBackoff = 10;
 
 DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   if (!message.all_sent) {
-    const std::uint32_t missing = message.may_come - message.arrived.claimed();
+    const std::uint32_t missing = message.fragments - message.arrived.claimed();
     return missing <= kTailFragments ? DetectionLevel::tail : DetectionLevel::bulk;
   }
   const bool gate =
@@ -76,7 +73,7 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
     incoming_timers.update(index, message.expect_at);
     return;
   }
-  if (message.granted > 0) extend_grant(message, true);
+  if (message.granted > 0) say_grant(message);
   request_missing(message);
   if (message.backoff > 0) peer.ack_twice = true;  // the way last heard may be dead by now
   if (message.backoff < kMostBackoff) ++message.backoff;
@@ -93,36 +90,13 @@ void Endpoint::Core::request_missing(IncomingMessage& message) {
   say(peer, message);
 }
 
-void Endpoint::Core::extend_grant(IncomingMessage& message, bool repeat) {
-  const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
-      FragmentBitmap::kSpan - BlockPool::kBlockBits));
-  const std::uint32_t first = message.arrived.first_missing();
-  const std::uint32_t up_to =
-      message.fragments - first <= window ? message.fragments : first + window;
-  const bool unasked = message.may_come == message.fragments && message.granted == 0;
-  if (unasked && !message.no_room) return;  // all of it comes by itself
-  const bool worth_it =
-      up_to > message.granted &&
-      (message.granted == 0 || up_to - message.granted >= window / 2 || up_to == message.fragments);
-  if (!worth_it && !repeat) return;
-  if (worth_it) {
-    message.asked_at = now;
-    message.asked_from = std::max(message.granted, message.no_room ? first : message.may_come);
-    message.asked_to = up_to;
-    message.granted = up_to;
-    message.may_come = std::max(message.may_come, up_to);
-  }
-  message.say_grant = true;
-  say(peers.at(message.peer), message);
-}
-
 // A fresh fragment: is it the answer to the last grant or request?
 void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
   if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
     return;
   }
   peer.response.sample(now - message.asked_at);
+  grants.response.sample(now - message.asked_at);
   message.asked_at = Time{};
   if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
 }

@@ -16,12 +16,15 @@ class Groups {
  public:
   explicit Groups(std::uint32_t slots) : slots_(slots) {}
 
-  // A message of the group has arrived whole and was matched.
-  void note_complete(std::uint16_t context, const Hint& hint) {
-    if (!counts(hint)) return;
+  // A message of the group has arrived whole and was matched. True if it is this one that makes
+  // awaits_last true.
+  bool note_complete(std::uint16_t context, const Hint& hint) {
+    if (!counts(hint)) return false;
     Slot& slot = slot_of(context, hint);
     if (!slot.is(context, hint)) slot = {hint.group, hint.step, context, 0};
+    const bool awaited_last = awaits_last(context, hint);
     if (++slot.complete >= hint.members) slot = {};
+    return !awaited_last && awaits_last(context, hint);
   }
 
   // Most of the group is complete: the rest is what its step waits for.

@@ -2,9 +2,10 @@
 //
 // A value is what its owner makes of it (a slab index, a final status). Numbers lie in blocks of 64
 // that come from a pool shared by all peers and go back when their last entry is gone, so a peer
-// costs memory in proportion to what it has under way. Each table keeps one block in reserve for
-// the block that the floor is in: the oldest number always finds room, however empty the pool, and
-// as the floor follows it, so do all others in turn. Numbers may wrap at 2^64.
+// costs memory in proportion to what it has under way. The table names the block that the floor is
+// in; a block of the same pool, the directory, names the 64 that follow, while there are any. One
+// block of the pool is withheld for the floor's block: the oldest number always finds room, however
+// empty the pool, and as the floor follows it, so do all others in turn. Numbers may wrap at 2^64.
 #pragma once
 
 #include <array>
@@ -39,8 +40,9 @@ class MessageTable {
   [[nodiscard]] std::uint32_t size() const { return size_; }  // live entries
   [[nodiscard]] bool in_window(std::uint64_t number) const { return number - floor_ < kSpan; }
 
-  // Enters or overwrites; the number is in the window. False if the pool is empty: then nothing
-  // changed. Never false for a number whose block of 64 is the floor's or has an entry already.
+  // Enters or overwrites; the number is in the window. False if the pool has no block, or not two
+  // where a directory is needed too: then nothing changed. Never false for a number whose block of
+  // 64 is the floor's or has an entry already.
   [[nodiscard]] bool set(std::uint64_t number, std::uint32_t value);
   // Nothing if there is no entry, or the number is outside the window.
   [[nodiscard]] std::optional<std::uint32_t> get(std::uint64_t number) const;
@@ -57,7 +59,7 @@ class MessageTable {
       drop_below(whole ? 64 : static_cast<std::uint32_t>(new_floor - base()), dropped);
       floor_ = whole ? next_block : new_floor;
       if (whole) {
-        head_ = slot(1);
+        front_ = take_out(floor_);
         if (size_ == 0 && ahead(new_floor, floor_)) floor_ = new_floor;  // nothing left to drop
       }
     }
@@ -66,13 +68,14 @@ class MessageTable {
   // Calls visit(number, value) for each entry, in order. `visit` doesn't change the table.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (std::uint32_t i = 0; i < kBlocks; ++i) {
-      const std::uint32_t index = blocks_[slot(i)];
+    for (std::uint32_t i = 0; size_ > 0 && i < kBlocks; ++i) {
+      const std::uint64_t first = base() + std::uint64_t{64} * i;
+      const std::uint32_t index = block_of(first);
       if (index == kNoIndex) continue;
       const MessageBlock& block = pool_->at(index);
       for (std::uint64_t left = block.present; left != 0; left &= left - 1) {
         const auto bit = static_cast<std::uint32_t>(std::countr_zero(left));
-        visit(base() + 64 * i + bit, block.values[bit]);
+        visit(first + bit, block.values[bit]);
       }
     }
   }
@@ -80,28 +83,36 @@ class MessageTable {
  private:
   // One more than the span: a window that doesn't start at a block's first number ends in another.
   static constexpr std::uint32_t kBlocks = kSpan / 64 + 1;
+  static_assert(kBlocks == 65, "the floor's, and those that one directory names");
 
   static bool ahead(std::uint64_t a, std::uint64_t b) {
     return static_cast<std::int64_t>(a - b) > 0;
   }
   // First number of the floor's block.
   [[nodiscard]] std::uint64_t base() const { return floor_ & ~std::uint64_t{63}; }
-  // Place of the block i blocks behind the floor's.
-  [[nodiscard]] std::uint32_t slot(std::uint32_t i) const {
-    return head_ + i < kBlocks ? head_ + i : head_ + i - kBlocks;
+  [[nodiscard]] bool is_front(std::uint64_t number) const { return number - base() < 64; }
+  // Where the directory has the block of a number behind the floor's.
+  [[nodiscard]] static std::uint32_t place(std::uint64_t number) {
+    return static_cast<std::uint32_t>(number / 64 % 64);
   }
-  [[nodiscard]] std::uint32_t slot_of(std::uint64_t number) const {
-    return slot(static_cast<std::uint32_t>((number - base()) / 64));
+  // The block of a number in the window, or kNoIndex.
+  [[nodiscard]] std::uint32_t block_of(std::uint64_t number) const {
+    if (is_front(number)) return front_;
+    if (directory_ == kNoIndex) return kNoIndex;
+    const MessageBlock& directory = pool_->at(directory_);
+    return (directory.present >> place(number) & 1) != 0 ? directory.values[place(number)]
+                                                         : kNoIndex;
   }
-  bool take_block(std::uint32_t slot);
-  void give_block(std::uint32_t slot);
+  [[nodiscard]] bool take_block(std::uint64_t number);
+  [[nodiscard]] std::uint32_t take_out(std::uint64_t number);
+  void give_block(std::uint64_t number);
+  void give(std::uint32_t block);
 
   // Drops the entries of the floor's block below the bit `limit`.
   template <class Dropped>
   void drop_below(std::uint32_t limit, Dropped&& dropped) {
-    const std::uint32_t index = blocks_[head_];
-    if (index == kNoIndex) return;
-    MessageBlock& block = pool_->at(index);
+    if (front_ == kNoIndex) return;
+    MessageBlock& block = pool_->at(front_);
     while (block.present != 0) {
       const auto bit = static_cast<std::uint32_t>(std::countr_zero(block.present));
       if (bit >= limit) return;
@@ -109,15 +120,16 @@ class MessageTable {
       --size_;
       dropped(base() + bit, block.values[bit]);
     }
-    give_block(head_);
+    give_block(floor_);
   }
 
   MessageTablePool* pool_ = nullptr;
   std::uint64_t floor_ = 0;
   std::uint32_t size_ = 0;
-  std::uint32_t head_ = 0;            // place of the floor's block in blocks_
-  std::uint32_t reserve_ = kNoIndex;  // kNoIndex: in use as the floor's block
-  std::array<std::uint32_t, kBlocks> blocks_{};
+  std::uint32_t front_ = kNoIndex;      // the floor's block
+  std::uint32_t directory_ = kNoIndex;  // not while it would be empty
+  bool reserved_ = false;               // a block of the pool is withheld for this table
 };
+static_assert(sizeof(MessageTable) <= 32);
 
 }  // namespace hawser::proto

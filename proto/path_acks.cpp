@@ -386,12 +386,13 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     record.detail = path.unanswered;
     trace(record);
   }
-  // Only if the peer was heard since, with nothing left in its rings: one that is silent
-  // altogether, or behind, is no better elsewhere.
+  // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its
+  // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
+  // proves nothing: what its NICs had queued goes out while it is away.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
-      oldest + pto_base(path) < peer.last_heard) {
+      oldest + pto_base(path) < peer.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.

@@ -1,5 +1,5 @@
-// The life of paths: bound, suspected, down, probed, back; and bridges between NICs that were not
-// paired at first. docs/protocol.md §10 has the table of states.
+// The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
+// at first. docs/protocol.md §10 has the table of states; binding.cpp says which paths there are.
 //
 // Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
 //
@@ -18,98 +18,6 @@ constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
 constexpr std::uint8_t kMostProbes = 255;
 }  // namespace
-
-// So many slots, from 0 on, belong to the pairs that a session begins with.
-std::uint32_t Endpoint::Core::first_paths(const Peer& peer) const {
-  const auto slots = static_cast<std::uint32_t>(tunables.max_path_slots);
-  return std::min(std::max(static_cast<std::uint32_t>(nics.size()), peer.remote_nics), slots);
-}
-
-void Endpoint::Core::open_paths(Peer& peer) {
-  bind_first_paths(peer);
-  for (const std::uint32_t index : std::array(peer.paths)) {
-    if (index == kNoIndex) continue;
-    Path& path = paths.at(index);
-    if (is_away(peer, path)) path_down(peer, path, reason_away(path));
-  }
-}
-
-// After a rest that began with `known_news`: the same slots and generations, with numbers that none
-// of them had, so that what is said of the old ones is not believed of these. A path whose NIC is
-// away, or was since, or has moved, must be proven first. What was told already isn't told again.
-void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) --peer.generations[i];
-  bind_first_paths(peer);
-  for (const std::uint32_t index : std::array(peer.paths)) {
-    if (index == kNoIndex) continue;
-    Path& path = paths.at(index);
-    path.resumed = true;
-    const LocalNic& local = nics[path.local_nic];
-    const auto since_then = [&](std::uint32_t news) {
-      return static_cast<std::int32_t>(news - known_news) > 0;
-    };
-    const bool away = is_away(peer, path);
-    if (!away && !since_then(local.changed)) continue;
-    if (!since_then(local.fell)) {
-      path.state = PathState::down;
-      path.told_down = true;
-      path.probe_interval = microseconds(tunables.path_probe_min_us);
-    }
-    path_down(peer, path, away ? reason_away(path) : Reason::moved);
-    if (!away) path.probe_at = now;
-  }
-}
-
-void Endpoint::Core::bind_first_paths(Peer& peer) {
-  const auto local_count = static_cast<std::uint32_t>(nics.size());
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) {
-    if (bind_path(peer, static_cast<std::uint8_t>(i % local_count),
-                  static_cast<std::uint8_t>(i % peer.remote_nics), false) == nullptr) {
-      return;
-    }
-  }
-}
-
-// One of its NICs is down, by word of its driver.
-bool Endpoint::Core::is_away(const Peer& peer, const Path& path) const {
-  return !nics[path.local_nic].up || peer.nics[path.remote_nic].state == 0;
-}
-
-Path* Endpoint::Core::bind_path(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
-                                bool is_bridge) {
-  const auto end = peer.paths.begin() + static_cast<std::ptrdiff_t>(tunables.max_path_slots);
-  const auto place = std::find(peer.paths.begin(), end, kNoIndex);
-  if (place == end) return nullptr;
-  SlabId id;
-  Path* path = paths.try_allocate(id);
-  if (path == nullptr) return nullptr;
-  const auto slot = static_cast<std::size_t>(place - peer.paths.begin());
-  *place = id.index;
-  path->slot = static_cast<std::uint8_t>(slot);
-  path->generation = ++peer.generations[slot];
-  path->local_nic = local;
-  path->remote_nic = remote_nic;
-  path->bridge = is_bridge;
-  path->heard_at = now;
-  path->sent.start(peer.path_start);
-  path->oldest = path->sent.base();
-  path->response = ResponseTime(peer.response.smoothed());
-  path->window = fresh_window(peer);
-  return path;
-}
-
-CongestionWindow Endpoint::Core::fresh_window(const Peer& peer) const {
-  return CongestionWindow(WindowConfig{wire_bytes_of_full_packet(peer),
-                                       tunables.initial_window_packets,
-                                       microseconds(tunables.delay_target_us)});
-}
-
-void Endpoint::Core::release_path(Peer& peer, Path& path) {
-  evacuate(peer, path);
-  path.sent.clear(sent_blocks);
-  peer.paths[path.slot] = kNoIndex;
-  paths.free(paths.index_of(path));
-}
 
 // The next path after this one, in the order of slots, that carries data. Null: there is none.
 Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
@@ -184,8 +92,8 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
 void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
   // If it said so, its word got lost.
-  if (returned && peer.nics[path.remote_nic].state == 0) {
-    peer.nics[path.remote_nic].state = 1;
+  if (returned && !is_up(peer, path.remote_nic)) {
+    nic_of(peer, path.remote_nic).state = 1;
     want_verdicts();
   }
   path.state = PathState::up;
@@ -236,12 +144,8 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto candidate = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
     if ((taken >> candidate & 1) != 0) continue;
-    Path* path = bind_path(peer, local, candidate, true);
-    if (path == nullptr) return;
-    // It must prove itself before it carries data.
-    path->state = PathState::down;
-    path->probe_interval = microseconds(tunables.path_probe_min_us);
-    path->probe_at = now;
+    Path* path = bind_bridge(peer, local, candidate);
+    if (path != nullptr) path->bridge = true;
     return;
   }
 }
@@ -297,12 +201,8 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
     has_witness |= other.remote_nic == path.remote_nic && other.local_nic != path.local_nic;
   });
   if (has_witness) return;
-  Path* witness = bind_path(peer, local, path.remote_nic, false);
-  if (witness == nullptr) return;
-  witness->witness = true;
-  witness->state = PathState::down;
-  witness->probe_interval = microseconds(tunables.path_probe_min_us);
-  witness->probe_at = now;
+  Path* witness = bind_bridge(peer, local, path.remote_nic);
+  if (witness != nullptr) witness->witness = true;
 }
 
 // A bridge that leads nowhere tries the next remote NIC.
@@ -353,6 +253,7 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
       if (!up && path.state != PathState::down) path_down(peer, path, Reason::driver);
       if (up && path.state == PathState::down) path.probe_at = now;
     }
+    doubt_unbound(peer, nic, true);
     peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
     owe(peer);
     peer.ack_now = true;
@@ -365,7 +266,8 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
   std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;
-  peer.nics[state.nic].state = state.state;
+  nic_of(peer, state.nic).state = state.state;
+  doubt_unbound(peer, state.nic, false);
   want_verdicts();
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;

@@ -25,32 +25,47 @@ namespace hawser::proto {
 
 inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = 16;
+inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
-// A path as its sender sees it: slot -> (local NIC, remote NIC, entropy 0).
+// A path as its sender sees it: slot -> (local NIC, remote NIC, entropy 0). Fields by size, as
+// there are many.
 struct Path {
   std::uint8_t slot = 0;
   std::uint8_t generation = 0;
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
+  PathState state = PathState::up;
+  std::uint8_t unanswered = 0;     // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t unheard = 0;        // UP: rounds in a row of packets that only the receiver missed
+  std::uint8_t answered = 0;       // PROBING: full-size probes acknowledged in a row
   bool bridge = false;             // bound in place of a path that is down; goes when that returns
   bool witness = false;            // bound to find out whose fault that path's state is; likewise
+  bool for_bulk = false;           // one of those that max_bulk_paths limits
   bool told_down = false;          // an event said so, and none since that it is back
   bool reordering_proven = false;  // only time decides about gaps
   bool lost_lately = false;        // records below `oldest` may still be acknowledged late
-  PathState state = PathState::up;
-  std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
-  std::uint8_t unheard = 0;     // UP: rounds in a row of packets that only the receiver missed
-  std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
+  bool any_acked = false;
+  bool resumed = false;      // after a rest: what ce_count was then is not known
+  bool prompt = false;       // what is in flight is acknowledged without delay
+  bool pto_put_off = false;  // drain-before-declare was used for this arming
+  bool probe_put_off = false;
+  bool acked_in_turn = false;
+  bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
+  std::uint16_t tried = 0;     // of a bridge, for people: remote NICs that its local one tried in
+                               // vain, a bit each
+  std::uint32_t ce_count = 0;  // as last reported
+  std::uint32_t packets_in_flight = 0;
+  // Large packets lost since one arrived, and in how many rounds: each of packets that were sent
+  // after the losses of the one before it were known.
+  std::uint32_t large_lost = 0;
+  std::uint32_t large_rounds = 0;
+  Time large_lost_at{};
 
   SentPackets sent;
   std::uint64_t largest_acked = 0;  // meaningful if any_acked
-  bool any_acked = false;
-  std::uint32_t ce_count = 0;  // as last reported
-  bool resumed = false;        // after a rest: what ce_count was then is not known
   std::uint64_t bytes_in_flight = 0;
-  std::uint32_t packets_in_flight = 0;
   std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)
 
   ResponseTime response;
@@ -58,30 +73,20 @@ struct Path {
   std::uint64_t balance_bytes = 0;  // sent, to decide between equally filled paths
 
   Time last_sent{};
-  Time pto_at = kNever;      // armed while something is in flight
-  bool prompt = false;       // what is in flight is acknowledged without delay
-  bool pto_put_off = false;  // drain-before-declare was used for this arming
-  bool acked_in_turn = false;
-  bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
-  Time unheard_at{};           // when packets last were lost that only the receiver missed
-  Time gap_at = kNever;        // when a gap that is still patient becomes a loss
-  Time probe_at = kNever;      // SUSPECT, DOWN, PROBING: the next probe
-  bool probe_put_off = false;
+  Time pto_at = kNever;    // armed while something is in flight
+  Time unheard_at{};       // when packets last were lost that only the receiver missed
+  Time gap_at = kNever;    // when a gap that is still patient becomes a loss
+  Time probe_at = kNever;  // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
-  // Large packets lost since one arrived, and in how many rounds: each of packets that were sent
-  // after the losses of the one before it were known.
-  std::uint32_t large_lost = 0;
-  std::uint32_t large_rounds = 0;
-  Time large_lost_at{};
 
   // For people, and for nothing else.
-  Time heard_at{};          // bound, or acknowledged last
-  Time down_at{};           // went DOWN last
-  std::uint16_t tried = 0;  // of a bridge: remote NICs that its local one tried in vain, a bit each
+  Time heard_at{};  // bound, or acknowledged last
+  Time down_at{};   // went DOWN last
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t delivered_bytes = 0;
 };
+static_assert(sizeof(Path) <= 320);
 
 // The other end of a peer's path: what of its number space has arrived here.
 struct ReceivePath {
@@ -94,6 +99,7 @@ struct ReceivePath {
   std::uint32_t ce_count = 0;
   bool ack_due = false;  // something arrived since the last PATH_ACK of this path
 };
+static_assert(sizeof(ReceivePath) <= 168);
 
 // How far the caller's wish to cancel a send has come.
 enum class Cancel : std::uint8_t {
@@ -134,6 +140,15 @@ struct OutgoingMessage {
   ListLink send_link;  // on the peer's list of messages with fragments to send
 };
 
+// Who is granted something first.
+enum class GrantRank : std::uint8_t {
+  ordinary,
+  tail,    // little of it is left to grant
+  hinted,  // its hint has a priority
+  gate,    // its group waits for it
+};
+inline constexpr std::size_t kGrantRanks = 4;
+
 // A fragment that waits for being sent again.
 struct Retransmit {
   SlabId message;
@@ -155,6 +170,7 @@ struct IncomingMessage {
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
+  std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
@@ -181,7 +197,11 @@ struct IncomingMessage {
                                             // was asked for too early
   std::uint8_t backoff = 0;
   bool expect_put_off = false;
-  ListLink say_link;  // on the peer's list of messages with a grant or request due
+  bool paced = false;   // matched, and not all of it comes unasked
+  GrantRank rank{};     // while it wants a grant
+  ListLink say_link;    // on the peer's list of messages with a grant or request due
+  ListLink grant_link;  // on the list of its peer's messages that want a grant
+  ListLink age_link;    // on the list of all that do
 };
 
 struct PendingStatus {
@@ -210,7 +230,8 @@ struct Peer {
   std::uint32_t counter = 0;  // of our handshake
   std::uint64_t token = 0;    // ours: what the peer must say
   std::uint32_t remote_nics = 0;
-  std::array<wire::NicRecord, kMaxNics> nics{};
+  std::array<wire::NicRecord, 8> nics{};  // the first of them; Core::nic_of has them all
+  std::uint32_t remotes = kNoIndex;       // of RemoteHandles
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
   std::uint64_t remote_unscheduled = 0;                        // what it sends of a message unasked
   std::uint32_t fragment_bytes = 0;
@@ -239,8 +260,8 @@ struct Peer {
   // Liveness.
   Time last_heard{};
   Time pending_since{};  // since when something is pending; 0: nothing is
-  bool timeout_put_off = false;
   Time keepalive_at = kNever;
+  bool timeout_put_off = false;
   std::uint8_t route_local = 0;  // NIC pair over which it was last heard
   std::uint8_t route_remote = 0;
   Time used_at{};                     // the last call on it, or moment at which it could not rest
@@ -253,7 +274,11 @@ struct Peer {
   // Sending.
   std::array<std::uint32_t, kMaxPaths> paths{};  // slab index or kNoIndex, by slot
   std::array<std::uint8_t, kMaxPaths> generations{};
-  std::uint64_t path_start = 0;  // the first number of paths that are bound
+  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
+  std::uint64_t path_start = 0;                  // the first number of paths that are bound
+  std::uint16_t unproven = 0;  // first slots, a bit each, that must be proven once they are bound
+  Time crowded_at{};           // when more than the home paths were needed last
+  Time trim_at{};              // when to look for paths that aren't
   std::uint64_t next_number = 0;
   std::uint64_t floor = 0;
   std::uint64_t told_floor = 0;  // a packet has left with it
@@ -299,6 +324,7 @@ struct Peer {
   ResponseTime response;               // of this peer to our handshakes, grants and requests
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;    // while messages of it are paced
 
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
@@ -313,5 +339,24 @@ struct Peer {
   ListLink ack_link;    // on the endpoint's list of peers with control to send
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
 };
+static_assert(sizeof(Peer) <= 1280);
+
+// A slot that is not bound for long must not leap by half of the wire's path numbers, which who
+// still knows its old ones would take for a step back: with each epoch of numbers begins a
+// generation.
+[[nodiscard]] constexpr std::uint8_t epoch_of(std::uint64_t path_number) {
+  return static_cast<std::uint8_t>(path_number >> 30);
+}
+inline void begin_epoch(Peer& peer, std::uint32_t slot) {
+  if (peer.epochs[slot] == epoch_of(peer.path_start)) return;
+  peer.epochs[slot] = epoch_of(peer.path_start);
+  ++peer.generations[slot];
+}
+
+inline void set_unproven(Peer& peer, std::uint32_t slot) {
+  if (peer.paths[slot] == kNoIndex) {
+    peer.unproven = static_cast<std::uint16_t>(peer.unproven | 1u << slot);
+  }
+}
 
 }  // namespace hawser::proto

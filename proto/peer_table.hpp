@@ -14,6 +14,7 @@
 
 #include "proto/assert.hpp"
 #include "proto/peer.hpp"
+#include "proto/remote_handles.hpp"
 #include "proto/resting.hpp"
 #include "proto/slab.hpp"
 #include "proto/untouched.hpp"
@@ -165,5 +166,19 @@ class PeerTable {
 };
 
 static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);
+
+// What an active peer takes with so many paths each way: records of up to 8 packets in flight on
+// each, a message of one fragment and its block of numbers each way, and handles for three pairs of
+// NICs beside those of its paths. Each object in a slab has a cell beside it.
+constexpr std::size_t active_peer_bytes(std::size_t paths) {
+  constexpr std::size_t kCell = 8;
+  constexpr std::size_t kPath =
+      sizeof(Path) + sizeof(ReceivePath) + SentBlockPool::kRecords * sizeof(SentPacket) + 3 * kCell;
+  constexpr std::size_t kMessages =
+      sizeof(OutgoingMessage) + sizeof(IncomingMessage) + 2 * sizeof(MessageBlock) + 4 * kCell;
+  return sizeof(Peer) + paths * kPath + kMessages +
+         (paths + 3) * (RemoteHandles::kEntryBytes + kCell) + PeerTable::kBytesBeside;
+}
+static_assert(active_peer_bytes(kHomePaths) <= 4096);
 
 }  // namespace hawser::proto

@@ -179,10 +179,11 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (message == nullptr) return;
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
   if (message->matched) {
-    if (message->granted > 0) {
-      extend_grant(*message, true);
-    }
+    if (message->granted > 0) say_grant(*message);
     if (message->all_sent || message->granted > 0) request_missing(*message);
+    if (message->paced && message->granted == 0) {  // its turn comes
+      say_status(peer, message->number, wire::MessageStatus::pending);
+    }
   } else if (message->no_room) {
     say_status(peer, message->number, wire::MessageStatus::no_room);
   } else if (message->arrived.complete()) {
@@ -256,7 +257,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   progressed = true;
   answered(peer, message, fragment);
   if (message.arrived.complete()) return arrived_whole(message);
-  if (message.matched) extend_grant(message, false);
+  grant_progress(message);
   expect(message, true);
 }
 
@@ -313,7 +314,9 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   complete_receive(message, whole ? Status::ok : Status::truncated);
   ++counters.messages_received;
-  groups.note_complete(message.context, message.hint);
+  if (groups.note_complete(message.context, message.hint)) {
+    raise_group(message.context, message.hint);
+  }
   if (counts) {
     const bool kept =
         peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));
@@ -334,6 +337,7 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
     store_moves();
   }
   drop_chunks(message);
+  leave_grants(message);
   message.arrived.release();
   if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);
   incoming_timers.remove(index);

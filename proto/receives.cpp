@@ -51,7 +51,11 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   message.buffer = receive.data;
   message.buffer_bytes = receive.bytes;
   message.options = receive.options;
-  if (message.hint.group == 0) message.hint = receive.options.hint;
+  if (message.hint.group == 0) {
+    const std::uint8_t priority = message.hint.priority;  // its sender's, who gave no more
+    message.hint = receive.options.hint;
+    message.hint.priority = std::max(priority, message.hint.priority);
+  }
   ++peer.open_receives;
   for (std::uint32_t i = message.first_chunk; i != kNoIndex; i = chunks.at(i).next) {
     place(message, chunks.at(i).fragment, chunk_bytes.data() + std::size_t{i} * fragment_bytes,
@@ -59,8 +63,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   }
   drop_chunks(message);
   if (message.arrived.complete()) return arrived_whole(message);
-  if (message.no_room || message.may_come < message.fragments)
-    extend_grant(message, message.no_room);
+  start_grants(message);
   expect(message, true);
   touch(peer);
 }

@@ -19,14 +19,11 @@ namespace hawser::proto {
 
 namespace {
 
-// A slot that carries nothing over many rests must not leap by half of the wire's path numbers,
-// which who still knows its old ones would take for a step back: with each epoch begins a
-// generation.
-constexpr std::uint64_t kNumberEpoch = std::uint64_t{1} << 30;
-
-// For the floors' blocks of both tables, and for final statuses that lie in two blocks.
-constexpr std::uint32_t kBlocksToWake = 4;
+// One withheld by each of both tables; and for final statuses that lie in two blocks, with the
+// directory that names the second.
+constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
+static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
 // Peers that are woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kNewsBurst = 32;
@@ -66,13 +63,13 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 
 // Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
 // probe has shown that. (An answer under way would wake the peer, to probe again.)
-bool Endpoint::Core::path_may_go(const Peer& peer, const Path& path) const {
+bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
   if (path.state == PathState::up) return path.packets_in_flight == 0;
   return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
 }
 
 // Whether a record can stand for the peer, so that nobody could tell the difference.
-bool Endpoint::Core::is_settled(const Peer& peer) const {
+bool Endpoint::Core::is_settled(Peer& peer) {
   const std::uint32_t index = index_of(peer);
   if (peer.messages > 0 || pending(peer) || peer.posted_receives > 0 || now < peer.reset_at) {
     return false;
@@ -154,6 +151,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.first_remote_number = peer.first_remote_number;
   record.next_to_process = peer.next_to_process;
   record.path_start = peer.path_start;
+  record.unproven = peer.unproven;
   record.generations = peer.generations;
   record.receive_generations = peer.receive_generations;
   record.last_heard = peer.last_heard;
@@ -196,7 +194,9 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.next_to_process = record.next_to_process;
   peer.remote_floor = record.next_to_process - record.final_count;
   peer.path_start = record.path_start;
+  peer.unproven = record.unproven;
   peer.generations = record.generations;
+  peer.epochs.fill(epoch_of(record.path_start));
   peer.receive_generations = record.receive_generations;
   peer.last_heard = record.last_heard;
   peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
@@ -222,18 +222,10 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
-    const std::uint64_t started = peer.path_start;
-    for (const std::uint32_t path : peer.paths) {
-      if (path == kNoIndex) continue;
-      const std::uint64_t next = paths.at(path).sent.next();
-      if (before(peer.path_start, next)) peer.path_start = next;
-    }
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }
-    if ((peer.path_start ^ started) / kNumberEpoch != 0) {
-      for (std::uint8_t& generation : peer.generations) ++generation;
-    }
+    for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
     for (const std::uint32_t path : peer.receive_paths) {
       if (path == kNoIndex) continue;
       peer.receive_generations[receive_paths.at(path).slot] = receive_paths.at(path).generation;

@@ -49,6 +49,7 @@ struct RestingPeer {
   std::array<std::uint32_t, kMostNics> nic_sequences{};
 
   std::uint16_t absence_ms = 0;
+  std::uint16_t unproven = 0;  // of the slots
   SessionState state = SessionState::ready;
   Status failure = Status::ok;
   bool wanted = false;

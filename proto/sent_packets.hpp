@@ -3,10 +3,11 @@
 //
 // A record lives until its packet is acknowledged, or was declared lost long enough ago that a late
 // acknowledgement is not to be expected any more (it would prove the loss spurious). Path numbers
-// are consecutive, so a record is found by arithmetic.
+// are consecutive, so a record is found by arithmetic: a few blocks are named in here, as small
+// messages need no more; for bulk a directory from the pool names them.
 //
-// Invariants: next() - base() <= kPathNumbers; records below base() are gone; a block is held only
-// while one of its numbers is in [base, next).
+// Invariants: next() - base() <= kPathNumbers; records below base() are gone; nothing is held while
+// there is no record, but for places that were reserved.
 #pragma once
 
 #include <array>
@@ -31,41 +32,56 @@ struct SentPacket {
   std::uint32_t retransmit = kNoIndex;  // lost: its entry in the retransmit queue, while queued
   std::uint32_t retransmit_generation = 0;
   std::uint16_t wire_bytes = 0;
-  State state = State::in_flight;
-  bool full_probe = false;
-  bool lost_by_gap = false;  // lost: by layer 1, which reordering could have fooled
-  bool requested = false;    // in flight: the receiver misses it
+  State state : 2 = State::in_flight;
+  bool full_probe : 1 = false;
+  bool lost_by_gap : 1 = false;  // lost: by layer 1, which reordering could have fooled
+  bool requested : 1 = false;    // in flight: the receiver misses it
 };
-static_assert(sizeof(SentPacket) <= 48);
+static_assert(sizeof(SentPacket) <= 40);
 
-// Records in blocks of 64. What a block held before stays in it: push makes each record anew.
+// Records in small blocks. What a block held before stays in it: push makes each record anew.
 class SentBlockPool {
  public:
-  static constexpr std::uint32_t kRecords = 64;
+  static constexpr std::uint32_t kRecords = 8;
+  static constexpr std::uint32_t kNamed = kPathNumbers / kRecords;  // by a directory
 
-  explicit SentBlockPool(std::uint32_t blocks) : blocks_(blocks) {}
+  explicit SentBlockPool(std::uint32_t blocks) : blocks_(blocks), directories_(blocks / 4 + 1) {}
   // kNoIndex: there is none.
-  [[nodiscard]] std::uint32_t take() {
-    SlabId id;
-    return blocks_.try_allocate(id) == nullptr ? kNoIndex : id.index;
-  }
+  [[nodiscard]] std::uint32_t take() { return take_from(blocks_); }
   void give(std::uint32_t block) { blocks_.free(block); }
   [[nodiscard]] SentPacket& at(std::uint32_t block, std::uint32_t i) {
     return blocks_.at(block).records[i];
   }
   [[nodiscard]] std::size_t available() const { return blocks_.capacity() - blocks_.size(); }
 
+  [[nodiscard]] std::uint32_t take_directory() { return take_from(directories_); }
+  void give_directory(std::uint32_t directory) { directories_.free(directory); }
+  [[nodiscard]] std::array<std::uint32_t, kNamed>& directory(std::uint32_t index) {
+    return directories_.at(index).blocks;
+  }
+  [[nodiscard]] std::size_t directories_in_use() const { return directories_.size(); }
+
  private:
   struct Block {
     std::array<SentPacket, kRecords> records;
     void reset() {}
   };
+  struct Directory {
+    std::array<std::uint32_t, kNamed> blocks;
+    void reset() { blocks.fill(kNoIndex); }
+  };
+  template <class T>
+  [[nodiscard]] static std::uint32_t take_from(Slab<T>& slab) {
+    SlabId id;
+    return slab.try_allocate(id) == nullptr ? kNoIndex : id.index;
+  }
   Slab<Block> blocks_;
+  Slab<Directory> directories_;
 };
 
 class SentPackets {
  public:
-  SentPackets() { blocks_.fill(kNoIndex); }
+  SentPackets() { near_.fill(kNoIndex); }
 
   void start(std::uint64_t first_number) {
     HAWSER_ASSERT(base_ == next_);
@@ -78,13 +94,20 @@ class SentPackets {
   [[nodiscard]] bool contains(std::uint64_t number) const { return number - base_ < next_ - base_; }
 
   // How many more records fit, given that the pool has blocks.
-  [[nodiscard]] std::uint64_t room() const { return kPathNumbers - (next_ - base_); }
+  [[nodiscard]] std::uint64_t room() const {
+    return kPathNumbers - (next_ - base_ / kRecords * kRecords);
+  }
 
   // Makes sure that the next `count` numbers have a place; returns how many of them have.
   [[nodiscard]] std::uint64_t reserve(SentBlockPool& pool, std::uint64_t count) {
     if (count > room()) count = room();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      std::uint32_t& block = blocks_[slot(next_ + i)];
+    if (count == 0) return 0;
+    const std::uint64_t near_end = (base_ / kRecords + kNear) * kRecords;
+    if (directory_ == kNoIndex && next_ + count - near_end - 1 < kPathNumbers && !widen(pool)) {
+      count = near_end - next_;
+    }
+    for (std::uint64_t i = 0; i < count; i += kRecords - (next_ + i) % kRecords) {
+      std::uint32_t& block = entry(pool, next_ + i);
       if (block == kNoIndex && (block = pool.take()) == kNoIndex) return i;
     }
     return count;
@@ -100,9 +123,9 @@ class SentPackets {
   }
 
   [[nodiscard]] SentPacket& at(SentBlockPool& pool, std::uint64_t number) {
-    const std::uint32_t block = blocks_[slot(number)];
+    const std::uint32_t block = entry(pool, number);
     HAWSER_ASSERT(block != kNoIndex);
-    return pool.at(block, static_cast<std::uint32_t>(number % SentBlockPool::kRecords));
+    return pool.at(block, static_cast<std::uint32_t>(number % kRecords));
   }
 
   // Forgets acknowledged records at the base, and lost ones that were declared before
@@ -112,40 +135,54 @@ class SentPackets {
       const SentPacket& record = at(pool, base_);
       if (record.state == SentPacket::State::in_flight) return;
       if (record.state == SentPacket::State::lost && record.lost_at > forget_before) return;
-      drop_base(pool);
+      ++base_;
+      if (base_ == next_) return clear(pool);
+      if (base_ % kRecords == 0) give(pool, entry(pool, base_ - 1));
     }
   }
 
   // Forgets everything and gives back every block.
   void clear(SentBlockPool& pool) {
     base_ = next_;
-    for (std::uint32_t& block : blocks_) {
-      if (block != kNoIndex) pool.give(block);
-      block = kNoIndex;
-    }
+    for (std::uint32_t& block : near_) give(pool, block);
+    if (directory_ == kNoIndex) return;
+    for (std::uint32_t& block : pool.directory(directory_)) give(pool, block);
+    pool.give_directory(directory_);
+    directory_ = kNoIndex;
   }
 
  private:
-  static constexpr std::uint32_t kBlocks =
-      static_cast<std::uint32_t>(kPathNumbers / SentBlockPool::kRecords) + 1;
+  static constexpr std::uint64_t kRecords = SentBlockPool::kRecords;
+  static constexpr std::uint32_t kNear = 4;
 
-  // One block more than the window spans, as it seldom starts at a block's first record.
-  [[nodiscard]] static std::uint32_t slot(std::uint64_t number) {
-    return static_cast<std::uint32_t>(number / SentBlockPool::kRecords % kBlocks);
+  // Which block has a number of the window, or will have it.
+  [[nodiscard]] std::uint32_t& entry(SentBlockPool& pool, std::uint64_t number) {
+    const std::uint64_t block = number / kRecords;
+    if (directory_ == kNoIndex) return near_[block % kNear];
+    return pool.directory(directory_)[block % SentBlockPool::kNamed];
   }
-
-  void drop_base(SentBlockPool& pool) {
-    const std::uint32_t s = slot(base_);
-    ++base_;
-    if (base_ % SentBlockPool::kRecords == 0 || (base_ == next_ && blocks_[s] != kNoIndex)) {
-      pool.give(blocks_[s]);
-      blocks_[s] = kNoIndex;
+  static void give(SentBlockPool& pool, std::uint32_t& block) {
+    if (block != kNoIndex) pool.give(block);
+    block = kNoIndex;
+  }
+  // From the few blocks to a directory. False: there is none.
+  [[nodiscard]] bool widen(SentBlockPool& pool) {
+    const std::uint32_t directory = pool.take_directory();
+    if (directory == kNoIndex) return false;
+    for (std::uint64_t i = 0; i < kNear; ++i) {
+      const std::uint64_t block = base_ / kRecords + i;
+      pool.directory(directory)[block % SentBlockPool::kNamed] = near_[block % kNear];
     }
+    near_.fill(kNoIndex);
+    directory_ = directory;
+    return true;
   }
 
   std::uint64_t base_ = 0;
   std::uint64_t next_ = 0;
-  std::array<std::uint32_t, kBlocks> blocks_;
+  std::array<std::uint32_t, kNear> near_;
+  std::uint32_t directory_ = kNoIndex;
 };
+static_assert(sizeof(SentPackets) <= 40);
 
 }  // namespace hawser::proto

@@ -49,7 +49,6 @@ void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
   peer.receive_paths.fill(kNoIndex);
   peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
-  std::fill_n(&remote_handle(peer, 0, 0), nics.size() * kMaxNics, kNoRemote);
 }
 
 // Forgets a stranger's peer of whom nothing has come of yet.
@@ -81,21 +80,22 @@ void Endpoint::Core::leave_half_open(Peer& peer) {
 }
 
 RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
-  RemoteHandle& handle = remote_handle(peer, local, remote_nic);
-  if (handle == kNoRemote && remote_nic < peer.remote_nics) {
-    RemoteHandle opened = kNoRemote;
-    if (nics[local].nic->open_remote(peer.nics[remote_nic].address, opened) == Status::ok) {
-      handle = opened;
-    }
+  RemoteHandle handle = remotes.find(peer.remotes, local, remote_nic);
+  if (handle != kNoRemote || remote_nic >= peer.remote_nics) return handle;
+  if (nics[local].nic->open_remote(nic_of(peer, remote_nic).address, handle) != Status::ok) {
+    return kNoRemote;
   }
+  remotes.add(peer.remotes, local, remote_nic, handle,
+              [&](std::size_t nic, RemoteHandle old) { nics[nic].nic->close_remote(old); });
   return handle;
 }
 
 void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
-  for (std::size_t i = 0; i < kMaxNics; ++i) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(records.size(), peer.remote_nics); ++i) {
     const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
-    if (peer.nics[i].address != record.address) close_remotes(peer, i);
-    peer.nics[i] = record;
+    const bool known = i < peer.remote_nics;
+    if (known && nic_of(peer, i).address != record.address) close_remotes(peer, i);
+    nic_of(peer, i) = record;
   }
   peer.remote_nics = static_cast<std::uint32_t>(records.size());
   peer.remote_nic_sequences.fill(0);

@@ -223,7 +223,10 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
-  Path* path = choose_path(peer, wire_bytes_of_full_packet(peer) * burst_packets);
+  const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
+  if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
+  Path* path = choose_path(peer, want_bytes);
+  if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
     ++counters.window_limited;
     return Sent::blocked;

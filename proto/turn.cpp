@@ -74,6 +74,7 @@ void Endpoint::Core::rearm(Peer& peer) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
     at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
+    if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
     if (pending(peer)) {
       const Time since = peer.pending_since == Time{} ? now : peer.pending_since;
       const Duration timeout = patience_with(peer);
@@ -97,6 +98,10 @@ void Endpoint::Core::expire(Peer& peer) {
       if (path.probe_at <= now) expire_probe(peer, path);
     }
     if (peer.solicit_at <= now) expire_solicitation(peer);
+    if (peer.grantee != kNoIndex) {
+      Grantee& grantee = grants.grantees.at(peer.grantee);
+      if (grantee.due <= now) end_pace(grantee);
+    }
     watch_liveness(peer);
   }
   rearm(peer);
@@ -251,6 +256,7 @@ void Endpoint::Core::begin_turn(Time at) {
 TurnResult Endpoint::Core::finish_turn(Time at) {
   now = later(now, at);
   expire_timers();
+  give_grants();
   acknowledge(true);  // their senders measure by them: not behind a burst of data
   transmit();
   acknowledge(false);
@@ -258,7 +264,9 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
     watch_liveness(peer);
-    if (!consider_rest(peer)) rearm(peer);
+    if (consider_rest(peer)) continue;
+    tend_paths(peer);
+    rearm(peer);
   }
   TurnResult result;
   result.progressed = progressed;

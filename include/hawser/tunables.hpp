@@ -27,6 +27,8 @@ namespace hawser {
     "what a message may send before its receive has matched; the rest waits for a grant")          \
   X(grant_window_bytes, "bytes", 8388608, 65536, 1073741824, 65536, 16777216,                      \
     "how far a grant reaches beyond a message's first missing fragment")                           \
+  X(grant_start_bytes, "bytes", 262144, 4096, 1073741824, 4096, 16777216,                          \
+    "may be granted and under way per NIC until this host's share of it is known")                 \
   X(unexpected_bytes, "bytes", 33554432, 65536, 17179869184, 65536, 67108864,                      \
     "memory for payload that arrives before its receive; beyond it NO_ROOM is answered")           \
   X(max_peers, "count", 256, 1, 65536, 2, 64,                                                      \
@@ -58,6 +60,8 @@ namespace hawser {
   X(path_probe_max_us, "us", 500000, 1000, 3600000000, 1000, 10000000,                             \
     "the interval that probing backs off to")                                                      \
   X(max_path_slots, "count", 16, 1, 16, 1, 16, "paths to one peer")                                \
+  X(max_bulk_paths, "count", 16384, 0, 1048576, 0, 64,                                             \
+    "paths that are bound for bulk alone, all peers together, beyond the two of each peer")        \
   X(peer_timeout_ms, "ms", 10000, 10, 86400000, 10, 60000,                                         \
     "silence on every path after which the operations to a peer fail")                             \
   X(rest_after_ms, "ms", 5000, 0, 86400000, 0, 60000,                                              \

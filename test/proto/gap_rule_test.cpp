@@ -7,27 +7,29 @@ namespace hawser::test {
 namespace {
 
 using proto::Duration;
+using proto::gap_patience;
 using proto::judge_age;
 using proto::judge_gap;
 using proto::kNever;
 using proto::microseconds;
 using proto::ResponseTime;
 using proto::Time;
+using proto::unordered_patience;
 
 constexpr Time kSent{1000000};
 constexpr Duration kPatience = microseconds(90);
 
-TEST_CASE("gap_rule__says_lost_when_enough_have_overtaken_however_young") {
-  CHECK(judge_gap(3, 3, kSent, kSent, kPatience).lost);
-  CHECK(judge_gap(4, 3, kSent, kSent, kPatience).lost);
-  const auto verdict = judge_gap(2, 3, kSent, kSent + microseconds(10), kPatience);
-  CHECK_FALSE(verdict.lost);
-  CHECK(verdict.ask_again == kSent + kPatience);
-}
-
-TEST_CASE("gap_rule__says_lost_when_it_is_old_whoever_has_overtaken") {
-  CHECK_FALSE(judge_gap(1, 3, kSent, kSent + kPatience - Duration{1}, kPatience).lost);
-  CHECK(judge_gap(1, 3, kSent, kSent + kPatience, kPatience).lost);
+TEST_CASE("gap_rule__says_lost_by_so_many_behind_or_by_age_and_not_before", "[L1]") {
+  for (std::uint64_t behind = 1; behind < 6; ++behind) {
+    INFO(behind << " behind");
+    const auto young = judge_gap(behind, 3, kSent, kSent + microseconds(10), kPatience);
+    CHECK(young.lost == (behind >= 3));
+    CHECK((young.lost || young.ask_again == kSent + kPatience));
+    CHECK(judge_gap(behind, 3, kSent, kSent, kPatience).lost == (behind >= 3));
+    CHECK(judge_gap(behind, 3, kSent, kSent + kPatience - Duration{1}, kPatience).lost ==
+          (behind >= 3));
+    CHECK(judge_gap(behind, 3, kSent, kSent + kPatience, kPatience).lost);
+  }
   CHECK(judge_age(kSent, kSent + kPatience, kPatience).lost);
   CHECK(judge_age(kSent, kSent + kPatience, kPatience).ask_again == kNever);
 }
@@ -42,24 +44,28 @@ TEST_CASE("gap_rule__keeps_its_word") {
   }
 }
 
-TEST_CASE("gap_rule__has_the_patience_of_the_larger_of_smoothed_and_latest") {
-  ResponseTime response;
+TEST_CASE("gap_rule__has_the_patience_of_9_8_of_the_larger_of_smoothed_and_latest", "[L1]") {
+  ResponseTime response(microseconds(800));
+  CHECK(gap_patience(response) == microseconds(900));  // before any sample
   response.sample(microseconds(80));
-  CHECK(proto::gap_patience(response) == microseconds(90));
-  response.sample(microseconds(160));  // smoothed 90
-  CHECK(proto::gap_patience(response) == microseconds(180));
-  for (int i = 0; i < 100; ++i) response.sample(microseconds(80));
-  response.sample(microseconds(8));
-  CHECK(proto::gap_patience(response) == response.smoothed() * 9 / 8);
+  CHECK(gap_patience(response) == microseconds(90));
+  response.sample(microseconds(240));  // smoothed 100
+  CHECK(response.smoothed() == microseconds(100));
+  CHECK(gap_patience(response) == microseconds(270));
+  response.sample(microseconds(1));
+  CHECK(gap_patience(response) == response.smoothed() * 9 / 8);
 }
 
 // Without order nothing is lost before an answer is overdue.
-TEST_CASE("gap_rule__is_more_patient_where_nothing_is_known_by_order") {
+TEST_CASE("gap_rule__is_more_patient_where_nothing_is_known_by_order", "[L2]") {
   ResponseTime response;
   response.sample(microseconds(80));
-  CHECK(proto::unordered_patience(response, microseconds(1)) == microseconds(80 + 4 * 40));
-  CHECK(proto::unordered_patience(response, microseconds(500)) == microseconds(580));
-  CHECK(proto::unordered_patience(response, microseconds(1)) >= proto::gap_patience(response));
+  CHECK(unordered_patience(response, microseconds(1)) == microseconds(80 + 4 * 40));
+  CHECK(unordered_patience(response, microseconds(500)) == microseconds(580));
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(80));
+  CHECK(gap_patience(response) == microseconds(90));
+  CHECK(unordered_patience(response, microseconds(1)) >= microseconds(90));
+  CHECK(unordered_patience(response, microseconds(200)) >= microseconds(280));
 }
 
 }  // namespace

@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <deque>
 #include <optional>
 #include <vector>
 
-#include "proto/matching.hpp"
+#include "test/proto/matching_model.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {
@@ -18,60 +17,13 @@ using hawser::proto::Matching;
 using hawser::proto::PostedReceive;
 using hawser::proto::Random;
 using hawser::proto::UnexpectedEntry;
+using hawser::test::fits;
+using hawser::test::MatchingModel;
 
 constexpr std::uint64_t kExact = ~std::uint64_t{0};
 constexpr std::uint32_t kOperations = 64;
 constexpr std::uint32_t kMessages = 64;
 constexpr std::uint32_t kPeers = 4;
-
-bool matches(const UnexpectedEntry& m, PeerId peer, std::uint16_t context, std::uint64_t tag,
-             std::uint64_t mask) {
-  return (peer == kAnyPeer || peer == m.peer) && context == m.context &&
-         (tag & mask) == (m.tag & mask);
-}
-
-// MPI's rule, spelled out: two queues in order.
-struct Model {
-  std::deque<PostedReceive> posted;
-  std::deque<UnexpectedEntry> held;
-  std::uint64_t ages = 0;
-
-  std::optional<UnexpectedEntry> post(const PostedReceive& r) {
-    for (auto m = held.begin(); m != held.end(); ++m) {
-      if (!matches(*m, r.peer, r.context, r.tag, r.mask)) continue;
-      const UnexpectedEntry found = *m;
-      held.erase(m);
-      return found;
-    }
-    posted.push_back(r);
-    return std::nullopt;
-  }
-  std::optional<PostedReceive> arrive(const UnexpectedEntry& m) {
-    for (auto r = posted.begin(); r != posted.end(); ++r) {
-      if (!matches(m, r->peer, r->context, r->tag, r->mask)) continue;
-      const PostedReceive found = *r;
-      posted.erase(r);
-      return found;
-    }
-    // In the order of age: one that was held before goes back to its place.
-    UnexpectedEntry entry = m;
-    if (entry.age == 0) entry.age = ++ages;
-    const auto younger = std::find_if(held.begin(), held.end(), [&](const UnexpectedEntry& other) {
-      return other.age > entry.age;
-    });
-    held.insert(younger, entry);
-    return std::nullopt;
-  }
-  [[nodiscard]] bool uses(std::uint32_t index) const {
-    return std::any_of(posted.begin(), posted.end(), [&](const PostedReceive& r) {
-      return static_cast<std::uint32_t>(static_cast<std::uint64_t>(r.operation)) == index;
-    });
-  }
-  [[nodiscard]] bool holds(std::uint32_t rx_message) const {
-    return std::any_of(held.begin(), held.end(),
-                       [&](const UnexpectedEntry& m) { return m.rx_message == rx_message; });
-  }
-};
 
 // A run: the engine and its model, fed alike.
 class Run {
@@ -159,9 +111,9 @@ class Run {
     const std::uint16_t context = some_context();
     const std::uint64_t tag = some_tag();
     const std::uint64_t mask = some_mask();
-    const auto expected = std::find_if(
-        model_.held.begin(), model_.held.end(),
-        [&](const UnexpectedEntry& m) { return matches(m, peer, context, tag, mask); });
+    const auto expected =
+        std::find_if(model_.held.begin(), model_.held.end(),
+                     [&](const UnexpectedEntry& m) { return fits(m, peer, context, tag, mask); });
     const UnexpectedEntry* got = engine_.probe(peer, context, tag, mask);
     REQUIRE((got != nullptr) == (expected != model_.held.end()));
     if (got != nullptr) require_same(*got, *expected);
@@ -260,7 +212,7 @@ class Run {
   bool many_masks_;
   bool wildcards_;
   Matching engine_{kOperations, kMessages, kPeers};
-  Model model_;
+  MatchingModel model_;
   std::vector<UnexpectedEntry> claimed_;
   std::uint64_t operations_ = 0;
   std::array<std::uint64_t, kPeers> numbers_{0, 5, ~std::uint64_t{0} - 40, 1u << 31};

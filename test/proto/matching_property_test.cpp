@@ -2,7 +2,6 @@
 // removed, in any order. rapidcheck draws the runs and shrinks one that fails to a few steps.
 // Replays: RC_PARAMS, as the failure says.
 #include <rapidcheck.h>
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "proto/matching.hpp"
+#include "test/proto/matching_model.hpp"
 
 namespace {
 
@@ -20,6 +19,7 @@ using hawser::PeerId;
 using hawser::proto::Matching;
 using hawser::proto::PostedReceive;
 using hawser::proto::UnexpectedEntry;
+using hawser::test::MatchingModel;
 
 constexpr std::uint32_t kMost = 64;  // of either kind, at a time
 constexpr std::uint32_t kPeers = 3;
@@ -27,12 +27,7 @@ constexpr std::uint32_t kPeers = 3;
 // What is done; peer and context; tag; mask.
 using Step = std::tuple<std::uint8_t, std::uint8_t, std::uint8_t, std::uint8_t>;
 
-bool is_for(const PostedReceive& receive, const UnexpectedEntry& message) {
-  return (receive.peer == kAnyPeer || receive.peer == message.peer) &&
-         receive.context == message.context && ((receive.tag ^ message.tag) & receive.mask) == 0;
-}
-
-// Both queues in order; the first that fits is the one.
+// The engine and the naive model, fed alike.
 class Pair {
  public:
   void take(const Step& step) {
@@ -77,37 +72,27 @@ class Pair {
     return receive;
   }
   [[nodiscard]] std::uint32_t free_operation() const {
-    for (std::uint32_t i = 0;; ++i) {
-      if (std::ranges::none_of(posted_, [i](const PostedReceive& r) {
-            return static_cast<std::uint32_t>(r.operation) == i;
-          })) {
-        return i;
-      }
-    }
+    std::uint32_t i = 0;
+    while (model_.uses(i)) ++i;
+    return i;
   }
   [[nodiscard]] std::uint32_t free_message() const {
-    for (std::uint32_t i = 0;; ++i) {
-      if (std::ranges::none_of(held_, [i](const auto& m) { return m.rx_message == i; })) return i;
-    }
+    std::uint32_t i = 0;
+    while (model_.holds(i)) ++i;
+    return i;
   }
 
   void post(PostedReceive receive) {
-    if (posted_.size() == kMost) return;
+    if (model_.posted.size() == kMost) return;
     receive.operation = OperationId{std::uint64_t{++serial_} << 32 | free_operation()};
     const auto got = engine_.post(receive);
-    const auto expected =
-        std::ranges::find_if(held_, [&](const UnexpectedEntry& m) { return is_for(receive, m); });
-    RC_ASSERT(got.has_value() == (expected != held_.end()));
-    if (expected == held_.end()) {
-      posted_.push_back(receive);
-    } else {
-      RC_ASSERT(got->immediate == expected->immediate);
-      held_.erase(expected);
-    }
+    const auto expected = model_.post(receive);
+    RC_ASSERT(got.has_value() == expected.has_value());
+    if (got) RC_ASSERT(got->immediate == expected->immediate);
     check_sizes();
   }
   void arrive(std::uint8_t where, std::uint8_t tag) {
-    if (held_.size() == kMost) return;
+    if (model_.held.size() == kMost) return;
     UnexpectedEntry message;
     message.peer = PeerId{where % kPeers};
     message.rx_message = free_message();
@@ -117,42 +102,37 @@ class Pair {
     message.immediate = ++serial_;
     const bool wanted = engine_.is_wanted(message);
     const auto got = engine_.arrive(message);
-    const auto expected =
-        std::ranges::find_if(posted_, [&](const PostedReceive& r) { return is_for(r, message); });
+    const auto expected = model_.arrive(message);
     RC_ASSERT(wanted == got.has_value());
-    RC_ASSERT(got.has_value() == (expected != posted_.end()));
-    if (expected == posted_.end()) {
-      held_.push_back(message);
-    } else {
-      RC_ASSERT(got->operation == expected->operation);
-      posted_.erase(expected);
-    }
+    RC_ASSERT(got.has_value() == expected.has_value());
+    if (got) RC_ASSERT(got->operation == expected->operation);
     check_sizes();
   }
   void cancel(std::uint8_t which) {
-    if (posted_.empty()) return;
-    const auto victim = posted_.begin() + which % static_cast<std::ptrdiff_t>(posted_.size());
+    if (model_.posted.empty()) return;
+    const auto victim =
+        model_.posted.begin() + which % static_cast<std::ptrdiff_t>(model_.posted.size());
     RC_ASSERT(engine_.cancel_receive(victim->operation).has_value());
     RC_ASSERT_FALSE(engine_.cancel_receive(victim->operation).has_value());
-    posted_.erase(victim);
+    model_.posted.erase(victim);
     check_sizes();
   }
   void remove(std::uint8_t which) {
-    if (held_.empty()) return;
-    const auto victim = held_.begin() + which % static_cast<std::ptrdiff_t>(held_.size());
+    if (model_.held.empty()) return;
+    const auto victim =
+        model_.held.begin() + which % static_cast<std::ptrdiff_t>(model_.held.size());
     RC_ASSERT(engine_.remove_message(victim->rx_message));
     RC_ASSERT_FALSE(engine_.remove_message(victim->rx_message));
-    held_.erase(victim);
+    model_.held.erase(victim);
     check_sizes();
   }
   void check_sizes() const {
-    RC_ASSERT(engine_.posted() == posted_.size());
-    RC_ASSERT(engine_.unexpected() == held_.size());
+    RC_ASSERT(engine_.posted() == model_.posted.size());
+    RC_ASSERT(engine_.unexpected() == model_.held.size());
   }
 
   Matching engine_{kMost + 1, kMost, kPeers};  // one more for a probe that is then posted
-  std::vector<PostedReceive> posted_;
-  std::vector<UnexpectedEntry> held_;
+  MatchingModel model_;
   std::uint32_t serial_ = 0;
 };
 

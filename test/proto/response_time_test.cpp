@@ -25,13 +25,15 @@ TEST_CASE("response_time__is_a_guess_until_the_first_sample") {
 }
 
 // RFC 6298: an eighth and a quarter.
-TEST_CASE("response_time__smooths_by_an_eighth_and_a_quarter") {
+TEST_CASE("response_time__smooths_by_an_eighth_and_a_quarter", "[L10]") {
   ResponseTime time;
   time.sample(microseconds(800));
   time.sample(microseconds(1600));
   CHECK(time.variance() == microseconds((400 * 3 + 800) / 4));
   CHECK(time.smoothed() == microseconds((800 * 7 + 1600) / 8));
   CHECK(time.latest() == microseconds(1600));
+  CHECK(time.overdue(microseconds(1)) == microseconds(900 + 4 * 500));
+  CHECK(time.overdue(microseconds(5000)) == microseconds(900 + 5000));
 }
 
 TEST_CASE("response_time__is_overdue_no_sooner_than_the_granularity_allows") {
@@ -43,7 +45,7 @@ TEST_CASE("response_time__is_overdue_no_sooner_than_the_granularity_allows") {
 }
 
 // One absence of a second does not make the timers a second long; a host that stays slow does.
-TEST_CASE("response_time__takes_one_absence_for_less_than_it_was") {
+TEST_CASE("response_time__takes_one_absence_for_less_than_it_was", "[L10]") {
   ResponseTime time;
   for (int i = 0; i < 50; ++i) time.sample(microseconds(100));
   time.sample(microseconds(1000000));
@@ -51,6 +53,17 @@ TEST_CASE("response_time__takes_one_absence_for_less_than_it_was") {
   CHECK(time.overdue(Duration{1}) < microseconds(1000));
   for (int i = 0; i < 60; ++i) time.sample(microseconds(1000000));
   CHECK(time.smoothed() > microseconds(900000));
+}
+
+// A sample of nothing, or less, is a clock's coarseness.
+TEST_CASE("response_time__is_never_nothing") {
+  ResponseTime time;
+  time.sample(microseconds(100));
+  time.sample(Duration{0});
+  CHECK(time.latest() == Duration{1});
+  time.sample(Duration{-5});
+  CHECK(time.latest() == Duration{1});
+  CHECK(time.smoothed() > Duration{});
 }
 
 TEST_CASE("response_time__stays_within_what_was_sampled") {

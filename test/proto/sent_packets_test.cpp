@@ -1,6 +1,7 @@
 // The records of what is in flight, against a map.
 #include <catch2/catch.hpp>
 #include <map>
+#include <vector>
 
 #include "proto/random.hpp"
 #include "proto/sent_packets.hpp"
@@ -17,7 +18,7 @@ using proto::SentPackets;
 using proto::Time;
 
 TEST_CASE("sent_packets__hold_a_window_and_no_more") {
-  SentBlockPool pool(32);
+  SentBlockPool pool(128);
   SentPackets sent;
   sent.start(1000);
   CHECK(sent.empty());
@@ -31,7 +32,7 @@ TEST_CASE("sent_packets__hold_a_window_and_no_more") {
   CHECK_FALSE(sent.contains(sent.next()));
   CHECK(sent.at(pool, 1000 + 77).fragment == 77);
   sent.clear(pool);
-  CHECK(pool.available() == 32);
+  CHECK(pool.available() == 128);
 }
 
 TEST_CASE("sent_packets__say_how_many_have_a_place_when_the_pool_is_short") {
@@ -42,10 +43,33 @@ TEST_CASE("sent_packets__say_how_many_have_a_place_when_the_pool_is_short") {
   CHECK(pool.available() == 0);
 }
 
+// What small messages need is named by the window itself; bulk takes a directory for as long as it
+// lasts. Without one the window is short.
+TEST_CASE("sent_packets__take_a_directory_for_bulk_alone") {
+  SentBlockPool pool(7);
+  std::vector<SentPackets> windows(3);
+  for (SentPackets& sent : windows) sent.start(0);
+  CHECK(windows[0].reserve(pool, 4 * SentBlockPool::kRecords) == 4 * SentBlockPool::kRecords);
+  CHECK(pool.directories_in_use() == 0);
+  CHECK(windows[0].reserve(pool, 40) == 40);
+  CHECK(windows[1].reserve(pool, 40) == 16);
+  CHECK(pool.directories_in_use() == 2);
+  windows[1].clear(pool);
+  CHECK(pool.available() == 2);
+  CHECK(windows[1].reserve(pool, 1000) == 16);
+  CHECK(pool.directories_in_use() == 2);
+  windows[1].clear(pool);
+  for (int i = 0; i < 40; ++i) windows[0].push(pool).state = SentPacket::State::acknowledged;
+  windows[0].trim(pool, Time{});
+  CHECK(windows[0].empty());
+  CHECK(pool.directories_in_use() == 0);
+  CHECK(pool.available() == 7);
+}
+
 // Lost records stay until nobody expects their acknowledgement any more.
 TEST_CASE("sent_packets__behave_as_a_map_and_give_every_block_back") {
   for_each_seed(5, [](proto::Random& random) {
-    SentBlockPool pool(40);
+    SentBlockPool pool(320);
     SentPackets sent;
     const std::uint64_t first = random.below(std::uint64_t{1} << 41);
     sent.start(first);
@@ -88,7 +112,7 @@ TEST_CASE("sent_packets__behave_as_a_map_and_give_every_block_back") {
       REQUIRE(sent.next() - sent.base() == model.size());
     }
     sent.clear(pool);
-    REQUIRE(pool.available() == 40);
+    REQUIRE(pool.available() == 320);
   });
 }
 

@@ -108,7 +108,7 @@ std::vector<std::byte> written(PacketWriter& writer, PacketBuffer& buffer, bool 
   return datagram;
 }
 
-TEST_CASE("wire golden: DATA, with its CRC32C") {
+TEST_CASE("wire golden: DATA, with its CRC32C", "[H1][T4]") {
   const std::vector<std::byte> bytes = from_hex(kData);
   const PacketView packet = parsed(bytes, Queue::data, true);
   REQUIRE(packet.type == PacketType::data);
@@ -177,7 +177,7 @@ TEST_CASE("wire golden: DATA, with its CRC32C") {
         " DELIVERED group 12648430 of 1286 step 258/772 collective 1 priority 7 | 5 B");
 }
 
-TEST_CASE("wire golden: GRANTED") {
+TEST_CASE("wire golden: GRANTED", "[H1]") {
   const std::vector<std::byte> bytes = from_hex(kGranted);
   const PacketView packet = parsed(bytes, Queue::data);
   REQUIRE(packet.type == PacketType::granted);
@@ -201,7 +201,7 @@ TEST_CASE("wire golden: GRANTED") {
   CHECK(written(writer, buffer, false, packet.payload) == bytes);
 }
 
-TEST_CASE("wire golden: PROBE") {
+TEST_CASE("wire golden: PROBE", "[H1]") {
   const std::vector<std::byte> bytes = from_hex(kProbe);
   const PacketView packet = parsed(bytes, Queue::data);
   REQUIRE(packet.type == PacketType::probe);
@@ -224,7 +224,7 @@ TEST_CASE("wire golden: PROBE") {
   CHECK(written(writer, buffer, false, packet.payload) == bytes);
 }
 
-TEST_CASE("wire golden: ENVELOPE") {
+TEST_CASE("wire golden: ENVELOPE", "[T3][T4][T7]") {
   const std::vector<std::byte> bytes = from_hex(kEnvelope);
   const PacketView packet = parsed(bytes, Queue::control);
   REQUIRE(packet.type == PacketType::envelope);
@@ -422,7 +422,7 @@ struct ControlReader {
   }
 };
 
-TEST_CASE("wire golden: CONTROL with every block, and one that is not known") {
+TEST_CASE("wire golden: CONTROL with every block, and one that is not known", "[B1]") {
   std::vector<std::byte> bytes = from_hex(kControl);
   const PacketView packet = parsed(bytes, Queue::control);
   REQUIRE(packet.type == PacketType::control);
@@ -455,7 +455,7 @@ TEST_CASE("wire golden: CONTROL with every block, and one that is not known") {
   CHECK(written(writer, buffer, false) == bytes);
 }
 
-TEST_CASE("wire golden: the table of types is the page's") {
+TEST_CASE("wire golden: the table of types is the page's", "[T1]") {
   struct Row {
     std::uint8_t value;
     const char* name;

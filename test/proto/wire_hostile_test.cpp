@@ -87,7 +87,7 @@ TEST_CASE("wire hostile: a datagram shorter than the common header, whatever it 
   }
 }
 
-TEST_CASE("wire hostile: blocks in a type that takes none") {
+TEST_CASE("wire hostile: blocks in a type that takes none", "[B2]") {
   for (const PacketType type :
        {PacketType::closed, PacketType::reset, PacketType::close, PacketType::challenge}) {
     std::vector<std::byte> bytes(56);
@@ -117,7 +117,7 @@ TEST_CASE("wire hostile: a view used again shows nothing of the packet before") 
   }
 }
 
-TEST_CASE("wire hostile: bytes behind a packet without payload") {
+TEST_CASE("wire hostile: bytes behind a packet without payload", "[T9]") {
   for (const test::Sample& sample : test::wire_samples()) {
     PacketView packet;
     REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
@@ -152,6 +152,34 @@ TEST_CASE("wire hostile: without it any flipped bit is read safely or dropped") 
     }
   }
   CHECK(accepted > 1000);
+}
+
+// Everything is wrong with it; what is found first is put right first.
+TEST_CASE("wire hostile: what is wrong is looked for in the page's order", "[H2]") {
+  std::vector<std::byte> bytes(31, std::byte{0xff});
+  CHECK(judge(bytes, Queue::data, true) == DropReason::too_short);
+  bytes.resize(88, std::byte{0xff});
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_version);
+  bytes[0] = std::byte{kVersion};
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_type);
+  bytes[1] = static_cast<std::byte>(PacketType::data);
+  CHECK(judge(bytes, Queue::control, true) == DropReason::bad_type);
+  CHECK(judge(bytes, Queue::data, true) == DropReason::too_short);  // hwords
+  bytes[20] = std::byte{9};
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_field);
+  bytes[20] = std::byte{11};
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_checksum);
+  test::fix_checksum(bytes);
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_field);
+  bytes[22] = bytes[23] = std::byte{0};  // path_back
+  test::fix_checksum(bytes);
+  CHECK(judge(bytes, Queue::data, true) == DropReason::bad_field);
+  bytes[76] = std::byte{0};  // the envelope's kind
+  test::fix_checksum(bytes);
+  CHECK(judge(bytes, Queue::data, true) == DropReason::too_short);  // a block of 255 words
+  bytes[81] = std::byte{1};
+  test::fix_checksum(bytes);
+  CHECK(judge(bytes, Queue::data, true) == std::nullopt);
 }
 
 TEST_CASE("wire hostile: every version but one, before anything else is read") {
@@ -200,7 +228,7 @@ TEST_CASE("wire hostile: every value of hwords") {
   }
 }
 
-TEST_CASE("wire hostile: block lengths per kind are the page's") {
+TEST_CASE("wire hostile: block lengths per kind are the page's", "[B3]") {
   struct Limits {
     int kind;
     int min;
@@ -226,7 +254,7 @@ TEST_CASE("wire hostile: block lengths per kind are the page's") {
   }
 }
 
-TEST_CASE("wire hostile: a block of no words, and one that overruns the headers") {
+TEST_CASE("wire hostile: a block of no words, and one that overruns the headers", "[B1][B3]") {
   CHECK(judge_blocks("00 00 00 00 00 00 00 00") == DropReason::bad_field);
   CHECK(judge_blocks("06 00 00 00 00 00 00 00") == DropReason::bad_field);
   CHECK(judge_blocks("06 02 00 00 00 00 00 00") == DropReason::too_short);
@@ -235,7 +263,7 @@ TEST_CASE("wire hostile: a block of no words, and one that overruns the headers"
   CHECK(judge_blocks("06 01 00 00 00 00 00 00 05 03 00 00 00 00 00 00") == DropReason::too_short);
 }
 
-TEST_CASE("wire hostile: unknown kinds are skipped by their length") {
+TEST_CASE("wire hostile: unknown kinds are skipped by their length", "[B1]") {
   for (int kind = 0; kind < 256; ++kind) {
     if (kind >= 1 && kind <= 6) continue;
     std::vector<std::byte> blocks =
@@ -250,7 +278,7 @@ TEST_CASE("wire hostile: unknown kinds are skipped by their length") {
   }
 }
 
-TEST_CASE("wire hostile: fields of blocks out of range") {
+TEST_CASE("wire hostile: fields of blocks out of range", "[B3][B12]") {
   // PATH_ACK: slot 16; a bitmap that does not hold `largest` itself.
   CHECK(judge_blocks("02 03 0f 00 00 00 00 00 00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00") ==
         std::nullopt);
@@ -286,7 +314,7 @@ Verdict judge_changed(PacketType type, std::size_t at, std::uint16_t value, std:
   return DropReason::bad_type;
 }
 
-TEST_CASE("wire hostile: fields of headers out of range") {
+TEST_CASE("wire hostile: fields of headers out of range", "[T7]") {
   CHECK(judge_changed(PacketType::data, 22, 1023, 2) == std::nullopt);
   CHECK(judge_changed(PacketType::data, 22, 1024, 2) == DropReason::bad_field);  // path_back
   CHECK(judge_changed(PacketType::probe, 22, 1024, 2) == DropReason::bad_field);

@@ -123,7 +123,8 @@ TEST_CASE("wire write: statuses that continue a run lengthen it") {
   CHECK(blocks[0][3].message == 16);
 }
 
-TEST_CASE("wire write: runs go on across the wrap of message numbers, and never beyond 4096") {
+TEST_CASE("wire write: runs go on across the wrap of message numbers, and never beyond 4096",
+          "[B12]") {
   Control control;
   CHECK(control.writer.status(0xffffffff, MessageStatus::accepted));
   CHECK(control.writer.status(0, MessageStatus::accepted, 4094));
@@ -224,7 +225,7 @@ TEST_CASE("wire write: the largest session packet fits a buffer") {
   CHECK(packet.nics.back().index == kMaxNics - 1);
 }
 
-TEST_CASE("wire write: lengths up to 2^40 - 1 go through the envelope") {
+TEST_CASE("wire write: lengths up to 2^40 - 1 go through the envelope", "[T5]") {
   for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0xffffffff},
                                      std::uint64_t{1} << 32, kMaxWireLength}) {
     EnvelopePart part{};

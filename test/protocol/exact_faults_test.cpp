@@ -55,7 +55,7 @@ struct Outcome {
 
 Outcome run_talk(std::uint32_t nics, Packets hit, Fate fate, proto::Duration limit) {
   Script script(std::move(hit), fate);
-  WorldConfig config;
+  WorldConfig config = tiny_world();
   config.nics = nics;
   config.hook = std::ref(script);
   World world(config);
@@ -112,7 +112,7 @@ TEST_CASE("exact__any_one_packet_of_an_exchange_may_be_damaged") {
 TEST_CASE("exact__any_two_packets_of_a_tiny_exchange_may_be_lost") {
   const auto run = [](Packets hit) {
     Script script(std::move(hit), {.drop = true});
-    WorldConfig config;
+    WorldConfig config = tiny_world();
     config.hook = std::ref(script);
     World world(config);
     Exchange exchange(world);

@@ -62,6 +62,11 @@ class Exchange {
   std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
                       std::uint64_t mask = kWholeTag);
 
+  // `count` messages from node 0 to node 1 and as many back, received in order, with the tags from
+  // `first_tag` on.
+  void both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,
+                 std::uint64_t first_tag = 0);
+
   // Receives a claimed message into a buffer of so many bytes.
   std::size_t receive_claimed(std::uint32_t node, MessageId message, std::size_t bytes);
   // The message of that serial number was claimed, whatever then becomes of it.

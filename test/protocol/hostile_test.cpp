@@ -194,12 +194,7 @@ TEST_CASE("hostile__a_mad_peer_with_the_right_token_breaks_nothing") {
     world.reconnect(1, 0);
     Exchange after(world);
     after.ignore_what_was();
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      (void)after.receive(1, 0, 5000 + i, 50000);
-      (void)after.send(0, 1, 5000 + i, 50000);
-      (void)after.receive(0, 1, 5000 + i, 50000);
-      (void)after.send(1, 0, 5000 + i, 50000);
-    }
+    after.both_ways(10, 50000, 50000, 5000);
     REQUIRE(after.run(milliseconds(500)));
     after.check_all_ok();
     world.run_for(milliseconds(100));

@@ -23,6 +23,7 @@ struct OneLate {
   Duration late = microseconds(60);
   WorldConfig config;
   OneLate() {
+    config.tunables.initial_window_packets = 128;
     config.tunables.unscheduled_bytes = 64 * 4096;
     config.tunables.recovery_request = 0;
     config.tunables.ack_every_packets = 1;
@@ -34,6 +35,11 @@ struct OneLate {
       if ((view.header->flags & proto::wire::kFlagRetransmit) != 0) return {};
       return Fate{.delay = late};
     };
+  }
+  void begin(World& world) {
+    world.connect_all();
+    world.run_for(milliseconds(50));
+    running = &world;
   }
 };
 
@@ -56,11 +62,8 @@ void send_64(World& world, bool paused) {
 // nothing on that path: the next ones that are as late are waited for.
 TEST_CASE("loss__a_spurious_retransmit_turns_the_rule_of_order_off", "[L2]") {
   OneLate scene;
-  scene.config.tunables.initial_window_packets = 128;
   World world(scene.config);
-  world.connect_all();
-  world.run_for(milliseconds(50));
-  scene.running = &world;
+  scene.begin(world);
   send_64(world, false);
   world.run_for(milliseconds(5));
   CHECK(world.stats(0).lost_by_gap == 1);
@@ -77,11 +80,8 @@ TEST_CASE("loss__a_spurious_retransmit_turns_the_rule_of_order_off", "[L2]") {
 // nothing is declared lost in between.
 TEST_CASE("loss__is_judged_when_a_turn_has_received_all_that_was_there", "[L3]") {
   OneLate scene;
-  scene.config.tunables.initial_window_packets = 128;
   World world(scene.config);
-  world.connect_all();
-  world.run_for(milliseconds(50));
-  scene.running = &world;
+  scene.begin(world);
   send_64(world, true);
   CHECK(world.stats(0).packets_lost == 0);
   CHECK(world.stats(0).fragments_retransmitted == 0);

@@ -33,6 +33,11 @@ TEST_CASE("paths__slot_i_is_bound_to_nic_i_of_either_side_in_turn", "[P1]") {
     World world(config);
     world.connect_all();
     world.run_for(milliseconds(5));
+    CHECK(paths_of(world, 0, 1).size() == std::min(std::max(locals, remotes), 2u));
+    Exchange exchange(world);
+    (void)exchange.receive(1, 0, 1, 1000000);
+    (void)exchange.send(0, 1, 1, 1000000);
+    REQUIRE(exchange.run(milliseconds(100)));
     const std::vector<PathStats> paths = paths_of(world, 0, 1);
     CHECK(paths.size() == std::min(std::max(locals, remotes), slots));
     for (std::size_t i = 0; i < paths.size(); ++i) {

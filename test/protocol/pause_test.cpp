@@ -24,12 +24,7 @@ void run_with_pause(std::uint32_t who, Duration pause, std::uint32_t nics, std::
   world.run_for(milliseconds(2));
   Exchange exchange(world);
   const std::size_t count = std::min<std::size_t>(400, 20000000 / bytes);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    (void)exchange.receive(1, 0, i, bytes);
-    (void)exchange.send(0, 1, i, bytes);
-    (void)exchange.receive(0, 1, i, bytes);
-    (void)exchange.send(1, 0, i, bytes);
-  }
+  exchange.both_ways(count, bytes, bytes);
   world.run_for(proto::microseconds(700));
   CHECK_FALSE(exchange.settled());
   world.pause(who, true);

@@ -92,12 +92,7 @@ TEST_CASE("scenario_7__a_peer_that_runs_for_2_ms_in_every_12") {
     world.run_for(milliseconds(5));
     Exchange exchange(world);
     const std::size_t count = std::min<std::size_t>(400, 20000000 / bytes);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      (void)exchange.receive(1, 0, i, bytes);
-      (void)exchange.send(0, 1, i, bytes);
-      (void)exchange.receive(0, 1, i, bytes);
-      (void)exchange.send(1, 0, i, bytes);
-    }
+    exchange.both_ways(count, bytes, bytes);
     int periods = 0;
     while (!exchange.settled()) {
       REQUIRE(++periods < 100);

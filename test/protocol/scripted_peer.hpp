@@ -9,6 +9,7 @@
 
 #include "proto/mac.hpp"
 #include "proto/wire.hpp"
+#include "test/protocol/injector.hpp"
 #include "test/support/simple_pool.hpp"
 #include "test/support/virtual_world.hpp"
 
@@ -42,6 +43,9 @@ class ScriptedPeer {
   std::uint32_t index = 7;
   std::uint64_t cookie = 0;
   std::uint32_t sequence = 0;  // grows by itself
+  std::uint64_t unscheduled_bytes = 65536;
+  std::uint32_t path_number = 0;  // of its next sequenced packet; grows by itself
+  std::uint32_t floor = 0;
   bool echo = false;
   bool damage_mac = false;
   proto::NicAddress pretended{};   // as its address, if it isn't zeros
@@ -91,7 +95,7 @@ class ScriptedPeer {
     part.fragment_bytes = 4096;
     part.nics = 1;
     part.cookie = cookie;
-    part.unscheduled_bytes = 65536;
+    part.unscheduled_bytes = unscheduled_bytes;
     writer.part(part);
     writer.part(record());
     sign_and_send(*buffer, writer, proto::Queue::data);
@@ -112,24 +116,38 @@ class ScriptedPeer {
     writer.part(proto::wire::ChallengePart{with, {}});
     sign_and_send(*buffer, writer, proto::Queue::data);
   }
-  // A control packet that says nothing but that it knows the session.
-  void speak() {
+  // A packet of the session; `write` adds parts and blocks, and may change its header.
+  template <class Write>
+  void put(proto::wire::PacketType type, std::span<const std::byte> payload, Write&& write) {
+    const proto::wire::PacketRule& rule = proto::wire::rule_of(type);
     proto::PacketBuffer* buffer = take();
     proto::wire::PacketWriter writer(*buffer);
-    writer.begin(proto::wire::PacketType::control, their_index, their_token, 0);
-    send(*buffer, writer, proto::Queue::control);
+    writer.begin(type, their_index, their_token, floor);
+    if (rule.sequenced) {
+      writer.header().generation = 1;
+      writer.header().path_number = path_number++;
+    }
+    write(writer);
+    send(*buffer, writer, rule.queue, payload);
+  }
+  // A control packet that says nothing but that it knows the session.
+  void speak() {
+    put(proto::wire::PacketType::control, {}, [](proto::wire::PacketWriter&) {});
   }
 
-  // What came since the last call; control packets and probes are left out.
+  // What came since the last call to one of these three; control packets and probes are left out.
   std::vector<Seen> seen() {
     std::vector<Seen> all;
-    std::array<proto::RxPacket, 64> batch;
-    for (const proto::Queue queue : {proto::Queue::control, proto::Queue::data}) {
-      for (std::size_t n = batch.size(); n == batch.size();) {
-        n = nic_.rx_burst(queue, batch);
-        for (std::size_t i = 0; i < n; ++i) note(batch[i], all);
-      }
-    }
+    for_each_packet([&](const proto::RxPacket& packet) { note(packet, all); });
+    return all;
+  }
+  // As it came, with control packets and probes.
+  std::vector<Datagram> datagrams() {
+    std::vector<Datagram> all;
+    for_each_packet([&](const proto::RxPacket& packet) {
+      all.emplace_back(packet.queue, std::span(packet.data, packet.bytes),
+                       std::span<const std::byte>{});
+    });
     return all;
   }
   // Their names, one after the other.
@@ -163,10 +181,13 @@ class ScriptedPeer {
     if (damage_mac) buffer.bytes[writer.header_bytes() - 1] ^= std::byte{1};
     send(buffer, writer, queue);
   }
-  void send(proto::PacketBuffer& buffer, proto::wire::PacketWriter& writer, proto::Queue queue) {
+  void send(proto::PacketBuffer& buffer, proto::wire::PacketWriter& writer, proto::Queue queue,
+            std::span<const std::byte> payload = {}) {
     proto::TxPacket packet;
     packet.buffer = &buffer;
-    packet.header_bytes = writer.finish(true);
+    packet.header_bytes = writer.finish(true, payload);
+    packet.payload = payload.data();
+    packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
     packet.queue = queue;
     REQUIRE(nic_.open_remote(world_.nic(node_, 0).address(), packet.remote) == Status::ok);
     REQUIRE(nic_.tx_burst(std::span(&packet, 1)) == 1);
@@ -175,6 +196,16 @@ class ScriptedPeer {
     (void)nic_.reap(cookies);
     nic_.close_remote(packet.remote);
     world_.wake(node_);
+  }
+  template <class Take>
+  void for_each_packet(Take&& take) {
+    std::array<proto::RxPacket, 64> batch;
+    for (const proto::Queue queue : {proto::Queue::control, proto::Queue::data}) {
+      for (std::size_t n = batch.size(); n == batch.size();) {
+        n = nic_.rx_burst(queue, batch);
+        for (std::size_t i = 0; i < n; ++i) take(batch[i]);
+      }
+    }
   }
   void note(const proto::RxPacket& received, std::vector<Seen>& all) {
     proto::wire::PacketView view;

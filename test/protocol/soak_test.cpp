@@ -40,6 +40,7 @@ Tunables draw_tunables(Random& random) {
   draw(tunables.fragment_bytes, {256, 1024, 2000});
   draw(tunables.unscheduled_bytes, {0, 4096, 262144});
   draw(tunables.grant_window_bytes, {65536});
+  draw(tunables.grant_start_bytes, {4096, 65536});
   draw(tunables.unexpected_bytes, {65536, 262144});
   draw(tunables.max_messages_per_peer, {4, 64});
   draw(tunables.max_in_flight_packets, {64, 256});

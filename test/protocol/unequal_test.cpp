@@ -52,9 +52,9 @@ double share_of_the_sum(bool weighted) {
     }
     return false;
   };
-  (void)world.run_until(keep_going, milliseconds(100));  // until the windows have their size
+  (void)world.run_until(keep_going, milliseconds(50));  // until the windows have their size
   const std::uint64_t before = received();
-  const proto::Duration measured = milliseconds(200);
+  const proto::Duration measured = milliseconds(100);
   (void)world.run_until(keep_going, measured);
   const double rate =
       static_cast<double>((received() - before) * kBytes) * 1e9 / static_cast<double>(measured.ns);

@@ -23,10 +23,14 @@ WorldConfig three_nics(std::uint32_t nodes = 2) {
 }
 
 // Each node sends each other one messages of a few packets, all the time, so that every path that
-// lives is heard.
+// lives is heard; for 20 ms already when the test begins.
 class Chatter {
  public:
-  explicit Chatter(World& world) : world_(world), exchange_(world) { world.connect_all(); }
+  explicit Chatter(World& world, std::size_t bytes = 12000)
+      : world_(world), exchange_(world), bytes_(bytes) {
+    world.connect_all();
+    run_for(milliseconds(20));
+  }
 
   void run_for(Duration time) {
     const Time end = world_.now() + time;
@@ -34,15 +38,6 @@ class Chatter {
       say();
       world_.run_for(microseconds(500));
     }
-  }
-  // True if `done` came true.
-  bool run_until(const std::function<bool()>& done, Duration limit) {
-    const Time end = world_.now() + limit;
-    while (!done() && world_.now() < end) {
-      say();
-      world_.run_for(microseconds(500));
-    }
-    return done();
   }
   void finish() {
     REQUIRE(exchange_.run(milliseconds(500)));
@@ -56,8 +51,8 @@ class Chatter {
     for (std::uint32_t from = 0; from < world_.nodes(); ++from) {
       for (std::uint32_t to = 0; to < world_.nodes(); ++to) {
         if (from == to || from == silent_ || to == silent_) continue;
-        (void)exchange_.try_receive(to, from, tag_, 12000);
-        (void)exchange_.try_send(from, to, tag_, 12000);
+        (void)exchange_.try_receive(to, from, tag_, bytes_);
+        (void)exchange_.try_send(from, to, tag_, bytes_);
       }
     }
     ++tag_;
@@ -65,6 +60,7 @@ class Chatter {
 
   World& world_;
   Exchange exchange_;
+  std::size_t bytes_;
   std::uint64_t tag_ = 0;
   std::uint32_t silent_ = 0xffffffffu;
 };
@@ -183,7 +179,6 @@ TEST_CASE("verdicts__none_without_a_fault") {
 TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others", "[V1]") {
   World world(three_nics(3));
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   const Time died = world.now();
   chatter.run_for(milliseconds(400));
@@ -204,7 +199,6 @@ TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others"
 TEST_CASE("verdicts__a_nic_that_only_sends_in_vain_is_blamed_by_its_own_host") {
   World world(three_nics());
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 2, "blackhole=tx");
   chatter.run_for(milliseconds(500));
   check_local(world, 0, 2, Reason::witnesses);
@@ -218,7 +212,6 @@ TEST_CASE("verdicts__a_nic_that_only_sends_in_vain_is_blamed_by_its_own_host") {
 TEST_CASE("verdicts__a_nic_that_only_receives_nothing_is_blamed_by_the_others") {
   World world(three_nics());
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 2, "blackhole=rx");
   chatter.run_for(milliseconds(500));
   check_remote(world, 1, 0, 2, Reason::witnesses);
@@ -232,8 +225,7 @@ TEST_CASE("verdicts__a_nic_that_only_receives_nothing_is_blamed_by_the_others") 
 TEST_CASE("verdicts__one_cell_is_a_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
+  Chatter chatter(world, 80000);  // over all cells
   dead = true;
   chatter.run_for(milliseconds(500));
   check_link(world, 0, 1, 0, 0);
@@ -247,8 +239,7 @@ TEST_CASE("verdicts__one_cell_is_a_link") {
 TEST_CASE("verdicts__a_nic_that_dies_after_its_link_explains_the_link") {
   bool dead = false;
   World world(dead_link(three_nics(), 0, dead));
-  Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
+  Chatter chatter(world, 80000);  // over all cells
   dead = true;
   chatter.run_for(milliseconds(500));
   check_link(world, 0, 1, 0, 0);
@@ -271,7 +262,6 @@ TEST_CASE("verdicts__a_driver_needs_no_witness", "[V2]") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill:event");
   chatter.run_for(milliseconds(300));
   check_local(world, 0, 1, Reason::driver);
@@ -288,7 +278,6 @@ TEST_CASE("verdicts__two_nics_and_one_peer_have_no_two_witnesses_for_a_row") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(500));
   CHECK(reached(world, 0) == 0);
@@ -303,7 +292,6 @@ TEST_CASE("verdicts__one_nic_a_side_is_never_blamed") {
   config.tunables.peer_timeout_ms = 1000;
   World world(config);
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 0, "kill");
   chatter.run_for(milliseconds(800));
   require_quiet(world);
@@ -314,7 +302,6 @@ TEST_CASE("verdicts__two_nics_and_two_peers") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(500));
   check_local(world, 0, 1, Reason::witnesses);
@@ -331,7 +318,6 @@ TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics", "[V4]") {
     config.tunables.peer_timeout_ms = 1000;
     World world(config);
     Chatter chatter(world);
-    chatter.run_for(milliseconds(20));
     apply(world, 0, 0, "kill");
     if (!all_at_once) chatter.run_for(milliseconds(400));
     apply(world, 0, 1, "kill");
@@ -353,7 +339,6 @@ TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics", "[V4]") {
 TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back", "[V3]") {
   World world(three_nics());
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(300));
   PeerStats stats;
@@ -369,7 +354,6 @@ TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back", 
 TEST_CASE("events__each_change_of_a_path_is_told_with_its_reason") {
   World world(three_nics());
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(300));
   apply(world, 0, 1, "revive");
@@ -401,7 +385,6 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
   config.tunables.max_peers = 2;  // 72 events
   World world(config);
   Chatter chatter(world);
-  chatter.run_for(milliseconds(5));
   world.leave_events(0, true);
   for (int i = 0; i < 60; ++i) {
     apply(world, 0, 2, i % 2 == 0 ? "kill:event" : "revive:event");
@@ -421,7 +404,6 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
 TEST_CASE("verdicts__of_a_local_nic_go_with_the_last_session", "[V4]") {
   World world(three_nics(3));
   Chatter chatter(world);
-  chatter.run_for(milliseconds(20));
   apply(world, 0, 1, "kill");
   chatter.run_for(milliseconds(400));
   check_local(world, 0, 1, Reason::witnesses);

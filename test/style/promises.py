@@ -12,7 +12,7 @@ import re
 import sys
 
 PAGE = os.path.join("docs", "protocol.md")
-WHOLLY_TAGGED = ("2", "6", "7", "8", "9", "10", "11", "12")
+WHOLLY_TAGGED = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12")
 TAG = re.compile(r"\[([A-Z][0-9]+)\]")
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)
 

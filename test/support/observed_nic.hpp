@@ -1,5 +1,6 @@
-// A NIC that says when the data queue of another is about to be polled, and is that other one
-// otherwise: a test can so let time pass between two NICs of one turn.
+// A NIC that says when the data queue of another is about to be polled, and shows what came of it,
+// and is that other one otherwise: a test can so let time pass between two NICs of one turn, or
+// mark packets as a congested switch would.
 #pragma once
 
 #include <functional>
@@ -11,9 +12,10 @@ namespace hawser::test {
 
 class ObservedNic final : public proto::Nic {
  public:
-  // `nic` outlives it.
-  ObservedNic(proto::Nic& nic, std::function<void()> before_poll)
-      : nic_(nic), before_poll_(std::move(before_poll)) {}
+  // `nic` outlives it. Either function may be null.
+  ObservedNic(proto::Nic& nic, std::function<void()> before_poll,
+              std::function<void(std::span<proto::RxPacket>)> arrived)
+      : nic_(nic), before_poll_(std::move(before_poll)), arrived_(std::move(arrived)) {}
 
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }
   [[nodiscard]] const proto::NicCaps& caps() const override { return nic_.caps(); }
@@ -31,8 +33,10 @@ class ObservedNic final : public proto::Nic {
   }
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override {
-    if (queue == proto::Queue::data) before_poll_();
-    return nic_.rx_burst(queue, packets);
+    if (queue == proto::Queue::data && before_poll_) before_poll_();
+    const std::size_t count = nic_.rx_burst(queue, packets);
+    if (arrived_) arrived_(packets.first(count));
+    return count;
   }
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override {
     return nic_.events(events);
@@ -51,6 +55,7 @@ class ObservedNic final : public proto::Nic {
  private:
   proto::Nic& nic_;
   std::function<void()> before_poll_;
+  std::function<void(std::span<proto::RxPacket>)> arrived_;
 };
 
 }  // namespace hawser::test

@@ -10,15 +10,13 @@
 
 namespace hawser::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-
 // Sanitizers look at what code does, not at how lucky it is: they get a quarter of the seeds.
 [[nodiscard]] constexpr std::uint64_t seeds_here(std::uint64_t count) {
-  return kSanitized ? std::min(count, std::max<std::uint64_t>(4, count / 4)) : count;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return std::min(count, std::max<std::uint64_t>(4, count / 4));
+#else
+  return count;
+#endif
 }
 
 // Calls run(random) with seeds 1 to `count`, or as many of them as this build runs; with the

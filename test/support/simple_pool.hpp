@@ -19,7 +19,7 @@ class SimplePool final : public proto::PacketPool {
  public:
   // Without `poison`, giving costs what a pool costs (for benches).
   explicit SimplePool(std::size_t buffers, bool poison = true)
-      : memory_(std::make_unique<proto::PacketBuffer[]>(buffers)),
+      : memory_(std::make_unique_for_overwrite<proto::PacketBuffer[]>(buffers)),
         out_(buffers, false),
         poison_(poison) {
     for (std::size_t i = buffers; i-- > 0;) free_.push_back(&memory_[i]);

@@ -4,7 +4,6 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "proto/random.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
@@ -25,16 +24,17 @@ Tunables small_tunables() {
   return tunables;
 }
 
-std::string pattern(std::uint64_t seed, std::size_t bytes) {
-  std::string out(bytes, '\0');
-  proto::Random random(seed);
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    const std::uint64_t word = random.next();
-    for (std::size_t j = i; j < std::min(bytes, i + 8); ++j) {
-      out[j] = static_cast<char>(word >> (8 * (j - i)));
-    }
-  }
-  return out;
+WorldConfig tiny_world() {
+  WorldConfig config;
+  config.tunables.max_operations = 128;
+  config.tunables.max_receive_messages = 128;
+  config.tunables.max_in_flight_packets = 512;
+  config.tunables.packet_buffers = 512;
+  config.tunables.unexpected_bytes = 256 << 10;
+  config.ring_slots = 256;
+  config.control_slots = 256;
+  config.held_packets = 512;
+  return config;
 }
 
 World::World(WorldConfig config)
@@ -61,11 +61,12 @@ void World::build(std::uint32_t index) {
   for (std::uint32_t i = 0; i < count; ++i) {
     engine::MemoryNicConfig memory;
     memory.data_slots = config_.ring_slots;
+    memory.control_slots = config_.control_slots;
     memory.needs_checksum = true;  // so that damage can be injected
     engine::FaultNicConfig fault;
     fault.seed = config_.seed * 1000 + index;
     fault.stream = i + 1000 * node.epoch;
-    fault.held_packets = 4096;
+    fault.held_packets = config_.held_packets;
     fault.completions = 16384;
     if (config_.hook) {
       fault.hook = [this, index, i](const engine::FaultPacket& packet) {
@@ -80,9 +81,13 @@ void World::build(std::uint32_t index) {
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());
-    if (config_.before_poll) {
-      node.observed.push_back(
-          std::make_unique<ObservedNic>(*nic, [this, index, i] { config_.before_poll(index, i); }));
+    if (config_.before_poll || config_.arrived) {
+      node.observed.push_back(std::make_unique<ObservedNic>(
+          *nic,
+          [this, index, i] {
+            if (config_.before_poll) config_.before_poll(index, i);
+          },
+          config_.arrived));
       nics.back() = node.observed.back().get();
     }
     node.nics.push_back(std::move(nic));
@@ -223,7 +228,8 @@ void World::take_turn(Node& node) {
   // A deadline in the past that a turn does nothing about would let an idle endpoint spin for ever.
   node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
   if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
-  std::array<Completion, 64> completions;
+  // A few at a time: most turns have none, and these are made anew each time.
+  std::array<Completion, 4> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
     n = node.endpoint->poll_completions(completions);
     for (std::size_t i = 0; i < n; ++i) {
@@ -233,7 +239,7 @@ void World::take_turn(Node& node) {
     }
   }
   if (node.leave_events) return;
-  std::array<Event, 64> events;
+  std::array<Event, 4> events;
   for (std::size_t n = events.size(); n == events.size();) {
     n = node.endpoint->poll_events(events);
     node.events.insert(node.events.end(), events.begin(), events.begin() + n);

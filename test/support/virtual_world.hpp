@@ -18,6 +18,7 @@
 #include "hawser/types.hpp"
 #include "proto/endpoint.hpp"
 #include "test/support/observed_nic.hpp"
+#include "test/support/pattern.hpp"
 #include "test/support/simple_pool.hpp"
 
 namespace hawser::test {
@@ -33,7 +34,9 @@ struct WorldConfig {
   std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
   std::uint64_t seed = 1;
   std::uint32_t ring_slots = 1024;
-  std::vector<std::string> secrets;  // of the job, per node; none: no MAC
+  std::uint32_t control_slots = 1024;
+  std::uint32_t held_packets = 4096;  // of each direction of a fault layer
+  std::vector<std::string> secrets;   // of the job, per node; none: no MAC
   bool trace = false;
   // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
   // are, if the fate doesn't say how long: who gets them is woken by their release.
@@ -43,7 +46,13 @@ struct WorldConfig {
   // Called before a node polls the data queue of one of its NICs. May let the world run on: then
   // that node was away just there.
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
+  // Called with what any NIC hands to its node. May mark it.
+  std::function<void(std::span<proto::RxPacket>)> arrived;
 };
+
+// For short exchanges that are run a hundred times: to make a world takes as long as its memory is
+// large, with sanitizers above all.
+[[nodiscard]] WorldConfig tiny_world();
 
 class World {
  public:
@@ -159,8 +168,5 @@ class World {
   std::uint64_t turns_ = 0;
   std::uint64_t allocations_ = 0;
 };
-
-// Bytes that tell where they belong.
-[[nodiscard]] std::string pattern(std::uint64_t seed, std::size_t bytes);
 
 }  // namespace hawser::test

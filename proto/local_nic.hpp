@@ -1,0 +1,36 @@
+// One NIC of the endpoint, as all of its peers share it.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/nic.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+// This endpoint's view of one of its NICs, shared by all peers.
+struct LocalNic {
+  Nic* nic = nullptr;
+  bool up = true;              // by word of the driver
+  std::uint32_t sequence = 0;  // of NIC_STATE
+  Time path_down_at{};         // when one of its paths last went DOWN
+  std::uint32_t changed = 0;   // nic_news when it last changed
+  std::uint32_t fell = 0;      // nic_news when it last went down or moved
+  // What lay in its data ring when turn `drained` began has been taken; the same will be known of
+  // turn `marked` when a ring's worth has been received since `marked_bytes`.
+  std::uint32_t drained = 0;
+  std::uint32_t marked = 0;
+  std::uint64_t marked_bytes = 0;
+  std::uint64_t taken_bytes = 0;  // from its data ring, whatever they were
+  NicAddress address{};           // as the peers were told
+  bool has_moved = false;         // since the endpoint was made
+  std::uint64_t packets_sent = 0;
+  std::uint64_t data_packets_sent = 0;  // of these, with a path number
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t packets_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t packets_lost = 0;
+  std::uint64_t retransmits = 0;
+};
+
+}  // namespace hawser::proto
