@@ -288,6 +288,7 @@ struct Endpoint::Core {
 
   // ---- rest.cpp
   [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
+  [[nodiscard]] bool is_out_of_reach(Peer& peer);
   [[nodiscard]] bool path_may_go(Peer& peer, const Path& path);
   [[nodiscard]] bool is_settled(Peer& peer);
   [[nodiscard]] bool consider_rest(Peer& peer);

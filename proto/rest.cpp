@@ -61,6 +61,16 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   return true;
 }
 
+// It has not answered for as long as anybody waits for it, neither probes nor announcements: there
+// is nobody to go on for. Who calls on it again goes on where that was left.
+bool Endpoint::Core::is_out_of_reach(Peer& peer) {
+  if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
+    return false;
+  bool any_up = false;
+  for_each_path(peer, [&](const Path& path) { any_up |= path.state == PathState::up; });
+  return peer.announcing || !any_up;
+}
+
 // Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
 // probe has shown that. (An answer under way would wake the peer, to probe again.)
 bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
@@ -74,7 +84,9 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   if (peer.messages > 0 || pending(peer) || peer.posted_receives > 0 || now < peer.reset_at) {
     return false;
   }
-  if (peer.call_at != kNever || peer.holds_call || peer.waits_to_call || peer.is_half_open) {
+  const bool out_of_reach = is_out_of_reach(peer);
+  if ((peer.call_at != kNever && !out_of_reach) || peer.holds_call || peer.waits_to_call ||
+      peer.is_half_open) {
     return false;
   }
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
@@ -91,12 +103,12 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   }
   if (peer.state == SessionState::failed) return true;
   // A CLOSE that has begun to arrive goes on.
-  if (peer.announcing || peer.close_sent || peer.acked_in_turn ||
+  if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
       std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
     return false;
   }
   for (const std::uint32_t path : peer.paths) {
-    if (path != kNoIndex && !path_may_go(peer, paths.at(path))) return false;
+    if (path != kNoIndex && !out_of_reach && !path_may_go(peer, paths.at(path))) return false;
   }
   return true;
 }
@@ -235,7 +247,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     peer.incoming.close();
   }
   describe(peer, record);
-  record.nic_news = nic_news;
+  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // who has not heard hears it then
   for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);

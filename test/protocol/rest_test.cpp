@@ -490,6 +490,38 @@ TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
   CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
 }
 
+// Nothing is pending, so nothing fails; but nobody goes on for ever probing for who doesn't answer,
+// or telling it an address. Who is back is told when something is to be said.
+TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
+  for (const std::uint32_t moved : {1, 2}) {
+    INFO(moved << " NICs move");
+    WorldConfig config = sleepy();
+    config.tunables.peer_timeout_ms = 300;
+    World world(config);
+    talk(world, 0, 1, 1000000);
+    world.apply(1, "kill");
+    for (std::uint32_t nic = 0; nic < moved; ++nic) {
+      REQUIRE_FALSE(world.nic(0, nic).apply("revive:moved").has_value());
+    }
+    world.wake(0);
+    world.run_for(milliseconds(200));
+    CHECK_FALSE(rests(world, 0));
+    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(500)));
+    const auto asked = [&] {
+      return world.stats(0).handshakes_sent + world.stats(0).path_probes_sent;
+    };
+    const std::uint64_t asked_before = asked();
+    world.run_for(milliseconds(20000));
+    CHECK(asked() == asked_before);
+    CHECK(world.stats(0).peer_failures == 0);
+    world.apply(1, "revive");
+    talk(world, 0, 1);
+    talk(world, 1, 0);
+    come_to_rest(world);
+    CHECK(world.stats(0).sessions_established == 1);
+  }
+}
+
 TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   World world(sleepy());
   talk(world, 0, 1);
