@@ -32,8 +32,8 @@ bool has_status(const FaultPacket& packet, MessageStatus wanted) {
   return found;
 }
 
-// Scenario 12. The receive that takes anything is posted first, so that 5 would get it.
-TEST_CASE("cancel__of_5_unsent_then_send_6_matches", "[M20]") {
+// The receive that takes anything is posted first, so that 5 would get it.
+TEST_CASE("cancel__of_5_unsent_then_send_6_matches", "[scenario 12][M20]") {
   for (const bool connected : {true, false}) {
     for (const int losses : {0, 3}) {
       INFO((connected ? "a session" : "no session yet") << ", " << losses << " cancels lost");

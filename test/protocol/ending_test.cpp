@@ -23,7 +23,7 @@ void close(World& world, std::uint32_t node) {
 }
 
 // Both ends fail, both connect again without a restart, and then all that was under way arrives.
-TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[I2]") {
+TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[scenario 10][I2]") {
   for_each_seed(10, [](proto::Random& random) {
     struct Late {
       std::uint32_t to;
@@ -189,7 +189,7 @@ TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one", "[S
 }
 
 // Scenario: the final status is lost, and the first CLOSED too.
-TEST_CASE("ending__final_status_and_first_closed_lost", "[S14][S15]") {
+TEST_CASE("ending__final_status_and_first_closed_lost", "[scenario 19][S14][S15]") {
   bool mute = false;
   std::uint32_t closes = 0;
   std::uint32_t closeds = 0;

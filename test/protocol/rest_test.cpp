@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "test/protocol/exchange.hpp"
 #include "test/protocol/injector.hpp"
 #include "test/protocol/packets.hpp"
+#include "test/protocol/rest_scene.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -17,54 +17,6 @@ using engine::FaultPacket;
 using proto::microseconds;
 using proto::milliseconds;
 using proto::wire::PacketType;
-
-constexpr std::uint64_t kRestMs = 5;
-
-WorldConfig sleepy(std::uint32_t nics = 2) {
-  WorldConfig config;
-  config.nics = nics;
-  config.tunables.rest_after_ms = kRestMs;
-  return config;
-}
-
-bool rests(World& world, std::uint32_t node) {
-  return world.stats(node).peers_awake == 0 && world.stats(node).peers_at_rest > 0;
-}
-
-// Until both have forgotten all but the record.
-void come_to_rest(World& world) {
-  REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(100)));
-}
-
-void talk(World& world, std::uint32_t from, std::uint32_t to, std::size_t bytes = 100000,
-          std::uint64_t messages = 3) {
-  Exchange exchange(world);
-  exchange.ignore_what_was();
-  for (std::uint64_t i = 0; i < messages; ++i) {
-    (void)exchange.receive(to, from, i, bytes);
-    (void)exchange.send(from, to, i, bytes, {.level = Level::delivered});
-  }
-  REQUIRE(exchange.run(milliseconds(200)));
-  exchange.check_all_ok();
-  exchange.check();
-}
-
-void check_one_session(World& world) {
-  for (std::uint32_t node = 0; node < 2; ++node) {
-    INFO("node " << node);
-    CHECK(world.stats(node).sessions_established == 1);
-    CHECK(world.stats(node).peer_failures == 0);
-    CHECK(world.stats(node).fragments_retransmitted == 0);
-    CHECK(world.allocations() == 0);
-  }
-}
-
-PeerStats peer_stats(World& world, std::uint32_t node, std::uint32_t other) {
-  PeerStats stats;
-  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
-          Status::ok);
-  return stats;
-}
 
 TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
   World world(sleepy());
@@ -416,136 +368,6 @@ TEST_CASE("rest__a_restarted_peer_is_a_new_one", "[R2]") {
     come_to_rest(world);
     talk(world, 0, 1);
   }
-}
-
-// A NIC goes and comes while everybody rests: all hear of it, and rest again.
-TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
-  WorldConfig config = sleepy();
-  config.nodes = 5;
-  World world(config);
-  for (std::uint32_t other = 1; other < 5; ++other) talk(world, 0, other);
-  const auto all_rest = [&] {
-    for (std::uint32_t node = 0; node < 5; ++node) {
-      if (!rests(world, node)) return false;
-    }
-    return true;
-  };
-  REQUIRE(world.run_until(all_rest, milliseconds(100)));
-  const auto change = [&](const char* words) {
-    world.nic(0, 1).set_time(world.now());
-    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
-    world.wake(0);
-    const std::uint64_t before = world.stats(0).peers_woken;
-    world.run_for(milliseconds(3));
-    CHECK(world.stats(0).peers_woken >= before + 4);
-    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
-  };
-  std::uint64_t messages = 0;
-  const auto check_talk = [&] {
-    for (std::uint32_t other = 1; other < 5; ++other) {
-      talk(world, other, 0);
-      ++messages;
-    }
-    CHECK(world.stats(0).peer_failures == 0);
-    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
-  };
-  change("kill:event");
-  // They know: not a packet goes there.
-  const std::uint64_t timeouts = world.stats(1).ptos;
-  check_talk();
-  CHECK(world.stats(1).ptos == timeouts);
-  // Each path is told to be down once, and up again once it is proven.
-  const auto check_told = [&](std::uint64_t times) {
-    CHECK(world.stats(0).paths_down == times * 4);
-    CHECK(world.run_until([&] { return world.stats(0).paths_returned == times * 4; },
-                          milliseconds(1000)));
-  };
-  change("revive:event");
-  check_talk();
-  check_told(1);
-  change("revive:moved");
-  check_talk();
-  check_told(2);
-  std::vector<NicStats> stats(2);
-  world.endpoint(0).nic_stats(stats);
-  CHECK(stats[1].packets_received > 0);
-}
-
-TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
-  World world(sleepy());
-  talk(world, 0, 1);
-  come_to_rest(world);
-  for (const std::uint32_t nic : {0, 1, 0}) {
-    for (std::uint32_t node = 0; node < 2; ++node) {
-      REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
-      world.wake(node);
-    }
-    world.run_for(milliseconds(50));
-    come_to_rest(world);
-    talk(world, 0, 1);
-    talk(world, 1, 0);
-    come_to_rest(world);
-  }
-  CHECK(world.stats(0).sessions_established == 1);
-  CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
-}
-
-// Nothing is pending, so nothing fails; but nobody goes on for ever probing for who doesn't answer,
-// or telling it an address. Who is back is told when something is to be said.
-TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
-  for (const std::uint32_t moved : {1, 2}) {
-    INFO(moved << " NICs move");
-    WorldConfig config = sleepy();
-    config.tunables.peer_timeout_ms = 300;
-    World world(config);
-    talk(world, 0, 1, 1000000);
-    world.apply(1, "kill");
-    for (std::uint32_t nic = 0; nic < moved; ++nic) {
-      REQUIRE_FALSE(world.nic(0, nic).apply("revive:moved").has_value());
-    }
-    world.wake(0);
-    world.run_for(milliseconds(200));
-    CHECK_FALSE(rests(world, 0));
-    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(500)));
-    const auto asked = [&] {
-      return world.stats(0).handshakes_sent + world.stats(0).path_probes_sent;
-    };
-    const std::uint64_t asked_before = asked();
-    world.run_for(milliseconds(20000));
-    CHECK(asked() == asked_before);
-    CHECK(world.stats(0).peer_failures == 0);
-    world.apply(1, "revive");
-    talk(world, 0, 1);
-    talk(world, 1, 0);
-    come_to_rest(world);
-    CHECK(world.stats(0).sessions_established == 1);
-  }
-}
-
-TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
-  World world(sleepy());
-  talk(world, 0, 1);
-  world.nic(0, 1).set_time(world.now());
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
-  for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
-  REQUIRE(world.stats(0).paths_down > 0);
-  world.run_for(milliseconds(500));
-  CHECK(world.stats(0).peers_awake == 1);
-  REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
-  REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
-  come_to_rest(world);
-  talk(world, 0, 1);
-}
-
-TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
-  WorldConfig config = sleepy();
-  config.nics_of = {2, 9};
-  World world(config);
-  talk(world, 0, 1);
-  world.run_for(milliseconds(100));
-  CHECK(world.stats(0).peers_awake == 1);
-  CHECK(world.stats(1).peers_at_rest == 1);
-  talk(world, 1, 0);
 }
 
 // Slots, generations and numbers hold, however often: a generation has 8 bits, a path number 32.

@@ -1,0 +1,143 @@
+// Rest and NICs: those that change while peers rest, that are dead, and who is out of reach.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "test/protocol/rest_scene.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::milliseconds;
+
+// A NIC goes and comes while everybody rests: all hear of it, and rest again.
+TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
+  WorldConfig config = sleepy();
+  config.nodes = 5;
+  World world(config);
+  for (std::uint32_t other = 1; other < 5; ++other) talk(world, 0, other);
+  const auto all_rest = [&] {
+    for (std::uint32_t node = 0; node < 5; ++node) {
+      if (!rests(world, node)) return false;
+    }
+    return true;
+  };
+  REQUIRE(world.run_until(all_rest, milliseconds(100)));
+  const auto change = [&](const char* words) {
+    world.nic(0, 1).set_time(world.now());
+    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
+    world.wake(0);
+    const std::uint64_t before = world.stats(0).peers_woken;
+    world.run_for(milliseconds(3));
+    CHECK(world.stats(0).peers_woken >= before + 4);
+    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
+  };
+  std::uint64_t messages = 0;
+  const auto check_talk = [&] {
+    for (std::uint32_t other = 1; other < 5; ++other) {
+      talk(world, other, 0);
+      ++messages;
+    }
+    CHECK(world.stats(0).peer_failures == 0);
+    REQUIRE(world.run_until(all_rest, milliseconds(1000)));
+  };
+  change("kill:event");
+  // They know: not a packet goes there.
+  const std::uint64_t timeouts = world.stats(1).ptos;
+  check_talk();
+  CHECK(world.stats(1).ptos == timeouts);
+  // Each path is told to be down once, and up again once it is proven.
+  const auto check_told = [&](std::uint64_t times) {
+    CHECK(world.stats(0).paths_down == times * 4);
+    CHECK(world.run_until([&] { return world.stats(0).paths_returned == times * 4; },
+                          milliseconds(1000)));
+  };
+  change("revive:event");
+  check_talk();
+  check_told(1);
+  change("revive:moved");
+  check_talk();
+  check_told(2);
+  std::vector<NicStats> stats(2);
+  world.endpoint(0).nic_stats(stats);
+  CHECK(stats[1].packets_received > 0);
+}
+
+TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  come_to_rest(world);
+  for (const std::uint32_t nic : {0, 1, 0}) {
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
+      world.wake(node);
+    }
+    world.run_for(milliseconds(50));
+    come_to_rest(world);
+    talk(world, 0, 1);
+    talk(world, 1, 0);
+    come_to_rest(world);
+  }
+  CHECK(world.stats(0).sessions_established == 1);
+  CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+}
+
+// Nothing is pending, so nothing fails; but nobody goes on for ever probing for who doesn't answer,
+// or telling it an address. Who is back is told when something is to be said.
+TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
+  for (const std::uint32_t moved : {1, 2}) {
+    INFO(moved << " NICs move");
+    WorldConfig config = sleepy();
+    config.tunables.peer_timeout_ms = 300;
+    World world(config);
+    talk(world, 0, 1, 1000000);
+    world.apply(1, "kill");
+    for (std::uint32_t nic = 0; nic < moved; ++nic) {
+      REQUIRE_FALSE(world.nic(0, nic).apply("revive:moved").has_value());
+    }
+    world.wake(0);
+    world.run_for(milliseconds(200));
+    CHECK_FALSE(rests(world, 0));
+    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(500)));
+    const auto asked = [&] {
+      return world.stats(0).handshakes_sent + world.stats(0).path_probes_sent;
+    };
+    const std::uint64_t asked_before = asked();
+    world.run_for(milliseconds(20000));
+    CHECK(asked() == asked_before);
+    CHECK(world.stats(0).peer_failures == 0);
+    world.apply(1, "revive");
+    talk(world, 0, 1);
+    talk(world, 1, 0);
+    come_to_rest(world);
+    CHECK(world.stats(0).sessions_established == 1);
+  }
+}
+
+TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
+  World world(sleepy());
+  talk(world, 0, 1);
+  world.nic(0, 1).set_time(world.now());
+  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
+  REQUIRE(world.stats(0).paths_down > 0);
+  world.run_for(milliseconds(500));
+  CHECK(world.stats(0).peers_awake == 1);
+  REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
+  REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
+  come_to_rest(world);
+  talk(world, 0, 1);
+}
+
+TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
+  WorldConfig config = sleepy();
+  config.nics_of = {2, 9};
+  World world(config);
+  talk(world, 0, 1);
+  world.run_for(milliseconds(100));
+  CHECK(world.stats(0).peers_awake == 1);
+  CHECK(world.stats(1).peers_at_rest == 1);
+  talk(world, 1, 0);
+}
+
+}  // namespace
+}  // namespace hawser::test
