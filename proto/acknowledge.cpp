@@ -295,6 +295,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   wire::PacketWriter writer(*buffer, control_bytes);
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token, to_wire(peer.floor))
       .slot = static_cast<std::uint8_t>(local << 4);
+  const std::uint16_t nic_state_due = peer.nic_state_due;
   bool asks = peer.say_solicitation;
   peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
   (void)write_acks(peer, writer, asks);
@@ -320,7 +321,15 @@ bool Endpoint::Core::send_control(Peer& peer) {
     peer.ack_twice = false;
     copy_control(peer, *buffer, packet.header_bytes);
   }
-  if (!send_one(local, packet)) return false;
+  if (!send_one(local, packet)) {
+    // Statuses, grants and requests are asked for again where they are missed; states of NICs not.
+    peer.nic_state_due = nic_state_due;
+    peer.ack_now = true;
+    for (const std::uint32_t index : peer.receive_paths) {
+      if (index != kNoIndex) receive_paths.at(index).ack_due = true;
+    }
+    return false;
+  }
   peer.told_floor = peer.floor;
   return true;
 }

@@ -268,6 +268,7 @@ struct Endpoint::Core {
   // ---- handshake.cpp
   void want_session(Peer& peer);
   void begin_calling(Peer& peer, Time at);
+  void call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records);
   void end_calling(Peer& peer);
   void say_hello(Peer& peer);
   void call_again(Peer& peer);
@@ -374,6 +375,7 @@ struct Endpoint::Core {
   void find_silence(Peer& peer);
   [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
   [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
+  void make_room_for_probe(Peer& peer, Path& path);
   void expire_pto(Peer& peer, Path& path);
 
   // ---- binding.cpp

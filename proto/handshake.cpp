@@ -61,6 +61,22 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   touch(peer);
 }
 
+// The caller has an address of a peer that has not answered yet; if it is another one than before,
+// that is where it is called from now on, with all patience.
+void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
+  bool same = records.size() == peer.remote_nics;
+  for (std::size_t i = 0; same && i < records.size(); ++i) {
+    same = nic_of(peer, i).address == records[i].address;
+  }
+  if (same) return;
+  learn_nics(peer, records);
+  peer.cookie = 0;
+  peer.calls = 0;
+  peer.call_interval = microseconds(tunables.handshake_retry_us);
+  peer.calling_since = now;
+  if (!peer.waits_to_call) peer.call_at = now;
+}
+
 // Answered, failed, or not answered for a while: the turn of the next one.
 void Endpoint::Core::end_calling(Peer& peer) {
   if (peer.waits_to_call) {

@@ -79,8 +79,9 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
-  path.pto_at =
-      path.last_sent + std::min(pto_base(path) * (std::int64_t{1} << path.unanswered), longest);
+  // A path that is DOWN counts its probes, of which there may be many more.
+  const std::uint8_t doublings = std::min(path.unanswered, kMostUnanswered);
+  path.pto_at = path.last_sent + std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
@@ -370,7 +371,17 @@ void Endpoint::Core::find_silence(Peer& peer) {
   }
 }
 
-// Layer 3: makes the peer speak; declares nothing.
+// Data leaves a few numbers to probes. If these are in flight too, nobody would ask any more: then
+// everything on the path is sent again, under new numbers.
+void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
+  if (path.sent.room() < 2) trim(path, now);
+  if (path.sent.reserve(sent_blocks, 1) > 0) return;
+  evacuate(peer, path);
+  trim(path, now);
+  want_to_send_more(peer);
+}
+
+// Layer 3: makes the peer speak; declares nothing lost, but for want of numbers.
 void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   if (path.packets_in_flight == 0 || path.state == PathState::down ||
       path.state == PathState::probing) {
@@ -399,6 +410,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   if (path.state == PathState::up && path.unanswered >= kPatient) {
     bridge(peer, path.local_nic, path.remote_nic);
   }
+  make_room_for_probe(peer, path);
   if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;
   arm_pto(path);
   // If the path is dead, so may be the way over which the peer answers: it answers the way it was

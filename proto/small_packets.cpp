@@ -43,11 +43,20 @@ void Endpoint::Core::control_route(Peer& peer, std::uint8_t& local, std::uint8_t
   local = peer.route_local;
   remote_nic = peer.route_remote;
   bool bad = !nics[local].up || remote(peer, local, remote_nic) == kNoRemote;
+  bool bound = false;    // this pair
+  bool proven = false;   // a pair of this local NIC carries data
+  bool doubted = false;  // one doesn't
   for (const std::uint32_t index : peer.paths) {
     if (index == kNoIndex || peer.ack_twice) continue;
     const Path& path = paths.at(index);
-    bad |= path.local_nic == local && path.remote_nic == remote_nic && path.state != PathState::up;
+    if (path.local_nic != local) continue;
+    const bool is_up = path.state == PathState::up;
+    (is_up ? proven : doubted) = true;
+    bound |= path.remote_nic == remote_nic;
+    bad |= path.remote_nic == remote_nic && !is_up;
   }
+  // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
+  bad |= !bound && doubted && !proven;
   if (!bad || other_route(peer, local, remote_nic)) return;
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
   control_turn = (control_turn + 1) % pairs;

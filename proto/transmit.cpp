@@ -19,6 +19,9 @@ namespace hawser::proto {
 namespace {
 
 constexpr std::size_t kMaxBurst = 64;
+// Numbers of a path that data doesn't take: were all in flight and lost, none were left to ask
+// with.
+constexpr std::uint64_t kKeptForProbes = 2;
 
 // A burst under construction.
 struct Burst {
@@ -218,7 +221,8 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
   trim(path, now - path.response.overdue(granularity) * 2);
   if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
-  return static_cast<std::size_t>(path.sent.reserve(sent_blocks, limit));
+  const std::uint64_t places = path.sent.reserve(sent_blocks, limit + kKeptForProbes);
+  return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {

@@ -365,5 +365,23 @@ TEST_CASE("handshake__welcome_goes_back_over_the_pair_of_its_hello", "[S6]") {
   for (std::size_t i = 0; i < hellos.size(); ++i) CHECK(welcomes[i] == hellos[i]);
 }
 
+// Both were started again; the caller has had the address of the peer's process before this one.
+TEST_CASE("handshake__a_newer_address_is_called_while_the_older_does_not_answer", "[S5]") {
+  World world(WorldConfig{});
+  std::array<std::byte, proto::Endpoint::kMaxAddressBytes> old;
+  const std::size_t bytes = world.endpoint(1).write_address(old);
+  world.crash(0, true);
+  world.crash(1, true);
+  PeerId peer{};
+  REQUIRE(world.endpoint(0).connect(world.now(), std::span(old).first(bytes), peer) == Status::ok);
+  world.wake(0);
+  world.run_for(proto::milliseconds(100));
+  CHECK(world.stats(0).sessions_established == 0);
+  CHECK(world.peer(0, 1) == peer);
+  CHECK(world.run_until([&] { return world.stats(0).sessions_established == 1; },
+                        proto::milliseconds(100)));
+  CHECK(world.stats(0).peer_failures == 0);
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -239,5 +239,35 @@ TEST_CASE("limits__sixteen_nodes_all_to_all") {
   }
 }
 
+// So many small messages that every number of their paths is in flight; all of them are lost, and
+// so are the first probes.
+TEST_CASE("limits__a_path_whose_numbers_are_all_in_flight_is_probed", "[L8][A5]") {
+  for (const std::uint64_t blackout_ms : {1, 20, 300}) {
+    INFO(blackout_ms << " ms");
+    WorldConfig config;
+    config.tunables.max_in_flight_packets = 4096;
+    config.tunables.initial_window_packets = 128;
+    config.ring_slots = 4096;
+    World world(config);
+    constexpr std::uint64_t kCount = 1100;
+    std::vector<std::string> in(kCount + 1, std::string(8, '\0'));
+    const std::string bytes(8, 'x');
+    for (std::uint64_t i = 0; i <= kCount; ++i) {
+      (void)world.receive(1, world.peer(1, 0), i, in[i]);
+    }
+    (void)world.send(0, 1, 0, bytes);
+    REQUIRE(world.run_until_completed(1, 1, milliseconds(50)));
+    world.apply(0, "loss=1");
+    for (std::uint64_t i = 1; i <= kCount; ++i) (void)world.send(0, 1, i, bytes);
+    world.run_for(milliseconds(blackout_ms));
+    world.apply(0, "delay=5us,loss=0");
+    REQUIRE(world.run_until_completed(1, kCount + 1, milliseconds(3000)));
+    REQUIRE(world.run_until_completed(0, kCount + 1, milliseconds(3000)));
+    for (const Completion& completion : world.completions(0)) {
+      REQUIRE(completion.status == Status::ok);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test
