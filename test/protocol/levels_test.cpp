@@ -86,10 +86,13 @@ TEST_CASE("levels__shorten_the_tail_of_a_step") {
                             told("the sender's timers alone", without_requests) +
                             told("the same, 500 us at least", at_500_us);
   INFO(table);
-  if (tables) WARN(table);
-  CHECK(with.quantile_us(50) < 0.96 * without_requests.quantile_us(50));
+  if (tables) {
+    WARN(table);
+    return;  // the bounds below are of the first hundred steps
+  }
+  CHECK(with.quantile_us(50) < 0.85 * without_requests.quantile_us(50));
   CHECK(with.quantile_us(99) < without_requests.quantile_us(99));
-  CHECK(with.quantile_us(50) < 0.8 * at_500_us.quantile_us(50));
+  CHECK(with.quantile_us(50) < 0.7 * at_500_us.quantile_us(50));
   CHECK(with.quantile_us(99) < 0.6 * at_500_us.quantile_us(99));
   CHECK(with.spurious * 1000 <= with.sent);
 }
