@@ -179,9 +179,11 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (message == nullptr) return;
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
   if (message->matched) {
+    const bool stands_still = message->no_room && message->granted == 0;
+    const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
     if (message->granted > 0) say_grant(*message);
-    if (message->all_sent || message->granted > 0) request_missing(*message);
-    if (message->paced && message->granted == 0) {  // its turn comes
+    if (missing) request_missing(*message);
+    if (!missing && message->granted == 0) {  // its turn comes
       say_status(peer, message->number, wire::MessageStatus::pending);
     }
   } else if (message->no_room) {
