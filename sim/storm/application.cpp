@@ -12,8 +12,8 @@ using proto::microseconds;
 
 namespace {
 
-constexpr Duration kAgain = microseconds(20);
-constexpr Duration kDrainAgain = microseconds(100);
+constexpr Duration kAgain = microseconds(20);  // at first
+constexpr std::uint8_t kMostTries = 9;         // after which the wait grows no more
 constexpr std::uint32_t kNoRecord = ~0u;
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
@@ -26,6 +26,9 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
       oracle_(oracle),
       processes_(plan.hosts.size()),
       record_of_(plan.receives.size(), kNoRecord),
+      send_tries_(plan.messages.size(), 0),
+      receive_tries_(plan.receives.size(), 0),
+      drain_tries_(plan.hosts.size(), 0),
       sent_as_(plan.messages.size(), kNoOperation),
       undecided_(plan.messages.size() + plan.receives.size()) {
   for (std::uint32_t i = 0; i < plan.messages.size(); ++i) later(Act::send, i, plan.messages[i].at);
@@ -38,6 +41,11 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
 void Application::later(Act act, std::uint32_t index, Duration in) {
   world_.events().at(world_.events().now() + in, *this,
                      static_cast<std::uint64_t>(act) << 32 | index);
+}
+
+void Application::again(Act act, std::uint32_t index, std::uint8_t& tries) {
+  later(act, index, kAgain * (std::int64_t{1} << tries));
+  if (tries < kMostTries) ++tries;
 }
 
 void Application::on_event(proto::Time, std::uint64_t what) {
@@ -85,13 +93,13 @@ void Application::do_send(std::uint32_t index) {
   SendRecord& record = oracle_.send(index);
   if (!world_.is_running(message.from)) {
     if (world_.is_healed()) --undecided_;  // it never will be
-    else later(Act::send, index, microseconds(500));
+    else again(Act::send, index, send_tries_[index]);
     return;
   }
   const PeerId peer = reach(message.from, message.to);
   if (peer == kAnyPeer) {
     if (world_.is_healed() && !world_.is_running(message.to)) --undecided_;
-    else later(Act::send, index, microseconds(500));
+    else again(Act::send, index, send_tries_[index]);
     return;
   }
   Process& sender = process(message.from);
@@ -134,21 +142,21 @@ void Application::do_send(std::uint32_t index) {
   } else if (status != Status::again && !is_peer_failure(status)) {
     oracle_.accuse("a send was answered with " + std::string(to_string(status)));
   }
-  later(Act::send, index, status == Status::again ? kAgain : microseconds(500));
+  again(Act::send, index, send_tries_[index]);
 }
 
 void Application::do_receive(std::uint32_t index) {
   const ReceivePlan& plan = plan_.receives[index];
   const bool gone = !world_.is_running(plan.host);
   if (gone || (plan.claims && world_.is_healed())) {
-    if (gone && !world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    if (gone && !world_.is_healed()) return again(Act::receive, index, receive_tries_[index]);
     --undecided_;
     return;
   }
   proto::Endpoint& endpoint = world_.host(plan.host).endpoint();
   const PeerId from = plan.from == kAnyHost ? kAnyPeer : reach(plan.host, plan.from);
   if (plan.from != kAnyHost && from == kAnyPeer) {
-    if (!world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    if (!world_.is_healed()) return again(Act::receive, index, receive_tries_[index]);
     --undecided_;
     return;
   }
@@ -165,7 +173,7 @@ void Application::do_receive(std::uint32_t index) {
       --undecided_;
       return;
     }
-    if (status != Status::ok) return later(Act::receive, index, microseconds(100));
+    if (status != Status::ok) return again(Act::receive, index, receive_tries_[index]);
   }
   if (record_of_[index] == kNoRecord) {
     record_of_[index] = static_cast<std::uint32_t>(oracle_.receives().size());
@@ -174,7 +182,7 @@ void Application::do_receive(std::uint32_t index) {
   }
   if (!post_receive(record_of_[index], claimed)) {
     if (claimed != kNoMessage) (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
-    return later(Act::receive, index, kAgain);
+    return again(Act::receive, index, receive_tries_[index]);
   }
   --undecided_;
   if (plan.cancelled_after.ns > 0 && claimed == kNoMessage) {
@@ -254,8 +262,9 @@ bool Application::all_sends_ended() const {
 // under way, the end of the receives that are left.
 void Application::drain(std::uint32_t at) {
   if (is_done()) return;
-  later(Act::drain, at, kDrainAgain);
-  if (!world_.is_running(at) || world_.host(at).is_paused()) return;
+  if (!world_.is_running(at) || world_.host(at).is_paused()) {
+    return again(Act::drain, at, drain_tries_[at]);
+  }
   Host& host = world_.host(at);
   bool found = false;
   for (const std::uint16_t context : kContexts) {
@@ -272,6 +281,8 @@ void Application::drain(std::uint32_t at) {
     received_as_.push_back(kNoOperation);
     (void)post_receive(record, kNoMessage);
   }
+  if (found) drain_tries_[at] = 0;
+  again(Act::drain, at, drain_tries_[at]);
   if (found || undecided_ > 0 || !all_sends_ended()) return;
   for (std::uint32_t i = 0; i < oracle_.receives().size(); ++i) {
     const ReceiveRecord& receive = oracle_.receives()[i];
@@ -305,10 +316,9 @@ void Application::crashed(std::uint32_t host) {
 void Application::take_completions(std::uint32_t at) {
   Host& host = world_.host(at);
   Process& here = process(at);
-  std::array<Completion, 64> done;
-  for (std::size_t n = done.size(); n == done.size();) {
-    n = host.endpoint().poll_completions(done);
-    for (const Completion& completion : std::span(done).first(n)) {
+  for (std::size_t n = done_.size(); n == done_.size();) {
+    n = host.endpoint().poll_completions(done_);
+    for (const Completion& completion : std::span(done_).first(n)) {
       ++completions_;
       const auto index = static_cast<std::uint32_t>(completion.operation);
       const Operation operation = here.operations[index];
@@ -331,10 +341,9 @@ void Application::take_completions(std::uint32_t at) {
 }
 
 void Application::take_events(std::uint32_t at) {
-  std::array<Event, 64> events;
-  for (std::size_t n = events.size(); n == events.size();) {
-    n = world_.host(at).endpoint().poll_events(events);
-    for (const Event& event : std::span(events).first(n)) {
+  for (std::size_t n = events_.size(); n == events_.size();) {
+    n = world_.host(at).endpoint().poll_events(events_);
+    for (const Event& event : std::span(events_).first(n)) {
       if (event.kind == Event::Kind::peer_failed) {
         oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status);
       }

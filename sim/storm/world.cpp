@@ -20,7 +20,6 @@ constexpr std::uint64_t ending(std::size_t fault) { return fault * 2 + 1; }
 
 }  // namespace
 
-TraceHook debug_hook = nullptr;
 World::World(const Plan& plan, WorldHooks hooks)
     : plan_(plan),
       hooks_(std::move(hooks)),
@@ -62,7 +61,6 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   config.endpoint.seed = plan_.seed * 1000 + i * 10 + lives_[i];
   if (plan_.has_secret) config.endpoint.job_secret = std::as_bytes(std::span(kSecret));
   config.nic = plan.nic;
-  extern TraceHook debug_hook; config.endpoint.trace = debug_hook; config.endpoint.trace_context = reinterpret_cast<void*>(static_cast<std::uintptr_t>(i));
   for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) config.ports.push_back(port(i, nic));
   config.numbers = numbers;
   config.turn = plan.turn;
