@@ -88,8 +88,8 @@ namespace {
 // The incarnation that an address or a session packet has named last never was READY here, but an
 // older one was: the record has no room for both.
 bool has_two_incarnations(const Peer& peer) {
-  return peer.verified_counter != 0 && (peer.verified_epoch != peer.remote_epoch ||
-                                        peer.verified_counter != peer.remote_counter);
+  return peer.verified_counter != 0 &&
+         (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter);
 }
 
 }  // namespace
@@ -143,6 +143,9 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
   if (!is_settled(peer)) {
+    if (peer.state == SessionState::ready && now - peer.last_heard >= patience_with(peer)) {
+      probe_best_path(peer);  // is it only that nobody has asked?
+    }
     // Only a call changes that.
     if (peer.state == SessionState::failed && has_two_incarnations(peer)) peer.rest_at = kNever;
     return false;

@@ -244,7 +244,10 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
 void Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
-    if (best == nullptr || path.state < best->state) best = &path;
+    if (best == nullptr ||
+        std::pair(path.state, path.unanswered) < std::pair(best->state, best->unanswered)) {
+      best = &path;
+    }
   });
   if (best != nullptr && best->packets_in_flight == 0 && send_probe(peer, *best, false)) {
     arm_pto(*best);

@@ -92,14 +92,18 @@ void Application::do_send(std::uint32_t index) {
   const MessagePlan& message = plan_.messages[index];
   SendRecord& record = oracle_.send(index);
   if (!world_.is_running(message.from)) {
-    if (world_.is_healed()) --undecided_;  // it never will be
-    else again(Act::send, index, send_tries_[index]);
+    if (world_.is_healed())
+      --undecided_;  // it never will be
+    else
+      again(Act::send, index, send_tries_[index]);
     return;
   }
   const PeerId peer = reach(message.from, message.to);
   if (peer == kAnyPeer) {
-    if (world_.is_healed() && !world_.is_running(message.to)) --undecided_;
-    else again(Act::send, index, send_tries_[index]);
+    if (world_.is_healed() && !world_.is_running(message.to))
+      --undecided_;
+    else
+      again(Act::send, index, send_tries_[index]);
     return;
   }
   Process& sender = process(message.from);
@@ -118,9 +122,8 @@ void Application::do_send(std::uint32_t index) {
   request.options.immediate = index;
   request.options.hint = message.hint;
   Host& host = world_.host(message.from);
-  const Status status = request.operation == kNoOperation
-                            ? Status::again
-                            : host.endpoint().send(host.now(), request);
+  const Status status =
+      request.operation == kNoOperation ? Status::again : host.endpoint().send(host.now(), request);
   host.wake();
   if (status == Status::ok) {
     sender.free.pop_back();
@@ -304,7 +307,8 @@ void Application::crashed(std::uint32_t host) {
     --open_;
   }
   for (ReceiveRecord& receive : oracle_.receives()) {
-    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion) continue;
+    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion)
+      continue;
     receive.gone = true;
     --open_;
   }
@@ -328,9 +332,8 @@ void Application::take_completions(std::uint32_t at) {
       }
       if (operation.is_send) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
-        const bool read = std::ranges::any_of(host.nics(), [&](const auto& nic) {
-          return nic->reads(bytes.data(), bytes.size());
-        });
+        const bool read = std::ranges::any_of(
+            host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
         oracle_.on_send_completed(operation.record, completion, read);
       } else {
         oracle_.on_receive_completed(operation.record, completion,

@@ -66,9 +66,9 @@ class Application final : public Actor {
   std::vector<std::uint8_t> receive_tries_;
   std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
   std::vector<OperationId> sent_as_;       // by message
-  std::vector<OperationId> received_as_;  // by record
-  std::uint64_t undecided_;               // messages and receives not posted and not given up
-  std::uint64_t open_ = 0;                // operations that have not completed
+  std::vector<OperationId> received_as_;   // by record
+  std::uint64_t undecided_;                // messages and receives not posted and not given up
+  std::uint64_t open_ = 0;                 // operations that have not completed
   std::uint64_t completions_ = 0;
   std::array<Completion, 64> done_;  // of one poll
   std::array<Event, 64> events_;

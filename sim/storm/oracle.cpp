@@ -15,8 +15,8 @@ constexpr std::byte kPoison{0xee};
 bool got_bytes(Status status) { return status == Status::ok || status == Status::truncated; }
 
 bool is_all(std::span<const std::byte> bytes, std::byte value) {
-  return bytes.empty() || (bytes[0] == value && std::memcmp(bytes.data(), bytes.data() + 1,
-                                                            bytes.size() - 1) == 0);
+  return bytes.empty() ||
+         (bytes[0] == value && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 std::string name_of(const MessagePlan& message, std::uint32_t index) {
@@ -107,7 +107,8 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
     const MessagePlan& message = plan_.messages[receive.message];
     SendRecord& send = sends_[receive.message];
     if (!send.posted || !matches(receive, message) || message.tag != completion.tag) {
-      return accuse(name + " got " + name_of(message, receive.message) + ", which it doesn't match");
+      return accuse(name + " got " + name_of(message, receive.message) +
+                    ", which it doesn't match");
     }
     if (from != message.from && from != kAnyHost) {
       return accuse(name + " got " + name_of(message, receive.message) + " from another host");
@@ -122,8 +123,8 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
       return accuse(name + " was cancelled by nobody");
     }
     const bool written = !is_all(receive.buffer, kUntouched);
-    if (written && (completion.status == Status::cancelled ||
-                    completion.status == Status::store_full)) {
+    if (written &&
+        (completion.status == Status::cancelled || completion.status == Status::store_full)) {
       return accuse(name + " got no message, and was written");
     }
   }

@@ -26,8 +26,8 @@ namespace hawser::sim {
 // What became of a planned message or receive.
 struct SendRecord {
   bool posted = false;
-  std::uint64_t life = 0;     // which process of the host
-  std::uint64_t order = 0;    // of the post, among all of the sender
+  std::uint64_t life = 0;   // which process of the host
+  std::uint64_t order = 0;  // of the post, among all of the sender
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
   bool released = false;

@@ -21,9 +21,13 @@ TEST_CASE("storm__seeds") {
     events += outcome.events;
     turns += outcome.turns;
     failed += outcome.failed_sessions > 0;
-    if (!outcome.verdict.empty()) { ++bad[outcome.verdict]; printf("%lu: %s\n", seed, outcome.verdict.c_str()); }
+    if (!outcome.verdict.empty()) {
+      ++bad[outcome.verdict];
+      printf("%lu: %s\n", seed, outcome.verdict.c_str());
+    }
   }
-  WARN(frames << " frames " << events << " events " << turns << " turns, failed sessions in " << failed);
+  WARN(frames << " frames " << events << " events " << turns << " turns, failed sessions in "
+              << failed);
   CHECK(bad.empty());
 }
 
