@@ -200,7 +200,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
-  return peer.open_sends + peer.open_receives + peer.posted_receives > 0;
+  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
 }
 
 // How long its silence is none: it may be away for as long as it said.

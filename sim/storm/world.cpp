@@ -183,6 +183,7 @@ void World::apply_all() {
       host(i).nics()[nic]->tell(dead[i][nic] ? proto::NicEvent::Kind::down
                                              : proto::NicEvent::Kind::up);
     }
+    host(i).wake();  // what a NIC held back may be reaped now
   }
 }
 
