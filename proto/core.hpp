@@ -148,6 +148,8 @@ struct Endpoint::Core {
   Slab<Retransmit> retransmits;
   Slab<PendingStatus> statuses;
   SentBlockPool sent_blocks;
+  std::uint32_t reclaimed_to = 0;  // paths have given back old records, up to this one
+  Time reclaimed_at{};
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
   Matching matching;
@@ -359,6 +361,7 @@ struct Endpoint::Core {
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
+  [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
   [[nodiscard]] Duration pto_base(const Path& path) const;
   void arm_pto(Path& path);
   void arm_all_prompt(Peer& peer);
