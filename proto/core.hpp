@@ -410,6 +410,7 @@ struct Endpoint::Core {
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path, Reason reason);
   void path_down(Peer& peer, Path& path, Reason reason);
+  [[nodiscard]] Time next_probe(Path& path);
   void path_heard(Peer& peer, Path& path, bool full_probe);
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
