@@ -6,6 +6,7 @@
 //  - a message is received at most once, by a receive that it matches, whole or cut to the buffer,
 //    its bytes those that were sent;
 //  - a send that ended ok is received, unless its pair of hosts lost a session;
+//  - a send at level delivered ends after a receive got it, and says whether it was cut;
 //  - a send that was cancelled is never received;
 //  - messages of one sender match in the order in which they were sent: whatever a receive got, an
 //    older message that it matched too has gone to an older receive;
@@ -26,14 +27,15 @@ namespace hawser::sim {
 // What became of a planned message or receive.
 struct SendRecord {
   bool posted = false;
-  std::uint64_t life = 0;     // which process of the host
-  std::uint64_t order = 0;    // of the post, among all of the sender
+  std::uint64_t life = 0;   // which process of the host
+  std::uint64_t order = 0;  // of the post, among all of the sender
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
   bool released = false;
   bool cancel_asked = false;
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
+  bool cut = false;  // by the receive that got it
 };
 
 struct ReceiveRecord {
@@ -76,6 +78,7 @@ class Oracle {
  private:
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
   [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
+  void check_word(std::uint32_t message, Status status);
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
   void judge_sends();
   void judge_order();
