@@ -12,7 +12,7 @@ TOKENS = re.compile(
     r'"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.S)
 OPEN, CLOSE = "([{", ")]}"
 DECLARATION = re.compile(
-    r"(const|static|constexpr|auto|using|typedef|struct|class|enum|union|template|static_assert)\b"
+    r"(const|static|constexpr|auto|unsigned|using|typedef|struct|class|enum|union|template|static_assert)\b"
     r"|(\[\[|[\w:]+(<[^;=]*?>)?[ *&]*\s[*&]*\w+\s*[=;{(\[,])")
 NO_EXPRESSION = re.compile(r"\s*[\[{]")
 

@@ -24,7 +24,8 @@ import cpp_text  # noqa: E402
 # sim/ is compiled with these as they are, so they can't differ here.
 AS_THEY_ARE = {"assert.hpp", "endpoint.hpp", "nic.hpp", "random.hpp", "time.hpp"}
 # What people read and nothing in the protocol depends on.
-NOT_MECHANICALLY = {"trace.cpp", "wire_dump.cpp", "report.cpp", "assert.cpp", "checksum.cpp"}
+NOT_MECHANICALLY = {"trace.cpp", "wire_dump.cpp", "report.cpp", "blame.cpp", "verdicts.cpp",
+                    "assert.cpp", "checksum.cpp"}
 OBSERVES = re.compile(r"(\+\+)?counters\.|\(?tracing\(\)|trace\w*\(|TraceRecord|(record|made)\.(detail|cause|bytes|message|fragment) = ")
 OPERATORS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " != ",
              " != ": " == ", " && ": " || ", " || ": " && "}
@@ -49,6 +50,7 @@ class Change(NamedTuple):
     statement: bool
     mutant: int
     text: str
+    condition: bool = False  # what stands there is taken as one
 
 
 class TableError(Exception):
@@ -180,7 +182,8 @@ def mechanical(file, text, first_number):
             number = first_number + len(mutants)
             name = f"{os.path.splitext(file)[0]}-{line}-{len(mutants)}"
             mutants.append(Mutant(name, kind, f"{file}:{line}", what, "", "", ()))
-            changes.append(Change(region.start, region.end, statement, number, bug))
+            changes.append(Change(region.start, region.end, statement, number, bug,
+                                  region.kind == "condition"))
     return mutants, changes
 
 
@@ -205,7 +208,8 @@ def render(text, changes, start, end):
             out.append(f"{{ {branches}{{ {inner} }} }}")
         else:
             branches = "".join(f"mutated({c.mutant}) ? ({c.text}) : " for c in same)
-            out.append(f"({branches}({inner}))")
+            cast = "static_cast<bool>" if any(c.condition for c in same) else ""
+            out.append(f"({branches}{cast}({inner}))")
         at = outer.end
     out.append(text[at:end])
     return "".join(out)

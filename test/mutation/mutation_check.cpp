@@ -24,7 +24,7 @@ struct Mutant {
 };
 
 const std::vector<Mutant> kMutants{
-#include "mutants.inc"
+#include <mutants.inc>
 };
 
 enum class Fate : std::uint8_t { verdict, crash, hang, changes, same, unreached };

@@ -123,12 +123,15 @@ Child start(Job job, const Baselines& baselines) {
   return {std::move(job), process, said[0], errors[0], 0};
 }
 
-// The first line of what a child wrote to its standard error.
+// The first line of what a child wrote to its standard error; of its paths, what is from proto/ on.
 std::string first_error(int from) {
   std::array<char, 400> text{};
   const ssize_t size = read(from, text.data(), text.size() - 1);
   std::string line(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  return line.substr(0, line.find('\n'));
+  line.resize(std::min(line.size(), line.find('\n')));
+  const std::size_t folder = line.find("proto/");
+  const bool is_path = line.starts_with('/') && folder != std::string::npos;
+  return is_path ? line.substr(folder) : line;
 }
 
 // The child is gone: what became of the storm that was under way?
