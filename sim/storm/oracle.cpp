@@ -45,8 +45,14 @@ bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
   });
 }
 
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status) {
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+                        proto::Duration at) {
   failures_.emplace_back(host, other);
+  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
+  if (silent && !reasons_.explain_silence(host, other, at)) {
+    accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
+           " without a reason: " + std::string(to_string(status)));
+  }
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "sim/storm/plan.hpp"
+#include "sim/storm/reasons.hpp"
 
 namespace hawser::sim {
 
@@ -55,7 +56,7 @@ void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte
 
 class Oracle {
  public:
-  explicit Oracle(const Plan& plan) : plan_(plan), sends_(plan.messages.size()) {}
+  explicit Oracle(const Plan& plan) : plan_(plan), reasons_(plan), sends_(plan.messages.size()) {}
 
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
@@ -63,8 +64,8 @@ class Oracle {
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
   void on_receive_completed(std::uint32_t receive, const Completion& completion,
                             std::uint32_t from);
-  // A session between the two ended, as one of them says.
-  void on_failure(std::uint32_t host, std::uint32_t other, Status status);
+  // A session between the two ended, as one of them says, at this time of the run.
+  void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
   [[nodiscard]] std::size_t failures() const { return failures_.size(); }
   // At the end, when everything that lives has completed.
   void judge();
@@ -85,6 +86,7 @@ class Oracle {
   void judge_buffers();
 
   const Plan& plan_;
+  Reasons reasons_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> failures_;
