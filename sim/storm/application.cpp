@@ -300,6 +300,7 @@ void Application::turned(std::uint32_t host) {
 
 void Application::crashed(std::uint32_t host) {
   turned(host);  // what had completed, the process knew
+  const Duration now = world_.since_start();
   for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
     SendRecord& send = oracle_.send(i);
     if (plan_.messages[i].from != host || !send.posted || send.gone || send.released) continue;
@@ -313,7 +314,7 @@ void Application::crashed(std::uint32_t host) {
     --open_;
   }
   for (std::uint32_t other = 0; other < world_.hosts(); ++other) {
-    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted);
+    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted, now);
   }
 }
 
@@ -348,7 +349,8 @@ void Application::take_events(std::uint32_t at) {
     n = world_.host(at).endpoint().poll_events(events_);
     for (const Event& event : std::span(events_).first(n)) {
       if (event.kind == Event::Kind::peer_failed) {
-        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status);
+        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status,
+                           world_.since_start());
       }
     }
   }

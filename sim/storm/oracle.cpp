@@ -50,8 +50,14 @@ bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
   });
 }
 
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status) {
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+                        proto::Duration at) {
   failures_.emplace_back(host, other);
+  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
+  if (silent && !reasons_.explain_silence(host, other, at)) {
+    accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
+           " without a reason: " + std::string(to_string(status)));
+  }
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
@@ -70,6 +76,26 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
     return accuse(name + " was cancelled by nobody");
   }
   std::ranges::fill(send.bytes, kPoison);
+  check_word(index, completion.status);
+}
+
+// What a sender is told of its receiver. A receive of a session that was lost since may have ended
+// otherwise.
+void Oracle::check_word(std::uint32_t index, Status status) {
+  const MessagePlan& message = plan_.messages[index];
+  const SendRecord& send = sends_[index];
+  if (!got_bytes(status) || failed(message.from, message.to)) return;
+  if (message.level != Level::delivered) {
+    if (status == Status::truncated) accuse(name_of(message, index) + " asked not how it was received");
+    return;
+  }
+  if (send.received == 0) {
+    return accuse(name_of(message, index) + " is delivered to nobody, as its sender is told");
+  }
+  if (send.cut != (status == Status::truncated)) {
+    accuse(name_of(message, index) + (send.cut ? " was cut, and" : " was not cut, and") +
+           " its sender is told otherwise");
+  }
 }
 
 void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& completion) {
@@ -113,6 +139,7 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
     if (from != message.from && from != kAnyHost) {
       return accuse(name + " got " + name_of(message, receive.message) + " from another host");
     }
+    send.cut = completion.status == Status::truncated;
     if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
     if (send.completion && send.completion->status == Status::cancelled) {
       return accuse(name_of(message, receive.message) + " was cancelled, and came");
