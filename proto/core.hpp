@@ -443,7 +443,7 @@ struct Endpoint::Core {
   void trace_drop(DropReason reason) const;
   void trace_arrival(const Peer& peer, const wire::PacketView& packet, const ReceivePath& path,
                      std::uint64_t number) const;
-  void trace_path(const Event& event);
+  void trace_path(const Event& event, const Path& path);
   void trace_session(const Peer& peer) const;
   void trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
                   std::uint32_t detail) const;

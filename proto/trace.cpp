@@ -105,12 +105,10 @@ void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& pac
   trace(record);
 }
 
-void Endpoint::Core::trace_path(const Event& event) {
+void Endpoint::Core::trace_path(const Event& event, const Path& path) {
   TraceRecord record =
-      traced(TraceKind::path_state, peers.at(static_cast<std::uint32_t>(event.peer)));
+      traced(TraceKind::path_state, peers.at(static_cast<std::uint32_t>(event.peer)), path);
   record.cause = static_cast<std::uint8_t>(event.reason);
-  record.nic = event.nic;
-  record.remote_nic = event.remote_nic;
   PathState state = PathState::up;
   if (event.kind == Event::Kind::path_suspect) state = PathState::suspect;
   if (event.kind == Event::Kind::path_down) state = PathState::down;

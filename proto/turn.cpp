@@ -38,7 +38,7 @@ void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, 
                     .endpoint_id = peer.remote_id,
                     .nic = path.local_nic,
                     .remote_nic = path.remote_nic};
-  if (tracing()) trace_path(event);
+  if (tracing()) trace_path(event, path);
   emit(event);
 }
 

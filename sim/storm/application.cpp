@@ -131,6 +131,8 @@ void Application::do_send(std::uint32_t index) {
     record.life = sender.life;
     record.order = sender.posts++;
     sent_as_[index] = request.operation;
+    note(Happening::Kind::posted_send, message.from, index,
+         {.operation = static_cast<std::uint64_t>(request.operation)});
     --undecided_;
     ++open_;
     if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);
@@ -227,6 +229,11 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   record.life = receiver.life;
   record.order = receiver.posts++;
   received_as_[index] = request.operation;
+  note(Happening::Kind::posted_receive, plan.host, index,
+       {.endpoint_id = plan.from == kAnyHost ? 0 : std::uint64_t{plan.from} + 1,
+        .operation = static_cast<std::uint64_t>(request.operation),
+        .message = plan.tag,
+        .bytes = static_cast<std::uint32_t>(plan.bytes)});
   ++open_;
   return true;
 }
@@ -238,6 +245,7 @@ void Application::do_cancel_send(std::uint32_t index) {
   if (record.life != world_.life(message.from)) return;
   Host& host = world_.host(message.from);
   record.cancel_asked = true;
+  note(Happening::Kind::cancels_send, message.from, index);
   (void)host.endpoint().cancel(host.now(), sent_as_[index]);
   host.wake();
 }
@@ -249,6 +257,7 @@ void Application::do_cancel_receive(std::uint32_t index) {
   if (record.life != world_.life(at)) return;
   Host& host = world_.host(at);
   record.cancel_asked = true;
+  note(Happening::Kind::cancels_receive, at, index);
   (void)host.endpoint().cancel(host.now(), received_as_[index]);
   host.wake();
 }
@@ -348,6 +357,7 @@ void Application::take_events(std::uint32_t at) {
   for (std::size_t n = events_.size(); n == events_.size();) {
     n = world_.host(at).endpoint().poll_events(events_);
     for (const Event& event : std::span(events_).first(n)) {
+      world_.scribe().on_event(at, event);
       if (event.kind == Event::Kind::peer_failed) {
         oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status,
                            world_.since_start());

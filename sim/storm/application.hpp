@@ -55,6 +55,10 @@ class Application final : public Actor {
   [[nodiscard]] OperationId name(Process& process, bool is_send, std::uint32_t record);
   void take_completions(std::uint32_t host);
   void take_events(std::uint32_t host);
+  void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
+            const TraceRecord& record = {}) {
+    world_.scribe().note(kind, host, index, record);
+  }
   [[nodiscard]] bool all_sends_ended() const;
 
   const Plan& plan_;

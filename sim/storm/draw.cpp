@@ -33,8 +33,8 @@ std::uint64_t logarithmic(Random& random, std::uint64_t low, std::uint64_t high)
 
 // ---- tunables
 
-// What makes a world small: memory that is taken at start, and times that a run would only wait
-// for.
+}  // namespace
+
 Tunables small_world() {
   Tunables tunables;
   tunables.max_peers = 8;
@@ -47,6 +47,8 @@ Tunables small_world() {
   tunables.close_timeout_ms = 100;
   return tunables;
 }
+
+namespace {
 
 // Not drawn from their hostile extremes: what sizes memory, what only threads and sockets know, and
 // what is drawn beside them.

@@ -131,6 +131,10 @@ struct Plan {
   proto::Duration heals_at{};
 };
 
+// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small, which
+// is memory that is taken at start, and times that a run would only wait for.
+[[nodiscard]] Tunables small_world();
+
 // The plan of a seed.
 [[nodiscard]] Plan draw_plan(std::uint64_t seed);
 

@@ -42,11 +42,13 @@ void check_quiet(World& world, Oracle& oracle) {
 
 }  // namespace
 
-StormOutcome run_storm(const Plan& plan) {
+StormOutcome run_storm(const Plan& plan, Recording* recording) {
+  Scribe scribe(plan.hosts.size(), recording);
   Oracle oracle(plan);
   Application* application = nullptr;
   World world(plan, {.turned = [&](std::uint32_t host) { application->turned(host); },
-                     .crashed = [&](std::uint32_t host) { application->crashed(host); }});
+                     .crashed = [&](std::uint32_t host) { application->crashed(host); }},
+              scribe);
   Application made(plan, world, oracle);
   application = &made;
   EventQueue& events = world.events();
@@ -84,6 +86,7 @@ StormOutcome run_storm(const Plan& plan) {
   outcome.lasted = ended - World::kStart;
   outcome.after_healing = outcome.lasted - plan.heals_at;
   outcome.faults = world.begun();
+  outcome.census = scribe.census();
   for (std::uint32_t i = 0; i < world.hosts(); ++i) outcome.turns += world.host(i).turns();
   return outcome;
 }

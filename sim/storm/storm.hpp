@@ -7,7 +7,9 @@
 #include <string>
 
 #include "hawser/stats.hpp"
+#include "sim/storm/census.hpp"
 #include "sim/storm/plan.hpp"
+#include "sim/storm/recording.hpp"
 
 namespace hawser::sim {
 
@@ -22,8 +24,9 @@ struct StormOutcome {
   proto::Duration lasted{};
   proto::Duration after_healing{};
   std::array<std::uint32_t, kFaultKinds> faults{};  // that began, by kind
+  Census census;
 };
 
-[[nodiscard]] StormOutcome run_storm(const Plan& plan);
+[[nodiscard]] StormOutcome run_storm(const Plan& plan, Recording* recording = nullptr);
 
 }  // namespace hawser::sim

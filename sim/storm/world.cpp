@@ -20,15 +20,17 @@ constexpr std::uint64_t ending(std::size_t fault) { return fault * 2 + 1; }
 
 }  // namespace
 
-World::World(const Plan& plan, WorldHooks hooks)
+World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
     : plan_(plan),
       hooks_(std::move(hooks)),
+      scribe_(scribe),
       events_(kStart),
       fabric_(events_, plan.seed),
       lives_(plan.hosts.size(), 0),
       peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
       active_(plan.faults.size(), false),
       paused_(plan.hosts.size(), false) {
+  scribe_.begin(events_);
   build_fabric();
   for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) {
     told_dead_.emplace_back(plan.hosts[i].nics.size(), false);
@@ -60,6 +62,8 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   config.endpoint.epoch = 1 + lives_[i];
   config.endpoint.seed = plan_.seed * 1000 + i * 10 + lives_[i];
   if (plan_.has_secret) config.endpoint.job_secret = std::as_bytes(std::span(kSecret));
+  config.endpoint.trace = Scribe::hook;
+  config.endpoint.trace_context = scribe_.new_process(i);
   config.nic = plan.nic;
   for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) config.ports.push_back(port(i, nic));
   config.numbers = numbers;
@@ -99,6 +103,8 @@ void World::on_event(proto::Time, std::uint64_t what) {
   const FaultPlan& fault = plan_.faults[what / 2];
   if (healed_) return;
   active_[what / 2] = what % 2 == 0;
+  scribe_.note(what % 2 == 0 ? Happening::Kind::fault_begins : Happening::Kind::fault_ends,
+               fault.host, static_cast<std::uint32_t>(what / 2));
   if (what % 2 == 0) {
     ++begun_[static_cast<std::size_t>(fault.kind)];
     begin(fault);
@@ -138,9 +144,12 @@ void World::end(const FaultPlan& fault) {
 
 void World::heal() {
   for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
-    if (active_[i]) end(plan_.faults[i]);
+    if (!active_[i]) continue;
+    scribe_.note(Happening::Kind::fault_ends, plan_.faults[i].host, static_cast<std::uint32_t>(i));
+    end(plan_.faults[i]);
     active_[i] = false;
   }
+  scribe_.note(Happening::Kind::heals, 0, 0);
   healed_ = true;
   apply_all();
 }

@@ -8,6 +8,7 @@
 
 #include "sim/core/host.hpp"
 #include "sim/storm/plan.hpp"
+#include "sim/storm/scribe.hpp"
 
 namespace hawser::sim {
 
@@ -21,9 +22,11 @@ class World final : public Actor {
  public:
   static constexpr proto::Time kStart{1'000'000'000};
 
-  World(const Plan& plan, WorldHooks hooks);
+  // The scribe outlives it.
+  World(const Plan& plan, WorldHooks hooks, Scribe& scribe);
 
   [[nodiscard]] EventQueue& events() { return events_; }
+  [[nodiscard]] Scribe& scribe() { return scribe_; }
   [[nodiscard]] Fabric& fabric() { return fabric_; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(hosts_.size()); }
   [[nodiscard]] bool is_running(std::uint32_t host) const { return hosts_[host]->is_running(); }
@@ -64,6 +67,7 @@ class World final : public Actor {
 
   const Plan& plan_;
   WorldHooks hooks_;
+  Scribe& scribe_;
   EventQueue events_;
   Fabric fabric_;
   AddressBook book_;

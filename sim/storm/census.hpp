@@ -1,0 +1,122 @@
+// What of the protocol a storm has visited: kinds of trace records, causes of loss, reasons for
+// dropping packets, states of sessions and paths and how they changed, statuses of completions.
+//
+// A census is an array of counters, so it costs a storm next to nothing, and those of many storms
+// add up. census_rows() says what each counter is, and whether a storm that is worth its name must
+// come there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hawser/events.hpp"
+#include "hawser/stats.hpp"
+#include "hawser/trace.hpp"
+
+namespace hawser::sim {
+
+// X(name, cells, what a cell is)
+#define HAWSER_CENSUS_GROUPS(X)                                       \
+  X(trace_kind, 24, "trace records by TraceKind")                     \
+  X(loss, 4, "packets declared lost, by TraceLoss")                   \
+  X(drop, 32, "packets dropped, by DropReason")                       \
+  X(message_status, 8, "what receivers said, by TraceStatus")         \
+  X(session_state, 5, "sessions that came to a TraceSession")         \
+  X(session_change, 25, "and from which")                             \
+  X(session_end, 16, "sessions that failed, by Status")               \
+  X(path_state, 4, "paths that came to a PathState")                  \
+  X(path_change, 360, "and from which, and for which Reason")         \
+  X(reason, 32, "Reasons of paths' changes, and of all other events") \
+  X(event, 16, "events polled, by their kind")                        \
+  X(send_completion, 16, "completions of sends, by Status")           \
+  X(receive_completion, 16, "completions of receives, by Status")
+
+enum class CensusGroup : std::uint8_t {
+#define HAWSER_ENUM(name, cells, text) name,
+  HAWSER_CENSUS_GROUPS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kCensusGroups = static_cast<std::size_t>(CensusGroup::count_);
+
+struct CensusGroupText {
+  std::string_view name;
+  std::size_t cells;
+  std::string_view text;
+};
+inline constexpr std::array<CensusGroupText, kCensusGroups> kCensusGroupTexts{{
+#define HAWSER_TEXT(name, cells, text) {#name, cells, text},
+    HAWSER_CENSUS_GROUPS(HAWSER_TEXT)
+#undef HAWSER_TEXT
+}};
+
+// Where the cells of a group begin.
+[[nodiscard]] constexpr std::size_t census_base(CensusGroup group) {
+  std::size_t base = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(group); ++i) {
+    base += kCensusGroupTexts[i].cells;
+  }
+  return base;
+}
+inline constexpr std::size_t kCensusCells = census_base(CensusGroup::count_);
+
+struct Census {
+  std::array<std::uint64_t, kCensusCells> counts{};
+
+  template <CensusGroup group>
+  void count(std::size_t cell) {
+    if (cell < kCensusGroupTexts[static_cast<std::size_t>(group)].cells) {
+      ++counts[census_base(group) + cell];
+    }
+  }
+  [[nodiscard]] std::uint64_t at(CensusGroup group, std::size_t cell) const {
+    return counts[census_base(group) + cell];
+  }
+};
+
+// One process's: counts, and remembers in which states its sessions and paths were.
+class CensusTaker {
+ public:
+  explicit CensusTaker(Census& census) : census_(census) {}
+
+  // Another process in its place.
+  void restart() { peers_ = {}; }
+  void on_trace(const TraceRecord& record);
+  void on_event(const Event& event);
+
+ private:
+  static constexpr std::size_t kPeers = 64;
+  static constexpr std::size_t kSlots = 16;
+  // Of a path slot: states count from 1, 0 is a path of which nothing was told yet.
+  struct PathSeen {
+    std::uint8_t generation = 0;
+    std::uint8_t state = 0;
+  };
+  struct PeerSeen {
+    std::uint8_t session = 0;
+    std::array<PathSeen, kSlots> paths{};
+  };
+
+  void session_changed(const TraceRecord& record);
+  void path_changed(const TraceRecord& record);
+
+  Census& census_;
+  std::array<PeerSeen, kPeers> peers_{};
+};
+
+struct CensusRow {
+  CensusGroup group = CensusGroup::trace_kind;
+  std::string name;       // empty: nothing can come here
+  bool expected = false;  // exists in the protocol, so a storm should come there
+};
+// By cell.
+[[nodiscard]] std::span<const CensusRow> census_rows();
+// "group:name", as find_census_cell takes it.
+[[nodiscard]] std::string census_cell_name(std::size_t cell);
+// kCensusCells if there is none of that name.
+[[nodiscard]] std::size_t find_census_cell(std::string_view name);
+
+}  // namespace hawser::sim

@@ -1,0 +1,21 @@
+// Whether a plan that was not drawn, but read from a file or cut down, can be run at all.
+#pragma once
+
+#include <string>
+
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+// A cable between switches is cut, and `other_host` is its number.
+[[nodiscard]] bool is_of_cable(const FaultPlan& fault);
+// Whether `nic`, and whether `other_host` and `other_nic`, mean something to that kind of fault.
+// A NIC that means nothing must exist all the same.
+[[nodiscard]] bool uses_nic(FaultKind kind);
+[[nodiscard]] bool uses_other(FaultKind kind);
+
+// What is wrong with it, and where; empty: nothing. Every index names something, every number is
+// within what the simulator takes.
+[[nodiscard]] std::string complaint_about(const Plan& plan);
+
+}  // namespace hawser::sim

@@ -1,0 +1,55 @@
+// What happened in a storm, as plain data, for those who show it to people.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "hawser/trace.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::sim {
+
+struct Happening {
+  enum class Kind : std::uint8_t {
+    traced,          // an endpoint's trace record
+    fault_begins,    // `index`: of the plan
+    fault_ends,      // likewise
+    heals,           // all of them are over
+    posted_send,     // `index`: the message of the plan; the record has its operation
+    posted_receive,  // `index`: of the judge's record; the record has its operation, its bytes,
+                     // in `endpoint_id` the sender's host and one (0: any), in `message` its tag
+    cancels_send,
+    cancels_receive,
+  };
+  Kind kind = Kind::traced;
+  std::uint32_t host = 0;
+  std::uint32_t index = 0;
+  proto::Duration at{};  // since the start of the run, by the world's clock
+  TraceRecord record{};
+};
+
+// A ring of them in memory that somebody else provides: it may be shared with another process,
+// which reads it when this one is dead.
+class Recording {
+ public:
+  // `count` grows with each; of more than there is room for, the last are kept.
+  Recording(std::span<Happening> room, std::uint64_t& count) : room_(room), count_(count) {}
+
+  void add(const Happening& happening) {
+    room_[count_ % room_.size()] = happening;
+    ++count_;
+  }
+  [[nodiscard]] std::uint64_t size() const { return count_ < room_.size() ? count_ : room_.size(); }
+  // How many were overwritten.
+  [[nodiscard]] std::uint64_t lost() const { return count_ - size(); }
+  // The i-th of those that are there, in the order of time.
+  [[nodiscard]] const Happening& at(std::uint64_t i) const {
+    return room_[(lost() + i) % room_.size()];
+  }
+
+ private:
+  std::span<Happening> room_;
+  std::uint64_t& count_;
+};
+
+}  // namespace hawser::sim

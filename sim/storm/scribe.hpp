@@ -1,0 +1,53 @@
+// Who looks on while a storm runs: counts for the census, always, and writes a recording if there
+// is one. It changes nothing of what happens.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/core/event_queue.hpp"
+#include "sim/storm/census.hpp"
+#include "sim/storm/recording.hpp"
+
+namespace hawser::sim {
+
+class Scribe {
+ public:
+  // `recording` may be null.
+  Scribe(std::size_t hosts, Recording* recording);
+
+  // Times are counted from now on.
+  void begin(const EventQueue& events) {
+    events_ = &events;
+    start_ = events.now();
+  }
+  // For EndpointConfig::trace, and the context of a new process of that host.
+  static void hook(void* context, const TraceRecord& record);
+  [[nodiscard]] void* new_process(std::uint32_t host);
+
+  void on_event(std::uint32_t host, const Event& event) { desks_[host].taker.on_event(event); }
+  // The rest is for the recording only.
+  void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
+            const TraceRecord& record = {}) {
+    if (recording_ != nullptr) write(kind, host, index, record);
+  }
+
+  [[nodiscard]] const Census& census() const { return census_; }
+
+ private:
+  struct Desk {
+    Scribe* scribe;
+    std::uint32_t host;
+    CensusTaker taker;
+  };
+  void write(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
+             const TraceRecord& record);
+
+  Census census_;
+  Recording* recording_;
+  const EventQueue* events_ = nullptr;
+  proto::Time start_{};
+  std::vector<Desk> desks_;
+};
+
+}  // namespace hawser::sim
