@@ -70,6 +70,7 @@ Tunables draw_tunables(Random& random) {
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(share)) value = one_of(random, others);
   };
+  if (random.chance(0.5)) tunables.fragment_bytes = one_of(random, {256, 512, 1024});
   draw(tunables.unexpected_bytes, {65536, 131072, 262144});
   draw(tunables.max_operations, {256, 1024});
   draw(tunables.packet_buffers, {256, 512});
@@ -136,16 +137,17 @@ void draw_topology(Random& random, Plan& plan) {
 
 // ---- messages and receives
 
+// In fragments rather than bytes: packets are what a storm is made of.
 std::uint64_t draw_bytes(Random& random, std::uint64_t fragment) {
   switch (random.below(8)) {
     case 0: return 0;
     case 1: return 1 + random.below(64);
     case 2: return fragment - 1 + random.below(3);
     case 3: return fragment * (1 + random.below(20)) + random.below(3) - 1;
-    case 4: return random.below(100000);
-    case 5: return 100000 + random.below(400000);
-    case 6: return random.chance(0.15) ? 1000000 + random.below(2000000) : random.below(30000);
-    default: return random.below(20000);
+    case 4: return random.below(fragment * 60);
+    case 5: return random.below(fragment * 160);
+    case 6: return random.chance(0.05) ? 1'000'000 + random.below(3'000'000) : random.below(30000);
+    default: return random.below(fragment * 5);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "sim/storm/oracle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "proto/random.hpp"
@@ -27,14 +28,49 @@ std::string name_of(const MessagePlan& message, std::uint32_t index) {
 
 }  // namespace
 
-void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes) {
-  std::uint64_t word = (seed * 0x9e3779b97f4a7c15u + message) | 1;
-  std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    word = word * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
-    std::memcpy(bytes.data() + i, &word, 8);
+namespace {
+
+// A prime: two places of a message that hold the same bytes are never whole fragments apart.
+constexpr std::size_t kPeriod = 65521;
+
+const std::array<std::byte, kPeriod>& noise() {
+  static const auto kNoise = [] {
+    std::array<std::byte, kPeriod> bytes;
+    proto::Random random(1);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+    return bytes;
+  }();
+  return kNoise;
+}
+
+// Calls `piece` with each stretch of the message's bytes that lies in one piece, and its offset,
+// until it returns false. Returns whether it never did.
+template <class Piece>
+bool for_each_piece(std::uint64_t seed, std::uint32_t message, std::size_t bytes, Piece&& piece) {
+  std::size_t from = (seed * 31 + std::uint64_t{message} * 4099) % kPeriod;
+  for (std::size_t done = 0; done < bytes; from = 0) {
+    const std::size_t count = std::min(bytes - done, kPeriod - from);
+    if (!piece(done, std::span(noise()).subspan(from, count))) return false;
+    done += count;
   }
-  for (; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(word >> (8 * (i % 8)));
+  return true;
+}
+
+bool is_message(std::uint64_t seed, std::uint32_t message, std::span<const std::byte> bytes) {
+  return for_each_piece(seed, message, bytes.size(),
+                        [&](std::size_t at, std::span<const std::byte> piece) {
+                          return std::memcmp(bytes.data() + at, piece.data(), piece.size()) == 0;
+                        });
+}
+
+}  // namespace
+
+void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes) {
+  for_each_piece(seed, message, bytes.size(),
+                 [&](std::size_t at, std::span<const std::byte> piece) {
+                   std::memcpy(bytes.data() + at, piece.data(), piece.size());
+                   return true;
+                 });
 }
 
 bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) const {
@@ -86,7 +122,8 @@ void Oracle::check_word(std::uint32_t index, Status status) {
   const SendRecord& send = sends_[index];
   if (!got_bytes(status) || failed(message.from, message.to)) return;
   if (message.level != Level::delivered) {
-    if (status == Status::truncated) accuse(name_of(message, index) + " asked not how it was received");
+    if (status == Status::truncated)
+      accuse(name_of(message, index) + " asked not how it was received");
     return;
   }
   if (send.received == 0) {
@@ -109,9 +146,7 @@ void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& complet
   if (completion.bytes != expected || completion.message_bytes != message.bytes) {
     return accuse(name + " came with other lengths");
   }
-  std::vector<std::byte> whole(message.bytes);
-  fill_message(plan_.seed, receive.message, whole);
-  if (expected > 0 && std::memcmp(whole.data(), receive.buffer.data(), expected) != 0) {
+  if (!is_message(plan_.seed, receive.message, std::span(receive.buffer).first(expected))) {
     return accuse(name + " came with other bytes");
   }
   if (!is_all(std::span(receive.buffer).subspan(expected), kUntouched)) {

@@ -131,8 +131,8 @@ struct Plan {
   proto::Duration heals_at{};
 };
 
-// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small, which
-// is memory that is taken at start, and times that a run would only wait for.
+// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small,
+// which is memory that is taken at start, and times that a run would only wait for.
 [[nodiscard]] Tunables small_world();
 
 // The plan of a seed.

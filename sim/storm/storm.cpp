@@ -46,8 +46,9 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   Scribe scribe(plan.hosts.size(), recording);
   Oracle oracle(plan);
   Application* application = nullptr;
-  World world(plan, {.turned = [&](std::uint32_t host) { application->turned(host); },
-                     .crashed = [&](std::uint32_t host) { application->crashed(host); }},
+  World world(plan,
+              {.turned = [&](std::uint32_t host) { application->turned(host); },
+               .crashed = [&](std::uint32_t host) { application->crashed(host); }},
               scribe);
   Application made(plan, world, oracle);
   application = &made;
@@ -81,6 +82,7 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   outcome.digest = world.fabric().digest();
   outcome.events = events.done();
   outcome.frames = world.fabric().totals().frames;
+  outcome.packets = world.fabric().datagrams();
   outcome.completions = made.completions();
   outcome.failed_sessions = oracle.failures();
   outcome.lasted = ended - World::kStart;
