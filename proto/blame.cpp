@@ -2,7 +2,8 @@
 // which verdicts stand. verdicts.hpp is the judgement itself.
 //
 // Timer: `judge_at`, armed when a path, a NIC or a session changes for the worse, and as long as a
-// path is DOWN or a verdict stands; ever more seldom while nothing changes.
+// path is DOWN or a verdict stands, but not while all peers rest; ever more seldom while nothing
+// changes.
 //
 // A verdict is told once it has lasted for kHold and kLooks judgements, and stands until something
 // contradicts it: that a witness goes too is no contradiction.
@@ -208,7 +209,7 @@ void Endpoint::Core::judge_paths() {
   const bool moving = settle_verdicts(judge.alive_local());
   judge_at = kNever;
   judged_at = now;
-  if (!any_down && verdict_count == 0) return;
+  if (!any_down && (verdict_count == 0 || (ready == 0 && !moving))) return;
   judge_interval = moving ? kFirstLook : std::min(judge_interval * 2, kLastLook);
   judge_at = now + std::max(judge_interval, kPerPeer * ready);
 }

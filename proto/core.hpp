@@ -148,6 +148,8 @@ struct Endpoint::Core {
   Slab<Retransmit> retransmits;
   Slab<PendingStatus> statuses;
   SentBlockPool sent_blocks;
+  std::uint32_t reclaimed_to = 0;  // paths have given back old records, up to this one
+  Time reclaimed_at{};
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
   Matching matching;
@@ -359,6 +361,7 @@ struct Endpoint::Core {
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
+  [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
   [[nodiscard]] Duration pto_base(const Path& path) const;
   void arm_pto(Path& path);
   void arm_all_prompt(Peer& peer);
@@ -407,6 +410,7 @@ struct Endpoint::Core {
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path, Reason reason);
   void path_down(Peer& peer, Path& path, Reason reason);
+  [[nodiscard]] Time next_probe(Path& path);
   void path_heard(Peer& peer, Path& path, bool full_probe);
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
@@ -466,6 +470,7 @@ struct Endpoint::Core {
                            std::size_t count);
   void drop_chunk(IncomingMessage& message);
   void drop_chunks(IncomingMessage& message);
+  void note_whole(Peer& peer, IncomingMessage& message);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
 

@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint8_t kMostUnanswered = 16;  // PTOs that double its interval
 constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before other ways are tried
 // Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
@@ -55,6 +56,22 @@ void advance_oldest(Path& path, SentBlockPool& blocks) {
 void Endpoint::Core::trim(Path& path, Time forget_before) {
   path.sent.trim(sent_blocks, forget_before);
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
+}
+
+// Places for the next numbers of the path; how many there are. Records of lost packets wait for an
+// acknowledgement that is late, also where nothing is sent any more; those go when records are
+// short, of some paths each turn.
+std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
+  const std::uint64_t places = path.sent.reserve(sent_blocks, count);
+  if (places == std::min(count, path.sent.room()) || reclaimed_at == now) return places;
+  reclaimed_at = now;
+  for (std::uint32_t looks = std::min(kMostReclaimed, paths.capacity()); looks > 0; --looks) {
+    if (++reclaimed_to >= paths.capacity()) reclaimed_to = 0;
+    if (!paths.is_live(reclaimed_to)) continue;
+    Path& other = paths.at(reclaimed_to);
+    trim(other, now - other.response.overdue(granularity) * 2);
+  }
+  return path.sent.reserve(sent_blocks, count);
 }
 
 // A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
@@ -375,7 +392,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
 // everything on the path is sent again, under new numbers.
 void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
   if (path.sent.room() < 2) trim(path, now);
-  if (path.sent.reserve(sent_blocks, 1) > 0) return;
+  if (reserve_records(path, 1) > 0) return;
   evacuate(peer, path);
   trim(path, now);
   want_to_send_more(peer);

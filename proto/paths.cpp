@@ -47,9 +47,9 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
       path.told_down = true;
       path.down_at = now;
       ++counters.paths_down;
+      path.probe_interval = microseconds(tunables.path_probe_min_us);
     }
     emit(Event::Kind::path_down, peer, path, reason);
-    path.probe_interval = microseconds(tunables.path_probe_min_us);
   }
   path.state = PathState::down;
   path.unanswered = 0;
@@ -60,6 +60,13 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   want_verdicts();
   want_to_send_more(peer);
   rearm(peer);
+}
+
+// At once; but what is under way already is to be answered first.
+Time Endpoint::Core::next_probe(Path& path) {
+  if (path.packets_in_flight == 0) return now;
+  const Time sent = path.sent.at(sent_blocks, path.sent.next() - 1).sent;
+  return sent + path.response.overdue(granularity);
 }
 
 // Any of the path's packets was acknowledged.
@@ -78,13 +85,13 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
       path.state = PathState::probing;
       emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
-      path.probe_at = now;
+      path.probe_at = next_probe(path);
       return;
     case PathState::probing:
       if (full_probe && ++path.answered >= kProbesUntilUp) {
         return path_up(peer, path, Reason::proven);
       }
-      path.probe_at = now;
+      path.probe_at = next_probe(path);
       return;
   }
 }

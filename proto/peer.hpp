@@ -173,6 +173,7 @@ struct IncomingMessage {
   std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
+  bool half = true;         // fragments of it are missing, or lower numbers
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
   bool processed = false;   // its number's turn to match has come
   bool claimed = false;     // the caller has its name; not in the matching
@@ -241,14 +242,14 @@ struct Peer {
   Time call_at = kNever;
   Duration call_interval{};
   std::uint32_t calls = 0;
-  Time called_at{};  // of the newest HELLO: its answer measures the response time
+  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told our NICs' addresses
+  Time called_at{};                  // of the newest HELLO: its answer measures the response time
   Time calling_since{};
-  std::uint64_t cookie = 0;          // of the newest CHALLENGE of our HELLO
-  bool announcing = false;           // READY: calls until the peer has our NICs' present addresses
-  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told them
-  bool holds_call = false;           // one of those that are being called for the first times
-  bool waits_to_call = false;        // on the list of callers
-  bool is_half_open = false;         // on the list of half open ones
+  std::uint64_t cookie = 0;    // of the newest CHALLENGE of our HELLO
+  bool announcing = false;     // READY: calls until the peer has our NICs' present addresses
+  bool holds_call = false;     // one of those that are being called for the first times
+  bool waits_to_call = false;  // on the list of callers
+  bool is_half_open = false;   // on the list of half open ones
   bool close_sent = false;
   bool close_answered = false;
   static constexpr std::size_t kMaxCloseParts = 128;
@@ -269,6 +270,7 @@ struct Peer {
   std::uint32_t messages = 0;         // descriptors of either direction that are its own
   std::uint32_t posted_receives = 0;  // receives posted for exactly this peer
   std::uint32_t open_sends = 0;       // outgoing messages without a final status
+  std::uint32_t half_messages = 0;    // that have come in part, or before lower numbers
   std::uint32_t open_receives = 0;    // matched, not finished
 
   // Sending.

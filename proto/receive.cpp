@@ -97,6 +97,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   peer.reserve_used |= in_reserve;
   ++unmatched;
   ++peer.messages;
+  ++peer.half_messages;
   return true;
 }
 
@@ -179,9 +180,11 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (message == nullptr) return;
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
   if (message->matched) {
+    const bool stands_still = message->no_room && message->granted == 0;
+    const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
     if (message->granted > 0) say_grant(*message);
-    if (message->all_sent || message->granted > 0) request_missing(*message);
-    if (message->paced && message->granted == 0) {  // its turn comes
+    if (missing) request_missing(*message);
+    if (!missing && message->granted == 0) {  // its turn comes
       say_status(peer, message->number, wire::MessageStatus::pending);
     }
   } else if (message->no_room) {
@@ -298,9 +301,17 @@ void Endpoint::Core::drop_chunks(IncomingMessage& message) {
   while (message.first_chunk != kNoIndex) drop_chunk(message);
 }
 
+// Nothing of it, and nothing before it, is missing any more.
+void Endpoint::Core::note_whole(Peer& peer, IncomingMessage& message) {
+  if (!message.half || !message.processed || !message.arrived.complete()) return;
+  message.half = false;
+  --peer.half_messages;
+}
+
 // Every fragment is claimed and in its place.
 void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
+  note_whole(peer, message);
   incoming_timers.remove(incoming.index_of(message));
   message.expect_at = kNever;
   const bool counts = peer.state == SessionState::ready &&
@@ -343,6 +354,7 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
   incoming_timers.remove(index);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
+  if (message.half) --peer.half_messages;
   touch(peer);
   incoming.free(index);
 }

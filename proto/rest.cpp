@@ -25,6 +25,9 @@ constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
 static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
+// Probe timeouts in a row after which an UP path counts for as little as one that is not.
+constexpr std::uint32_t kTriedInVain = 3;
+
 // Peers that are woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kNewsBurst = 32;
 constexpr Duration kNewsInterval = microseconds(500);
@@ -66,9 +69,11 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
-  bool any_up = false;
-  for_each_path(peer, [&](const Path& path) { any_up |= path.state == PathState::up; });
-  return peer.announcing || !any_up;
+  bool any_works = false;
+  for_each_path(peer, [&](const Path& path) {
+    any_works |= path.state == PathState::up && path.unanswered < kTriedInVain;
+  });
+  return peer.announcing || !any_works;
 }
 
 // Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
@@ -77,6 +82,17 @@ bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
   if (path.state == PathState::up) return path.packets_in_flight == 0;
   return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
 }
+
+namespace {
+
+// The incarnation that an address or a session packet has named last never was READY here, but an
+// older one was: the record has no room for both.
+bool has_two_incarnations(const Peer& peer) {
+  return peer.verified_counter != 0 &&
+         (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter);
+}
+
+}  // namespace
 
 // Whether a record can stand for the peer, so that nobody could tell the difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
@@ -98,10 +114,10 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
     if (!fits(peer.nics[i].address)) return false;
   }
-  if (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter) {
-    return false;
-  }
+  if (has_two_incarnations(peer)) return false;
   if (peer.state == SessionState::failed) return true;
+  // What it shows now may contradict a verdict that stands: it is looked at once more before.
+  if (verdict_count > 0 && judged_at < peer.last_heard) return false;
   // A CLOSE that has begun to arrive goes on.
   if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
       std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
@@ -126,7 +142,14 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
-  if (!is_settled(peer)) return false;
+  if (!is_settled(peer)) {
+    if (peer.state == SessionState::ready && now - peer.last_heard >= patience_with(peer)) {
+      probe_best_path(peer);  // is it only that nobody has asked?
+    }
+    // Only a call changes that.
+    if (peer.state == SessionState::failed && has_two_incarnations(peer)) peer.rest_at = kNever;
+    return false;
+  }
   if (peer.state == SessionState::ready) {
     if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
       peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
@@ -173,6 +196,7 @@ void describe(const Peer& peer, RestingPeer& record) {
       std::min<std::uint64_t>((peer.allowance + 1023) / 1024, 0xffffffff));
   record.state = peer.state;
   record.failure = peer.failure;
+  record.verified = peer.verified_counter != 0;
   record.wanted = peer.wanted;
   record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
   record.route_local = peer.route_local;
@@ -191,8 +215,12 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.state = record.state;
   peer.failure = record.failure;
   peer.wanted = record.wanted;
-  peer.remote_epoch = peer.verified_epoch = record.remote_epoch;
-  peer.remote_counter = peer.verified_counter = record.remote_counter;
+  peer.remote_epoch = record.remote_epoch;
+  peer.remote_counter = record.remote_counter;
+  if (record.verified) {
+    peer.verified_epoch = record.remote_epoch;
+    peer.verified_counter = record.remote_counter;
+  }
   peer.remote_token = record.remote_token;
   peer.token = record.token;
   peer.remote_sequence = record.remote_sequence;
@@ -263,6 +291,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   ++counters.peers_woken;
   touch(peer);
   if (peer.state == SessionState::failed) return peer;
+  if (verdict_count > 0) want_verdicts();
   table_blocks.release(kBlocksToWake);
   bool opened = peer.outgoing.open(table_blocks, peer.next_number) &&
                 peer.incoming.open(table_blocks, peer.remote_floor);

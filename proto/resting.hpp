@@ -26,7 +26,7 @@ struct RestingPeer {
 
   // Identity, numbers, and how it was; by size, so that nothing is lost between them.
   std::uint64_t remote_id = 0;
-  std::uint64_t remote_epoch = 0;  // verified
+  std::uint64_t remote_epoch = 0;
   std::uint64_t remote_token = 0;
   std::uint64_t token = 0;
   std::uint64_t next_number = 0;  // and the floor
@@ -53,6 +53,7 @@ struct RestingPeer {
   SessionState state = SessionState::ready;
   Status failure = Status::ok;
   bool wanted = false;
+  bool verified = false;  // the epoch and the counter
   std::uint8_t final_count = 0;
   std::uint8_t patience_eighths = 8;
   std::uint8_t route_local = 0;

@@ -200,7 +200,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
-  return peer.open_sends + peer.open_receives + peer.posted_receives > 0;
+  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
 }
 
 // How long its silence is none: it may be away for as long as it said.
@@ -244,7 +244,10 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
 void Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
-    if (best == nullptr || path.state < best->state) best = &path;
+    if (best == nullptr ||
+        std::pair(path.state, path.unanswered) < std::pair(best->state, best->unanswered)) {
+      best = &path;
+    }
   });
   if (best != nullptr && best->packets_in_flight == 0 && send_probe(peer, *best, false)) {
     arm_pto(*best);

@@ -114,8 +114,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   if (path.sent.room() < 2) trim(path, now);
   const RemoteHandle to = remote(peer, path.local_nic, path.remote_nic);
   PacketBuffer* buffer = nullptr;
-  if (to == kNoRemote || path.sent.reserve(sent_blocks, 1) == 0 ||
-      pool.take(std::span(&buffer, 1)) == 0) {
+  if (to == kNoRemote || reserve_records(path, 1) == 0 || pool.take(std::span(&buffer, 1)) == 0) {
     return false;
   }
   const std::uint64_t number = path.sent.next();

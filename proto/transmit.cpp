@@ -221,7 +221,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
   trim(path, now - path.response.overdue(granularity) * 2);
   if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
-  const std::uint64_t places = path.sent.reserve(sent_blocks, limit + kKeptForProbes);
+  const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
 

@@ -12,8 +12,8 @@ using proto::microseconds;
 
 namespace {
 
-constexpr Duration kAgain = microseconds(20);
-constexpr Duration kDrainAgain = microseconds(100);
+constexpr Duration kAgain = microseconds(20);  // at first
+constexpr std::uint8_t kMostTries = 9;         // after which the wait grows no more
 constexpr std::uint32_t kNoRecord = ~0u;
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
@@ -26,6 +26,9 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
       oracle_(oracle),
       processes_(plan.hosts.size()),
       record_of_(plan.receives.size(), kNoRecord),
+      send_tries_(plan.messages.size(), 0),
+      receive_tries_(plan.receives.size(), 0),
+      drain_tries_(plan.hosts.size(), 0),
       sent_as_(plan.messages.size(), kNoOperation),
       undecided_(plan.messages.size() + plan.receives.size()) {
   for (std::uint32_t i = 0; i < plan.messages.size(); ++i) later(Act::send, i, plan.messages[i].at);
@@ -38,6 +41,11 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
 void Application::later(Act act, std::uint32_t index, Duration in) {
   world_.events().at(world_.events().now() + in, *this,
                      static_cast<std::uint64_t>(act) << 32 | index);
+}
+
+void Application::again(Act act, std::uint32_t index, std::uint8_t& tries) {
+  later(act, index, kAgain * (std::int64_t{1} << tries));
+  if (tries < kMostTries) ++tries;
 }
 
 void Application::on_event(proto::Time, std::uint64_t what) {
@@ -84,14 +92,18 @@ void Application::do_send(std::uint32_t index) {
   const MessagePlan& message = plan_.messages[index];
   SendRecord& record = oracle_.send(index);
   if (!world_.is_running(message.from)) {
-    if (world_.is_healed()) --undecided_;  // it never will be
-    else later(Act::send, index, microseconds(500));
+    if (world_.is_healed())
+      --undecided_;  // it never will be
+    else
+      again(Act::send, index, send_tries_[index]);
     return;
   }
   const PeerId peer = reach(message.from, message.to);
   if (peer == kAnyPeer) {
-    if (world_.is_healed() && !world_.is_running(message.to)) --undecided_;
-    else later(Act::send, index, microseconds(500));
+    if (world_.is_healed() && !world_.is_running(message.to))
+      --undecided_;
+    else
+      again(Act::send, index, send_tries_[index]);
     return;
   }
   Process& sender = process(message.from);
@@ -110,9 +122,8 @@ void Application::do_send(std::uint32_t index) {
   request.options.immediate = index;
   request.options.hint = message.hint;
   Host& host = world_.host(message.from);
-  const Status status = request.operation == kNoOperation
-                            ? Status::again
-                            : host.endpoint().send(host.now(), request);
+  const Status status =
+      request.operation == kNoOperation ? Status::again : host.endpoint().send(host.now(), request);
   host.wake();
   if (status == Status::ok) {
     sender.free.pop_back();
@@ -136,21 +147,21 @@ void Application::do_send(std::uint32_t index) {
   } else if (status != Status::again && !is_peer_failure(status)) {
     oracle_.accuse("a send was answered with " + std::string(to_string(status)));
   }
-  later(Act::send, index, status == Status::again ? kAgain : microseconds(500));
+  again(Act::send, index, send_tries_[index]);
 }
 
 void Application::do_receive(std::uint32_t index) {
   const ReceivePlan& plan = plan_.receives[index];
   const bool gone = !world_.is_running(plan.host);
   if (gone || (plan.claims && world_.is_healed())) {
-    if (gone && !world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    if (gone && !world_.is_healed()) return again(Act::receive, index, receive_tries_[index]);
     --undecided_;
     return;
   }
   proto::Endpoint& endpoint = world_.host(plan.host).endpoint();
   const PeerId from = plan.from == kAnyHost ? kAnyPeer : reach(plan.host, plan.from);
   if (plan.from != kAnyHost && from == kAnyPeer) {
-    if (!world_.is_healed()) return later(Act::receive, index, microseconds(500));
+    if (!world_.is_healed()) return again(Act::receive, index, receive_tries_[index]);
     --undecided_;
     return;
   }
@@ -167,7 +178,7 @@ void Application::do_receive(std::uint32_t index) {
       --undecided_;
       return;
     }
-    if (status != Status::ok) return later(Act::receive, index, microseconds(100));
+    if (status != Status::ok) return again(Act::receive, index, receive_tries_[index]);
   }
   if (record_of_[index] == kNoRecord) {
     record_of_[index] = static_cast<std::uint32_t>(oracle_.receives().size());
@@ -176,7 +187,7 @@ void Application::do_receive(std::uint32_t index) {
   }
   if (!post_receive(record_of_[index], claimed)) {
     if (claimed != kNoMessage) (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
-    return later(Act::receive, index, kAgain);
+    return again(Act::receive, index, receive_tries_[index]);
   }
   --undecided_;
   if (plan.cancelled_after.ns > 0 && claimed == kNoMessage) {
@@ -263,8 +274,9 @@ bool Application::all_sends_ended() const {
 // under way, the end of the receives that are left.
 void Application::drain(std::uint32_t at) {
   if (is_done()) return;
-  later(Act::drain, at, kDrainAgain);
-  if (!world_.is_running(at) || world_.host(at).is_paused()) return;
+  if (!world_.is_running(at) || world_.host(at).is_paused()) {
+    return again(Act::drain, at, drain_tries_[at]);
+  }
   Host& host = world_.host(at);
   bool found = false;
   for (const std::uint16_t context : kContexts) {
@@ -281,6 +293,8 @@ void Application::drain(std::uint32_t at) {
     received_as_.push_back(kNoOperation);
     (void)post_receive(record, kNoMessage);
   }
+  if (found) drain_tries_[at] = 0;
+  again(Act::drain, at, drain_tries_[at]);
   if (found || undecided_ > 0 || !all_sends_ended()) return;
   for (std::uint32_t i = 0; i < oracle_.receives().size(); ++i) {
     const ReceiveRecord& receive = oracle_.receives()[i];
@@ -295,6 +309,7 @@ void Application::turned(std::uint32_t host) {
 
 void Application::crashed(std::uint32_t host) {
   turned(host);  // what had completed, the process knew
+  const Duration now = world_.since_start();
   for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
     SendRecord& send = oracle_.send(i);
     if (plan_.messages[i].from != host || !send.posted || send.gone || send.released) continue;
@@ -302,22 +317,22 @@ void Application::crashed(std::uint32_t host) {
     --open_;
   }
   for (ReceiveRecord& receive : oracle_.receives()) {
-    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion) continue;
+    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion)
+      continue;
     receive.gone = true;
     --open_;
   }
   for (std::uint32_t other = 0; other < world_.hosts(); ++other) {
-    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted);
+    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted, now);
   }
 }
 
 void Application::take_completions(std::uint32_t at) {
   Host& host = world_.host(at);
   Process& here = process(at);
-  std::array<Completion, 64> done;
-  for (std::size_t n = done.size(); n == done.size();) {
-    n = host.endpoint().poll_completions(done);
-    for (const Completion& completion : std::span(done).first(n)) {
+  for (std::size_t n = done_.size(); n == done_.size();) {
+    n = host.endpoint().poll_completions(done_);
+    for (const Completion& completion : std::span(done_).first(n)) {
       ++completions_;
       const auto index = static_cast<std::uint32_t>(completion.operation);
       const Operation operation = here.operations[index];
@@ -327,9 +342,8 @@ void Application::take_completions(std::uint32_t at) {
       }
       if (operation.is_send) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
-        const bool read = std::ranges::any_of(host.nics(), [&](const auto& nic) {
-          return nic->reads(bytes.data(), bytes.size());
-        });
+        const bool read = std::ranges::any_of(
+            host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
         oracle_.on_send_completed(operation.record, completion, read);
       } else {
         oracle_.on_receive_completed(operation.record, completion,
@@ -340,13 +354,13 @@ void Application::take_completions(std::uint32_t at) {
 }
 
 void Application::take_events(std::uint32_t at) {
-  std::array<Event, 64> events;
-  for (std::size_t n = events.size(); n == events.size();) {
-    n = world_.host(at).endpoint().poll_events(events);
-    for (const Event& event : std::span(events).first(n)) {
+  for (std::size_t n = events_.size(); n == events_.size();) {
+    n = world_.host(at).endpoint().poll_events(events_);
+    for (const Event& event : std::span(events_).first(n)) {
       world_.scribe().on_event(at, event);
       if (event.kind == Event::Kind::peer_failed) {
-        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status);
+        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status,
+                           world_.since_start());
       }
     }
   }

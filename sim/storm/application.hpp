@@ -3,6 +3,7 @@
 // cancel the receives that nothing will match any more.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -41,6 +42,8 @@ class Application final : public Actor {
   };
 
   void later(Act act, std::uint32_t index, proto::Duration in);
+  // Ever later, as `tries` says.
+  void again(Act act, std::uint32_t index, std::uint8_t& tries);
   void do_send(std::uint32_t message);
   void do_receive(std::uint32_t receive);
   void do_cancel_send(std::uint32_t message);
@@ -63,11 +66,16 @@ class Application final : public Actor {
   Oracle& oracle_;
   std::vector<Process> processes_;
   std::vector<std::uint32_t> record_of_;  // by planned receive
-  std::vector<OperationId> sent_as_;      // by message
-  std::vector<OperationId> received_as_;  // by record
-  std::uint64_t undecided_;               // messages and receives not posted and not given up
-  std::uint64_t open_ = 0;                // operations that have not completed
+  std::vector<std::uint8_t> send_tries_;  // in vain, by message
+  std::vector<std::uint8_t> receive_tries_;
+  std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
+  std::vector<OperationId> sent_as_;       // by message
+  std::vector<OperationId> received_as_;   // by record
+  std::uint64_t undecided_;                // messages and receives not posted and not given up
+  std::uint64_t open_ = 0;                 // operations that have not completed
   std::uint64_t completions_ = 0;
+  std::array<Completion, 64> done_;  // of one poll
+  std::array<Event, 64> events_;
 };
 
 }  // namespace hawser::sim

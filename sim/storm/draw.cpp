@@ -64,8 +64,8 @@ Tunables draw_tunables(Random& random) {
     if (std::ranges::find(kNotDrawn, row.name) != kNotDrawn.end()) continue;
     if (!random.chance(share)) continue;
     const std::uint64_t most = std::min(row.hostile_high, row.default_value * 100 + 1);
-    tunables.*row.field = random.chance(0.3) ? row.hostile_low
-                                             : logarithmic(random, row.hostile_low, most);
+    tunables.*row.field =
+        random.chance(0.3) ? row.hostile_low : logarithmic(random, row.hostile_low, most);
   }
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(share)) value = one_of(random, others);
@@ -237,7 +237,9 @@ FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
   const Duration timeout = milliseconds(plan.tunables.peer_timeout_ms);
   switch (kind) {
     case FaultKind::loss: fault.amount = random.chance(0.2) ? 0.3 : 0.02; break;
-    case FaultKind::burst_loss: fault.amount = 0.002 + 0.02 / static_cast<double>(1 + random.below(4)); break;
+    case FaultKind::burst_loss:
+      fault.amount = 0.002 + 0.02 / static_cast<double>(1 + random.below(4));
+      break;
     case FaultKind::duplicate:
     case FaultKind::partial_bursts: fault.amount = random.chance(0.3) ? 0.5 : 0.05; break;
     case FaultKind::reorder:
@@ -257,7 +259,9 @@ FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
     case FaultKind::partition:
       if (random.chance(0.5)) fault.lasts = timeout + timeout / 2;
       break;
-    case FaultKind::pause: fault.lasts = nanoseconds(logarithmic(random, 50000, 100'000'000)); break;
+    case FaultKind::pause:
+      fault.lasts = nanoseconds(logarithmic(random, 50000, 100'000'000));
+      break;
     case FaultKind::absence: fault.lasts = timeout * 2; break;
     case FaultKind::clock_jump:
     case FaultKind::late_host:

@@ -14,6 +14,11 @@ constexpr std::byte kPoison{0xee};
 
 bool got_bytes(Status status) { return status == Status::ok || status == Status::truncated; }
 
+bool is_all(std::span<const std::byte> bytes, std::byte value) {
+  return bytes.empty() ||
+         (bytes[0] == value && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 std::string name_of(const MessagePlan& message, std::uint32_t index) {
   return "message " + std::to_string(index) + " (" + std::to_string(message.from) + " to " +
          std::to_string(message.to) + ", tag " + std::to_string(message.tag) + ", " +
@@ -45,8 +50,14 @@ bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
   });
 }
 
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status) {
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+                        proto::Duration at) {
   failures_.emplace_back(host, other);
+  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
+  if (silent && !reasons_.explain_silence(host, other, at)) {
+    accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
+           " without a reason: " + std::string(to_string(status)));
+  }
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
@@ -65,6 +76,26 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
     return accuse(name + " was cancelled by nobody");
   }
   std::ranges::fill(send.bytes, kPoison);
+  check_word(index, completion.status);
+}
+
+// What a sender is told of its receiver. A receive of a session that was lost since may have ended
+// otherwise.
+void Oracle::check_word(std::uint32_t index, Status status) {
+  const MessagePlan& message = plan_.messages[index];
+  const SendRecord& send = sends_[index];
+  if (!got_bytes(status) || failed(message.from, message.to)) return;
+  if (message.level != Level::delivered) {
+    if (status == Status::truncated) accuse(name_of(message, index) + " asked not how it was received");
+    return;
+  }
+  if (send.received == 0) {
+    return accuse(name_of(message, index) + " is delivered to nobody, as its sender is told");
+  }
+  if (send.cut != (status == Status::truncated)) {
+    accuse(name_of(message, index) + (send.cut ? " was cut, and" : " was not cut, and") +
+           " its sender is told otherwise");
+  }
 }
 
 void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& completion) {
@@ -83,8 +114,7 @@ void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& complet
   if (expected > 0 && std::memcmp(whole.data(), receive.buffer.data(), expected) != 0) {
     return accuse(name + " came with other bytes");
   }
-  if (std::any_of(receive.buffer.begin() + static_cast<std::ptrdiff_t>(expected),
-                  receive.buffer.end(), [](std::byte byte) { return byte != kUntouched; })) {
+  if (!is_all(std::span(receive.buffer).subspan(expected), kUntouched)) {
     accuse(name + " was written beyond its length");
   }
 }
@@ -103,11 +133,13 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
     const MessagePlan& message = plan_.messages[receive.message];
     SendRecord& send = sends_[receive.message];
     if (!send.posted || !matches(receive, message) || message.tag != completion.tag) {
-      return accuse(name + " got " + name_of(message, receive.message) + ", which it doesn't match");
+      return accuse(name + " got " + name_of(message, receive.message) +
+                    ", which it doesn't match");
     }
     if (from != message.from && from != kAnyHost) {
       return accuse(name + " got " + name_of(message, receive.message) + " from another host");
     }
+    send.cut = completion.status == Status::truncated;
     if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
     if (send.completion && send.completion->status == Status::cancelled) {
       return accuse(name_of(message, receive.message) + " was cancelled, and came");
@@ -117,10 +149,9 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
     if (completion.status == Status::cancelled && !receive.cancel_asked) {
       return accuse(name + " was cancelled by nobody");
     }
-    const bool written =
-        std::ranges::any_of(receive.buffer, [](std::byte byte) { return byte != kUntouched; });
-    if (written && (completion.status == Status::cancelled ||
-                    completion.status == Status::store_full)) {
+    const bool written = !is_all(receive.buffer, kUntouched);
+    if (written &&
+        (completion.status == Status::cancelled || completion.status == Status::store_full)) {
       return accuse(name + " got no message, and was written");
     }
   }
@@ -178,7 +209,7 @@ void Oracle::judge_buffers() {
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];
     if (!receive.completion) continue;
-    if (std::ranges::any_of(receive.buffer, [](std::byte byte) { return byte != kPoison; })) {
+    if (!is_all(receive.buffer, kPoison)) {
       return accuse("receive " + std::to_string(i) + " was written after its completion");
     }
   }

@@ -6,6 +6,7 @@
 //  - a message is received at most once, by a receive that it matches, whole or cut to the buffer,
 //    its bytes those that were sent;
 //  - a send that ended ok is received, unless its pair of hosts lost a session;
+//  - a send at level delivered ends after a receive got it, and says whether it was cut;
 //  - a send that was cancelled is never received;
 //  - messages of one sender match in the order in which they were sent: whatever a receive got, an
 //    older message that it matched too has gone to an older receive;
@@ -20,20 +21,22 @@
 #include <vector>
 
 #include "sim/storm/plan.hpp"
+#include "sim/storm/reasons.hpp"
 
 namespace hawser::sim {
 
 // What became of a planned message or receive.
 struct SendRecord {
   bool posted = false;
-  std::uint64_t life = 0;     // which process of the host
-  std::uint64_t order = 0;    // of the post, among all of the sender
+  std::uint64_t life = 0;   // which process of the host
+  std::uint64_t order = 0;  // of the post, among all of the sender
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
   bool released = false;
   bool cancel_asked = false;
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
+  bool cut = false;  // by the receive that got it
 };
 
 struct ReceiveRecord {
@@ -53,7 +56,7 @@ void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte
 
 class Oracle {
  public:
-  explicit Oracle(const Plan& plan) : plan_(plan), sends_(plan.messages.size()) {}
+  explicit Oracle(const Plan& plan) : plan_(plan), reasons_(plan), sends_(plan.messages.size()) {}
 
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
@@ -61,8 +64,8 @@ class Oracle {
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
   void on_receive_completed(std::uint32_t receive, const Completion& completion,
                             std::uint32_t from);
-  // A session between the two ended, as one of them says.
-  void on_failure(std::uint32_t host, std::uint32_t other, Status status);
+  // A session between the two ended, as one of them says, at this time of the run.
+  void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
   [[nodiscard]] std::size_t failures() const { return failures_.size(); }
   // At the end, when everything that lives has completed.
   void judge();
@@ -76,12 +79,14 @@ class Oracle {
  private:
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
   [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
+  void check_word(std::uint32_t message, Status status);
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
   void judge_sends();
   void judge_order();
   void judge_buffers();
 
   const Plan& plan_;
+  Reasons reasons_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> failures_;

@@ -65,32 +65,32 @@ struct ReceivePlan {
 };
 
 // X(name, text). What `a` and `b` are, and `amount` and `delay`, is in faults.cpp.
-#define HAWSER_STORM_FAULTS(X)                                                 \
-  X(loss, "frames of a host's cables are lost one by one")                     \
-  X(burst_loss, "and in bursts (Gilbert-Elliott)")                             \
-  X(duplicate, "frames come twice")                                            \
-  X(reorder, "frames are overtaken")                                           \
-  X(spike, "a cable stands still for a moment")                                \
-  X(corrupt, "a bit is turned")                                                \
-  X(truncate, "frames are cut short")                                          \
-  X(slow, "a cable is slower by a factor")                                     \
-  X(flap, "a cable between switches, or of a port, is cut for a while")        \
-  X(one_way, "nothing passes from one NIC to another")                         \
-  X(both_ways, "nothing passes between two NICs")                              \
-  X(partition, "nothing passes between one host and the others")               \
-  X(nic_silent, "a NIC dies without a word")                                   \
-  X(nic_told, "a NIC dies and says so")                                        \
-  X(nic_moves, "a NIC goes, and returns with another address")                 \
-  X(all_but_one, "all NICs of a host but one die")                             \
-  X(both_move, "a NIC of each of two hosts moves at once")                     \
-  X(pause, "a host is descheduled")                                            \
-  X(absence, "for longer than others wait")                                    \
-  X(late_host, "a host wakes late, each time")                                 \
-  X(clock_jump, "a host's clock jumps forward")                                \
-  X(crash, "a process dies")                                                   \
-  X(restart, "a process dies and is started again at the same address")        \
-  X(reaps_late, "sends are reaped long after they have left")                  \
-  X(holds_sends, "a NIC reaps nothing")                                        \
+#define HAWSER_STORM_FAULTS(X)                                          \
+  X(loss, "frames of a host's cables are lost one by one")              \
+  X(burst_loss, "and in bursts (Gilbert-Elliott)")                      \
+  X(duplicate, "frames come twice")                                     \
+  X(reorder, "frames are overtaken")                                    \
+  X(spike, "a cable stands still for a moment")                         \
+  X(corrupt, "a bit is turned")                                         \
+  X(truncate, "frames are cut short")                                   \
+  X(slow, "a cable is slower by a factor")                              \
+  X(flap, "a cable between switches, or of a port, is cut for a while") \
+  X(one_way, "nothing passes from one NIC to another")                  \
+  X(both_ways, "nothing passes between two NICs")                       \
+  X(partition, "nothing passes between one host and the others")        \
+  X(nic_silent, "a NIC dies without a word")                            \
+  X(nic_told, "a NIC dies and says so")                                 \
+  X(nic_moves, "a NIC goes, and returns with another address")          \
+  X(all_but_one, "all NICs of a host but one die")                      \
+  X(both_move, "a NIC of each of two hosts moves at once")              \
+  X(pause, "a host is descheduled")                                     \
+  X(absence, "for longer than others wait")                             \
+  X(late_host, "a host wakes late, each time")                          \
+  X(clock_jump, "a host's clock jumps forward")                         \
+  X(crash, "a process dies")                                            \
+  X(restart, "a process dies and is started again at the same address") \
+  X(reaps_late, "sends are reaped long after they have left")           \
+  X(holds_sends, "a NIC reaps nothing")                                 \
   X(partial_bursts, "a NIC takes fewer packets than offered")
 
 enum class FaultKind : std::uint8_t {
@@ -131,8 +131,8 @@ struct Plan {
   proto::Duration heals_at{};
 };
 
-// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small, which
-// is memory that is taken at start, and times that a run would only wait for.
+// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small,
+// which is memory that is taken at start, and times that a run would only wait for.
 [[nodiscard]] Tunables small_world();
 
 // The plan of a seed.

@@ -24,21 +24,19 @@ Duration patience(const Plan& plan) {
                             t.max_ack_delay_us + t.timer_granularity_us + t.late_wakeup_us));
 }
 
-// Nothing is left anywhere. Whoever had a session with a process that died for ever goes on probing
-// for it.
+// When every peer has been put to rest, nothing is left anywhere, and nobody waits for anything.
 void check_quiet(World& world, Oracle& oracle) {
-  bool all_run = true;
-  for (std::uint32_t i = 0; i < world.hosts(); ++i) all_run &= world.is_running(i);
   for (std::uint32_t i = 0; i < world.hosts(); ++i) {
     if (!world.is_running(i)) continue;
     const EndpointStats stats = world.host(i).endpoint().stats();
     const std::string at = " at host " + std::to_string(i);
     if (stats.operations_pending != 0) oracle.accuse("operations are left" + at);
     if (stats.sends_unreleased != 0) oracle.accuse("sends are not released" + at);
+    if (stats.unexpected_bytes_held != 0) oracle.accuse("the store of messages leaks" + at);
     if (stats.messages_claimed != 0) oracle.accuse("claims are left" + at);
-    if (!all_run) continue;
     if (stats.packets_in_flight != 0) oracle.accuse("packets are in flight" + at);
     if (world.host(i).buffers_in_use() != 0) oracle.accuse("packet buffers are lost" + at);
+    if (world.host(i).wants_turn() != proto::kNever) oracle.accuse("a timer is armed" + at);
   }
 }
 
@@ -71,8 +69,8 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   }
   const proto::Time ended = events.now();
   if (oracle.verdict().empty()) {
-    // The last acknowledgements, and what is still under way.
-    const proto::Time quiet = ended + patience(plan) / 10;
+    const proto::Time quiet =
+        ended + patience(plan) + milliseconds(plan.tunables.rest_after_ms) * 2;
     while (events.next() < quiet) events.step();
     check_quiet(world, oracle);
     oracle.judge();

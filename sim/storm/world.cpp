@@ -71,7 +71,8 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   config.wake_up = plan.wake_up;
   config.clock = plan.clock;
   config.seed = config.endpoint.seed + 7;
-  hosts_[i] = std::make_unique<Host>(events_, fabric_, book_, config, [this, i] { hooks_.turned(i); });
+  hosts_[i] =
+      std::make_unique<Host>(events_, fabric_, book_, config, [this, i] { hooks_.turned(i); });
 }
 
 void World::crash(std::uint32_t host) {
@@ -173,7 +174,8 @@ void World::apply_all() {
     if (!active_[i]) continue;
     const FaultPlan& fault = plan_.faults[i];
     apply(fault);
-    if (fault.kind == FaultKind::pause || fault.kind == FaultKind::absence) pause[fault.host] = true;
+    if (fault.kind == FaultKind::pause || fault.kind == FaultKind::absence)
+      pause[fault.host] = true;
     if (fault.kind == FaultKind::nic_told || fault.kind == FaultKind::nic_moves ||
         fault.kind == FaultKind::both_move) {
       dead[fault.host][fault.nic] = true;
@@ -190,13 +192,14 @@ void World::apply_all() {
       host(i).nics()[nic]->tell(dead[i][nic] ? proto::NicEvent::Kind::down
                                              : proto::NicEvent::Kind::up);
     }
+    host(i).wake();  // what a NIC held back may be reaped now
   }
 }
 
 void World::apply_to_cables(const FaultPlan& fault) {
   for (std::uint32_t nic = 0; nic < plan_.hosts[fault.host].nics.size(); ++nic) {
-    for (Link* link : {&fabric_.to_fabric(port(fault.host, nic)),
-                       &fabric_.to_port(port(fault.host, nic))}) {
+    for (Link* link :
+         {&fabric_.to_fabric(port(fault.host, nic)), &fabric_.to_port(port(fault.host, nic))}) {
       LinkFaults& faults = link->faults;
       switch (fault.kind) {
         case FaultKind::loss: faults.loss = std::max(faults.loss, fault.amount); break;

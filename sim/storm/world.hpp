@@ -35,9 +35,7 @@ class World final : public Actor {
   // How many processes this host had before the present one.
   [[nodiscard]] std::uint64_t life(std::uint32_t host) const { return lives_[host]; }
   // Whom `from` takes for `to`. kAnyPeer: it was not connected yet, or the process is gone.
-  [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const {
-    return peers_[from][to];
-  }
+  [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const { return peers_[from][to]; }
   // With the address that `to` has now, as a rendezvous would hand it out.
   [[nodiscard]] Status connect(std::uint32_t from, std::uint32_t to);
   // The host that this peer is; kAnyHost if there is none.

@@ -319,6 +319,24 @@ TEST_CASE("nics__no_path_for_less_than_peer_timeout_is_survived") {
   }
 }
 
+// Nobody has asked for the message of which a part is here; but somebody may, and its sender is
+// gone.
+TEST_CASE("nics__half_a_message_that_nobody_wants_waits_no_longer_than_peer_timeout", "[F1]") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 10 * config.tunables.unscheduled_bytes);
+  world.run_for(milliseconds(5));
+  REQUIRE(world.stats(1).messages_unmatched == 1);
+  world.crash(0, false);
+  exchange.forget(0);
+  CHECK(world.run_until([&] { return world.stats(1).peer_failures == 1; }, milliseconds(700)));
+  CHECK(world.stats(1).messages_unmatched == 0);
+}
+
 TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides", "[F1]") {
   for (const std::string word : {"kill", "kill:event"}) {
     INFO(word);

@@ -172,6 +172,29 @@ TEST_CASE("paths__a_delay_that_grows_is_learnt_from_what_was_declared_lost", "[L
   }
 }
 
+// Several probes are under way at once when the first answer comes: the others have their time too.
+TEST_CASE("paths__a_way_longer_than_the_interval_of_probes_comes_back", "[P1]") {
+  WorldConfig config;
+  config.nics = 2;
+  config.faults = "delay=400us";
+  config.tunables.path_probe_min_us = 100;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  // The path is probed when its own NIC is back, and again at the word that the other one is.
+  for (const char* change : {"kill:event", "revive:event"}) {
+    for (const std::uint32_t node : {0, 1}) {
+      REQUIRE_FALSE(world.nic(node, 1).apply(change).has_value());
+      world.wake(node);
+    }
+    world.run_for(microseconds(50));
+    CHECK(world.stats(0).paths_down == 1);
+  }
+  for (const std::uint32_t node : {0, 1}) {
+    CHECK(world.run_until([&] { return world.stats(node).paths_returned == 1; }, milliseconds(50)));
+  }
+}
+
 // Path 1 is suspected, and its probes are lost; then NIC 0 goes. There is nothing better than path
 // 1, so it carries data, at once.
 TEST_CASE("paths__a_suspect_path_serves_where_none_is_up", "[P10]") {

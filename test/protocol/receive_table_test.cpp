@@ -223,7 +223,7 @@ TEST_CASE("receive_table__an_envelope_asks", "[M31][M4][M7]") {
   Row row;
   at(row, State::unknown).said = "request 0 1";
   at(row, State::behind).said = at(row, State::unmatched).said = "request 1";
-  at(row, State::claimed).said = "request 1";
+  at(row, State::claimed).said = at(row, State::matched).said = "request 1";
   at(row, State::no_room).said = "NO_ROOM";
   at(row, State::whole).said = "ACCEPTED";
   at(row, State::granted).said = "grant 2-3, request 2";

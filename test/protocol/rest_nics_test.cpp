@@ -1,5 +1,6 @@
 // Rest and NICs: those that change while peers rest, that are dead, and who is out of reach.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "test/protocol/rest_scene.hpp"
@@ -111,6 +112,70 @@ TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
     come_to_rest(world);
     CHECK(world.stats(0).sessions_established == 1);
   }
+}
+
+// Its process dies while one of the paths is DOWN: the other is UP as nobody has asked there.
+TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
+  WorldConfig config = sleepy();
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  talk(world, 0, 1);
+  world.nic(0, 1).set_time(world.now());
+  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
+  REQUIRE(world.stats(0).paths_down == 1);
+  world.run_for(milliseconds(500));
+  REQUIRE(world.stats(0).peers_awake == 1);
+  world.crash(1, false);
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(5000)));
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
+  CHECK(world.stats(0).peer_failures == 0);
+}
+
+// What is at rest changes no verdict; what comes of it when it wakes does.
+TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
+  WorldConfig config = sleepy();
+  config.tunables.rest_after_ms = 300;  // longer than a verdict takes
+  World world(config);
+  talk(world, 0, 1);
+  const auto change = [&](const char* words) {
+    world.nic(0, 1).set_time(world.now());
+    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
+    world.wake(0);
+  };
+  const auto standing = [&](std::uint32_t node) {
+    std::array<Verdict, 8> verdicts;
+    return world.endpoint(node).verdicts(verdicts);
+  };
+  change("kill:event");
+  REQUIRE(
+      world.run_until([&] { return standing(0) == 1 && standing(1) == 1; }, milliseconds(2000)));
+  REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(3000)));
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
+  CHECK(standing(0) + standing(1) == 2);
+  change("revive:event");
+  REQUIRE(world.run_until([&] { return standing(0) + standing(1) == 0; }, milliseconds(3000)));
+  REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(3000)));
+  CHECK(standing(0) + standing(1) == 0);
+}
+
+TEST_CASE("rest__whom_nobody_has_ever_reached", "[R1]") {
+  WorldConfig config = sleepy();
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  (void)world.peer(0, 1);  // is called
+  world.crash(1, false);
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 100);
+  REQUIRE(exchange.run(milliseconds(2000)));
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(2000)));
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
 }
 
 TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {

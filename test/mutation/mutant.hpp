@@ -1,0 +1,19 @@
+// The switch of the mutation check: which of the bugs that mutate.py has compiled in is on.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace hawser {
+
+extern std::uint32_t mutant_on;  // 0: none
+extern bool mutant_reached;      // its place was come by since this was set to false
+
+// Where a bug is. In constant expressions there is none.
+[[nodiscard]] constexpr bool mutated(std::uint32_t mutant) {
+  if (std::is_constant_evaluated() || mutant != mutant_on) return false;
+  mutant_reached = true;
+  return true;
+}
+
+}  // namespace hawser
