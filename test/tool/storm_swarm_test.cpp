@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "proto/assert.hpp"
+#include "sim/storm/shrink.hpp"
 #include "tool/storm/forked.hpp"
 #include "tool/storm/report.hpp"
 
@@ -73,7 +74,7 @@ TEST_CASE("storm_swarm__every_seed_runs_once_whatever_the_number_of_workers") {
 
 TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their_seeds") {
   SwarmOptions options = options_of(1, 40);
-  options.limit_s = 0.3;
+  options.limit_s = 1;
   const SwarmResult result = run(options, [](const sim::Plan& plan, auto*) {
     if (plan.seed == 4) HAWSER_ASSERT(plan.seed != 4, "as the test wants it");
     if (plan.seed == 9) std::abort();
@@ -101,7 +102,7 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
   CHECK(assertion.first.last_words.find("assertion failed") != std::string::npos);
   CHECK(kind(result, "died of signal 6").seeds == std::vector<std::uint64_t>{9});
   CHECK(kind(result, "threw: too much").seeds == std::vector<std::uint64_t>{11});
-  CHECK(kind(result, "no end within 0.3 s").seeds == std::vector<std::uint64_t>{17});
+  CHECK(kind(result, "no end within 1 s").seeds == std::vector<std::uint64_t>{17});
   const FailureKind& wrong = kind(result, "never completed");
   CHECK(wrong.count == 4);
   CHECK(wrong.kind == "message # never completed");
@@ -207,6 +208,36 @@ TEST_CASE("storm_apart__tells_of_an_end_and_of_none") {
   CHECK(hung.verdict == "no end within 0.1 s of wall time");
   CHECK(make_storm(sim::find_census_cell("session_state:ready"))(plan, nullptr).verdict ==
         "visited session_state:ready");
+}
+
+// An assertion and an endless loop are verdicts like any other.
+TEST_CASE("storm_apart__what_crashes_or_never_ends_can_be_shrunk") {
+  sim::Plan plan = sim::draw_plan(5);
+  plan.messages.resize(6);
+  plan.receives.clear();
+  plan.faults.resize(3);
+  for (sim::MessagePlan& message : plan.messages) message.bytes = 10;
+  plan.messages[4].bytes = 3000;
+  for (const bool crash : {true, false}) {
+    const Storm storm = [crash](const sim::Plan& some, auto*) {
+      const bool large = std::ranges::any_of(
+          some.messages, [](const sim::MessagePlan& message) { return message.bytes > 2000; });
+      HAWSER_ASSERT(!(crash && large && !some.faults.empty()));
+      if (!crash && large && !some.faults.empty()) never_ends();
+      return quick(some);
+    };
+    const auto verdict = [&](const sim::Plan& some) {
+      return kind_of(run_apart(some, storm, crash ? 60 : 0.5).verdict);
+    };
+    const std::string wanted = verdict(plan);
+    CAPTURE(wanted);
+    CHECK(wanted.find(crash ? "assertion failed" : "no end within") != std::string::npos);
+    sim::Shrinker shrinker([&](const sim::Plan& some) { return verdict(some) == wanted; },
+                           [](std::string_view, std::size_t, std::size_t) {}, 18);
+    const sim::Plan small = shrinker.shrink(plan);
+    CHECK(small.faults.size() == 1);
+    CHECK(small.messages.size() == 1);
+  }
 }
 
 }  // namespace
