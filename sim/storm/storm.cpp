@@ -46,8 +46,9 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   Scribe scribe(plan.hosts.size(), recording);
   Oracle oracle(plan);
   Application* application = nullptr;
-  World world(plan, {.turned = [&](std::uint32_t host) { application->turned(host); },
-                     .crashed = [&](std::uint32_t host) { application->crashed(host); }},
+  World world(plan,
+              {.turned = [&](std::uint32_t host) { application->turned(host); },
+               .crashed = [&](std::uint32_t host) { application->crashed(host); }},
               scribe);
   Application made(plan, world, oracle);
   application = &made;
