@@ -16,6 +16,7 @@
 #include "tool/run/joined.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
+#include "tool/storm/storm.hpp"
 
 namespace {
 
@@ -34,6 +35,14 @@ constexpr const char* kFooter =
     "\n"
     "A rank that others started joins them if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.\n";
+
+constexpr const char* kStormFooter =
+    "  hawser storm --seeds 1..10000          a swarm, on all processors\n"
+    "  hawser storm --seed 42 --trace         what happened in one: storm-42.txt, storm-42.json\n"
+    "  hawser storm --seed 42 --shrink        what of it the failure needs: storm-42.plan.json\n"
+    "  hawser storm --plan storm-42.plan.json\n"
+    "\n"
+    "Exit status: 0 nothing is wrong; 1 a storm failed; 2 bad options or files; 130 interrupted.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   const auto place = hawser::engine::job_place_from_environment();
@@ -62,6 +71,10 @@ int command(int argc, char** argv) {
   attacker_command->add_option("fragment_bytes", fragment_bytes)->required();
   CLI::App* const info_command =
       app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+  CLI::App* const storm_command = app.add_subcommand(
+      "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
+  storm_command->footer(kStormFooter);
+  hawser::tool::StormOptionParser storm_parser(*storm_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -71,6 +84,9 @@ int command(int argc, char** argv) {
   if (*info_command) {
     fmt::print("{}", hawser::tool::info_text());
     return 0;
+  }
+  if (*storm_command) {
+    return static_cast<int>(hawser::tool::run_storms(storm_parser.finish()));
   }
   if (*attacker_command) {
     hawser::tool::run_attacker(hawser::tool::parse_attack(attack), seed, fragment_bytes);

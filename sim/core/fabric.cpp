@@ -89,7 +89,6 @@ bool Fabric::is_closed(std::uint32_t from, std::uint32_t to) const {
 }
 
 proto::Time Fabric::send(std::uint32_t frame) {
-  ++datagrams_;
   return enter(ports_[frames_.at(frame).from].up, frame);
 }
 

@@ -61,8 +61,6 @@ class Fabric final : public Actor {
   void open_all_ways() { closed_ways_.clear(); }
 
   [[nodiscard]] LinkCounters totals() const;
-  // That NICs have sent; each is a frame on every cable of its way.
-  [[nodiscard]] std::uint64_t datagrams() const { return datagrams_; }
   [[nodiscard]] std::uint64_t lost_on_closed_ways() const { return lost_on_closed_ways_; }
   // Of every frame that came to a port: when, where, and what was in it.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
@@ -100,7 +98,6 @@ class Fabric final : public Actor {
   std::vector<std::uint32_t> cables_;     // first link of each
   std::vector<std::pair<std::uint32_t, std::uint32_t>> closed_ways_;
   std::uint64_t lost_on_closed_ways_ = 0;
-  std::uint64_t datagrams_ = 0;
   std::uint64_t digest_ = 0;
 };
 

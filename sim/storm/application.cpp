@@ -131,8 +131,7 @@ void Application::do_send(std::uint32_t index) {
     record.life = sender.life;
     record.order = sender.posts++;
     sent_as_[index] = request.operation;
-    note(Happening::Kind::posted_send, message.from, index,
-         {.operation = static_cast<std::uint64_t>(request.operation)});
+    note_send(index, request.operation);
     --undecided_;
     ++open_;
     if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);

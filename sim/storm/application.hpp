@@ -59,6 +59,10 @@ class Application final : public Actor {
             const TraceRecord& record = {}) {
     world_.scribe().note(kind, host, index, record);
   }
+  void note_send(std::uint32_t message, OperationId operation) {
+    note(Happening::Kind::posted_send, plan_.messages[message].from, message,
+         {.operation = static_cast<std::uint64_t>(operation)});
+  }
   [[nodiscard]] bool all_sends_ended() const;
 
   const Plan& plan_;

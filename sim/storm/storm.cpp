@@ -82,7 +82,9 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   outcome.digest = world.fabric().digest();
   outcome.events = events.done();
   outcome.frames = world.fabric().totals().frames;
-  outcome.packets = world.fabric().datagrams();
+  for (std::uint32_t port = 0; port < world.fabric().ports(); ++port) {
+    outcome.packets += world.fabric().to_fabric(port).counters().frames;
+  }
   outcome.completions = made.completions();
   outcome.failed_sessions = oracle.failures();
   outcome.lasted = ended - World::kStart;

@@ -1,0 +1,156 @@
+"""`hawser storm` itself: exit statuses, files, Ctrl-C, and the way from a failing seed to a small plan.
+
+    storm_command_test.py HAWSER CASE      storm_command_test.py --list
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+CASES = {}
+LIMIT_S = 100
+FAILS = ["--seek", "session_state:failed"]  # a storm in which a session fails counts as a failure
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def storm(*arguments):
+    done = subprocess.run([sys.argv[1], "storm", *arguments], capture_output=True, text=True, timeout=LIMIT_S,
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def failing_seed():
+    code, out, _ = storm("--seeds", "1..2000", *FAILS)
+    check(code == 1, f"exit {code}: {out}")
+    found = re.search(r"hawser storm --seed (\d+) --seek session_state:failed --trace\n", out)
+    check(found, f"no command to look at it:\n{out}")
+    check(f"--seed {found.group(1)} --seek session_state:failed --shrink\n" in out, out)
+    return found.group(1)
+
+
+@case
+def bad_options_are_refused_at_once():
+    for arguments, says in (
+        (["--seeds", "5..1"], "end before they begin"),
+        (["--seeds", "a..b"], "is no number"),
+        (["--seeds", "-3..5"], "is no number"),
+        (["--seeds", "1..9", "--jobs", "0"], "--jobs"),
+        (["--seeds", "1..9", "--json", "/nonexistent/x"], "cannot write"),
+        (["--seed", "1", "--trace", "/nonexistent/x"], "cannot write"),
+        (["--plan", "/nonexistent/x"], "cannot read"),
+        (["--plan", sys.argv[0]], "is no plan"),
+        (["--seed", "5", "--shrink", os.devnull], "nothing is wrong"),
+        ([], "which storms?"),
+        (["--nonsense"], "--nonsense"),
+    ):
+        code, out, err = storm(*arguments)
+        check(code == 2, f"{arguments}: exit {code}\n{out}\n{err}")
+        check(says in err + out, f"{arguments}: {out}\n{err}")
+        check("runs/s" not in out, f"{arguments}: it ran")
+    code, out, _ = storm("--help")
+    check(code == 0 and "--keep-going" in out, out)
+
+
+@case
+def a_swarm_tells_its_figures():
+    code, out, err = storm("--seeds", "1..40", "--jobs", "2", "--json", "-")
+    check(code == 0, f"exit {code}: {err}")
+    figures = json.loads(out)
+    check(figures["seeds_done"] == 40 and figures["failures"] == 0, out)
+    check(figures["quantities"]["packets"]["count"] == 40, "40 seeds have 40 numbers of packets")
+    check(re.fullmatch(r"[0-9a-f]{7,40}(\+changes)?|unknown", figures["commit"]), figures["commit"])
+    check("no failure" in err and "marks" in err, err)
+
+
+@case
+def the_same_seed_is_the_same_run():
+    digests = {re.search(r"digest (\w+)", storm("--seed", "7")[1]).group(1) for _ in range(2)}
+    check(len(digests) == 1, f"{digests}")
+    check(re.search(r"digest (\w+)", storm("--seed", "8")[1]).group(1) not in digests, "of another seed")
+
+
+@case
+def keep_going_counts_failures():
+    code, out, _ = storm("--seeds", "1..60", "--keep-going", *FAILS)
+    check(code == 1, f"exit {code}: {out}")
+    check(re.search(r"\d+ of 60 seeds FAILED", out), out)
+    check(re.search(r"\d+ x visited session_state:failed\n    seeds? \d+", out), out)
+
+
+@case
+def the_time_ends_a_swarm():
+    began = time.monotonic()
+    code, out, err = storm("--seeds", "1..100000000", "--seconds", "1")
+    check(code == 0, f"exit {code}: {out}{err}")
+    check(time.monotonic() - began < 30, "it took too long")
+    check(re.search(r"to go on: hawser storm --seeds \d+\.\.100000000\n", out), out)
+
+
+@case
+def ctrl_c_ends_a_swarm_with_its_figures():
+    process = subprocess.Popen([sys.argv[1], "storm", "--seeds", "1..100000000"], stdout=subprocess.PIPE,
+                               text=True)
+    process.stdout.readline()  # the first line of progress
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=LIMIT_S)
+    check(process.returncode == 130, f"exit {process.returncode}: {out}")
+    check("interrupted" in out and "visited" in out, out)
+
+
+@case
+def from_a_seed_to_a_small_plan():
+    seed = failing_seed()
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "small.plan.json")
+        code, out, err = storm("--seed", seed, *FAILS, "--shrink", plan)
+        check(code == 1, f"exit {code}: {out}{err}")
+        check(f"--plan {plan}" in out, out)
+        with open(plan, encoding="utf-8") as file:
+            small = json.load(file)["plan"]
+        check(len(small["faults"]) <= 2, f"{len(small['faults'])} faults")
+        check(len(small["messages"]) <= 2, f"{len(small['messages'])} messages")
+        check(len(small["hosts"]) <= 3, f"{len(small['hosts'])} hosts")
+        runs = [storm("--plan", plan, *FAILS)[1] for _ in range(2)]
+        check("visited session_state:failed" in runs[0], runs[0])
+        check(re.search("digest.* events", runs[0]).group() == re.search("digest.* events", runs[1]).group(), runs)
+        code, out, err = storm("--plan", plan, *FAILS, "--trace")
+        check(code == 1, f"exit {code}: {out}{err}")
+        with open(os.path.join(folder, "small.txt"), encoding="utf-8") as file:
+            text = file.read()
+        check("FAILED" in text and text.endswith("verdict: visited session_state:failed\n"), text)
+        with open(os.path.join(folder, "small.json"), encoding="utf-8") as file:
+            check(json.load(file)["traceEvents"], "there are no events")
+
+
+def main():
+    if sys.argv[1] == "--list":
+        print("\n".join(CASES))
+        return 0
+    try:
+        CASES[sys.argv[2]]()
+    except (Failed, subprocess.TimeoutExpired) as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

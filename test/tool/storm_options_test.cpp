@@ -1,0 +1,126 @@
+// The options of `hawser storm`: what is taken, and what is refused, before anything runs.
+#include "tool/storm/options.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tool/error.hpp"
+
+namespace hawser::tool {
+namespace {
+
+StormOptions parse(std::vector<std::string> arguments) {
+  CLI::App app;
+  StormOptionParser parser(app);
+  std::ranges::reverse(arguments);  // as CLI11 wants them
+  app.parse(arguments);
+  return parser.finish();
+}
+
+// The complaint; "" if there was none.
+std::string complaint(const std::vector<std::string>& arguments) {
+  try {
+    (void)parse(arguments);
+  } catch (const InputError& error) {
+    return error.what();
+  } catch (const CLI::ParseError& error) {
+    return std::string("CLI: ") + error.what();
+  }
+  return "";
+}
+
+TEST_CASE("storm_options__seeds") {
+  CHECK(parse_seeds("7") == std::pair<std::uint64_t, std::uint64_t>{7, 7});
+  CHECK(parse_seeds("0..10") == std::pair<std::uint64_t, std::uint64_t>{0, 10});
+  CHECK(parse_seeds("18446744073709551614").first == 18446744073709551614u);
+  for (const char* const bad :
+       {"", "..", "1..", "..5", "a..b", "5..1", "-1..5", "1..-5", "1...5", "1..5..9", "1 ..5",
+        "0x10", "1.5", "18446744073709551615", "99999999999999999999", "+3"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_seeds(bad), InputError);
+  }
+  CHECK(complaint({"--seeds", "5..1"}) == "seeds '5..1': they end before they begin");
+  CHECK(complaint({"--seeds", "a..b"}) ==
+        "seeds 'a..b': 'a' is no number from 0 to 2^64 - 2; expected A..B or N");
+}
+
+TEST_CASE("storm_options__a_swarm") {
+  const StormOptions options =
+      parse({"--seeds", "3..9", "--jobs", "5", "--keep-going", "--seconds", "1.5", "--limit", "7"});
+  CHECK_FALSE(options.single);
+  CHECK(options.swarm.first == 3);
+  CHECK(options.swarm.last == 9);
+  CHECK(options.swarm.jobs == 5);
+  CHECK(options.swarm.keep_going);
+  CHECK(options.swarm.seconds == 1.5);
+  CHECK(options.swarm.limit_s == 7);
+  CHECK(parse({"--seeds", "3"}).swarm.jobs >= 1);
+}
+
+TEST_CASE("storm_options__one_storm") {
+  const std::string name = "storm_options_test." + std::to_string(::getpid());
+  CHECK(parse({"--seed", "42"}).single);
+  CHECK(parse({"--seed", "42", "--trace"}).trace.prefix == "storm-42");
+  CHECK(parse({"--seed", "42", "--trace", name}).trace.prefix == name);
+  CHECK(parse({"--seed", "42", "--shrink"}).shrink_file == "storm-42.plan.json");
+  CHECK(parse({"--plan", "x.plan.json", "--trace"}).trace.prefix == "x");
+  CHECK(parse({"--plan", "x.json", "--trace"}).trace.prefix == "x.trace");
+  CHECK(parse({"--plan", "x", "--shrink"}).shrink_file == "x.plan.json");
+  const StormOptions part =
+      parse({"--seed", "1", "--trace", "--detail", "packets", "--from", "1.5", "--to", "2"});
+  CHECK(part.trace.packets);
+  CHECK(part.trace.from_ms == 1.5);
+  CHECK(part.trace.to_ms == 2);
+  CHECK(parse({"--seed", "1", "--seek", "path_state:DOWN"}).repeated() ==
+        " --seek path_state:DOWN");
+  // Looking whether a file can be written leaves none.
+  CHECK_FALSE(std::filesystem::exists("storm-42.txt"));
+  CHECK_FALSE(std::filesystem::exists(name + ".json"));
+}
+
+TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* says;
+  };
+  const std::vector<Case> cases{
+      {{}, "which storms?"},
+      {{"--seeds", "1..5", "--seed", "3"}, "which storms?"},
+      {{"--seed", "1", "--plan", "x"}, "which storms?"},
+      {{"--seeds", "1..5", "--jobs", "0"}, "CLI: --jobs"},
+      {{"--seeds", "1..5", "--jobs", "-1"}, "CLI: "},
+      {{"--seeds", "1..5", "--jobs", "many"}, "CLI: --jobs"},
+      {{"--seeds", "1..5", "--seconds", "0"}, "CLI: --seconds"},
+      {{"--seeds", "1..5", "--seconds", "nan"}, "CLI: --seconds"},
+      {{"--seeds", "1..5", "--limit", "-3"}, "CLI: --limit"},
+      {{"--seeds", "1..5", "--trace"}, "--trace is for --seed or --plan"},
+      {{"--seeds", "1..5", "--shrink"}, "--shrink is for --seed or --plan"},
+      {{"--seed", "1", "--jobs", "2"}, "--jobs is for --seeds"},
+      {{"--seed", "1", "--keep-going"}, "--keep-going is for --seeds"},
+      {{"--seed", "-1"}, "seeds '-1'"},
+      {{"--seed", "1", "--from", "3"}, "--from says what --trace shows"},
+      {{"--seed", "1", "--trace", "--from", "3", "--to", "2"}, "--to is not after --from"},
+      {{"--seed", "1", "--trace", "--detail", "all"}, "CLI: --detail"},
+      {{"--seed", "1", "--seek", "nothing:here"}, "--seek nothing:here: no storm can visit that"},
+      {{"--seed", "1", "--json", "/nonexistent/x"}, "cannot write the figures to '/nonexistent/x'"},
+      {{"--seed", "1", "--trace", "/nonexistent/x"},
+       "cannot write the timeline to '/nonexistent/x.txt'"},
+      {{"--seed", "1", "--shrink", "/nonexistent/x"}, "cannot write the plan to '/nonexistent/x'"},
+      {{"--plan", "p.json", "--trace", "p"}, "'p.json' would be overwritten"},
+      {{"--plan", "p.json", "--shrink", "p.json"}, "'p.json' would be overwritten"},
+      {{"--seed", "1", "--shrink-runs", "0"}, "CLI: --shrink-runs"},
+  };
+  for (const Case& one : cases) {
+    const std::string says = complaint(one.arguments);
+    CAPTURE(one.arguments, says);
+    CHECK(says.starts_with(one.says));
+  }
+}
+
+}  // namespace
+}  // namespace hawser::tool

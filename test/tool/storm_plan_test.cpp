@@ -1,0 +1,124 @@
+// Plans as files: nothing is lost on the way, and what is wrong with one is told.
+#include "tool/storm/plan_json.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/storm/storm.hpp"
+#include "tool/error.hpp"
+#include "tool/storm/plan_text.hpp"
+
+namespace hawser::tool {
+namespace {
+
+TEST_CASE("storm_plan__comes_back_from_json_as_it_was_and_runs_the_same") {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const sim::Plan plan = sim::draw_plan(seed);
+    const nlohmann::json json = to_json(plan);
+    const sim::Plan back = plan_from_json(nlohmann::json::parse(json.dump()));
+    CAPTURE(seed);
+    REQUIRE(to_json(back) == json);
+    if (seed <= 6) CHECK(sim::run_storm(back).digest == sim::run_storm(plan).digest);
+  }
+}
+
+TEST_CASE("storm_plan__comes_back_from_a_file") {
+  const std::string name = "storm_plan_test." + std::to_string(::getpid());
+  const sim::Plan plan = sim::draw_plan(3);
+  write_plan(name, plan, "a note");
+  CHECK(to_json(read_plan(name)) == to_json(plan));
+  for (const char* const text : {"", "{", "[]", "{\"plan\": 3}", "{}", "\xff\xfe"}) {
+    {
+      std::ofstream out(name);
+      out << text;
+    }
+    CAPTURE(text);
+    CHECK_THROWS_AS(read_plan(name), InputError);
+  }
+  (void)std::remove(name.c_str());
+  CHECK_THROWS_AS(read_plan(name), InputError);
+  CHECK_THROWS_AS(write_plan("/nonexistent/x", plan, ""), InputError);
+}
+
+TEST_CASE("storm_plan__what_is_wrong_is_told") {
+  const nlohmann::json good = to_json(sim::draw_plan(3));
+  const auto complaint = [&](const std::function<void(nlohmann::json&)>& spoil) -> std::string {
+    nlohmann::json json = good;
+    spoil(json);
+    try {
+      (void)plan_from_json(json);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(complaint([](auto&) {}) == "");
+  CHECK(complaint([](auto& j) { j.erase("hosts"); }) == "plan: the whole: 'hosts' is missing");
+  CHECK(complaint([](auto& j) { j["more"] = 1; }) ==
+        "plan: the whole: there is a field that a plan does not have");
+  CHECK(complaint([](auto& j) { j["messages"][1].erase("tag"); }) ==
+        "plan: messages[1]: 'tag' is missing");
+  CHECK(complaint([](auto& j) { j["messages"][1]["bytes"] = -5; }) ==
+        "plan: messages[1].bytes: a whole number of 0 or more is expected");
+  CHECK(complaint([](auto& j) { j["messages"][1]["context"] = 70000; }) ==
+        "plan: messages[1].context: the number is too large");
+  CHECK(complaint([](auto& j) { j["messages"][1]["level"] = 2; }) ==
+        "plan: messages[1].level: the number is too large");
+  CHECK(complaint([](auto& j) { j["messages"][0]["at_ns"] = 1.5; }) ==
+        "plan: messages[0].at_ns: a whole number is expected");
+  CHECK(complaint([](auto& j) { j["messages"][0]["at_ns"] = ~std::uint64_t{0}; }) ==
+        "plan: messages[0].at_ns: a whole number is expected");
+  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = "earthquake"; }) ==
+        "plan: faults[0].kind: a kind of fault is expected");
+  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = 3; }) ==
+        "plan: faults[0].kind: a kind of fault is expected");
+  CHECK(complaint([](auto& j) { j["faults"][0]["amount"] = "much"; }) ==
+        "plan: faults[0].amount: a number is expected");
+  CHECK(complaint([](auto& j) { j["has_secret"] = 1; }) ==
+        "plan: has_secret: true or false is expected");
+  CHECK(complaint([](auto& j) { j["hosts"] = 3; }) == "plan: hosts: a list is expected");
+  CHECK(complaint([](auto& j) { j["tunables"] = nlohmann::json::array(); }) ==
+        "plan: tunables: an object is expected");
+  CHECK(complaint([](auto& j) { j["faults"][0]["host"] = 50; }) == "plan: faults[0]: no such NIC");
+  CHECK(complaint([](auto& j) { j["tunables"]["reorder_packets"] = 0; }) ==
+        "plan: tunables: reorder_packets is out of its range");
+  CHECK(complaint([](auto& j) { j["hosts"][0]["nics"] = nlohmann::json::array(); }) ==
+        "plan: hosts[0]: NICs are not 1 to 16");
+}
+
+TEST_CASE("storm_plan__in_words") {
+  CHECK(span_text(proto::nanoseconds(999)) == "999 ns");
+  CHECK(span_text(proto::microseconds(20)) == "20 us");
+  CHECK(span_text(proto::microseconds(1500)) == "1.5 ms");
+  CHECK(time_text(proto::nanoseconds(12345678)) == "    12.345678 ms");
+  sim::FaultPlan fault;
+  fault.kind = sim::FaultKind::loss;
+  fault.host = 1;
+  fault.amount = 0.02;
+  fault.lasts = proto::milliseconds(3);
+  CHECK(fault_text(fault) == "loss of h1, 2% of the frames, for 3 ms");
+  fault.kind = sim::FaultKind::one_way;
+  fault.nic = 2;
+  fault.other_host = 0;
+  fault.other_nic = 1;
+  CHECK(fault_text(fault) == "one_way of h1.n2 to h0.n1, for 3 ms");
+  fault.kind = sim::FaultKind::flap;
+  fault.amount = 1;
+  fault.other_host = 4;
+  CHECK(fault_text(fault) == "flap of cable 4, for 3 ms");
+  const std::string text = plan_text(sim::draw_plan(5));
+  for (const char* const part : {"topology: ", "tunables that differ", "messages:\n", "receives:\n",
+                                 "faults:\n", "all is healed\n"}) {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::tool

@@ -1,0 +1,138 @@
+#include "tool/storm/forked.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "tool/run/clock.hpp"
+
+namespace hawser::tool {
+namespace {
+
+constexpr std::size_t kLastBytes = 4096;
+constexpr int kPollMs = 50;
+
+[[noreturn]] void be_the_copy(pid_t parent, int error_output, const std::function<void()>& work) {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it went before the line above
+  (void)::signal(SIGINT, SIG_IGN);
+  (void)::signal(SIGTERM, SIG_DFL);
+  (void)::signal(SIGABRT, SIG_DFL);  // a test framework may have taken it
+  const rlimit none{0, 0};
+  (void)::setrlimit(RLIMIT_CORE, &none);  // one failing seed after the other
+  (void)::dup2(error_output, STDERR_FILENO);
+  try {
+    work();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "threw: {}\n", error.what());
+    std::exit(1);
+  }
+  std::exit(0);  // not _exit: coverage is written there
+}
+
+// The line that says why, if there is one.
+std::string telling_line(const std::string& words) {
+  for (const char* const mark : {"assertion failed", "ERROR: ", "runtime error", "threw: "}) {
+    const std::size_t at = words.find(mark);
+    if (at == std::string::npos) continue;
+    const std::size_t before = words.rfind('\n', at);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    return words.substr(begin, words.find('\n', at) - begin);
+  }
+  return {};
+}
+
+}  // namespace
+
+Forked::Forked(const std::function<void()>& work) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  (void)std::fflush(nullptr);  // or both would write it
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw std::runtime_error(fmt::format("cannot start a worker: {}", std::strerror(errno)));
+  }
+  if (pid_ == 0) be_the_copy(parent, ends[1], work);
+  ::close(ends[1]);
+  fd_ = ends[0];
+  (void)::fcntl(fd_, F_SETFL, O_NONBLOCK);
+}
+
+Forked::~Forked() {
+  if (!ended_) {
+    kill();
+    (void)::waitpid(pid_, &wait_status_, 0);
+  }
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Forked::kill() {
+  if (!ended_) (void)::kill(pid_, SIGKILL);
+}
+
+void Forked::read() {
+  std::array<char, 16384> block;
+  while (fd_ >= 0) {
+    const ssize_t n = ::read(fd_, block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) {
+      ::close(fd_);
+      fd_ = -1;
+      return;
+    }
+    last_words_.append(block.data(), static_cast<std::size_t>(n));
+    if (last_words_.size() > 2 * kLastBytes) {
+      last_words_.erase(0, last_words_.size() - kLastBytes);
+    }
+  }
+}
+
+bool Forked::update() {
+  if (ended_) return true;
+  read();
+  if (::waitpid(pid_, &wait_status_, WNOHANG) != pid_) return false;
+  ended_ = true;
+  read();  // what it wrote at last
+  return true;
+}
+
+bool Forked::wait(double limit_s) {
+  const std::uint64_t begun = now_ns();
+  while (!update()) {
+    if (seconds(now_ns() - begun) > limit_s) return false;
+    pollfd one{fd_, POLLIN, 0};
+    (void)::poll(&one, 1, fd_ >= 0 ? kPollMs : 1);
+  }
+  return true;
+}
+
+std::string Forked::failure() const {
+  if (WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0) return {};
+  const std::string line = telling_line(last_words_);
+  if (!line.empty()) return line;
+  if (WIFEXITED(wait_status_)) {
+    return fmt::format("it ended with status {}", WEXITSTATUS(wait_status_));
+  }
+  return fmt::format("died of signal {} ({})", WTERMSIG(wait_status_),
+                     ::strsignal(WTERMSIG(wait_status_)));
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,174 @@
+#include "tool/storm/options.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "sim/storm/census.hpp"
+#include "tool/error.hpp"
+
+namespace hawser::tool {
+namespace {
+
+constexpr unsigned kMostJobs = 1024;
+
+std::uint64_t parse_seed(std::string_view text, std::string_view whole) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || at != end || value == std::numeric_limits<std::uint64_t>::max()) {
+    throw InputError(fmt::format(
+        "seeds '{}': '{}' is no number from 0 to 2^64 - 2; expected A..B or N", whole, text));
+  }
+  return value;
+}
+
+// CLI11 takes "nan" and "inf" for numbers.
+std::string a_number(const std::string& text) {
+  return text.find_first_not_of("0123456789.eE+-") == std::string::npos
+             ? ""
+             : "'" + text + "' is no number";
+}
+
+void check_writable(const std::string& name, std::string_view what) {
+  if (name.empty() || name == "-") return;
+  const bool there = std::ifstream(name).good();
+  if (!std::ofstream(name, std::ios::app)) {
+    throw InputError(fmt::format("cannot write {} to '{}'", what, name));
+  }
+  if (!there) (void)std::remove(name.c_str());
+}
+
+// Of what is made of a plan, beside it.
+std::string name_of(const std::string& plan_file) {
+  for (const std::string_view ending : {".plan.json", ".json"}) {
+    if (plan_file.size() > ending.size() && plan_file.ends_with(ending)) {
+      return plan_file.substr(0, plan_file.size() - ending.size()) +
+             (ending == ".json" ? ".trace" : "");
+    }
+  }
+  return plan_file;
+}
+
+unsigned processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+}  // namespace
+
+std::pair<std::uint64_t, std::uint64_t> parse_seeds(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const std::uint64_t first = parse_seed(text.substr(0, dots), text);
+  if (dots == std::string_view::npos) return {first, first};
+  const std::uint64_t last = parse_seed(text.substr(dots + 2), text);
+  if (last < first) throw InputError(fmt::format("seeds '{}': they end before they begin", text));
+  return {first, last};
+}
+
+std::string StormOptions::repeated() const {
+  return sought.empty() ? "" : fmt::format(" --seek {}", sought);
+}
+
+StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
+  StormOptions& o = options_;
+  o.swarm.jobs = processors();
+  app.add_option("--seeds", seeds_, "A..B or N: a swarm of storms, one for each seed");
+  app.add_option("--jobs", o.swarm.jobs, "worker processes (as many as there are processors)")
+      ->check(CLI::Range(1u, kMostJobs));
+  app.add_flag("--keep-going", o.swarm.keep_going,
+               "count all failures, by verdict, instead of stopping at the first");
+  app.add_option("--seconds", o.swarm.seconds, "end the swarm after so many seconds")
+      ->check(CLI::Range(0.001, 1e9))
+      ->check(a_number);
+  app.add_option("--limit", o.swarm.limit_s,
+                 "wall time in seconds after which one storm is a failure (60)")
+      ->check(CLI::Range(0.001, 1e6))
+      ->check(a_number);
+  app.add_option("--json", o.json, "write the figures to this file as JSON; - is standard output");
+  app.add_option("--seek", o.sought,
+                 "a storm that visits this counts as a failure, such as drop:bad_slot; the report "
+                 "lists names");
+  const std::string one = "One storm";
+  app.add_option("--seed", seed_, "run the storm of this seed")->group(one);
+  app.add_option("--plan", o.plan_file, "run the plan in this file, which --shrink wrote")
+      ->group(one);
+  app.add_option("--trace", o.trace.prefix,
+                 "write PREFIX.txt, a timeline, and PREFIX.json for Perfetto (storm-SEED)")
+      ->expected(0, 1)
+      ->group(one);
+  app.add_option("--detail", detail_,
+                 "what the trace tells: events, or packets: these and every packet (events)")
+      ->check(CLI::IsMember({"events", "packets"}))
+      ->group(one);
+  app.add_option("--from", o.trace.from_ms, "where the trace begins, in ms of virtual time (0)")
+      ->check(CLI::Range(0.0, 1e9))
+      ->check(a_number)
+      ->group(one);
+  app.add_option("--to", o.trace.to_ms, "and where it ends")
+      ->check(CLI::Range(0.0, 1e9))
+      ->check(a_number)
+      ->group(one);
+  app.add_option("--shrink", o.shrink_file,
+                 "cut the plan down to what the failure needs, and write it to FILE "
+                 "(storm-SEED.plan.json)")
+      ->expected(0, 1)
+      ->group(one);
+  app.add_option("--shrink-runs", o.shrink_limit, "after at most so many runs (3000)")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->group(one);
+}
+
+StormOptions StormOptionParser::finish() {
+  StormOptions o = options_;
+  const auto given = [&](const char* name) { return app_.count(name) > 0; };
+  const int what = given("--seeds") + given("--seed") + given("--plan");
+  if (what != 1) {
+    throw InputError("which storms? one of --seeds A..B, --seed N and --plan FILE");
+  }
+  o.single = !given("--seeds");
+  if (!seeds_.empty()) std::tie(o.swarm.first, o.swarm.last) = parse_seeds(seeds_);
+  if (!seed_.empty()) o.swarm.first = o.swarm.last = parse_seed(seed_, seed_);
+  if (o.single) {
+    for (const char* const name : {"--jobs", "--keep-going", "--seconds"}) {
+      if (given(name)) throw InputError(fmt::format("{} is for --seeds", name));
+    }
+  } else {
+    for (const char* const name :
+         {"--trace", "--detail", "--from", "--to", "--shrink", "--shrink-runs"}) {
+      if (given(name)) throw InputError(fmt::format("{} is for --seed or --plan", name));
+    }
+  }
+  const std::string name =
+      given("--plan") ? name_of(o.plan_file) : fmt::format("storm-{}", o.swarm.first);
+  if (given("--trace") && o.trace.prefix.empty()) o.trace.prefix = name;
+  if (given("--shrink") && o.shrink_file.empty()) o.shrink_file = name + ".plan.json";
+  for (const char* const needs_trace : {"--detail", "--from", "--to"}) {
+    if (given(needs_trace) && !given("--trace")) {
+      throw InputError(fmt::format("{} says what --trace shows, which is not there", needs_trace));
+    }
+  }
+  if (o.trace.to_ms <= o.trace.from_ms) throw InputError("--to is not after --from");
+  o.trace.packets = detail_ == "packets";
+  if (!o.sought.empty() && sim::find_census_cell(o.sought) == sim::kCensusCells) {
+    throw InputError(
+        fmt::format("--seek {}: no storm can visit that; a report lists what there is "
+                    "(\"group:name\")",
+                    o.sought));
+  }
+  if (!o.plan_file.empty() &&
+      (o.shrink_file == o.plan_file || o.trace.prefix + ".json" == o.plan_file)) {
+    throw InputError(fmt::format("'{}' would be overwritten", o.plan_file));
+  }
+  check_writable(o.json, "the figures");
+  check_writable(o.shrink_file, "the plan");
+  if (!o.trace.prefix.empty()) {
+    check_writable(o.trace.prefix + ".txt", "the timeline");
+    check_writable(o.trace.prefix + ".json", "the trace");
+  }
+  return o;
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,57 @@
+// What `hawser storm` was asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tool/storm/swarm.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace hawser::tool {
+
+// Of a replay: how much of it is told.
+struct TraceOptions {
+  std::string prefix{};  // of its files; empty: no trace
+  bool packets = false;  // each one, else only what is not an everyday matter
+  double from_ms = 0;    // since the start
+  double to_ms = 1e9;
+};
+
+struct StormOptions {
+  SwarmOptions swarm;
+  bool single = false;    // one seed, or the plan of a file, not a swarm
+  std::string plan_file;  // empty: that of the seed
+  TraceOptions trace;
+  std::string shrink_file;  // empty: don't
+  std::uint64_t shrink_limit = 3000;
+  std::string json;
+  std::string sought;  // a cell of the census; empty: none
+
+  // What other commands about the same storms have to say too.
+  [[nodiscard]] std::string repeated() const;
+};
+
+// "A..B" or "N". Throws InputError.
+[[nodiscard]] std::pair<std::uint64_t, std::uint64_t> parse_seeds(std::string_view text);
+
+class StormOptionParser {
+ public:
+  explicit StormOptionParser(CLI::App& app);
+  // After app.parse. Checks also that all files can be written. Throws InputError.
+  [[nodiscard]] StormOptions finish();
+
+ private:
+  CLI::App& app_;
+  StormOptions options_;
+  std::string seeds_;
+  std::string seed_;
+  std::string detail_ = "events";
+};
+
+}  // namespace hawser::tool

@@ -1,0 +1,276 @@
+#include "tool/storm/plan_json.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/storm/plan_check.hpp"
+#include "tool/error.hpp"
+#include "tool/storm/commit.hpp"
+
+namespace hawser::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+// ---- the fields of each part of a plan, in their order. The bindings stop compiling when one is
+// added that is not written here.
+
+template <class Visit>
+void fields(sim::LinkConfig& link, Visit&& visit) {
+  auto& [bytes_per_s, latency, queue_bytes, mark_bytes] = link;
+  visit("bytes_per_s", bytes_per_s);
+  visit("latency_ns", latency);
+  visit("queue_bytes", queue_bytes);
+  visit("mark_bytes", mark_bytes);
+}
+template <class Visit>
+void fields(sim::PortPlan& port, Visit&& visit) {
+  auto& [at_switch, cable] = port;
+  visit("switch", at_switch);
+  visit("cable", cable);
+}
+template <class Visit>
+void fields(sim::NicConfig& nic, Visit&& visit) {
+  auto& [max_datagram_bytes, burst, entropies, send_slots, data_slots, control_slots,
+         needs_checksum] = nic;
+  visit("max_datagram_bytes", max_datagram_bytes);
+  visit("burst", burst);
+  visit("entropies", entropies);
+  visit("send_slots", send_slots);
+  visit("data_slots", data_slots);
+  visit("control_slots", control_slots);
+  visit("needs_checksum", needs_checksum);
+}
+template <class Visit>
+void fields(sim::HostPlan& host, Visit&& visit) {
+  auto& [nics, nic, turn, wake_up, clock] = host;
+  visit("nics", nics);
+  visit("nic", nic);
+  visit("turn_ns", turn);
+  visit("wake_up_ns", wake_up);
+  visit("clock_ns", clock);
+}
+template <class Visit>
+void fields(sim::CablePlan& cable, Visit&& visit) {
+  auto& [a, b, link] = cable;
+  visit("a", a);
+  visit("b", b);
+  visit("link", link);
+}
+template <class Visit>
+void fields(Hint& hint, Visit&& visit) {
+  auto& [group, members, step, steps, collective, priority] = hint;
+  visit("group", group);
+  visit("members", members);
+  visit("step", step);
+  visit("steps", steps);
+  visit("collective", collective);
+  visit("priority", priority);
+}
+template <class Visit>
+void fields(sim::MessagePlan& message, Visit&& visit) {
+  auto& [at, from, to, context, tag, bytes, level, hint, cancelled_after] = message;
+  visit("at_ns", at);
+  visit("from", from);
+  visit("to", to);
+  visit("context", context);
+  visit("tag", tag);
+  visit("bytes", bytes);
+  visit("level", level);
+  visit("hint", hint);
+  visit("cancelled_after_ns", cancelled_after);
+}
+template <class Visit>
+void fields(sim::ReceivePlan& receive, Visit&& visit) {
+  auto& [at, host, from, context, tag, mask, bytes, cancelled_after, claims, puts_back] = receive;
+  visit("at_ns", at);
+  visit("host", host);
+  visit("from", from);
+  visit("context", context);
+  visit("tag", tag);
+  visit("mask", mask);
+  visit("bytes", bytes);
+  visit("cancelled_after_ns", cancelled_after);
+  visit("claims", claims);
+  visit("puts_back", puts_back);
+}
+template <class Visit>
+void fields(sim::FaultPlan& fault, Visit&& visit) {
+  auto& [kind, at, lasts, host, nic, other_host, other_nic, amount, delay] = fault;
+  visit("kind", kind);
+  visit("at_ns", at);
+  visit("lasts_ns", lasts);
+  visit("host", host);
+  visit("nic", nic);
+  visit("other_host", other_host);
+  visit("other_nic", other_nic);
+  visit("amount", amount);
+  visit("delay_ns", delay);
+}
+template <class Visit>
+void fields(Tunables& tunables, Visit&& visit) {
+  for (const TunableRow& row : kTunables) visit(row.name, tunables.*row.field);
+}
+template <class Visit>
+void fields(sim::Plan& plan, Visit&& visit) {
+  auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, faults,
+         heals_at] = plan;
+  visit("seed", seed);
+  visit("tunables", tunables);
+  visit("has_secret", has_secret);
+  visit("switches", switches);
+  visit("cables", cables);
+  visit("hosts", hosts);
+  visit("messages", messages);
+  visit("receives", receives);
+  visit("faults", faults);
+  visit("heals_at_ns", heals_at);
+}
+
+template <class T>
+concept Part = requires(T& part) {
+  fields(part, [](std::string_view, auto&) {});
+};
+
+// ---- to JSON
+
+template <class T>
+Json written(const T& value) {
+  if constexpr (std::is_same_v<T, proto::Duration>) {
+    return value.ns;
+  } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
+    return sim::kFaultNames[static_cast<std::size_t>(value)];
+  } else if constexpr (std::is_enum_v<T>) {
+    return static_cast<unsigned>(value);
+  } else if constexpr (Part<T>) {
+    Json json = Json::object();
+    fields(const_cast<T&>(value),  // NOLINT: the visitor only reads
+           [&](std::string_view name, const auto& field) {
+             json[std::string(name)] = written(field);
+           });
+    return json;
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return value;
+  } else {
+    Json list = Json::array();
+    for (const auto& one : value) list.push_back(written(one));
+    return list;
+  }
+}
+
+// ---- from JSON
+
+[[noreturn]] void refuse(const std::string& where, std::string_view what) {
+  throw InputError(fmt::format("plan: {}: {}", where.empty() ? "the whole" : where, what));
+}
+
+template <class T>
+void read_number(const Json& json, const std::string& where, T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) refuse(where, "true or false is expected");
+    value = json.get<bool>();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!json.is_number()) refuse(where, "a number is expected");
+    value = json.get<T>();
+  } else if constexpr (std::is_signed_v<T>) {
+    const bool fits = json.is_number_unsigned()
+                          ? json.get<std::uint64_t>() <= std::uint64_t{1} << 62
+                          : json.is_number_integer();
+    if (!fits) refuse(where, "a whole number is expected");
+    value = json.get<T>();
+  } else {
+    const bool fits =
+        json.is_number_unsigned() || (json.is_number_integer() && json.get<std::int64_t>() >= 0);
+    if (!fits) refuse(where, "a whole number of 0 or more is expected");
+    const auto number = json.get<std::uint64_t>();
+    if (number > std::numeric_limits<T>::max()) refuse(where, "the number is too large");
+    value = static_cast<T>(number);
+  }
+}
+
+template <class T>
+constexpr unsigned kMostEnum = 0;
+template <>
+constexpr unsigned kMostEnum<Level> = static_cast<unsigned>(Level::delivered);
+template <>
+constexpr unsigned kMostEnum<Collective> = static_cast<unsigned>(Collective::barrier);
+
+template <class T>
+void read(const Json& json, const std::string& where, T& value) {
+  if constexpr (std::is_same_v<T, proto::Duration>) {
+    read_number(json, where, value.ns);
+  } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
+    const auto name = json.is_string() ? json.get<std::string>() : std::string{};
+    for (std::size_t i = 0; i < sim::kFaultKinds; ++i) {
+      if (sim::kFaultNames[i] == name) {
+        value = static_cast<T>(i);
+        return;
+      }
+    }
+    refuse(where, "a kind of fault is expected");
+  } else if constexpr (std::is_enum_v<T>) {
+    unsigned number = 0;
+    read_number(json, where, number);
+    if (number > kMostEnum<T>) refuse(where, "the number is too large");
+    value = static_cast<T>(number);
+  } else if constexpr (Part<T>) {
+    if (!json.is_object()) refuse(where, "an object is expected");
+    std::size_t known = 0;
+    fields(value, [&](std::string_view name, auto& field) {
+      const auto found = json.find(std::string(name));
+      if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
+      ++known;
+      read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);
+    });
+    if (json.size() != known) refuse(where, "there is a field that a plan does not have");
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    read_number(json, where, value);
+  } else {
+    if (!json.is_array()) refuse(where, "a list is expected");
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      read(json[i], fmt::format("{}[{}]", where, i), value.emplace_back());
+    }
+  }
+}
+
+}  // namespace
+
+Json to_json(const sim::Plan& plan) { return written(plan); }
+
+sim::Plan plan_from_json(const Json& json) {
+  sim::Plan plan;
+  read(json, "", plan);
+  const std::string complaint = sim::complaint_about(plan);
+  if (!complaint.empty()) throw InputError("plan: " + complaint);
+  return plan;
+}
+
+void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note) {
+  const Json json{{"note", note}, {"commit", commit()}, {"plan", to_json(plan)}};
+  std::ofstream out(file);
+  out << json.dump(1) << '\n';
+  out.flush();
+  if (!out) throw InputError(fmt::format("cannot write the plan to '{}'", file));
+}
+
+sim::Plan read_plan(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw InputError(fmt::format("cannot read the plan '{}'", file));
+  Json json;
+  try {
+    json = Json::parse(in);
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("'{}' is no plan: {}", file, error.what()));
+  }
+  if (!json.is_object() || !json.contains("plan")) {
+    throw InputError(fmt::format("'{}' is no plan: there is no field 'plan'", file));
+  }
+  return plan_from_json(json["plan"]);
+}
+
+}  // namespace hawser::tool

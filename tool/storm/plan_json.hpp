@@ -1,0 +1,21 @@
+// A storm's plan as a file: JSON with every field, so that it runs the same for ever, however seeds
+// are drawn by then.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "sim/storm/plan.hpp"
+
+namespace hawser::tool {
+
+[[nodiscard]] nlohmann::json to_json(const sim::Plan& plan);
+// Throws InputError: a field is missing, unknown, of the wrong kind or out of its range, or the
+// plan can't be run (sim/storm/plan_check.hpp); it says which.
+[[nodiscard]] sim::Plan plan_from_json(const nlohmann::json& json);
+
+// `note` says what the plan is good for; it is kept in the file and not read. Throw InputError.
+void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note);
+[[nodiscard]] sim::Plan read_plan(const std::string& file);
+
+}  // namespace hawser::tool

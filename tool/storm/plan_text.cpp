@@ -1,0 +1,160 @@
+#include "tool/storm/plan_text.hpp"
+
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "sim/storm/plan_check.hpp"
+
+namespace hawser::tool {
+namespace {
+
+using sim::FaultKind;
+using Out = std::back_insert_iterator<std::string>;
+
+std::string cable_text(const sim::LinkConfig& link) {
+  return fmt::format("{:g} Gb/s, {}, queue {} B{}", 8e-9 * static_cast<double>(link.bytes_per_s),
+                     span_text(link.latency), link.queue_bytes,
+                     link.mark_bytes > 0 ? fmt::format(", marks at {} B", link.mark_bytes) : "");
+}
+
+void add_topology(Out out, const sim::Plan& plan) {
+  fmt::format_to(out, "topology: {} hosts, {} switches\n", plan.hosts.size(), plan.switches);
+  for (std::size_t i = 0; i < plan.cables.size(); ++i) {
+    const sim::CablePlan& cable = plan.cables[i];
+    fmt::format_to(out, "  cable {}: s{} to s{}, {}\n", i, cable.a, cable.b,
+                   cable_text(cable.link));
+  }
+  for (std::uint32_t h = 0; h < plan.hosts.size(); ++h) {
+    const sim::HostPlan& host = plan.hosts[h];
+    const sim::NicConfig& nic = host.nic;
+    fmt::format_to(out,
+                   "  {}: a turn takes {}, waking {}; datagrams {} B, bursts {}, entropies {}, "
+                   "slots {} to send, {} data, {} control{}\n",
+                   host_name(h), span_text(host.turn), span_text(host.wake_up),
+                   nic.max_datagram_bytes, nic.burst, nic.entropies, nic.send_slots, nic.data_slots,
+                   nic.control_slots, nic.needs_checksum ? "" : ", no checksum");
+    for (std::uint32_t n = 0; n < host.nics.size(); ++n) {
+      fmt::format_to(out, "    {} at s{}, {}\n", nic_name(h, n), host.nics[n].at_switch,
+                     cable_text(host.nics[n].cable));
+    }
+  }
+}
+
+void add_tunables(Out out, const sim::Plan& plan) {
+  const Tunables base = sim::small_world();
+  fmt::format_to(out, "tunables that differ from the small world's:{}\n",
+                 plan.has_secret ? " (and there is a secret)" : "");
+  for (const TunableRow& row : kTunables) {
+    if (plan.tunables.*row.field == base.*row.field) continue;
+    fmt::format_to(out, "  {} {} {} (else {})\n", row.name, plan.tunables.*row.field, row.unit,
+                   base.*row.field);
+  }
+}
+
+void add_traffic(Out out, const sim::Plan& plan) {
+  fmt::format_to(out, "messages:\n");
+  for (std::uint32_t i = 0; i < plan.messages.size(); ++i) {
+    const sim::MessagePlan& message = plan.messages[i];
+    fmt::format_to(out, "  {}  {}, context {}{}", time_text(message.at), message_text(plan, i),
+                   message.context, message.level == Level::delivered ? ", synchronous" : "");
+    if (message.hint.group != 0) {
+      fmt::format_to(out, ", group {}, step {} of {}", message.hint.group, message.hint.step,
+                     message.hint.steps);
+    }
+    if (message.hint.priority != 0) fmt::format_to(out, ", priority {}", message.hint.priority);
+    if (message.cancelled_after.ns > 0) {
+      fmt::format_to(out, ", cancelled after {}", span_text(message.cancelled_after));
+    }
+    fmt::format_to(out, "\n");
+  }
+  fmt::format_to(out, "receives:\n");
+  for (const sim::ReceivePlan& receive : plan.receives) {
+    fmt::format_to(out, "  {}  at {} from {}, {} bytes, context {}, tag {}", time_text(receive.at),
+                   host_name(receive.host), host_name(receive.from), receive.bytes, receive.context,
+                   receive.tag);
+    if (receive.mask != ~std::uint64_t{0}) fmt::format_to(out, ", mask {:x}", receive.mask);
+    if (receive.claims) fmt::format_to(out, ", by a claim");
+    if (receive.puts_back) fmt::format_to(out, ", claims and puts back");
+    if (receive.cancelled_after.ns > 0) {
+      fmt::format_to(out, ", cancelled after {}", span_text(receive.cancelled_after));
+    }
+    fmt::format_to(out, "\n");
+  }
+}
+
+// What `amount` and `delay` mean.
+std::string strength(const sim::FaultPlan& fault) {
+  const double percent = 100 * fault.amount;
+  switch (fault.kind) {
+    case FaultKind::loss:
+    case FaultKind::duplicate:
+    case FaultKind::corrupt:
+    case FaultKind::truncate: return fmt::format(", {:g}% of the frames", percent);
+    case FaultKind::burst_loss: return fmt::format(", bursts begin with {:g}%", percent);
+    case FaultKind::partial_bursts: return fmt::format(", {:g}% of the bursts", percent);
+    case FaultKind::reorder:
+    case FaultKind::spike:
+      return fmt::format(", {:g}% of the frames by {}", percent, span_text(fault.delay));
+    case FaultKind::slow: return fmt::format(", {:g} times slower", fault.amount);
+    default: return fault.delay.ns > 0 ? ", by " + span_text(fault.delay) : "";
+  }
+}
+
+}  // namespace
+
+std::string time_text(proto::Duration time) {
+  return fmt::format("{:>13.6f} ms", 1e-6 * static_cast<double>(time.ns));
+}
+
+std::string span_text(proto::Duration span) {
+  const auto ns = static_cast<double>(span.ns);
+  if (span.ns < 1000) return fmt::format("{} ns", span.ns);
+  if (span.ns < 1'000'000) return fmt::format("{:.4g} us", 1e-3 * ns);
+  return fmt::format("{:.6g} ms", 1e-6 * ns);
+}
+
+std::string host_name(std::uint32_t host) {
+  return host == sim::kAnyHost ? "anyone" : fmt::format("h{}", host);
+}
+
+std::string nic_name(std::uint32_t host, std::uint32_t nic) {
+  return fmt::format("h{}.n{}", host, nic);
+}
+
+std::string message_text(const sim::Plan& plan, std::uint32_t index) {
+  const sim::MessagePlan& message = plan.messages[index];
+  return fmt::format("message {} ({} to {}, {} bytes, tag {})", index, host_name(message.from),
+                     host_name(message.to), message.bytes, message.tag);
+}
+
+std::string fault_text(const sim::FaultPlan& fault) {
+  std::string where;
+  if (sim::is_of_cable(fault)) {
+    where = fmt::format("cable {}", fault.other_host);
+  } else {
+    where = sim::uses_nic(fault.kind) ? nic_name(fault.host, fault.nic) : host_name(fault.host);
+    if (sim::uses_other(fault.kind)) {
+      where += (fault.kind == FaultKind::one_way ? " to " : " and ") +
+               nic_name(fault.other_host, fault.other_nic);
+    }
+  }
+  return fmt::format("{} of {}{}, for {}", sim::kFaultNames[static_cast<std::size_t>(fault.kind)],
+                     where, strength(fault), span_text(fault.lasts));
+}
+
+std::string plan_text(const sim::Plan& plan) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  add_topology(out, plan);
+  add_tunables(out, plan);
+  add_traffic(out, plan);
+  fmt::format_to(out, "faults:\n");
+  for (const sim::FaultPlan& fault : plan.faults) {
+    fmt::format_to(out, "  {}  {}\n", time_text(fault.at), fault_text(fault));
+  }
+  fmt::format_to(out, "  {}  all is healed\n", time_text(plan.heals_at));
+  return text;
+}
+
+}  // namespace hawser::tool

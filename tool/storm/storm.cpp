@@ -1,0 +1,153 @@
+#include "tool/storm/storm.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/storm/shrink.hpp"
+#include "tool/error.hpp"
+#include "tool/storm/apart.hpp"
+#include "tool/storm/commit.hpp"
+#include "tool/storm/plan_json.hpp"
+#include "tool/storm/report.hpp"
+#include "tool/storm/trace.hpp"
+
+namespace hawser::tool {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+void on_signal(int) { g_interrupted = 1; }
+bool interrupted() { return g_interrupted != 0; }
+
+// Ctrl-C and SIGTERM end what is under way in order.
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  (void)::sigaction(SIGINT, &action, nullptr);
+  (void)::sigaction(SIGTERM, &action, nullptr);
+}
+
+void write_json(const std::string& file, const nlohmann::json& json) {
+  if (file.empty()) return;
+  const std::string text = json.dump(2) + "\n";
+  if (file == "-") {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream out(file);
+  out << text;
+  out.flush();
+  if (!out) throw InputError(fmt::format("cannot write the figures to '{}'", file));
+}
+
+ExitCode run_many(const StormOptions& options, const Storm& storm, std::FILE* out) {
+  const SwarmResult result = run_swarm(options.swarm, storm, interrupted, out);
+  fmt::print(out, "{}", to_text(options.swarm, result, options.repeated()));
+  write_json(options.json, to_json(options.swarm, result));
+  if (result.failures > 0) return ExitCode::wrong;
+  return result.interrupted ? ExitCode::interrupted : ExitCode::ok;
+}
+
+nlohmann::json json_of(const sim::Plan& plan, const ApartOutcome& outcome) {
+  nlohmann::json faults = nlohmann::json::object();
+  for (std::size_t i = 0; i < sim::kFaultKinds; ++i) {
+    if (outcome.faults[i] > 0) faults[std::string(sim::kFaultNames[i])] = outcome.faults[i];
+  }
+  return {{"commit", commit()},
+          {"seed", plan.seed},
+          {"verdict", outcome.verdict},
+          {"ended", outcome.ended},
+          {"digest", fmt::format("{:016x}", outcome.digest)},
+          {"packets", outcome.packets},
+          {"events", outcome.events},
+          {"completions", outcome.completions},
+          {"failed_sessions", outcome.failed_sessions},
+          {"virtual_ns", outcome.lasted.ns},
+          {"seconds", outcome.wall_s},
+          {"faults", faults}};
+}
+
+std::string describe(const sim::Plan& plan, const ApartOutcome& outcome) {
+  std::string text = fmt::format("storm of seed {}, commit {}: {}\n", plan.seed, commit(),
+                                 outcome.verdict.empty() ? "nothing is wrong" : outcome.verdict);
+  if (!outcome.ended) return text + outcome.last_words;
+  return text + fmt::format(
+                    "digest {:016x}, {} hosts, {} messages, {} faults, {} packets, {} events, {} "
+                    "completions, {} failed sessions, {:.3f} ms of virtual time, {:.3f} s\n",
+                    outcome.digest, plan.hosts.size(), plan.messages.size(), plan.faults.size(),
+                    outcome.packets, outcome.events, outcome.completions, outcome.failed_sessions,
+                    1e-6 * static_cast<double>(outcome.lasted.ns), outcome.wall_s);
+}
+
+// The plan with what the failure needs, written to the file.
+sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Plan& plan,
+                 const std::string& verdict, std::FILE* out) {
+  const std::string kind = kind_of(verdict);
+  sim::Shrinker shrinker(
+      [&](const sim::Plan& candidate) {
+        if (interrupted()) return false;  // it goes with what it has
+        return kind_of(run_apart(candidate, storm, options.swarm.limit_s).verdict) == kind;
+      },
+      [&](std::string_view what, std::size_t before, std::size_t after) {
+        fmt::print(out, "  {} {} -> {}  ({} runs)\n", what, before, after, shrinker.asked());
+        (void)std::fflush(out);
+      },
+      options.shrink_limit);
+  fmt::print(out, "shrinking\n");
+  sim::Plan small = shrinker.shrink(plan);
+  write_plan(options.shrink_file, small,
+             fmt::format("seed {}, shrunk in {} runs: {}", plan.seed, shrinker.asked(), verdict));
+  fmt::print(out,
+             "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
+             "    look at it: hawser storm --plan {}{} --trace\n",
+             small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
+             sim::odd_tunables(small), options.shrink_file, options.shrink_file,
+             options.repeated());
+  return small;
+}
+
+ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out) {
+  sim::Plan plan = options.plan_file.empty() ? sim::draw_plan(options.swarm.first)
+                                             : read_plan(options.plan_file);
+  ApartOutcome outcome;
+  if (options.trace.prefix.empty() || !options.shrink_file.empty()) {
+    outcome = run_apart(plan, storm, options.swarm.limit_s);
+  } else {
+    outcome = trace_storm(plan, storm, options.swarm.limit_s, options.trace);
+  }
+  fmt::print(out, "{}", describe(plan, outcome));
+  (void)std::fflush(out);
+  if (!options.shrink_file.empty()) {
+    if (outcome.verdict.empty()) {
+      throw InputError("nothing is wrong with this storm, so there is nothing to shrink");
+    }
+    plan = shrink(options, storm, plan, outcome.verdict, out);
+    if (!options.trace.prefix.empty()) {
+      outcome = trace_storm(plan, storm, options.swarm.limit_s, options.trace);
+    }
+  } else if (!outcome.verdict.empty() && options.plan_file.empty() &&
+             options.trace.prefix.empty()) {
+    fmt::print(out, "{}", advice(plan.seed, options.repeated()));
+  }
+  if (!options.trace.prefix.empty()) {
+    fmt::print(out, "timeline in {0}.txt; {0}.json is for ui.perfetto.dev\n", options.trace.prefix);
+  }
+  write_json(options.json, json_of(plan, outcome));
+  if (interrupted()) return ExitCode::interrupted;
+  return outcome.verdict.empty() ? ExitCode::ok : ExitCode::wrong;
+}
+
+}  // namespace
+
+ExitCode run_storms(const StormOptions& options) {
+  catch_signals();
+  const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
+                                                        : sim::find_census_cell(options.sought));
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  return options.single ? run_one(options, storm, out) : run_many(options, storm, out);
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,13 @@
+// `hawser storm`: swarms of storms, and what to do with one that fails: replay, timeline,
+// shrinking.
+#pragma once
+
+#include "tool/exit_code.hpp"
+#include "tool/storm/options.hpp"
+
+namespace hawser::tool {
+
+// Throws InputError.
+[[nodiscard]] ExitCode run_storms(const StormOptions& options);
+
+}  // namespace hawser::tool

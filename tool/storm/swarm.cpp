@@ -1,0 +1,245 @@
+#include "tool/storm/swarm.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <climits>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "engine/descriptor.hpp"
+#include "tool/run/clock.hpp"
+#include "tool/storm/forked.hpp"
+#include "tool/storm/progress.hpp"
+
+namespace hawser::tool {
+namespace {
+
+constexpr int kPollMs = 50;
+constexpr double kGraceS = 2;  // for what is under way when the swarm ends
+constexpr std::size_t kMostKinds = 100;
+
+// What a worker shares with the swarm. Totals are read when it is gone, the rest at any time.
+struct Slot {
+  std::atomic<std::uint64_t> index{0};     // of the seed under way, from `first` on
+  std::atomic<std::uint64_t> began_ns{0};  // 0: none is
+  std::atomic<std::uint64_t> done{0};
+  std::atomic<std::uint64_t> packets{0};
+  Totals totals;
+};
+struct Common {
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> stop{false};
+};
+// Through a pipe; whole, as it is small.
+struct Report {
+  std::uint64_t seed = 0;
+  std::array<char, 496> verdict{};
+};
+static_assert(sizeof(Report) <= PIPE_BUF && std::atomic<std::uint64_t>::is_always_lock_free);
+
+class Swarm {
+ public:
+  Swarm(const SwarmOptions& options, const Storm& storm, std::FILE* progress)
+      : options_(options),
+        count_(options.last - options.first + 1),
+        storm_(storm),
+        progress_(progress, count_, options.seconds) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+    reports_ = engine::Descriptor(ends[0]);
+    to_reports_ = engine::Descriptor(ends[1]);
+    (void)::fcntl(reports_.get(), F_SETFL, O_NONBLOCK);
+    const std::uint64_t jobs = std::min<std::uint64_t>(options.jobs, count_);
+    for (std::uint64_t i = 0; i < jobs; ++i) {
+      slots_.push_back(std::make_unique<Shared<Slot>>());
+      workers_.push_back(start(**slots_.back()));
+    }
+  }
+
+  SwarmResult run(const std::function<bool()>& interrupted) {
+    const std::uint64_t began = now_ns();
+    std::uint64_t stopped = 0;
+    while (std::ranges::any_of(workers_, [](const auto& worker) { return worker != nullptr; })) {
+      wait();
+      take_reports();
+      const std::uint64_t now = now_ns();
+      for (std::size_t i = 0; i < workers_.size(); ++i) look_after(i, now);
+      if (stopped == 0 && wants_end(began, now, interrupted)) {
+        stopped = now;
+        common_->stop = true;
+      }
+      if (stopped > 0 && seconds(now - stopped) > kGraceS) end_all();
+      progress_.show(now, done(), packets(), result_.failures);
+    }
+    take_reports();
+    return conclude(seconds(now_ns() - began));
+  }
+
+ private:
+  std::unique_ptr<Forked> start(Slot& slot) {
+    return std::make_unique<Forked>([this, &slot] { work(slot); });
+  }
+
+  // A worker.
+  void work(Slot& slot) {
+    while (!common_->stop) {
+      const std::uint64_t index = common_->next.fetch_add(1);
+      if (index >= count_) return;
+      slot.index = index;
+      const std::uint64_t began = now_ns();
+      slot.began_ns = began;
+      const sim::Plan plan = sim::draw_plan(options_.first + index);
+      const sim::StormOutcome outcome = storm_(plan, nullptr);
+      slot.totals.add(plan, outcome, now_ns() - began);
+      slot.packets += outcome.packets;
+      if (!outcome.verdict.empty()) tell(options_.first + index, outcome.verdict);
+      ++slot.done;
+      slot.began_ns = 0;
+    }
+  }
+  void tell(std::uint64_t seed, const std::string& verdict) {
+    Report report;
+    report.seed = seed;
+    verdict.copy(report.verdict.data(), report.verdict.size() - 1);
+    if (!options_.keep_going) common_->stop = true;
+    (void)!::write(to_reports_.get(), &report, sizeof report);
+  }
+
+  // ---- the swarm itself
+  void wait() {
+    std::vector<pollfd> files{{reports_.get(), POLLIN, 0}};
+    for (const auto& worker : workers_) {
+      if (worker && worker->fd() >= 0) files.push_back({worker->fd(), POLLIN, 0});
+    }
+    (void)::poll(files.data(), files.size(), kPollMs);
+  }
+
+  void take_reports() {
+    Report report;
+    while (::read(reports_.get(), &report, sizeof report) == sizeof report) {
+      add_failure({report.seed, report.verdict.data(), {}});
+    }
+  }
+
+  void add_failure(const Failure& failure) {
+    ++result_.failures;
+    const std::string kind = kind_of(failure.verdict);
+    auto found = std::ranges::find(result_.kinds, kind, &FailureKind::kind);
+    if (found == result_.kinds.end()) {
+      if (result_.kinds.size() == kMostKinds) {
+        ++result_.unnamed;
+        return;
+      }
+      result_.kinds.push_back({kind, 0, {}, failure});
+      found = result_.kinds.end() - 1;
+    }
+    ++found->count;
+    if (found->seeds.size() < FailureKind::kMostSeeds) found->seeds.push_back(failure.seed);
+  }
+
+  void look_after(std::size_t i, std::uint64_t now) {
+    if (!workers_[i]) return;
+    Forked& worker = *workers_[i];
+    Slot& slot = **slots_[i];
+    if (!worker.update()) {
+      const std::uint64_t began = slot.began_ns;
+      if (began == 0 || now < began || seconds(now - began) <= options_.limit_s) return;
+      worker.kill();
+      (void)worker.wait(kGraceS);
+      fail(i, fmt::format("no end within {} s of wall time", options_.limit_s));
+    } else if (const std::string failure = worker.failure(); !failure.empty()) {
+      fail(i, slot.began_ns == 0 ? failure + ", between two seeds" : failure);
+    } else {
+      workers_[i].reset();
+    }
+  }
+
+  // A worker is gone, and its seed with it.
+  void fail(std::size_t i, const std::string& verdict) {
+    Slot& slot = **slots_[i];
+    add_failure({options_.first + slot.index, verdict, workers_[i]->last_words()});
+    ++slot.done;
+    slot.began_ns = 0;
+    workers_[i].reset();
+    if (!options_.keep_going) common_->stop = true;
+    if (!common_->stop) workers_[i] = start(slot);
+  }
+
+  [[nodiscard]] bool wants_end(std::uint64_t began, std::uint64_t now,
+                               const std::function<bool()>& interrupted) {
+    if (interrupted()) result_.interrupted = true;
+    const bool late = options_.seconds > 0 && seconds(now - began) >= options_.seconds;
+    return result_.interrupted || late || common_->stop;
+  }
+
+  // What has not come to its end by now is not waited for, and not counted.
+  void end_all() {
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (!workers_[i]) continue;
+      workers_[i].reset();
+      const Slot& slot = **slots_[i];
+      if (slot.began_ns == 0) continue;
+      const std::uint64_t seed = options_.first + slot.index;
+      result_.goes_on_at = std::min(result_.goes_on_at.value_or(seed), seed);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t done() const {
+    std::uint64_t sum = 0;
+    for (const auto& slot : slots_) sum += (*slot)->done;
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t packets() const {
+    std::uint64_t sum = 0;
+    for (const auto& slot : slots_) sum += (*slot)->packets;
+    return sum;
+  }
+
+  SwarmResult conclude(double wall_s) {
+    for (const auto& slot : slots_) result_.totals.merge((*slot)->totals);
+    result_.done = done();
+    result_.wall_s = wall_s;
+    const std::uint64_t next = common_->next;
+    if (!result_.goes_on_at && next < count_) result_.goes_on_at = options_.first + next;
+    return std::move(result_);
+  }
+
+  SwarmOptions options_;
+  std::uint64_t count_;
+  const Storm& storm_;
+  SwarmProgress progress_;
+  Shared<Common> common_;
+  engine::Descriptor reports_;
+  engine::Descriptor to_reports_;
+  std::vector<std::unique_ptr<Shared<Slot>>> slots_;
+  std::vector<std::unique_ptr<Forked>> workers_;  // null: gone
+  SwarmResult result_;
+};
+
+}  // namespace
+
+std::string kind_of(std::string_view verdict) {
+  std::string kind;
+  for (const char letter : verdict) {
+    if (std::isdigit(static_cast<unsigned char>(letter)) == 0) {
+      kind.push_back(letter);
+    } else if (kind.empty() || kind.back() != '#') {
+      kind.push_back('#');
+    }
+  }
+  return kind;
+}
+
+SwarmResult run_swarm(const SwarmOptions& options, const Storm& storm,
+                      const std::function<bool()>& interrupted, std::FILE* progress) {
+  return std::make_unique<Swarm>(options, storm, progress)->run(interrupted);
+}
+
+}  // namespace hawser::tool
