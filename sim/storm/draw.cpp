@@ -281,6 +281,17 @@ void draw_faults(Random& random, Plan& plan) {
   }
 }
 
+// Some say that they may be away for long, and are: longer than others wait for who says nothing.
+void draw_absences(Random& random, Plan& plan) {
+  if (!random.chance(0.2)) return;
+  Tunables& tunables = plan.tunables;
+  tunables.longest_absence_ms = one_of(random, {300, 1000});
+  for (FaultPlan& fault : plan.faults) {
+    if (fault.kind != FaultKind::absence || random.chance(0.3)) continue;
+    fault.lasts = milliseconds(tunables.peer_timeout_ms + tunables.longest_absence_ms / 4);
+  }
+}
+
 }  // namespace
 
 Plan draw_plan(std::uint64_t seed) {
@@ -300,6 +311,8 @@ Plan draw_plan(std::uint64_t seed) {
   while (plan.messages.size() < count) draw_message(messages, plan, span);
   if (messages.chance(0.4)) draw_ring(messages, plan, span);
   draw_faults(faults, plan);
+  Random absences(parts.next());
+  draw_absences(absences, plan);
   for (const FaultPlan& fault : plan.faults) {
     plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
   }

@@ -47,9 +47,13 @@ bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
 
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
                         proto::Duration at) {
-  failures_.emplace_back(host, other);
+  // Whom the other one has given up already need not hear that.
+  const std::pair own{host, other};
+  const std::pair its{other, host};
+  const bool given_up = std::ranges::count(failures_, its) > std::ranges::count(failures_, own);
+  failures_.push_back(own);
   const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
-  if (silent && !reasons_.explain_silence(host, other, at)) {
+  if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
     accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
            " without a reason: " + std::string(to_string(status)));
   }
