@@ -85,7 +85,7 @@ void Oracle::check_word(std::uint32_t index, Status status) {
   const SendRecord& send = sends_[index];
   if (!got_bytes(status) || failed(message.from, message.to)) return;
   if (message.level != Level::delivered) {
-    if (status == Status::truncated) accuse(name_of(message, index) + " asked not how it was received");
+    if (status == Status::truncated) accuse(name_of(message, index) + " is told how it was cut");
     return;
   }
   if (send.received == 0) {
