@@ -68,6 +68,12 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
     return accuse(name + " completed twice, and not to be released");
   }
   send.completion = completion;
+  const MessagePlan& message = plan_.messages[index];
+  if (completion.kind != OperationKind::send || completion.context != message.context ||
+      completion.tag != message.tag || completion.bytes != message.bytes ||
+      completion.immediate != index) {
+    return accuse(name + " completed as another one");
+  }
   if (!completion.released) return;
   send.released = true;
   if (nic_reads) return accuse(name + " is released, and a NIC still reads it");
@@ -127,6 +133,12 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
   if (receive.completion) return accuse(name + " completed twice");
   receive.completion = completion;
   if (!completion.released) return accuse(name + " completed without its buffer");
+  const bool of_whom_it_waited = receive.plan.from == kAnyHost || from == receive.plan.from ||
+                                 from == kAnyHost;  // no name for it: since its restart
+  if (completion.kind != OperationKind::receive || completion.context != receive.plan.context ||
+      !of_whom_it_waited || (completion.peer == kAnyPeer && receive.plan.from != kAnyHost)) {
+    return accuse(name + " completed as another one");
+  }
   if (got_bytes(completion.status)) {
     if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
     receive.message = static_cast<std::uint32_t>(completion.immediate);
