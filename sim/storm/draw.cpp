@@ -290,6 +290,60 @@ void draw_faults(Random& random, Plan& plan) {
   }
 }
 
+// Some say that they may be away for long, and are: longer than others wait for who says nothing.
+void draw_absences(Random& random, Plan& plan) {
+  if (!random.chance(0.2)) return;
+  Tunables& tunables = plan.tunables;
+  tunables.longest_absence_ms = one_of(random, {300, 1000});
+  for (FaultPlan& fault : plan.faults) {
+    if (fault.kind != FaultKind::absence || random.chance(0.3)) continue;
+    fault.lasts = milliseconds(tunables.peer_timeout_ms + tunables.longest_absence_ms / 4);
+  }
+}
+
+// Of one host only this NIC lives and of another one only that, for longer than anybody waits: they
+// may never have been bound to each other.
+void draw_crossed(Random& random, Plan& plan) {
+  if (!random.chance(0.08)) return;
+  FaultPlan fault;
+  fault.kind = FaultKind::all_but_one;
+  fault.at = some_time(random, plan.heals_at / 4);
+  fault.lasts = milliseconds(plan.tunables.peer_timeout_ms + plan.tunables.longest_absence_ms) * 2;
+  const std::uint32_t host = small(random, plan.hosts.size());
+  for (const std::uint32_t i : {host, (host + 1) % static_cast<std::uint32_t>(plan.hosts.size())}) {
+    fault.host = i;
+    fault.nic = small(random, plan.hosts[i].nics.size());
+    plan.faults.push_back(fault);
+  }
+}
+
+// More small messages than there are descriptors for those that nobody wants yet.
+void draw_flood(Random& random, Plan& plan) {
+  if (!random.chance(0.1)) return;
+  plan.tunables.max_receive_messages = 16;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  MessagePlan message;
+  message.to = small(random, hosts);
+  message.context = 1;
+  const Duration at = some_time(random, plan.heals_at / 2);
+  for (std::uint64_t count = 30 + random.below(50); count > 0; --count) {
+    message.at = at + some_time(random, milliseconds(1));
+    message.from = (message.to + 1 + small(random, hosts - 1)) % hosts;
+    message.tag = 16 + random.below(2);
+    message.bytes = random.below(3000);
+    plan.messages.push_back(message);
+    if (!random.chance(0.3)) continue;
+    ReceivePlan receive;
+    receive.at = message.at + some_time(random, milliseconds(5));
+    receive.host = message.to;
+    receive.from = random.chance(0.5) ? kAnyHost : message.from;
+    receive.context = message.context;
+    receive.tag = message.tag;
+    receive.bytes = 3000;
+    plan.receives.push_back(receive);
+  }
+}
+
 }  // namespace
 
 Plan draw_plan(std::uint64_t seed) {
@@ -309,6 +363,11 @@ Plan draw_plan(std::uint64_t seed) {
   while (plan.messages.size() < count) draw_message(messages, plan, span);
   if (messages.chance(0.4)) draw_ring(messages, plan, span);
   draw_faults(faults, plan);
+  Random absences(parts.next());
+  draw_absences(absences, plan);
+  Random extremes(parts.next());
+  draw_crossed(extremes, plan);
+  draw_flood(extremes, plan);
   for (const FaultPlan& fault : plan.faults) {
     plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
   }

@@ -88,9 +88,13 @@ bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
 
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
                         proto::Duration at) {
-  failures_.emplace_back(host, other);
+  // Whom the other one has given up already need not hear that.
+  const std::pair own{host, other};
+  const std::pair its{other, host};
+  const bool given_up = std::ranges::count(failures_, its) > std::ranges::count(failures_, own);
+  failures_.push_back(own);
   const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
-  if (silent && !reasons_.explain_silence(host, other, at)) {
+  if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
     accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
            " without a reason: " + std::string(to_string(status)));
   }
@@ -105,6 +109,12 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
     return accuse(name + " completed twice, and not to be released");
   }
   send.completion = completion;
+  const MessagePlan& message = plan_.messages[index];
+  if (completion.kind != OperationKind::send || completion.context != message.context ||
+      completion.tag != message.tag || completion.bytes != message.bytes ||
+      completion.immediate != index) {
+    return accuse(name + " completed as another one");
+  }
   if (!completion.released) return;
   send.released = true;
   if (nic_reads) return accuse(name + " is released, and a NIC still reads it");
@@ -122,8 +132,7 @@ void Oracle::check_word(std::uint32_t index, Status status) {
   const SendRecord& send = sends_[index];
   if (!got_bytes(status) || failed(message.from, message.to)) return;
   if (message.level != Level::delivered) {
-    if (status == Status::truncated)
-      accuse(name_of(message, index) + " asked not how it was received");
+    if (status == Status::truncated) accuse(name_of(message, index) + " is told how it was cut");
     return;
   }
   if (send.received == 0) {
@@ -162,6 +171,12 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
   if (receive.completion) return accuse(name + " completed twice");
   receive.completion = completion;
   if (!completion.released) return accuse(name + " completed without its buffer");
+  const bool of_whom_it_waited = receive.plan.from == kAnyHost || from == receive.plan.from ||
+                                 from == kAnyHost;  // no name for it: since its restart
+  if (completion.kind != OperationKind::receive || completion.context != receive.plan.context ||
+      !of_whom_it_waited || (completion.peer == kAnyPeer && receive.plan.from != kAnyHost)) {
+    return accuse(name + " completed as another one");
+  }
   if (got_bytes(completion.status)) {
     if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
     receive.message = static_cast<std::uint32_t>(completion.immediate);

@@ -19,19 +19,22 @@ constexpr Duration kForEver{INT64_MAX / 4};
 bool strikes_host(const FaultPlan& fault) {
   switch (fault.kind) {
     case FaultKind::partition:
-    case FaultKind::pause:
-    case FaultKind::absence:
     case FaultKind::crash:
     case FaultKind::restart:
     case FaultKind::burst_loss: return true;
     case FaultKind::loss:
     case FaultKind::corrupt:
     case FaultKind::truncate: return fault.amount >= kMuchLoss;
-    case FaultKind::reorder:
-    case FaultKind::late_host:
-    case FaultKind::clock_jump: return fault.delay >= kMuchLater;
+    case FaultKind::reorder: return fault.delay >= kMuchLater;
     default: return false;
   }
+}
+
+// Its process runs, but not now.
+bool is_absence(const FaultPlan& fault) {
+  return fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
+         ((fault.kind == FaultKind::late_host || fault.kind == FaultKind::clock_jump) &&
+          fault.delay >= kMuchLater);
 }
 
 bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) {
@@ -69,8 +72,8 @@ Duration length_of(const Plan& plan, const FaultPlan& fault) {
 
 }  // namespace
 
-Reasons::Reasons(const Plan& plan) : plan_(plan), cut_(plan.hosts.size() * plan.hosts.size()) {
-  patience_ = milliseconds(plan.tunables.peer_timeout_ms + plan.tunables.longest_absence_ms);
+Reasons::Reasons(const Plan& plan)
+    : plan_(plan), cut_(plan.hosts.size() * plan.hosts.size()), away_(plan.hosts.size()) {
   std::vector<Duration> moments;
   for (const FaultPlan& fault : plan.faults) {
     moments.push_back(fault.at);
@@ -81,14 +84,27 @@ Reasons::Reasons(const Plan& plan) : plan_(plan), cut_(plan.hosts.size() * plan.
   for (std::uint32_t a = 0; a < hosts; ++a) {
     for (std::uint32_t b = a + 1; b < hosts; ++b) {
       for (std::size_t i = 0; i + 1 < moments.size(); ++i) {
-        if (is_cut(a, b, moments[i])) of(a, b).push_back({moments[i], moments[i + 1]});
+        if (is_cut(a, b, moments[i])) cut_[pair_of(a, b)].push_back({moments[i], moments[i + 1]});
       }
     }
   }
+  for (const FaultPlan& fault : plan.faults) {
+    if (is_absence(fault)) away_[fault.host].push_back({fault.at, fault.at + fault.lasts});
+  }
 }
 
-std::vector<Reasons::Span>& Reasons::of(std::uint32_t a, std::uint32_t b) {
-  return cut_[std::min(a, b) * plan_.hosts.size() + std::max(a, b)];
+std::size_t Reasons::pair_of(std::uint32_t a, std::uint32_t b) const {
+  return std::min(a, b) * plan_.hosts.size() + std::max(a, b);
+}
+
+Duration Reasons::within(const std::vector<Span>& spans, Span window) {
+  Duration sum{};
+  for (const Span& span : spans) {
+    const Duration from = std::max(span.from, window.from);
+    const Duration to = std::min(span.to, window.to);
+    if (from < to) sum = sum + (to - from);
+  }
+  return sum;
 }
 
 bool Reasons::is_active(const FaultPlan& fault, Duration at) const {
@@ -129,15 +145,19 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   return true;
 }
 
-bool Reasons::explain_silence(std::uint32_t a, std::uint32_t b, Duration at) const {
-  if (has_moved(a) && has_moved(b)) return true;
-  Duration cut{};
-  for (const Span& span : cut_[std::min(a, b) * plan_.hosts.size() + std::max(a, b)]) {
-    const Duration from = std::max(span.from, at - patience_);
-    const Duration to = std::min(span.to, at);
-    if (from < to) cut = cut + (to - from);
+bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,
+                              Duration at) const {
+  if (has_moved(host) && has_moved(other)) return true;
+  Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
+  // Who calls doesn't know yet how long the other one may be away.
+  if (status == Status::peer_timeout) {
+    patience = patience + milliseconds(plan_.tunables.longest_absence_ms);
   }
-  return cut * 4 >= patience_;
+  const Duration own = within(away_[host], {Duration{}, at});
+  const Span window{at - patience - own, at};
+  const Duration cut = within(cut_[pair_of(host, other)], window);
+  const Duration away = within(away_[other], window);
+  return cut * 4 + away >= patience * 3 / 4;
 }
 
 }  // namespace hawser::sim

@@ -17,25 +17,28 @@ class Reasons {
  public:
   explicit Reasons(const Plan& plan);
 
-  // Whether one of them may say at this time of the run that the other has been silent for as long
-  // as anybody waits: they were cut off for a quarter of that. Who is heard for three quarters of
-  // the time has had many a question answered.
-  [[nodiscard]] bool explain_silence(std::uint32_t a, std::uint32_t b, proto::Duration at) const;
+  // Whether a host may say at this time of the run that the other one has been silent for as long
+  // as it waits. Where they were cut off, it asks ever more seldom: a quarter of that time is
+  // enough. That the other one was away explains little more than that time itself; and that the
+  // host itself was away explains nothing, as it must first look what has come meanwhile.
+  [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
+                                     proto::Duration at) const;
 
  private:
   struct Span {
     proto::Duration from{};
     proto::Duration to{};
   };
-  [[nodiscard]] std::vector<Span>& of(std::uint32_t a, std::uint32_t b);
+  [[nodiscard]] std::size_t pair_of(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] static proto::Duration within(const std::vector<Span>& spans, Span window);
   [[nodiscard]] bool is_cut(std::uint32_t a, std::uint32_t b, proto::Duration at) const;
   [[nodiscard]] bool is_active(const FaultPlan& fault, proto::Duration at) const;
   [[nodiscard]] bool is_nic_whole(std::uint32_t host, std::uint32_t nic, proto::Duration at) const;
   [[nodiscard]] bool has_moved(std::uint32_t host) const;
 
   const Plan& plan_;
-  proto::Duration patience_{};
-  std::vector<std::vector<Span>> cut_;  // by pair
+  std::vector<std::vector<Span>> cut_;   // by pair
+  std::vector<std::vector<Span>> away_;  // by host
 };
 
 }  // namespace hawser::sim

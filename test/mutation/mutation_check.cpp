@@ -40,6 +40,7 @@ struct Result {
 
 struct Options {
   std::uint64_t seeds = 300;
+  std::vector<std::uint64_t> only;
   std::uint64_t most_events = ~std::uint64_t{0};
   std::uint32_t jobs = 2;
   std::vector<std::string> kinds;
@@ -74,9 +75,11 @@ std::vector<const Mutant*> chosen(const Options& options) {
 
 // Without any mutant, all seeds that somebody needs.
 Baselines run_baselines(const Options& options, const std::vector<const Mutant*>& mutants) {
-  std::set<std::uint64_t> seeds;
-  for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) seeds.insert(seed);
-  for (const Mutant* mutant : mutants) seeds.insert(mutant->seeds.begin(), mutant->seeds.end());
+  std::set<std::uint64_t> seeds(options.only.begin(), options.only.end());
+  if (seeds.empty()) {
+    for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) seeds.insert(seed);
+    for (const Mutant* mutant : mutants) seeds.insert(mutant->seeds.begin(), mutant->seeds.end());
+  }
   Baselines baselines;
   std::vector<Job> jobs(options.jobs);
   for (Job& job : jobs) {
@@ -97,11 +100,15 @@ std::vector<std::uint64_t> order_seeds(const Options& options, const Mutant& mut
   std::vector<std::uint64_t> seeds;
   for (const auto& [seed, baseline] : baselines) {
     const bool small = baseline.events <= options.most_events;
-    if (seed <= options.seeds && small && baseline.verdict.empty()) seeds.push_back(seed);
+    const bool asked = options.only.empty()
+                           ? seed <= options.seeds
+                           : std::ranges::find(options.only, seed) != options.only.end();
+    if (asked && small && baseline.verdict.empty()) seeds.push_back(seed);
   }
   std::ranges::stable_sort(seeds, {},
                            [&](std::uint64_t seed) { return baselines.at(seed).events; });
   for (auto own = mutant.seeds.rbegin(); own != mutant.seeds.rend(); ++own) {
+    if (!options.only.empty()) break;
     std::erase(seeds, *own);
     seeds.insert(seeds.begin(), *own);
   }
@@ -211,6 +218,7 @@ int main(int argc, char** argv) {
   hawser::mutation::Options options;
   CLI::App app("Runs each deliberate bug through storms until one of them notices it.");
   app.add_option("--seeds", options.seeds, "Storms of the seeds 1 to N")->capture_default_str();
+  app.add_option("--seed", options.only, "Storms of these seeds instead");
   app.add_option("--most-events", options.most_events, "Only storms of at most so many events");
   app.add_option("--jobs", options.jobs, "Processes at a time")->capture_default_str();
   app.add_option("--kind", options.kinds, "spec, code, or a mechanical kind");
