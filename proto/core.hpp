@@ -470,7 +470,6 @@ struct Endpoint::Core {
                            std::size_t count);
   void drop_chunk(IncomingMessage& message);
   void drop_chunks(IncomingMessage& message);
-  void note_whole(Peer& peer, IncomingMessage& message);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
 

@@ -33,6 +33,14 @@ bool is_newer_incarnation(const Peer& peer, const wire::SessionPart& said) {
   return static_cast<std::int32_t>(said.counter - peer.verified_counter) > 0;
 }
 
+template <class Core>
+bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.remote_nics); ++i) {
+    if (core.nic_of(peer, i).address != records[i].address) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // An operation or connect wants the session to exist.
@@ -185,13 +193,19 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     return drop(DropReason::stale_session);
   }
   Peer& peer = *found;
+  const bool was_ready = peer.state == SessionState::ready;
+  const bool echoed = echoes_us(peer, said);
+  // It moved while it calls; whoever hears it there may answer there.
+  if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
+    const NicAddress& address = packet.nics[far].address;
+    if (!keys.is_cookie_good(said, address, now)) return send_challenge(nic, said, address);
+    learn_addresses(peer, packet.nics);
+  }
   peer.remote_sequence = said.sequence;
   peer.last_heard = now;
   peer.route_local = static_cast<std::uint8_t>(nic);
   peer.route_remote = far;
 
-  const bool was_ready = peer.state == SessionState::ready;
-  const bool echoed = echoes_us(peer, said);
   if (echoed) learn_addresses(peer, packet.nics);
   if (packet.type == wire::PacketType::welcome && peer.announcing &&
       static_cast<std::int32_t>(static_cast<std::uint32_t>(said.cookie) - peer.announced_from) >=

@@ -173,7 +173,7 @@ struct IncomingMessage {
   std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
-  bool half = true;         // fragments of it are missing, or lower numbers
+  bool half = true;         // fragments of it are missing
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
   bool processed = false;   // its number's turn to match has come
   bool claimed = false;     // the caller has its name; not in the matching
@@ -270,7 +270,7 @@ struct Peer {
   std::uint32_t messages = 0;         // descriptors of either direction that are its own
   std::uint32_t posted_receives = 0;  // receives posted for exactly this peer
   std::uint32_t open_sends = 0;       // outgoing messages without a final status
-  std::uint32_t half_messages = 0;    // that have come in part, or before lower numbers
+  std::uint32_t half_messages = 0;    // that have come in part
   std::uint32_t open_receives = 0;    // matched, not finished
 
   // Sending.

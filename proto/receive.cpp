@@ -301,17 +301,11 @@ void Endpoint::Core::drop_chunks(IncomingMessage& message) {
   while (message.first_chunk != kNoIndex) drop_chunk(message);
 }
 
-// Nothing of it, and nothing before it, is missing any more.
-void Endpoint::Core::note_whole(Peer& peer, IncomingMessage& message) {
-  if (!message.half || !message.processed || !message.arrived.complete()) return;
-  message.half = false;
-  --peer.half_messages;
-}
-
 // Every fragment is claimed and in its place.
 void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
-  note_whole(peer, message);
+  if (message.half) --peer.half_messages;
+  message.half = false;
   incoming_timers.remove(incoming.index_of(message));
   message.expect_at = kNever;
   const bool counts = peer.state == SessionState::ready &&

@@ -33,7 +33,6 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     IncomingMessage& message = incoming.at(*entry);
     message.processed = true;
-    note_whole(peer, message);
     const auto receive = matching.arrive(unexpected_entry(message, *entry));
     if (receive) {
       note_unposted(*receive);

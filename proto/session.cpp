@@ -7,6 +7,7 @@
 // incarnation counts as verified once it has said that token. half_open holds the peers that have
 // called, that nobody here wants, and that have not said it: their slots go to who needs one.
 #include <algorithm>
+#include <tuple>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -200,7 +201,11 @@ void Endpoint::Core::become_ready(Peer& peer) {
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
-  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
+  if (peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0) {
+    return true;
+  }
+  // Is there a number beyond one that is missing?
+  return peer.incoming.is_open() && peer.incoming.size() > peer.next_to_process - peer.remote_floor;
 }
 
 // How long its silence is none: it may be away for as long as it said.
@@ -244,10 +249,10 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
 void Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
-    if (best == nullptr ||
-        std::pair(path.state, path.unanswered) < std::pair(best->state, best->unanswered)) {
-      best = &path;
-    }
+    const auto rank = [](const Path& one) {
+      return std::tuple(one.state, one.packets_in_flight > 0, one.unanswered);
+    };
+    if (best == nullptr || rank(path) < rank(*best)) best = &path;
   });
   if (best != nullptr && best->packets_in_flight == 0 && send_probe(peer, *best, false)) {
     arm_pto(*best);

@@ -148,6 +148,8 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
 bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                               Duration at) const {
   if (has_moved(host) && has_moved(other)) return true;
+  // It may have gone from where it is called before it had ever heard of who calls.
+  if (status == Status::peer_unreachable && has_moved(other)) return true;
   Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
   // Who calls doesn't know yet how long the other one may be away.
   if (status == Status::peer_timeout) {
