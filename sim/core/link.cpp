@@ -33,7 +33,7 @@ Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
     busy_until_ = now;
     busy_ps_ = 0;
   }
-  if (random_.chance(faults.spike)) {
+  if (dice(faults.spike)) {
     busy_until_ = busy_until_ + faults.spike_delay;
     ++counters_.spikes;
   }
@@ -43,25 +43,25 @@ Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
   passage.departs = busy_until_;
   passage.arrival = busy_until_ + config_.latency;
 
-  in_burst_ = in_burst_ ? !random_.chance(faults.burst_end) : random_.chance(faults.burst_begin);
+  in_burst_ = in_burst_ ? !dice(faults.burst_end) : dice(faults.burst_begin);
   if (in_burst_) {
     ++counters_.lost_in_bursts;
     return passage;
   }
-  if (random_.chance(faults.loss)) {
+  if (dice(faults.loss)) {
     ++counters_.lost;
     return passage;
   }
   passage.arrives = true;
-  if (random_.chance(faults.reorder)) {
+  if (dice(faults.reorder)) {
     passage.arrival = passage.arrival + faults.reorder_delay;
     ++counters_.reordered;
   }
-  passage.duplicated = random_.chance(faults.duplicate);
+  passage.duplicated = dice(faults.duplicate);
   counters_.duplicated += passage.duplicated;
-  passage.corrupted = random_.chance(faults.corrupt);
+  passage.corrupted = dice(faults.corrupt);
   counters_.corrupted += passage.corrupted;
-  passage.truncated = random_.chance(faults.truncate);
+  passage.truncated = dice(faults.truncate);
   counters_.truncated += passage.truncated;
   if (passage.corrupted || passage.truncated) passage.dice = random_.next();
   return passage;

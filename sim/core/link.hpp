@@ -76,6 +76,7 @@ class Link {
   [[nodiscard]] const LinkConfig& config() const { return config_; }
 
  private:
+  [[nodiscard]] bool dice(double chance) { return chance > 0 && random_.chance(chance); }
   [[nodiscard]] double rate() const {
     return static_cast<double>(config_.bytes_per_s) / faults.slowdown;
   }

@@ -145,7 +145,9 @@ void SimNic::on_frame(std::uint32_t id) {
   const Frame& frame = fabric_.frames().at(id);
   ReceiveRing& into = ring(frame.queue);
   const bool gone = faults.dead || frame.address != number_;
-  if (gone || into.frames.size() >= into.slots || frame.bytes == 0) {
+  const std::uint32_t slots =
+      faults.ring_slots > 0 ? std::min(faults.ring_slots, into.slots) : into.slots;
+  if (gone || into.frames.size() >= slots || frame.bytes == 0) {
     ++(gone ? counters_.lost_dead : counters_.overruns);
     return fabric_.frames().give(id);
   }

@@ -30,6 +30,7 @@ struct NicFaults {
   bool holds_sends = false;      // reaps nothing
   double partial_burst = 0;      // probability that a burst is cut short
   proto::Duration reap_delay{};  // after a packet has left
+  std::uint32_t ring_slots = 0;  // a receive ring holds no more than that; 0: what it has
 };
 
 struct NicCounters {

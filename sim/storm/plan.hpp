@@ -64,7 +64,7 @@ struct ReceivePlan {
   bool puts_back = false;             // claims one, and puts it back
 };
 
-// X(name, text). What `a` and `b` are, and `amount` and `delay`, is in faults.cpp.
+// X(name, text). What `amount` and `delay` are: draw_faults.cpp, World::apply.
 #define HAWSER_STORM_FAULTS(X)                                          \
   X(loss, "frames of a host's cables are lost one by one")              \
   X(burst_loss, "and in bursts (Gilbert-Elliott)")                      \
@@ -85,13 +85,15 @@ struct ReceivePlan {
   X(both_move, "a NIC of each of two hosts moves at once")              \
   X(pause, "a host is descheduled")                                     \
   X(absence, "for longer than others wait")                             \
+  X(announced, "and it had said that it might be")                      \
   X(late_host, "a host wakes late, each time")                          \
   X(clock_jump, "a host's clock jumps forward")                         \
   X(crash, "a process dies")                                            \
   X(restart, "a process dies and is started again at the same address") \
   X(reaps_late, "sends are reaped long after they have left")           \
   X(holds_sends, "a NIC reaps nothing")                                 \
-  X(partial_bursts, "a NIC takes fewer packets than offered")
+  X(partial_bursts, "a NIC takes fewer packets than offered")           \
+  X(overrun, "a NIC's receive rings hold a few packets only")
 
 enum class FaultKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

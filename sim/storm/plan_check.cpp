@@ -120,6 +120,7 @@ class Check {
       demand_time(fault.delay, "delay");
       demand_chance(fault.amount, "amount");
       demand(fault.kind != FaultKind::slow || fault.amount >= 1, "slower by less than 1");
+      demand(fault.kind != FaultKind::overrun || fault.amount >= 1, "a ring without slots");
       demand(fault.host < plan_.hosts.size() && fault.nic < plan_.hosts[fault.host].nics.size(),
              "no such NIC");
       demand(fault.at + fault.lasts <= plan_.heals_at, "it ends after heals_at");
@@ -156,6 +157,7 @@ bool uses_nic(FaultKind kind) {
     case FaultKind::partition:
     case FaultKind::pause:
     case FaultKind::absence:
+    case FaultKind::announced:
     case FaultKind::late_host:
     case FaultKind::clock_jump:
     case FaultKind::crash:

@@ -33,6 +33,7 @@ bool strikes_host(const FaultPlan& fault) {
 // Its process runs, but not now.
 bool is_absence(const FaultPlan& fault) {
   return fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
+         fault.kind == FaultKind::announced ||
          ((fault.kind == FaultKind::late_host || fault.kind == FaultKind::clock_jump) &&
           fault.delay >= kMuchLater);
 }
@@ -44,6 +45,7 @@ bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) 
     case FaultKind::nic_told:
     case FaultKind::nic_moves:
     case FaultKind::spike:
+    case FaultKind::overrun:
     case FaultKind::holds_sends: return here;
     case FaultKind::slow: return here && fault.amount >= kMuchSlower;
     case FaultKind::flap: return here || fault.amount > 0;  // whom a cable joins is not looked at
@@ -121,6 +123,19 @@ bool Reasons::has_moved(std::uint32_t host) const {
   return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) { return moves(f, host); });
 }
 
+// Without a slot to spare there are no bridges, only the pairs that a session begins with.
+bool Reasons::may_be_bound(std::uint32_t a, std::uint32_t b, std::uint32_t i,
+                           std::uint32_t j) const {
+  const std::size_t here = plan_.hosts[a].nics.size();
+  const std::size_t there = plan_.hosts[b].nics.size();
+  const std::uint64_t slots = plan_.tunables.max_path_slots;
+  if (slots > std::max(here, there)) return true;
+  for (std::uint64_t slot = 0; slot < slots; ++slot) {
+    if (slot % here == i && slot % there == j) return true;
+  }
+  return false;
+}
+
 bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   const auto is_way_closed = [&](std::uint32_t i, std::uint32_t j) {
     return std::ranges::any_of(plan_.faults, [&](const FaultPlan& fault) {
@@ -139,6 +154,7 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   if (has_moved(a) && has_moved(b)) return true;  // neither may know where the other is
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {
     for (std::uint32_t j = 0; j < plan_.hosts[b].nics.size(); ++j) {
+      if (!may_be_bound(a, b, i, j)) continue;
       if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j)) return false;
     }
   }

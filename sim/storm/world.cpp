@@ -174,8 +174,10 @@ void World::apply_all() {
     if (!active_[i]) continue;
     const FaultPlan& fault = plan_.faults[i];
     apply(fault);
-    if (fault.kind == FaultKind::pause || fault.kind == FaultKind::absence)
+    if (fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
+        fault.kind == FaultKind::announced) {
       pause[fault.host] = true;
+    }
     if (fault.kind == FaultKind::nic_told || fault.kind == FaultKind::nic_moves ||
         fault.kind == FaultKind::both_move) {
       dead[fault.host][fault.nic] = true;
@@ -284,6 +286,9 @@ void World::apply(const FaultPlan& fault) {
       return;
     case FaultKind::partial_bursts:
       if (nic != nullptr) nic->faults.partial_burst = fault.amount;
+      return;
+    case FaultKind::overrun:
+      if (nic != nullptr) nic->faults.ring_slots = static_cast<std::uint32_t>(fault.amount);
       return;
     default: return;  // begin, end and apply_all do these
   }

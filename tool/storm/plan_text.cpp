@@ -97,6 +97,7 @@ std::string strength(const sim::FaultPlan& fault) {
     case FaultKind::spike:
       return fmt::format(", {:g}% of the frames by {}", percent, span_text(fault.delay));
     case FaultKind::slow: return fmt::format(", {:g} times slower", fault.amount);
+    case FaultKind::overrun: return fmt::format(", {:g} packets", fault.amount);
     default: return fault.delay.ns > 0 ? ", by " + span_text(fault.delay) : "";
   }
 }

@@ -1,0 +1,45 @@
+// What the parts of draw_plan share. Each draws from a generator of its own, so that a change in
+// how one is drawn leaves the others of a seed as they were.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "proto/random.hpp"
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+[[nodiscard]] inline std::uint64_t one_of(proto::Random& random,
+                                          std::initializer_list<std::uint64_t> values) {
+  return values.begin()[random.below(values.size())];
+}
+
+[[nodiscard]] inline std::uint32_t small(proto::Random& random, std::uint64_t n) {
+  return static_cast<std::uint32_t>(random.below(n));
+}
+
+// Between the two, each order of magnitude as likely as any other.
+[[nodiscard]] inline std::uint64_t logarithmic(proto::Random& random, std::uint64_t low,
+                                               std::uint64_t high) {
+  std::uint64_t octaves = 1;
+  for (std::uint64_t top = low; top < high; top = top * 2 + 1) ++octaves;
+  std::uint64_t top = low;
+  for (std::uint64_t steps = random.below(octaves); steps > 0; --steps) top = top * 2 + 1;
+  top = std::min(top, high);
+  return low + random.below(top - low + 1);
+}
+
+[[nodiscard]] inline proto::Duration some_time(proto::Random& random, proto::Duration most) {
+  return proto::nanoseconds(random.below(static_cast<std::uint64_t>(most.ns) + 1));
+}
+
+// draw_traffic.cpp
+void draw_traffic(proto::Random& random, Plan& plan);
+void draw_flood(proto::Random& random, Plan& plan);
+
+// draw_faults.cpp; when all others of the plan's parts are there
+void draw_faults(proto::Random& random, Plan& plan);
+void draw_crossed(proto::Random& random, Plan& plan);
+
+}  // namespace hawser::sim

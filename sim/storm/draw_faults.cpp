@@ -1,0 +1,122 @@
+// Faults of a plan.
+#include "sim/storm/draw.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::nanoseconds;
+using proto::Random;
+
+// ---- faults
+
+FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  FaultPlan fault;
+  fault.kind = kind;
+  fault.at = some_time(random, plan.heals_at * 9 / 10);
+  fault.lasts = nanoseconds(logarithmic(random, 20000, 200'000'000));
+  fault.host = small(random, hosts);
+  fault.nic = small(random, plan.hosts[fault.host].nics.size());
+  fault.other_host = (fault.host + 1 + small(random, hosts - 1)) % hosts;
+  fault.other_nic = small(random, plan.hosts[fault.other_host].nics.size());
+  const Duration timeout = milliseconds(plan.tunables.peer_timeout_ms);
+  switch (kind) {
+    case FaultKind::loss: fault.amount = random.chance(0.2) ? 0.3 : 0.02; break;
+    case FaultKind::burst_loss:
+      fault.amount = 0.002 + 0.02 / static_cast<double>(1 + random.below(4));
+      break;
+    case FaultKind::duplicate:
+    case FaultKind::partial_bursts: fault.amount = random.chance(0.3) ? 0.5 : 0.05; break;
+    case FaultKind::reorder:
+    case FaultKind::spike:
+      fault.amount = kind == FaultKind::spike ? 0.002 : 0.1;
+      fault.delay = nanoseconds(logarithmic(random, 1000, 5'000'000));
+      break;
+    case FaultKind::corrupt:
+    case FaultKind::truncate: fault.amount = random.chance(0.2) ? 0.2 : 0.01; break;
+    case FaultKind::slow: fault.amount = random.chance(0.3) ? 1000 : 10; break;
+    case FaultKind::flap:
+      if (!plan.cables.empty() && random.chance(0.7)) {
+        fault.other_host = small(random, plan.cables.size());
+        fault.amount = 1;  // a cable between switches
+      }
+      break;
+    case FaultKind::partition:
+      if (random.chance(0.5)) fault.lasts = timeout + timeout / 2;
+      break;
+    case FaultKind::pause:
+      fault.lasts = nanoseconds(logarithmic(random, 50000, 100'000'000));
+      break;
+    case FaultKind::overrun: fault.amount = static_cast<double>(1 + random.below(8)); break;
+    case FaultKind::clock_jump:
+    case FaultKind::late_host:
+    case FaultKind::reaps_late:
+      fault.delay = nanoseconds(logarithmic(random, 10000, 20'000'000));
+      break;
+    default: break;
+  }
+  return fault;
+}
+
+// Those that end sessions, so that not every run loses most of its messages that way.
+bool is_grave(FaultKind kind) {
+  return kind == FaultKind::partition || kind == FaultKind::absence || kind == FaultKind::crash ||
+         kind == FaultKind::restart;
+}
+
+// The same again and again, until its time is over.
+void draw_flapping(Random& random, Plan& plan) {
+  FaultPlan fault = plan.faults.back();
+  for (std::uint64_t more = random.below(5); more > 0; --more) {
+    fault.at = fault.at + fault.lasts + nanoseconds(logarithmic(random, 20000, 20'000'000));
+    plan.faults.push_back(fault);
+  }
+}
+
+}  // namespace
+
+void draw_faults(Random& random, Plan& plan) {
+  const std::uint64_t count = 5 + random.below(12);
+  while (plan.faults.size() < count) {
+    const auto kind = static_cast<FaultKind>(random.below(kFaultKinds));
+    if (is_grave(kind) && !random.chance(0.35)) continue;
+    if (kind == FaultKind::announced) {
+      if (random.chance(0.5)) continue;
+      std::uint64_t& longest = plan.tunables.longest_absence_ms;
+      if (longest < 300) longest = one_of(random, {300, 1000});
+    }
+    plan.faults.push_back(draw_fault(random, plan, kind));
+    if (kind == FaultKind::flap) draw_flapping(random, plan);
+  }
+  // Longer than others wait for who says nothing, and than they wait for who has said it.
+  const Tunables& t = plan.tunables;
+  for (FaultPlan& fault : plan.faults) {
+    if (fault.kind == FaultKind::announced) {
+      fault.lasts = milliseconds(t.peer_timeout_ms + t.longest_absence_ms / 4);
+    } else if (fault.kind == FaultKind::absence) {
+      fault.lasts = milliseconds(t.peer_timeout_ms + t.longest_absence_ms) * 2;
+    }
+  }
+}
+
+// Of one host only this NIC lives and of another one only that, for longer than anybody waits: they
+// may never have been bound to each other.
+void draw_crossed(Random& random, Plan& plan) {
+  if (!random.chance(0.08)) return;
+  FaultPlan fault;
+  fault.kind = FaultKind::all_but_one;
+  fault.at = some_time(random, plan.heals_at / 4);
+  fault.lasts = milliseconds(plan.tunables.peer_timeout_ms + plan.tunables.longest_absence_ms) * 2;
+  const std::uint32_t host = small(random, plan.hosts.size());
+  for (const std::uint32_t i : {host, (host + 1) % static_cast<std::uint32_t>(plan.hosts.size())}) {
+    fault.host = i;
+    fault.nic = small(random, plan.hosts[i].nics.size());
+    plan.faults.push_back(fault);
+  }
+}
+
+}  // namespace hawser::sim

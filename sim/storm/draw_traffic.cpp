@@ -1,0 +1,136 @@
+// Messages and receives of a plan.
+#include "sim/storm/draw.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::nanoseconds;
+using proto::Random;
+
+// ---- messages and receives
+
+// In fragments rather than bytes: packets are what a storm is made of.
+std::uint64_t draw_bytes(Random& random, std::uint64_t fragment) {
+  switch (random.below(8)) {
+    case 0: return 0;
+    case 1: return 1 + random.below(64);
+    case 2: return fragment - 1 + random.below(3);
+    case 3: return fragment * (1 + random.below(20)) + random.below(3) - 1;
+    case 4: return random.below(fragment * 60);
+    case 5: return random.below(fragment * 160);
+    case 6: return random.chance(0.05) ? 1'000'000 + random.below(3'000'000) : random.below(30000);
+    default: return random.below(fragment * 5);
+  }
+}
+
+void draw_message(Random& random, Plan& plan, Duration span) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  MessagePlan message;
+  message.at = some_time(random, span);
+  message.from = small(random, hosts);
+  message.to = (message.from + 1 + small(random, hosts - 1)) % hosts;
+  message.context = static_cast<std::uint16_t>(random.below(2));
+  message.tag = random.below(4);
+  message.bytes = draw_bytes(random, plan.tunables.fragment_bytes);
+  if (random.chance(0.3)) message.level = Level::delivered;
+  message.hint.priority = static_cast<std::uint8_t>(random.chance(0.2) ? random.below(4) : 0);
+  if (random.chance(0.05)) message.cancelled_after = some_time(random, microseconds(500));
+  plan.messages.push_back(message);
+
+  // A receive that fits it, before or after; sometimes none, or one that fits others too.
+  if (random.chance(0.1)) return;
+  ReceivePlan receive;
+  const Duration shift = some_time(random, milliseconds(random.chance(0.2) ? 20 : 1));
+  const bool early = random.chance(0.5) && message.at > shift;
+  receive.at = early ? message.at - shift : message.at + shift;
+  receive.host = message.to;
+  receive.context = message.context;
+  receive.tag = message.tag;
+  receive.from = random.chance(0.3) ? kAnyHost : message.from;
+  if (random.chance(0.2)) receive.mask = random.below(4);
+  receive.bytes = message.bytes;
+  if (random.chance(0.15)) receive.bytes = random.below(message.bytes + 1);
+  if (random.chance(0.15)) receive.bytes = message.bytes * 2 + 1;
+  receive.claims = random.chance(0.1);
+  receive.puts_back = !receive.claims && random.chance(0.03);
+  if (random.chance(0.07)) receive.cancelled_after = some_time(random, milliseconds(2));
+  plan.receives.push_back(receive);
+}
+
+// A ring, in lock-step: what a collective does with the protocol's hints. A message of step s is
+// sent when that of step s-1 has come; the application knows that by its tag.
+void draw_ring(Random& random, Plan& plan, Duration span) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  const Duration at = some_time(random, span / 2);
+  const std::uint64_t bytes = draw_bytes(random, plan.tunables.fragment_bytes);
+  const auto group = static_cast<std::uint32_t>(1 + random.below(1000));
+  const auto steps = static_cast<std::uint16_t>(2 * (hosts - 1));
+  for (std::uint16_t step = 0; step < steps; ++step) {
+    for (std::uint32_t host = 0; host < hosts; ++host) {
+      MessagePlan message;
+      message.at = at + nanoseconds(std::uint64_t{50000} * step);
+      message.from = host;
+      message.to = (host + 1) % hosts;
+      message.context = kCollectiveContext;
+      message.tag = std::uint64_t{group} << 16 | step;
+      message.bytes = bytes;
+      message.hint.group = group + step;
+      message.hint.members = 1;
+      message.hint.step = step;
+      message.hint.steps = steps;
+      message.hint.collective = Collective::all_reduce;
+      plan.messages.push_back(message);
+      ReceivePlan receive;
+      receive.at = at;
+      receive.host = message.to;
+      receive.from = host;
+      receive.context = message.context;
+      receive.tag = message.tag;
+      receive.bytes = bytes;
+      plan.receives.push_back(receive);
+    }
+  }
+}
+
+}  // namespace
+
+void draw_traffic(Random& random, Plan& plan) {
+  const Duration span = milliseconds(2 + random.below(40));
+  plan.heals_at = span + milliseconds(random.below(20));
+  const std::uint64_t count = 20 + random.below(100);
+  while (plan.messages.size() < count) draw_message(random, plan, span);
+  if (random.chance(0.4)) draw_ring(random, plan, span);
+}
+
+// More small messages than there are descriptors for those that nobody wants yet.
+void draw_flood(Random& random, Plan& plan) {
+  if (!random.chance(0.1)) return;
+  plan.tunables.max_receive_messages = 16;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  MessagePlan message;
+  message.to = small(random, hosts);
+  message.context = 1;
+  const Duration at = some_time(random, plan.heals_at / 2);
+  for (std::uint64_t count = 30 + random.below(50); count > 0; --count) {
+    message.at = at + some_time(random, milliseconds(1));
+    message.from = (message.to + 1 + small(random, hosts - 1)) % hosts;
+    message.tag = 16 + random.below(2);
+    message.bytes = random.below(3000);
+    plan.messages.push_back(message);
+    if (!random.chance(0.3)) continue;
+    ReceivePlan receive;
+    receive.at = message.at + some_time(random, milliseconds(5));
+    receive.host = message.to;
+    receive.from = random.chance(0.5) ? kAnyHost : message.from;
+    receive.context = message.context;
+    receive.tag = message.tag;
+    receive.bytes = 3000;
+    plan.receives.push_back(receive);
+  }
+}
+
+}  // namespace hawser::sim
