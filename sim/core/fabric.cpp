@@ -164,6 +164,7 @@ LinkCounters Fabric::totals() const {
     all.lost_while_down += one.lost_while_down;
     all.duplicated += one.duplicated;
     all.reordered += one.reordered;
+    all.stragglers += one.stragglers;
     all.spikes += one.spikes;
     all.corrupted += one.corrupted;
     all.truncated += one.truncated;

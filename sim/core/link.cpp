@@ -57,6 +57,10 @@ Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
     passage.arrival = passage.arrival + faults.reorder_delay;
     ++counters_.reordered;
   }
+  if (dice(faults.straggle)) {
+    passage.arrival = passage.arrival + random_.jitter(faults.straggle_delay);
+    ++counters_.stragglers;
+  }
   passage.duplicated = dice(faults.duplicate);
   counters_.duplicated += passage.duplicated;
   passage.corrupted = dice(faults.corrupt);

@@ -28,6 +28,8 @@ struct LinkFaults {
   double duplicate = 0;
   double reorder = 0;  // held back for `reorder_delay`
   proto::Duration reorder_delay{};
+  double straggle = 0;  // held back for longer than much lives, half of `straggle_delay` to 3/2
+  proto::Duration straggle_delay{};
   double spike = 0;  // all of the link stands still for `spike_delay`
   proto::Duration spike_delay{};
   double corrupt = 0;   // one bit
@@ -46,6 +48,7 @@ struct LinkCounters {
   std::uint64_t lost_while_down = 0;
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;
+  std::uint64_t stragglers = 0;
   std::uint64_t spikes = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t truncated = 0;

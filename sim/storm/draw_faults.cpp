@@ -36,6 +36,10 @@ FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
       fault.amount = kind == FaultKind::spike ? 0.002 : 0.1;
       fault.delay = nanoseconds(logarithmic(random, 1000, 5'000'000));
       break;
+    case FaultKind::straggle:
+      fault.amount = random.chance(0.3) ? 0.3 : 0.01;
+      fault.delay = nanoseconds(logarithmic(random, 20'000'000, 330'000'000));
+      break;
     case FaultKind::corrupt:
     case FaultKind::truncate: fault.amount = random.chance(0.2) ? 0.2 : 0.01; break;
     case FaultKind::slow: fault.amount = random.chance(0.3) ? 1000 : 10; break;
@@ -101,6 +105,24 @@ void draw_faults(Random& random, Plan& plan) {
       fault.lasts = milliseconds(t.peer_timeout_ms + t.longest_absence_ms) * 2;
     }
   }
+}
+
+// Frames of a process, its handshakes too, come when it has been started again and speaks to
+// others.
+void draw_stragglers_of_the_dead(Random& random, Plan& plan) {
+  if (!random.chance(0.1)) return;
+  FaultPlan fault;
+  fault.kind = FaultKind::straggle;
+  fault.at = some_time(random, plan.heals_at / 2);
+  fault.lasts = milliseconds(1 + random.below(4));
+  fault.host = small(random, plan.hosts.size());
+  fault.amount = 0.3;
+  fault.delay = milliseconds(10 + random.below(50));
+  plan.faults.push_back(fault);
+  fault.kind = FaultKind::restart;
+  fault.at = fault.at + fault.lasts;
+  fault.lasts = microseconds(100 + random.below(5000));
+  plan.faults.push_back(fault);
 }
 
 // Of one host only this NIC lives and of another one only that, for longer than anybody waits: they

@@ -70,6 +70,7 @@ struct ReceivePlan {
   X(burst_loss, "and in bursts (Gilbert-Elliott)")                      \
   X(duplicate, "frames come twice")                                     \
   X(reorder, "frames are overtaken")                                    \
+  X(straggle, "a few frames come long after all others")                \
   X(spike, "a cable stands still for a moment")                         \
   X(corrupt, "a bit is turned")                                         \
   X(truncate, "frames are cut short")                                   \

@@ -152,6 +152,7 @@ bool uses_nic(FaultKind kind) {
     case FaultKind::burst_loss:
     case FaultKind::duplicate:
     case FaultKind::reorder:
+    case FaultKind::straggle:
     case FaultKind::corrupt:
     case FaultKind::truncate:
     case FaultKind::partition:

@@ -23,6 +23,7 @@ bool strikes_host(const FaultPlan& fault) {
     case FaultKind::restart:
     case FaultKind::burst_loss: return true;
     case FaultKind::loss:
+    case FaultKind::straggle:
     case FaultKind::corrupt:
     case FaultKind::truncate: return fault.amount >= kMuchLoss;
     case FaultKind::reorder: return fault.delay >= kMuchLater;

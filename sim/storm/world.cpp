@@ -216,6 +216,10 @@ void World::apply_to_cables(const FaultPlan& fault) {
           faults.reorder = std::max(faults.reorder, fault.amount);
           faults.reorder_delay = fault.delay;
           break;
+        case FaultKind::straggle:
+          faults.straggle = std::max(faults.straggle, fault.amount);
+          faults.straggle_delay = fault.delay;
+          break;
         case FaultKind::corrupt: faults.corrupt = std::max(faults.corrupt, fault.amount); break;
         case FaultKind::truncate: faults.truncate = std::max(faults.truncate, fault.amount); break;
         default: HAWSER_ASSERT(false);
@@ -244,6 +248,7 @@ void World::apply(const FaultPlan& fault) {
     case FaultKind::burst_loss:
     case FaultKind::duplicate:
     case FaultKind::reorder:
+    case FaultKind::straggle:
     case FaultKind::corrupt:
     case FaultKind::truncate: return apply_to_cables(fault);
     case FaultKind::spike:

@@ -94,6 +94,7 @@ std::string strength(const sim::FaultPlan& fault) {
     case FaultKind::burst_loss: return fmt::format(", bursts begin with {:g}%", percent);
     case FaultKind::partial_bursts: return fmt::format(", {:g}% of the bursts", percent);
     case FaultKind::reorder:
+    case FaultKind::straggle:
     case FaultKind::spike:
       return fmt::format(", {:g}% of the frames by {}", percent, span_text(fault.delay));
     case FaultKind::slow: return fmt::format(", {:g} times slower", fault.amount);
