@@ -30,12 +30,15 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
       receive_tries_(plan.receives.size(), 0),
       drain_tries_(plan.hosts.size(), 0),
       sent_as_(plan.messages.size(), kNoOperation),
-      undecided_(plan.messages.size() + plan.receives.size()) {
+      undecided_(plan.messages.size() + plan.receives.size()),
+      answers_(plan.hosts.size() * plan.hosts.size(), 0) {
   for (std::uint32_t i = 0; i < plan.messages.size(); ++i) later(Act::send, i, plan.messages[i].at);
   for (std::uint32_t i = 0; i < plan.receives.size(); ++i) {
     later(Act::receive, i, plan.receives[i].at);
   }
   for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) later(Act::drain, i, plan.heals_at);
+  for (std::uint32_t i = 0; i < plan.closings.size(); ++i)
+    later(Act::close, i, plan.closings[i].at);
 }
 
 void Application::later(Act act, std::uint32_t index, Duration in) {
@@ -56,6 +59,9 @@ void Application::on_event(proto::Time, std::uint64_t what) {
     case Act::cancel_send: return do_cancel_send(index);
     case Act::cancel_receive: return do_cancel_receive(index);
     case Act::drain: return drain(index);
+    case Act::close: return do_close(index);
+    case Act::has_closed: return demand_closed(index);
+    case Act::has_heard: return demand_hearing(index);
   }
 }
 
@@ -81,11 +87,36 @@ OperationId Application::name(Process& process, bool is_send, std::uint32_t reco
   return OperationId{++process.made << 32 | index};
 }
 
+void Application::connect(std::uint32_t from, std::uint32_t to) {
+  answers_[from * world_.hosts() + to] = 0;
+  (void)world_.connect(from, to);
+}
+
 // A peer that has failed, or was started again, is connected anew.
 PeerId Application::reach(std::uint32_t from, std::uint32_t to) {
   if (!world_.is_running(to)) return world_.peer(from, to);
-  if (world_.peer(from, to) == kAnyPeer) (void)world_.connect(from, to);
+  if (world_.peer(from, to) == kAnyPeer) connect(from, to);
   return world_.peer(from, to);
+}
+
+proto::SendRequest Application::request_of(std::uint32_t index, PeerId peer) {
+  const MessagePlan& message = plan_.messages[index];
+  SendRecord& record = oracle_.send(index);
+  if (record.bytes.size() != message.bytes) {
+    record.bytes.resize(message.bytes);
+    fill_message(plan_.seed, index, record.bytes);
+  }
+  proto::SendRequest request;
+  request.operation = name(process(message.from), true, index);
+  request.peer = peer;
+  request.context = message.context;
+  request.tag = message.tag;
+  request.data = record.bytes.data();
+  request.bytes = record.bytes.size();
+  request.options.level = message.level;
+  request.options.immediate = index;
+  request.options.hint = message.hint;
+  return request;
 }
 
 void Application::do_send(std::uint32_t index) {
@@ -107,20 +138,7 @@ void Application::do_send(std::uint32_t index) {
     return;
   }
   Process& sender = process(message.from);
-  if (record.bytes.size() != message.bytes) {
-    record.bytes.resize(message.bytes);
-    fill_message(plan_.seed, index, record.bytes);
-  }
-  proto::SendRequest request;
-  request.operation = name(sender, true, index);
-  request.peer = peer;
-  request.context = message.context;
-  request.tag = message.tag;
-  request.data = record.bytes.data();
-  request.bytes = record.bytes.size();
-  request.options.level = message.level;
-  request.options.immediate = index;
-  request.options.hint = message.hint;
+  const proto::SendRequest request = request_of(index, peer);
   Host& host = world_.host(message.from);
   const Status status =
       request.operation == kNoOperation ? Status::again : host.endpoint().send(host.now(), request);
@@ -130,6 +148,8 @@ void Application::do_send(std::uint32_t index) {
     record.posted = true;
     record.life = sender.life;
     record.order = sender.posts++;
+    record.session = oracle_.sessions().ends(message.from, message.to);
+    record.at = world_.since_start();
     sent_as_[index] = request.operation;
     note_send(index, request.operation);
     --undecided_;
@@ -137,13 +157,14 @@ void Application::do_send(std::uint32_t index) {
     if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);
     return;
   }
-  if (is_peer_failure(status) && !world_.is_running(message.to) && world_.is_healed()) {
+  const bool ended = is_peer_failure(status) || status == Status::endpoint_closed;
+  if (ended && world_.is_healed() && (sender.closing || !world_.is_running(message.to))) {
     --undecided_;
     return;
   }
-  if (is_peer_failure(status) && world_.is_running(message.to)) {
-    (void)world_.connect(message.from, message.to);
-  } else if (status != Status::again && !is_peer_failure(status)) {
+  if (ended && !sender.closing && world_.is_running(message.to)) {
+    connect(message.from, message.to);
+  } else if (status != Status::again && !ended) {
     oracle_.accuse("a send was answered with " + std::string(to_string(status)));
   }
   again(Act::send, index, send_tries_[index]);
@@ -214,11 +235,12 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   const Status status = host.endpoint().receive(host.now(), request);
   host.wake();
   if (status != Status::ok) {
-    if (is_peer_failure(status) && world_.is_running(plan.from)) {
-      (void)world_.connect(plan.host, plan.from);
-    } else if (is_peer_failure(status) && world_.is_healed()) {
+    const bool ended = is_peer_failure(status) || status == Status::endpoint_closed;
+    if (ended && !receiver.closing && plan.from != kAnyHost && world_.is_running(plan.from)) {
+      connect(plan.host, plan.from);
+    } else if (ended && world_.is_healed()) {
       return true;  // never; and nobody misses it
-    } else if (status != Status::again && !is_peer_failure(status)) {
+    } else if (status != Status::again && !ended) {
       oracle_.accuse("a receive was answered with " + std::string(to_string(status)));
     }
     return false;
@@ -227,6 +249,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   record.posted = true;
   record.life = receiver.life;
   record.order = receiver.posts++;
+  record.at = world_.since_start();
   received_as_[index] = request.operation;
   note(Happening::Kind::posted_receive, plan.host, index,
        {.endpoint_id = plan.from == kAnyHost ? 0 : std::uint64_t{plan.from} + 1,
@@ -273,7 +296,7 @@ bool Application::all_sends_ended() const {
 // under way, the end of the receives that are left.
 void Application::drain(std::uint32_t at) {
   if (is_done()) return;
-  if (!world_.is_running(at) || world_.host(at).is_paused()) {
+  if (!world_.is_running(at) || world_.host(at).is_paused() || process(at).closing) {
     return again(Act::drain, at, drain_tries_[at]);
   }
   Host& host = world_.host(at);
@@ -302,28 +325,9 @@ void Application::drain(std::uint32_t at) {
 }
 
 void Application::turned(std::uint32_t host) {
+  take_events(host);  // those of a session come before what ends in it
   take_completions(host);
-  take_events(host);
-}
-
-void Application::crashed(std::uint32_t host) {
-  turned(host);  // what had completed, the process knew
-  const Duration now = world_.since_start();
-  for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
-    SendRecord& send = oracle_.send(i);
-    if (plan_.messages[i].from != host || !send.posted || send.gone || send.released) continue;
-    send.gone = true;
-    --open_;
-  }
-  for (ReceiveRecord& receive : oracle_.receives()) {
-    if (receive.plan.host != host || !receive.posted || receive.gone || receive.completion)
-      continue;
-    receive.gone = true;
-    --open_;
-  }
-  for (std::uint32_t other = 0; other < world_.hosts(); ++other) {
-    if (other != host) oracle_.on_failure(host, other, Status::peer_restarted, now);
-  }
+  if (processes_[host].closing) consider_leaving(host);
 }
 
 void Application::take_completions(std::uint32_t at) {
@@ -357,16 +361,21 @@ void Application::take_events(std::uint32_t at) {
     n = world_.host(at).endpoint().poll_events(events_);
     for (const Event& event : std::span(events_).first(n)) {
       world_.scribe().on_event(at, event);
-      if (event.kind == Event::Kind::peer_failed) {
-        oracle_.on_failure(at, static_cast<std::uint32_t>(event.endpoint_id - 1), event.status,
-                           world_.since_start());
+      const auto other = static_cast<std::uint32_t>(event.endpoint_id - 1);
+      if (event.kind == Event::Kind::peer_established) {
+        oracle_.on_established(at, other, world_.since_start());
+        watch_other_end(other, at);
+      } else if (event.kind == Event::Kind::peer_failed) {
+        oracle_.on_failure(at, other, event.status, world_.since_start());
+        note_answers(at, other);
+        watch_other_end(at, other);
       }
     }
   }
 }
 
 bool Application::is_done() const {
-  if (!world_.is_healed() || undecided_ > 0 || open_ > 0) return false;
+  if (!world_.is_healed() || undecided_ > 0 || open_ > 0 || closing_ > 0) return false;
   for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
     if (world_.is_running(i) && world_.host(i).endpoint().stats().messages_unmatched > 0) {
       return false;

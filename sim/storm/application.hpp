@@ -22,12 +22,29 @@ class Application final : public Actor {
   void crashed(std::uint32_t host);
   // Every message has been posted or given up, and everything that was posted has completed.
   [[nodiscard]] bool is_done() const;
+  // Every process that runs closes.
+  void close_all();
+  // Nobody was ever gone, and every session has two ends: who closes is answered.
+  [[nodiscard]] bool all_have_peers() const;
+  // Closing has taken one of them its whole time.
+  [[nodiscard]] bool any_closed_late() const { return any_closed_late_; }
+  // None of them is still at it.
+  [[nodiscard]] bool all_left() const { return closing_ == 0; }
   [[nodiscard]] std::uint64_t completions() const { return completions_; }
 
   void on_event(proto::Time now, std::uint64_t what) override;
 
  private:
-  enum class Act : std::uint8_t { send, receive, cancel_send, cancel_receive, drain };
+  enum class Act : std::uint8_t {
+    send,
+    receive,
+    cancel_send,
+    cancel_receive,
+    drain,
+    close,       // index: of the plan
+    has_closed,  // index: the host
+    has_heard,   // index: a host, and one that may have ended a session that it still has
+  };
   // What an operation's index at its endpoint stands for.
   struct Operation {
     bool is_send = false;
@@ -39,17 +56,34 @@ class Application final : public Actor {
     std::vector<Operation> operations;  // by index
     std::uint64_t made = 0;
     std::uint64_t posts = 0;
+    bool closing = false;
+    proto::Time closing_since{};  // by the host's clock
   };
 
   void later(Act act, std::uint32_t index, proto::Duration in);
   // Ever later, as `tries` says.
   void again(Act act, std::uint32_t index, std::uint8_t& tries);
+  [[nodiscard]] proto::SendRequest request_of(std::uint32_t message, PeerId peer);
   void do_send(std::uint32_t message);
   void do_receive(std::uint32_t receive);
   void do_cancel_send(std::uint32_t message);
   void do_cancel_receive(std::uint32_t receive);
   void drain(std::uint32_t host);
+
+  // ---- closings.cpp
+  void do_close(std::uint32_t closing);
+  void close_endpoint(std::uint32_t host);
+  void consider_leaving(std::uint32_t host);
+  void give_up_operations(std::uint32_t host);
+  void demand_closed(std::uint32_t host);
+  void demand_hearing(std::uint32_t hosts);
+  void note_answers(std::uint32_t host, std::uint32_t other);
+  void watch_other_end(std::uint32_t host, std::uint32_t other);
+  [[nodiscard]] proto::Duration longest_closing(std::uint32_t host) const;
+  [[nodiscard]] proto::Duration longest_hearing(std::uint32_t host, std::uint32_t other) const;
+
   [[nodiscard]] bool post_receive(std::uint32_t record, MessageId claimed);
+  void connect(std::uint32_t from, std::uint32_t to);
   [[nodiscard]] PeerId reach(std::uint32_t from, std::uint32_t to);
   [[nodiscard]] Process& process(std::uint32_t host);
   [[nodiscard]] OperationId name(Process& process, bool is_send, std::uint32_t record);
@@ -77,6 +111,11 @@ class Application final : public Actor {
   std::vector<OperationId> received_as_;   // by record
   std::uint64_t undecided_;                // messages and receives not posted and not given up
   std::uint64_t open_ = 0;                 // operations that have not completed
+  std::uint32_t closing_ = 0;              // processes
+  bool any_closed_late_ = false;
+  // By the host that ended a session, and the other one: which process did, and has not called
+  // since.
+  std::vector<std::uint64_t> answers_;
   std::uint64_t completions_ = 0;
   std::array<Completion, 64> done_;  // of one poll
   std::array<Event, 64> events_;

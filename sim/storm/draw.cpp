@@ -137,10 +137,12 @@ Plan draw_plan(std::uint64_t seed) {
   Random extremes(parts.next());
   draw_crossed(extremes, plan);
   draw_flood(extremes, plan);
-  draw_stragglers_of_the_dead(extremes, plan);
+  draw_stragglers(extremes, plan);
   for (const FaultPlan& fault : plan.faults) {
     plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
   }
+  Random closings(parts.next());
+  draw_closings(closings, plan);
   return plan;
 }
 

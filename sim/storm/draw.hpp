@@ -38,9 +38,11 @@ namespace hawser::sim {
 void draw_traffic(proto::Random& random, Plan& plan);
 void draw_flood(proto::Random& random, Plan& plan);
 
+void draw_closings(proto::Random& random, Plan& plan);
+
 // draw_faults.cpp; when all others of the plan's parts are there
 void draw_faults(proto::Random& random, Plan& plan);
 void draw_crossed(proto::Random& random, Plan& plan);
-void draw_stragglers_of_the_dead(proto::Random& random, Plan& plan);
+void draw_stragglers(proto::Random& random, Plan& plan);
 
 }  // namespace hawser::sim

@@ -107,22 +107,39 @@ void draw_faults(Random& random, Plan& plan) {
   }
 }
 
-// Frames of a process, its handshakes too, come when it has been started again and speaks to
-// others.
-void draw_stragglers_of_the_dead(Random& random, Plan& plan) {
-  if (!random.chance(0.1)) return;
-  FaultPlan fault;
-  fault.kind = FaultKind::straggle;
-  fault.at = some_time(random, plan.heals_at / 2);
-  fault.lasts = milliseconds(1 + random.below(4));
-  fault.host = small(random, plan.hosts.size());
-  fault.amount = 0.3;
-  fault.delay = milliseconds(10 + random.below(50));
-  plan.faults.push_back(fault);
-  fault.kind = FaultKind::restart;
-  fault.at = fault.at + fault.lasts;
-  fault.lasts = microseconds(100 + random.below(5000));
-  plan.faults.push_back(fault);
+// Frames come when the world is another one: their process, session handshakes too, has been
+// started again, twice, or its NICs have moved, twice. Somebody speaks to it when all of them have
+// come.
+void draw_stragglers(Random& random, Plan& plan) {
+  if (!random.chance(0.15)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  FaultPlan late;
+  late.kind = FaultKind::straggle;
+  late.at = some_time(random, plan.heals_at / 2);
+  late.lasts = milliseconds(2 + random.below(20));
+  late.host = small(random, hosts);
+  late.amount = 0.3;
+  late.delay = milliseconds(10 + random.below(50));
+  plan.faults.push_back(late);
+  FaultPlan fault = late;
+  const bool moves = random.chance(0.5);
+  const std::size_t nics = moves ? plan.hosts[late.host].nics.size() : 1;
+  fault.kind = moves ? FaultKind::nic_moves : FaultKind::restart;
+  for (int times = 0; times < 2; ++times) {
+    fault.at = fault.at + microseconds(500 + random.below(2000));
+    fault.lasts = microseconds(100 + random.below(1000));
+    for (fault.nic = 0; fault.nic < nics; ++fault.nic) plan.faults.push_back(fault);
+    fault.at = fault.at + fault.lasts;
+  }
+  for (int i = 0; i < 10; ++i) {
+    MessagePlan message;
+    message.at = late.at + late.lasts + late.delay * 2 + some_time(random, milliseconds(20));
+    message.from = (late.host + 1 + small(random, hosts - 1)) % hosts;
+    message.to = late.host;
+    if (random.chance(0.5)) std::swap(message.from, message.to);
+    message.bytes = random.below(3000);
+    plan.messages.push_back(message);
+  }
 }
 
 // Of one host only this NIC lives and of another one only that, for longer than anybody waits: they

@@ -133,4 +133,67 @@ void draw_flood(Random& random, Plan& plan) {
   }
 }
 
+namespace {
+
+// Many small messages come to an end each in its own way while their receiver closes, so that what
+// it has to say last takes more than one packet; sometimes while much is lost.
+void draw_last_words(Random& random, Plan& plan) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  MessagePlan message;
+  message.to = small(random, hosts);
+  message.from = (message.to + 1 + small(random, hosts - 1)) % hosts;
+  message.context = 1;
+  message.at = some_time(random, plan.heals_at / 2);
+  message.tag = 20;  // nobody receives it: the floor stays there
+  message.level = Level::delivered;
+  plan.messages.push_back(message);
+  ReceivePlan receive;
+  receive.at = message.at;
+  receive.host = message.to;
+  receive.from = message.from;
+  receive.context = message.context;
+  receive.bytes = 8;
+  message.level = Level::accepted;
+  for (std::uint64_t i = 0; i < 280; ++i) {
+    message.at = message.at + microseconds(random.below(10));
+    message.tag = receive.tag = 21 + i % 2;
+    message.bytes = random.below(9);
+    plan.messages.push_back(message);
+    if (i % 2 == 0) plan.receives.push_back(receive);
+  }
+  if (random.chance(0.7)) {
+    FaultPlan fault;
+    fault.kind = FaultKind::loss;
+    fault.host = message.to;
+    fault.at = std::max(message.at - milliseconds(1), Duration{});
+    fault.lasts = milliseconds(20);
+    fault.amount = 0.3;
+    plan.faults.push_back(fault);
+    plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
+  }
+  plan.closings.push_back({message.at + microseconds(random.below(500)), message.to, kAnyHost});
+}
+
+}  // namespace
+
+// Some of the hosts go, some of the pairs begin anew, and at the end all go.
+void draw_closings(Random& random, Plan& plan) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  const Duration most = plan.heals_at + plan.heals_at / 8;
+  plan.closes_at_end = random.chance(0.5);
+  if (random.chance(0.3)) plan.tunables.close_timeout_ms = one_of(random, {0, 1, 10, 1000});
+  if (random.chance(0.15)) {
+    for (std::uint32_t count = 1 + small(random, hosts - 1); count > 0; --count) {
+      plan.closings.push_back({some_time(random, most), small(random, hosts), kAnyHost});
+    }
+  }
+  if (random.chance(0.05)) draw_last_words(random, plan);
+  if (!random.chance(0.2)) return;
+  for (std::uint64_t count = 1 + random.below(6); count > 0; --count) {
+    ClosingPlan closing{some_time(random, most), small(random, hosts)};
+    closing.other = (closing.host + 1 + small(random, hosts - 1)) % hosts;
+    plan.closings.push_back(closing);
+  }
+}
+
 }  // namespace hawser::sim

@@ -81,23 +81,9 @@ bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) c
 }
 
 bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
-  return std::ranges::any_of(failures_, [&](const auto& pair) {
-    return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
+  return std::ranges::any_of(failures_, [&](const Failure& failure) {
+    return (failure.host == a && failure.other == b) || (failure.host == b && failure.other == a);
   });
-}
-
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
-                        proto::Duration at) {
-  // Whom the other one has given up already need not hear that.
-  const std::pair own{host, other};
-  const std::pair its{other, host};
-  const bool given_up = std::ranges::count(failures_, its) > std::ranges::count(failures_, own);
-  failures_.push_back(own);
-  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
-  if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
-    accuse("host " + std::to_string(host) + " has given up host " + std::to_string(other) +
-           " without a reason: " + std::string(to_string(status)));
-  }
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
@@ -114,6 +100,10 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
       completion.tag != message.tag || completion.bytes != message.bytes ||
       completion.immediate != index) {
     return accuse(name + " completed as another one");
+  }
+  if (got_bytes(completion.status) &&
+      !sessions_.succeeded(message.from, message.to, send.session)) {
+    return accuse(name + " ended well in a session that was not said to be established");
   }
   if (!completion.released) return;
   send.released = true;
@@ -223,10 +213,12 @@ void Oracle::judge_sends() {
     if (ended_well && send.received == 0 && !session_lost) {
       return accuse(name_of(message, i) + " is ok to its sender, and never came");
     }
-    if (is_peer_failure(status) && !send.completion->outcome_unknown && send.received > 0) {
+    const bool closed = status == Status::endpoint_closed && may_close(message.from, message.to);
+    const bool surely = !send.completion->outcome_unknown;
+    if ((is_peer_failure(status) || closed) && surely && send.received > 0) {
       return accuse(name_of(message, i) + " has surely not come, says its sender, and came");
     }
-    if (!ended_well && status != Status::cancelled && !is_peer_failure(status)) {
+    if (!ended_well && status != Status::cancelled && !is_peer_failure(status) && !closed) {
       return accuse(name_of(message, i) + " ended with " + std::string(to_string(status)));
     }
   }
@@ -269,10 +261,19 @@ void Oracle::judge() {
   judge_sends();
   judge_order();
   judge_buffers();
+  judge_partings();
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];
     if (receive.posted && !receive.gone && !receive.completion) {
       accuse("receive " + std::to_string(i) + " never completed");
+    }
+    if (!receive.completion) continue;
+    const Status status = receive.completion->status;
+    const bool closed =
+        status == Status::endpoint_closed && may_close(receive.plan.host, receive.plan.from);
+    if (!got_bytes(status) && status != Status::cancelled && status != Status::store_full &&
+        !is_peer_failure(status) && !closed) {
+      accuse("receive " + std::to_string(i) + " ended with " + std::string(to_string(status)));
     }
   }
 }

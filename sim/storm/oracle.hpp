@@ -12,7 +12,13 @@
 //    older message that it matched too has gone to an older receive;
 //  - a receive's buffer is written where its message goes, before its completion, and nowhere else;
 //  - nobody reads a send's buffer after it was released;
-//  - a session fails only where the plan gives a reason for it.
+//  - a session fails only where the plan gives a reason for it;
+//  - a session is said to be established once, and before anything in it ends well;
+//  - of a session that has ended at one end the other one hears too, within a time that the
+//  tunables
+//    give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
+//  - who closes is done in time, and all of its operations have ended; if it took less than
+//    close_timeout, everybody was told, and who sent what was delivered was told that.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +28,17 @@
 
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
+#include "sim/storm/sessions.hpp"
 
 namespace hawser::sim {
 
 // What became of a planned message or receive.
 struct SendRecord {
   bool posted = false;
-  std::uint64_t life = 0;   // which process of the host
-  std::uint64_t order = 0;  // of the post, among all of the sender
+  std::uint64_t life = 0;     // which process of the host
+  std::uint64_t order = 0;    // of the post, among all of the sender
+  std::uint32_t session = 0;  // with the receiver, as Sessions counts
+  proto::Duration at{};       // of the post
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
   bool released = false;
@@ -44,6 +53,7 @@ struct ReceiveRecord {
   bool posted = false;
   std::uint64_t life = 0;
   std::uint64_t order = 0;  // of the post or claim, among all of the host
+  proto::Duration at{};     // of the post
   std::vector<std::byte> buffer;
   std::optional<Completion> completion;
   std::uint32_t message = ~0u;  // that it got
@@ -56,7 +66,12 @@ void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte
 
 class Oracle {
  public:
-  explicit Oracle(const Plan& plan) : plan_(plan), reasons_(plan), sends_(plan.messages.size()) {}
+  explicit Oracle(const Plan& plan)
+      : plan_(plan),
+        reasons_(plan),
+        sessions_(plan.hosts.size()),
+        sends_(plan.messages.size()),
+        closings_(plan.hosts.size()) {}
 
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
@@ -64,9 +79,21 @@ class Oracle {
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
   void on_receive_completed(std::uint32_t receive, const Completion& completion,
                             std::uint32_t from);
+  void on_established(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // A session between the two ended, as one of them says, at this time of the run.
   void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
   [[nodiscard]] std::size_t failures() const { return failures_.size(); }
+  // A process is gone, whatever it had with others.
+  void on_died(std::uint32_t host, proto::Duration at);
+  // It is called to close, or to disconnect the other one.
+  void on_closing(std::uint32_t host, std::uint32_t other, proto::Duration at);
+  // It says that it has closed. `early`: before close_timeout was over.
+  void on_closed(std::uint32_t host, bool early);
+  // Since when `host`, which has a session of which `other` has no part any more, waits for
+  // something in it. Nothing: it has no such session, or waits for nothing.
+  [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
+                                                             std::uint32_t other) const;
+  [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   // At the end, when everything that lives has completed.
   void judge();
 
@@ -80,16 +107,35 @@ class Oracle {
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
   [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
   void check_word(std::uint32_t message, Status status);
+  [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool parted_well(std::uint32_t closed, std::uint32_t other) const;
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
   void judge_sends();
   void judge_order();
   void judge_buffers();
+  void judge_partings();
+
+  struct Failure {
+    std::uint32_t host = 0;  // says so
+    std::uint32_t other = 0;
+    Status status{};
+  };
+  // What the process of a host that closes had then.
+  struct Closing {
+    bool began = false;
+    bool early = false;
+    proto::Duration at{};
+    std::vector<bool> had;              // by host: a session with it
+    std::vector<std::uint32_t> parted;  // disconnected
+  };
 
   const Plan& plan_;
   Reasons reasons_;
+  Sessions sessions_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> failures_;
+  std::vector<Failure> failures_;
+  std::vector<Closing> closings_;
   std::string verdict_;
 };
 

@@ -64,6 +64,13 @@ struct ReceivePlan {
   bool puts_back = false;             // claims one, and puts it back
 };
 
+// A process ends what it has with others, on purpose.
+struct ClosingPlan {
+  proto::Duration at{};
+  std::uint32_t host = 0;
+  std::uint32_t other = kAnyHost;  // disconnects that one; kAnyHost: closes, and is gone after that
+};
+
 // X(name, text). What `amount` and `delay` are: draw_faults.cpp, World::apply.
 #define HAWSER_STORM_FAULTS(X)                                          \
   X(loss, "frames of a host's cables are lost one by one")              \
@@ -131,6 +138,8 @@ struct Plan {
   std::vector<MessagePlan> messages;
   std::vector<ReceivePlan> receives;
   std::vector<FaultPlan> faults;
+  std::vector<ClosingPlan> closings;
+  bool closes_at_end = false;  // when all is quiet, everybody closes
   proto::Duration heals_at{};
 };
 

@@ -23,6 +23,7 @@ class Check {
     if (what_.empty()) check_hosts();
     if (what_.empty()) check_traffic();
     if (what_.empty()) check_faults();
+    if (what_.empty()) check_closings();
     return what_;
   }
 
@@ -132,6 +133,18 @@ class Check {
                    fault.other_nic < plan_.hosts[fault.other_host].nics.size(),
                "no such other NIC");
       }
+    }
+  }
+
+  void check_closings() {
+    for (std::size_t i = 0; i < plan_.closings.size(); ++i) {
+      at("closings", i);
+      const ClosingPlan& closing = plan_.closings[i];
+      demand_time(closing.at, "at");
+      demand(closing.host < plan_.hosts.size(), "no such host");
+      demand(closing.other == kAnyHost ||
+                 (closing.other < plan_.hosts.size() && closing.other != closing.host),
+             "no such other host");
     }
   }
 

@@ -83,6 +83,11 @@ Reasons::Reasons(const Plan& plan)
     moments.push_back(fault.at + length_of(plan, fault));
   }
   std::ranges::sort(moments);
+  for (const ClosingPlan& closing : plan.closings) {
+    if (closing.other != kAnyHost) continue;
+    moments.push_back(closing.at);
+    moments.push_back(closing.at + kForEver);
+  }
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint32_t a = 0; a < hosts; ++a) {
     for (std::uint32_t b = a + 1; b < hosts; ++b) {
@@ -151,6 +156,10 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   for (const FaultPlan& fault : plan_.faults) {
     const bool theirs = fault.host == a || fault.host == b;
     if (theirs && is_active(fault, at) && strikes_host(fault)) return true;
+  }
+  for (const ClosingPlan& closing : plan_.closings) {
+    const bool theirs = closing.host == a || closing.host == b;
+    if (theirs && closing.other == kAnyHost && closing.at <= at) return true;
   }
   if (has_moved(a) && has_moved(b)) return true;  // neither may know where the other is
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {

@@ -20,6 +20,9 @@ struct Happening {
                      // in `endpoint_id` the sender's host and one (0: any), in `message` its tag
     cancels_send,
     cancels_receive,
+    closes,       // its endpoint
+    disconnects,  // `index`: that host
+    left,         // its process is done with closing, and gone
   };
   Kind kind = Kind::traced;
   std::uint32_t host = 0;

@@ -18,8 +18,9 @@ constexpr int kMostRounds = 4;
 
 // What makes one smaller than another.
 std::size_t size_of(const Plan& plan) {
-  std::size_t size = plan.faults.size() + plan.messages.size() + plan.receives.size() +
-                     plan.hosts.size() + plan.switches + plan.cables.size() + odd_tunables(plan);
+  std::size_t size = plan.faults.size() + plan.closings.size() + plan.messages.size() +
+                     plan.receives.size() + plan.hosts.size() + plan.switches + plan.cables.size() +
+                     odd_tunables(plan);
   for (const HostPlan& host : plan.hosts) size += host.nics.size();
   return size;
 }
@@ -68,6 +69,10 @@ bool is_needed(const Plan& plan, std::uint32_t host) {
                              [&](const ReceivePlan& receive) {
                                return receive.host == host || receive.from == host;
                              }) ||
+         std::ranges::any_of(plan.closings,
+                             [&](const ClosingPlan& closing) {
+                               return closing.host == host || closing.other == host;
+                             }) ||
          std::ranges::any_of(plan.faults, [&](const FaultPlan& fault) {
            return fault.host == host || (uses_other(fault.kind) && fault.other_host == host);
          });
@@ -90,6 +95,10 @@ void remove_host(Plan& plan, std::uint32_t gone) {
   for (FaultPlan& fault : plan.faults) {
     move_up(fault.host);
     if (uses_other(fault.kind)) move_up(fault.other_host);
+  }
+  for (ClosingPlan& closing : plan.closings) {
+    move_up(closing.host);
+    move_up(closing.other);
   }
 }
 
@@ -183,6 +192,7 @@ Plan Shrinker::shrink(Plan plan) {
   for (int round = 0; round < kMostRounds; ++round) {
     const std::size_t before = size_of(plan);
     stage("faults", &Shrinker::cut_faults, [](const Plan& p) { return p.faults.size(); });
+    stage("closings", &Shrinker::cut_closings, [](const Plan& p) { return p.closings.size(); });
     stage("messages", &Shrinker::cut_messages, [](const Plan& p) { return p.messages.size(); });
     stage("receives", &Shrinker::cut_receives, [](const Plan& p) { return p.receives.size(); });
     stage("hosts", &Shrinker::cut_hosts, [](const Plan& p) { return p.hosts.size(); });
@@ -210,6 +220,19 @@ void Shrinker::cut_faults(Plan& plan) {
     return candidate;
   };
   plan = with(fewest(plan.faults.size(), [&](Parts kept) { return still_fails(with(kept)); }));
+}
+
+void Shrinker::cut_closings(Plan& plan) {
+  const auto with = [&](Parts kept) {
+    Plan candidate = plan;
+    candidate.closings = only(plan.closings, kept);
+    return candidate;
+  };
+  plan = with(fewest(plan.closings.size(), [&](Parts kept) { return still_fails(with(kept)); }));
+  if (!plan.closes_at_end) return;
+  Plan candidate = plan;
+  candidate.closes_at_end = false;
+  (void)take(plan, std::move(candidate));
 }
 
 void Shrinker::cut_messages(Plan& plan) {

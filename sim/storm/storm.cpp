@@ -15,6 +15,9 @@ using proto::milliseconds;
 // A deadline in the past that turn after turn does nothing about.
 constexpr std::uint32_t kMostIdleTurns = 1000;
 
+// A close_timeout, in ms, that is long enough for some answers.
+constexpr std::uint64_t kEnoughToClose = 100;
+
 // Within so long of the healing everything must have come to its end: sessions that nobody answers
 // fail, new ones begin, DOWN paths are found, and the slowest tunable may delay each of these.
 Duration patience(const Plan& plan) {
@@ -40,6 +43,41 @@ void check_quiet(World& world, Oracle& oracle) {
   }
 }
 
+// Until everything that was posted has completed.
+void run_to_end(const Plan& plan, World& world, Application& application, Oracle& oracle) {
+  EventQueue& events = world.events();
+  const proto::Time limit = World::kStart + plan.heals_at + patience(plan);
+  std::uint64_t steps = 0;
+  while (!application.is_done() && oracle.verdict().empty()) {
+    if (events.next() > limit) return oracle.accuse("not at its end in time");
+    events.step();
+    if (++steps % 1024 != 0) continue;
+    for (std::uint32_t i = 0; i < world.hosts(); ++i) {
+      if (world.host(i).idle_turns() > kMostIdleTurns) {
+        oracle.accuse("a timer is due, and nothing is done about it");
+      }
+    }
+  }
+}
+
+void run_until_quiet(const Plan& plan, World& world) {
+  EventQueue& events = world.events();
+  const proto::Time quiet =
+      events.now() + patience(plan) + milliseconds(plan.tunables.rest_after_ms) * 2;
+  while (events.next() < quiet) events.step();
+}
+
+// Everybody closes at once.
+void run_closing(const Plan& plan, World& world, Application& application, Oracle& oracle) {
+  const bool answered = application.all_have_peers();
+  application.close_all();
+  while (!application.all_left() && oracle.verdict().empty()) world.events().step();
+  const bool in_time = plan.tunables.close_timeout_ms >= kEnoughToClose;
+  if (answered && in_time && application.any_closed_late()) {
+    oracle.accuse("closing is answered by nobody");
+  }
+}
+
 }  // namespace
 
 StormOutcome run_storm(const Plan& plan, Recording* recording) {
@@ -52,43 +90,26 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
               scribe);
   Application made(plan, world, oracle);
   application = &made;
-  EventQueue& events = world.events();
-  const proto::Time limit = World::kStart + plan.heals_at + patience(plan);
-  std::uint64_t steps = 0;
-  while (!made.is_done() && oracle.verdict().empty()) {
-    if (events.next() > limit) {
-      oracle.accuse("not at its end in time");
-      break;
-    }
-    events.step();
-    if (++steps % 1024 != 0) continue;
-    for (std::uint32_t i = 0; i < world.hosts(); ++i) {
-      if (world.host(i).idle_turns() > kMostIdleTurns) {
-        oracle.accuse("a timer is due, and nothing is done about it");
-      }
-    }
-  }
-  const proto::Time ended = events.now();
+  StormOutcome outcome;
+  run_to_end(plan, world, made, oracle);
+  outcome.lasted = world.since_start();
+  outcome.after_healing = outcome.lasted - plan.heals_at;
+  outcome.failed_sessions = oracle.failures();
   if (oracle.verdict().empty()) {
-    const proto::Time quiet =
-        ended + patience(plan) + milliseconds(plan.tunables.rest_after_ms) * 2;
-    while (events.next() < quiet) events.step();
+    run_until_quiet(plan, world);
     check_quiet(world, oracle);
     oracle.judge();
   }
+  if (oracle.verdict().empty() && plan.closes_at_end) run_closing(plan, world, made, oracle);
 
-  StormOutcome outcome;
   outcome.verdict = oracle.verdict();
   outcome.digest = world.fabric().digest();
-  outcome.events = events.done();
+  outcome.events = world.events().done();
   outcome.frames = world.fabric().totals().frames;
   for (std::uint32_t port = 0; port < world.fabric().ports(); ++port) {
     outcome.packets += world.fabric().to_fabric(port).counters().frames;
   }
   outcome.completions = made.completions();
-  outcome.failed_sessions = oracle.failures();
-  outcome.lasted = ended - World::kStart;
-  outcome.after_healing = outcome.lasted - plan.heals_at;
   outcome.faults = world.begun();
   outcome.census = scribe.census();
   for (std::uint32_t i = 0; i < world.hosts(); ++i) outcome.turns += world.host(i).turns();

@@ -78,6 +78,10 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
 void World::crash(std::uint32_t host) {
   if (!is_running(host)) return;
   hooks_.crashed(host);
+  leave(host);
+}
+
+void World::leave(std::uint32_t host) {
   hosts_[host]->crash();
   std::ranges::fill(peers_[host], kAnyPeer);
 }

@@ -38,6 +38,8 @@ class World final : public Actor {
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const { return peers_[from][to]; }
   // With the address that `to` has now, as a rendezvous would hand it out.
   [[nodiscard]] Status connect(std::uint32_t from, std::uint32_t to);
+  // Its process has nothing left to do, and is gone.
+  void leave(std::uint32_t host);
   // The host that this peer is; kAnyHost if there is none.
   [[nodiscard]] std::uint32_t host_of(std::uint32_t at, PeerId peer) const;
 

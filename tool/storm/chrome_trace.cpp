@@ -166,6 +166,9 @@ class ChromeTrace {
                     "receive", fmt::format("receive {}", happening.index));
       case Kind::cancels_send:
       case Kind::cancels_receive: return instant(at, process, kEndpointThread, "cancel", "t", i);
+      case Kind::closes: return instant(at, process, kEndpointThread, "closes", "p", i);
+      case Kind::disconnects: return instant(at, process, kEndpointThread, "disconnects", "p", i);
+      case Kind::left: return die(happening.host, at);
       case Kind::traced: return take_record(i, happening);
     }
   }

@@ -113,13 +113,20 @@ void fields(sim::FaultPlan& fault, Visit&& visit) {
   visit("delay_ns", delay);
 }
 template <class Visit>
+void fields(sim::ClosingPlan& closing, Visit&& visit) {
+  auto& [at, host, other] = closing;
+  visit("at_ns", at);
+  visit("host", host);
+  visit("other", other);
+}
+template <class Visit>
 void fields(Tunables& tunables, Visit&& visit) {
   for (const TunableRow& row : kTunables) visit(row.name, tunables.*row.field);
 }
 template <class Visit>
 void fields(sim::Plan& plan, Visit&& visit) {
-  auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, faults,
-         heals_at] = plan;
+  auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, faults, closings,
+         closes_at_end, heals_at] = plan;
   visit("seed", seed);
   visit("tunables", tunables);
   visit("has_secret", has_secret);
@@ -129,6 +136,8 @@ void fields(sim::Plan& plan, Visit&& visit) {
   visit("messages", messages);
   visit("receives", receives);
   visit("faults", faults);
+  visit("closings", closings);
+  visit("closes_at_end", closes_at_end);
   visit("heals_at_ns", heals_at);
 }
 

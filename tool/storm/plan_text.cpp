@@ -145,6 +145,12 @@ std::string fault_text(const sim::FaultPlan& fault) {
                      where, strength(fault), span_text(fault.lasts));
 }
 
+std::string closing_text(const sim::ClosingPlan& closing) {
+  return closing.other == sim::kAnyHost
+             ? host_name(closing.host) + " closes"
+             : fmt::format("{} disconnects {}", host_name(closing.host), host_name(closing.other));
+}
+
 std::string plan_text(const sim::Plan& plan) {
   std::string text;
   const auto out = std::back_inserter(text);
@@ -156,6 +162,10 @@ std::string plan_text(const sim::Plan& plan) {
     fmt::format_to(out, "  {}  {}\n", time_text(fault.at), fault_text(fault));
   }
   fmt::format_to(out, "  {}  all is healed\n", time_text(plan.heals_at));
+  for (const sim::ClosingPlan& closing : plan.closings) {
+    fmt::format_to(out, "  {}  {}\n", time_text(closing.at), closing_text(closing));
+  }
+  if (plan.closes_at_end) fmt::format_to(out, "  when all is quiet, everybody closes\n");
   return text;
 }
 

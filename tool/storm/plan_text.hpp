@@ -22,6 +22,7 @@ namespace hawser::tool {
 // "loss at h1: 2% of the frames, for 1.5 ms".
 [[nodiscard]] std::string fault_text(const sim::FaultPlan& fault);
 // All of it, in lines.
+[[nodiscard]] std::string closing_text(const sim::ClosingPlan& closing);
 [[nodiscard]] std::string plan_text(const sim::Plan& plan);
 
 }  // namespace hawser::tool

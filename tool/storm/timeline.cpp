@@ -176,6 +176,9 @@ std::string happening_text(const sim::Plan& plan, const sim::Recording& recordin
                          record.endpoint_id == 0 ? "anyone" : peer_name(record), record.bytes,
                          record.message);
     case Kind::cancels_send: return "cancels " + message_text(plan, happening.index);
+    case Kind::closes: return "CLOSES";
+    case Kind::disconnects: return "DISCONNECTS " + host_name(happening.index);
+    case Kind::left: return "has closed, and is gone";
     case Kind::cancels_receive: return fmt::format("cancels receive {}", happening.index);
   }
   return "?";

@@ -1,0 +1,149 @@
+// What the judge has to say of sessions: their beginnings, their ends, and closing.
+#include <algorithm>
+
+#include "sim/storm/oracle.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+std::string host_name(std::uint32_t host) { return "host " + std::to_string(host); }
+
+}  // namespace
+
+void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Duration at) {
+  if (!sessions_.on_established(host, other, at)) {
+    accuse(host_name(host) + " says twice that its session with " + host_name(other) +
+           " is established");
+  }
+}
+
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+                        proto::Duration at) {
+  // Whom the other one has given up already need not hear that.
+  const auto times = [&](std::uint32_t a, std::uint32_t b) {
+    return std::ranges::count_if(failures_,
+                                 [&](const Failure& f) { return f.host == a && f.other == b; });
+  };
+  const bool given_up = times(other, host) > times(host, other);
+  // Its own end of it began after that host's last one.
+  const bool by_other = status == Status::peer_restarted || status == Status::peer_closed;
+  const bool closes = status == Status::peer_closed && closings_[other].began;
+  if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other)) {
+    accuse(host_name(host) + " hears " + std::string(to_string(status)) + " of " +
+           host_name(other) + ", which has ended nothing");
+  }
+  failures_.push_back({host, other, status});
+  sessions_.on_ended(host, other, at);
+  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
+  if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
+    accuse(host_name(host) + " has given up " + host_name(other) +
+           " without a reason: " + std::string(to_string(status)));
+  }
+  if (status == Status::endpoint_closed && !may_close(host, other)) {
+    accuse(host_name(host) + " has closed a session with " + host_name(other) + " by itself");
+  }
+}
+
+void Oracle::on_died(std::uint32_t host, proto::Duration at) {
+  for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
+    if (other == host) continue;
+    failures_.push_back({host, other, Status::peer_restarted});
+    sessions_.on_ended(host, other, at);
+  }
+}
+
+std::optional<proto::Duration> Oracle::waits_in_vain(std::uint32_t host,
+                                                     std::uint32_t other) const {
+  if (!sessions_.is_half(host, other)) return std::nullopt;
+  std::optional<proto::Duration> since;
+  const auto waits = [&](proto::Duration at) { since = since ? std::min(*since, at) : at; };
+  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
+    const SendRecord& send = sends_[i];
+    const MessagePlan& message = plan_.messages[i];
+    if (message.from != host || message.to != other) continue;
+    if (send.posted && !send.gone && !send.completion) waits(send.at);
+  }
+  for (const ReceiveRecord& receive : receives_) {
+    if (receive.plan.host != host || receive.plan.from != other) continue;
+    if (receive.posted && !receive.gone && !receive.completion) waits(receive.at);
+  }
+  if (!since) return since;
+  return std::max(*since, sessions_.ended(other, host));
+}
+
+// ---- closing
+
+void Oracle::on_closing(std::uint32_t host, std::uint32_t other, proto::Duration at) {
+  Closing& closing = closings_[host];
+  if (other != kAnyHost) {
+    closing.parted.push_back(other);
+    return;
+  }
+  closing.began = true;
+  closing.early = false;
+  closing.at = at;
+  closing.had.assign(plan_.hosts.size(), false);
+  for (std::uint32_t i = 0; i < plan_.hosts.size(); ++i) {
+    closing.had[i] = i != host && sessions_.lives(host, i);
+  }
+}
+
+bool Oracle::may_close(std::uint32_t host, std::uint32_t other) const {
+  const Closing& closing = closings_[host];
+  return closing.began || (other == kAnyHost && !closing.parted.empty()) ||
+         std::ranges::find(closing.parted, other) != closing.parted.end();
+}
+
+// Nobody closed before, the one that did was answered, and the other one has heard it from there.
+bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
+  if (!closings_[closed].early || !closings_[closed].parted.empty()) return false;
+  std::size_t times = 0;
+  for (const Failure& failure : failures_) {
+    if (failure.host == closed && failure.other == other) {
+      if (++times > 1 || failure.status != Status::endpoint_closed) return false;
+    }
+  }
+  times = 0;
+  for (const Failure& failure : failures_) {
+    if (failure.host == other && failure.other == closed) {
+      if (++times == 1 && failure.status != Status::peer_closed) return false;
+    }
+  }
+  return times > 0;
+}
+
+void Oracle::on_closed(std::uint32_t host, bool early) {
+  Closing& closing = closings_[host];
+  closing.early = early;
+  if (!early) return;
+  for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
+    if (!closing.had[other]) continue;
+    const auto last = std::find_if(failures_.rbegin(), failures_.rend(), [&](const Failure& f) {
+      return f.host == host && f.other == other;
+    });
+    // It ended otherwise meanwhile.
+    if (last == failures_.rend() || last->status != Status::endpoint_closed) continue;
+    if (sessions_.lives(other, host) && sessions_.established(other, host) < closing.at) {
+      accuse(host_name(host) + " has closed before its time, and " + host_name(other) +
+             " has not heard of it");
+    }
+  }
+}
+
+// A last message's lost status can't turn a delivered send into a failed one.
+void Oracle::judge_partings() {
+  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
+    const SendRecord& send = sends_[i];
+    const MessagePlan& message = plan_.messages[i];
+    if (!send.posted || send.gone || send.received == 0 || send.session > 0) continue;
+    if (!parted_well(message.to, message.from)) continue;
+    const Status status = send.completion->status;
+    if (status != Status::ok && status != Status::truncated) {
+      return accuse("message " + std::to_string(i) + " was delivered before its receiver closed, " +
+                    "and its sender hears " + std::string(to_string(status)));
+    }
+  }
+}
+
+}  // namespace hawser::sim
