@@ -265,7 +265,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool pending(const Peer& peer) const;
   [[nodiscard]] Duration patience_with(const Peer& peer) const;
   void watch_liveness(Peer& peer);
-  void probe_best_path(Peer& peer);
+  bool probe_best_path(Peer& peer);
 
   // ---- handshake.cpp
   void want_session(Peer& peer);
@@ -415,7 +415,8 @@ struct Endpoint::Core {
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
   void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  void move_bridge(Peer& peer, Path& path);
+  void move_bridge(Peer& peer, Path& path, bool searching);
+  [[nodiscard]] bool any_path_works(Peer& peer);
   void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);
   void take_nic_events();

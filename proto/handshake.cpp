@@ -20,6 +20,8 @@ namespace {
 
 // HELLOs after which a peer that does not answer lets others have their turn.
 constexpr std::uint32_t kQuickCalls = 3;
+// Calls in which all pairs of NICs are tried once, after those.
+constexpr std::uint32_t kSweepCalls = 8;
 
 bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
   return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
@@ -100,14 +102,18 @@ void Endpoint::Core::end_calling(Peer& peer) {
   begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
 }
 
-// HELLO over the next pair of NICs, and the timer for the one after it.
+// HELLO over the next pair of NICs, or after the first times over so many that a few calls reach
+// all pairs; and the timer for the one after it.
 void Endpoint::Core::say_hello(Peer& peer) {
-  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
-  const std::uint32_t attempt = peer.calls++ % pairs;
-  const auto local = static_cast<std::uint8_t>(attempt % nics.size());
-  const auto far =
-      static_cast<std::uint8_t>((local + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
-  send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
+  const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
+  const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
+  std::uint32_t count = peer.calls < kQuickCalls ? 1 : (pairs + kSweepCalls - 1) / kSweepCalls;
+  for (; count > 0; --count) {
+    const std::uint32_t attempt = peer.calls++ % pairs;
+    const auto local = static_cast<std::uint8_t>(attempt % nics.size());
+    const auto far = static_cast<std::uint8_t>((local + attempt / nics.size()) % far_nics);
+    send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
+  }
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
   peer.call_interval =
       std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,

@@ -25,9 +25,6 @@ constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
 static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
-// Probe timeouts in a row after which an UP path counts for as little as one that is not.
-constexpr std::uint32_t kTriedInVain = 3;
-
 // Peers that are woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kNewsBurst = 32;
 constexpr Duration kNewsInterval = microseconds(500);
@@ -69,11 +66,7 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
-  bool any_works = false;
-  for_each_path(peer, [&](const Path& path) {
-    any_works |= path.state == PathState::up && path.unanswered < kTriedInVain;
-  });
-  return peer.announcing || !any_works;
+  return peer.announcing || !any_path_works(peer);
 }
 
 // Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a

@@ -7,6 +7,7 @@
 // incarnation counts as verified once it has said that token. half_open holds the peers that have
 // called, that nobody here wants, and that have not said it: their slots go to who needs one.
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "proto/core.hpp"
@@ -242,11 +243,21 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
   if (now < peer.keepalive_at) return;
   peer.keepalive_at = now + timeout / 8;
-  probe_best_path(peer);
+  if (probe_best_path(peer)) return;
+  // All that is bound has been asked, and is silent.
+  if (Path* more = bind_next(peer, false)) {
+    if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
+    return;
+  }
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic);
+  }
 }
 
-// Has the peer answer, unless an answer is on its way.
-void Endpoint::Core::probe_best_path(Peer& peer) {
+// Has the peer answer. False: every path waits for an answer.
+bool Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
     const auto rank = [](const Path& one) {
@@ -254,9 +265,9 @@ void Endpoint::Core::probe_best_path(Peer& peer) {
     };
     if (best == nullptr || rank(path) < rank(*best)) best = &path;
   });
-  if (best != nullptr && best->packets_in_flight == 0 && send_probe(peer, *best, false)) {
-    arm_pto(*best);
-  }
+  if (best == nullptr || best->packets_in_flight > 0) return false;
+  if (send_probe(peer, *best, false)) arm_pto(*best);
+  return true;
 }
 
 }  // namespace hawser::proto

@@ -117,8 +117,35 @@ bool Reasons::is_nic_whole(std::uint32_t host, std::uint32_t nic, Duration at) c
   });
 }
 
+bool Reasons::are_nics_whole(std::uint32_t host, Duration at) const {
+  for (std::uint32_t nic = 0; nic < plan_.hosts[host].nics.size(); ++nic) {
+    if (!is_nic_whole(host, nic, at)) return false;
+  }
+  return true;
+}
+
+// Who takes a round trip to be so long at first has not tried many paths when patience ends.
+bool Reasons::is_slow_to_ask() const {
+  constexpr std::int64_t kRoundTrips = 64;
+  return microseconds(plan_.tunables.initial_rtt_us) * kRoundTrips >
+         milliseconds(plan_.tunables.peer_timeout_ms);
+}
+
 bool Reasons::has_moved(std::uint32_t host) const {
   return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) { return moves(f, host); });
+}
+
+// Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
+// those above, with which each NIC tries all others.
+bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
+  const std::size_t left = plan_.hosts[a].nics.size();
+  const std::size_t right = plan_.hosts[b].nics.size();
+  const std::size_t slots = plan_.tunables.max_path_slots;
+  if (slots >= 2 * std::max(left, right)) return true;
+  for (std::size_t slot = 0; slot < std::min(slots, std::max(left, right)); ++slot) {
+    if (slot % left == i && slot % right == j) return true;
+  }
+  return false;
 }
 
 bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
@@ -137,9 +164,13 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
     if (theirs && is_active(fault, at) && strikes_host(fault)) return true;
   }
   if (has_moved(a) && has_moved(b)) return true;  // neither may know where the other is
+  if (is_slow_to_ask() && !(are_nics_whole(a, at) && are_nics_whole(b, at))) return true;
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {
     for (std::uint32_t j = 0; j < plan_.hosts[b].nics.size(); ++j) {
-      if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j)) return false;
+      if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j) &&
+          may_meet(a, i, b, j)) {
+        return false;
+      }
     }
   }
   return true;

@@ -250,6 +250,26 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
   }
 }
 
+// One pair of sixty-four is left; it is found before patience ends.
+TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
+  for (const auto& [ours, theirs] : {std::pair{2u, 5u}, {7u, 0u}, {0u, 7u}}) {
+    INFO(ours << " and " << theirs);
+    WorldConfig config;
+    config.nics = 8;
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    Exchange exchange(world);
+    exchange.both_ways(2, 100000, 1000);
+    for (std::uint32_t nic = 0; nic < 8; ++nic) {
+      if (nic != ours) REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
+      if (nic != theirs) REQUIRE_FALSE(world.nic(1, nic).apply("kill").has_value());
+    }
+    REQUIRE(exchange.run(milliseconds(8000)));
+    exchange.check_all_ok();
+  }
+}
+
 TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
   for (const std::uint32_t nics : {2, 4}) {
     for (const std::uint32_t node : {0, 1}) {
