@@ -253,6 +253,7 @@ struct Endpoint::Core {
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
+  void draw_token(Peer& peer);
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
