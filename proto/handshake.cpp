@@ -28,11 +28,21 @@ bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
          said.counter == peer.remote_counter && said.my_token == peer.remote_token;
 }
 
-// Against what the peer has proven to be, not what was said in its name.
-bool is_newer_incarnation(const Peer& peer, const wire::SessionPart& said) {
+// How far what it says of itself is ahead of another incarnation: 0 is the same, below is older.
+int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t counter) {
+  if (said.epoch != epoch) return said.epoch > epoch ? 1 : -1;
+  const auto ahead = static_cast<std::int32_t>(said.counter - counter);
+  return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
+}
+
+// Compared with what the peer has proven to be, not with what was said in its name. It may have
+// been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
+// of our present token proves that this is no packet of back then.
+bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   if (peer.verified_counter == 0) return true;
-  if (said.epoch != peer.verified_epoch) return said.epoch > peer.verified_epoch;
-  return static_cast<std::int32_t>(said.counter - peer.verified_counter) > 0;
+  const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
+  const bool begins = peer.state == SessionState::calling || peer.state == SessionState::answered;
+  return ahead > 0 || (ahead == 0 && echoed && begins);
 }
 
 template <class Core>
@@ -244,11 +254,15 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     drop(reason);
     return nullptr;
   };
+  const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Also of a session that has failed: what still flies of it doesn't make it anew.
-  if (peer != nullptr && !is_newer_incarnation(*peer, said)) {
+  if (peer != nullptr && !is_of_now(*peer, said, echoed)) return refuse(DropReason::stale_session);
+  // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
+  // that in its name.
+  if (peer != nullptr && peer->state == SessionState::answered && !secret().empty() &&
+      ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0) {
     return refuse(DropReason::stale_session);
   }
-  const bool echoed = peer != nullptr && echoes_us(*peer, said);
   if (packet.type == wire::PacketType::welcome && !echoed) {
     return refuse(DropReason::stale_session);
   }

@@ -3,9 +3,10 @@
 //
 // Timers of a peer: `keepalive_at`, the peer timeout.
 //
-// Invariants: index and token that the other must say are drawn afresh for every session; a peer's
-// incarnation counts as verified once it has said that token. half_open holds the peers that have
-// called, that nobody here wants, and that have not said it: their slots go to who needs one.
+// Invariants: the token that the other must say is drawn afresh for every session, and for every
+// incarnation of the other that is told it, as one may say it after its successor is known; a
+// peer's incarnation counts as verified once it has said that token. half_open holds the peers that
+// have called, that nobody here wants, and that have not said it: their slots go to who needs one.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -103,21 +104,26 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
   peer.remote_nic_sequences.fill(0);
 }
 
+// Never the same twice. A cookie was for the token before.
+void Endpoint::Core::draw_token(Peer& peer) {
+  peer.token = keys.token(++handshake_counter, peer.remote_id);
+  peer.cookie = 0;
+}
+
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
   if (!peer.outgoing.is_open() && !peer.outgoing.open(table_blocks, tunables.initial_sequence)) {
     return false;
   }
   peer.failure = Status::ok;
-  peer.counter = ++handshake_counter;
-  peer.token = keys.token(peer.counter, peer.remote_id);
+  draw_token(peer);
+  peer.counter = handshake_counter;
   peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
   peer.path_start = tunables.initial_sequence;
   peer.calls = 0;
   peer.calling_since = now;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.last_heard = now;
-  peer.cookie = 0;
   peer.announcing = false;
   peer.close_sent = false;
   peer.close_answered = false;
@@ -143,6 +149,11 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records) {
   if (peer.state == SessionState::failed) forget_failed(peer);
   if (peer.state == SessionState::idle && !begin_session(peer)) return false;
+  // The incarnation that was answered before may be READY: what it sends is none of this one's.
+  if (peer.state == SessionState::answered &&
+      (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
+    draw_token(peer);
+  }
   if (peer.incoming.is_open()) peer.incoming.close();
   if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
   peer.remote_epoch = hello.epoch;
