@@ -61,8 +61,9 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   return true;
 }
 
-// It has not answered for as long as anybody waits for it, neither probes nor announcements: there
-// is nobody to go on for. Who calls on it again goes on where that was left.
+// It has not answered for as long as anybody waits for it, neither probes nor announcements, nor
+// requests of what was turned away: there is nobody to go on for. Who calls on it again goes on
+// where that was left.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
@@ -99,9 +100,11 @@ bool Endpoint::Core::is_settled(Peer& peer) {
     return false;
   }
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
-      starved.contains(peers, index) || touched.contains(peers, index)) {
+      touched.contains(peers, index)) {
     return false;
   }
+  // What was turned away is asked for, while there is anybody to ask.
+  if (starved.contains(peers, index) && !out_of_reach) return false;
   if (!peer.retransmits.empty() || something_owed(peer)) return false;
   if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
@@ -255,6 +258,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
+    no_longer_starved(peer);
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }

@@ -134,6 +134,29 @@ TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
   CHECK(world.stats(0).peer_failures == 0);
 }
 
+// Messages were turned away for want of a descriptor when the peer died: nobody goes on for ever
+// asking for them, nor probing for the acknowledgement of what was in flight to it.
+TEST_CASE("rest__what_was_turned_away_is_not_asked_for_of_the_dead", "[R1]") {
+  WorldConfig config = sleepy(1);
+  config.tunables.peer_timeout_ms = 300;
+  config.tunables.max_receive_messages = 16;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.send(1, 0, i, 100);
+  world.run_for(milliseconds(20));
+  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::no_descriptor)] > 0);
+  world.crash(1, false);
+  exchange.forget(1);
+  for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, kAnyNode, i, 100);
+  REQUIRE(
+      world.run_until([&] { return world.stats(0).messages_unmatched == 0; }, milliseconds(100)));
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
+}
+
 // What is at rest changes no verdict; what comes of it when it wakes does.
 TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   WorldConfig config = sleepy();
@@ -161,6 +184,29 @@ TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   REQUIRE(world.run_until([&] { return standing(0) + standing(1) == 0; }, milliseconds(3000)));
   REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(3000)));
   CHECK(standing(0) + standing(1) == 0);
+}
+
+// A verdict about another one, who rests, keeps nobody awake for longer than the next judgement.
+TEST_CASE("rest__a_new_session_is_judged_while_a_verdict_stands", "[R7]") {
+  WorldConfig config = sleepy();
+  config.nodes = 3;
+  config.tunables.rest_after_ms = 300;  // longer than a verdict takes
+  World world(config);
+  talk(world, 0, 1);
+  world.nic(1, 1).set_time(world.now());
+  REQUIRE_FALSE(world.nic(1, 1).apply("kill:event").has_value());
+  world.wake(1);
+  std::array<Verdict, 8> verdicts;
+  REQUIRE(world.run_until([&] { return world.endpoint(0).verdicts(verdicts) == 1; },
+                          milliseconds(2000)));
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+  world.run_for(milliseconds(5000));  // nobody judges any more
+  talk(world, 0, 2);
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+  CHECK(world.endpoint(0).verdicts(verdicts) == 1);
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
 }
 
 TEST_CASE("rest__whom_nobody_has_ever_reached", "[R1]") {
