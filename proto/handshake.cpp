@@ -78,6 +78,7 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   peer.holds_call = true;
   ++calls_outstanding;
   peer.calling_since = peer.call_at = at;
+  peer.timeout_put_off = false;
   touch(peer);
 }
 
@@ -136,7 +137,10 @@ void Endpoint::Core::call_again(Peer& peer) {
     return;
   }
   if (peer.state == SessionState::ready) return announce_again(peer);
+  if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
   if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
+    // Away ourselves until now: answers that come meanwhile must get a chance.
+    if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
     return fail_peer(peer, Status::peer_unreachable);
   }
   peer.called_at = now;
