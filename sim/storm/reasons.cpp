@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kMuchLoss = 0.1;
 constexpr double kMuchSlower = 100;
+constexpr Duration kSearch = milliseconds(25);  // for each pair of NICs, until the last is found
 constexpr Duration kMuchLater = microseconds(500);
 constexpr Duration kForEver{INT64_MAX / 4};
 
@@ -136,12 +137,14 @@ bool Reasons::has_moved(std::uint32_t host) const {
 }
 
 // Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
-// those above, with which each NIC tries all others.
+// those above, with which each NIC tries all others if there is the time for it.
 bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
   const std::size_t left = plan_.hosts[a].nics.size();
   const std::size_t right = plan_.hosts[b].nics.size();
   const std::size_t slots = plan_.tunables.max_path_slots;
-  if (slots >= 2 * std::max(left, right)) return true;
+  const Duration search = kSearch * static_cast<std::int64_t>(left * right);
+  const Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
+  if (slots >= 2 * std::max(left, right) && search <= patience) return true;
   for (std::size_t slot = 0; slot < std::min(slots, std::max(left, right)); ++slot) {
     if (slot % left == i && slot % right == j) return true;
   }
