@@ -43,14 +43,17 @@ run_fuzzers() {
   while read -r fuzzer; do
     [[ -n $fuzzer ]] || continue
     count=$((count + 1))
-    local program corpus
+    local program corpus kept dictionary=()
     program=$(find "$folder/test" -type f -name "$fuzzer" -perm -u+x | head -n 1)
     corpus=$folder/corpus/$fuzzer
+    kept=$root/test/fuzz/corpus/$fuzzer
     mkdir -p "$corpus"
+    [[ -f $root/test/fuzz/$fuzzer.dict ]] && dictionary=(-dict="$root/test/fuzz/$fuzzer.dict")
     echo "fuzzing $fuzzer for $seconds s"
+    # Entropic scheduling takes more than half of the time of an input with many features.
     if ! "${without_aslr[@]}" timeout $((seconds + 60)) "$program" -max_total_time="$seconds" -timeout=10 \
-      -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
-      -artifact_prefix="$folder/$fuzzer-" "$corpus"; then
+      -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -entropic=0 "${dictionary[@]}" \
+      -artifact_prefix="$folder/$fuzzer-" "$corpus" "$kept"; then
       echo "fuzz: $fuzzer failed; its input is $folder/$fuzzer-*" >&2
       return 1
     fi
