@@ -44,6 +44,17 @@ bool fits(const NicAddress& address) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+// An UP path on which an answer is awaited in vain, for as long as that. Its timer may never say
+// so: it begins anew with what is sent there for the sake of other paths, and these may be quicker.
+bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
+  if (path.unanswered >= kTriedInVain) return true;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(blocks, n);
+    if (record.state == SentPacket::State::in_flight) return record.sent <= since;
+  }
+  return false;
+}
+
 }  // namespace
 
 // The final statuses that the peer may still ask for, if all it ever said is finished and they fit.
@@ -71,8 +82,9 @@ bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
   bool any_works = false;
-  for_each_path(peer, [&](const Path& path) {
-    any_works |= path.state == PathState::up && path.unanswered < kTriedInVain;
+  const Time since = now - patience_with(peer);
+  for_each_path(peer, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
   });
   return peer.announcing || !any_works;
 }
