@@ -16,8 +16,7 @@ namespace hawser::proto {
 namespace {
 constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
-constexpr std::int64_t kBriefly = 8;      // of a peer's patience: a part for which nobody worries
-constexpr std::uint8_t kTriedInVain = 3;  // PTOs after which a path that is UP counts as little
+constexpr std::int64_t kBriefly = 8;  // of a peer's patience: a part for which nobody worries
 constexpr std::uint8_t kMostProbes = 255;
 Duration longer(Duration interval, const Tunables& tunables) {
   return std::min(interval * 2, microseconds(tunables.path_probe_max_us));

@@ -29,6 +29,9 @@ inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = 16;
 inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
 
+// PTOs in a row after which a path that is UP counts for as little as one that is not.
+inline constexpr std::uint8_t kTriedInVain = 3;
+
 inline constexpr Duration kNoSample{INT64_MAX};
 
 // A path as its sender sees it: slot -> (local NIC, remote NIC, entropy 0). Fields by size, as

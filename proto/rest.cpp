@@ -41,6 +41,17 @@ bool fits(const NicAddress& address) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+// An UP path on which an answer is awaited in vain, for as long as that. Its timer may never say
+// so: it begins anew with what is sent there for the sake of other paths, and these may be quicker.
+bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
+  if (path.unanswered >= kTriedInVain) return true;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(blocks, n);
+    if (record.state == SentPacket::State::in_flight) return record.sent <= since;
+  }
+  return false;
+}
+
 }  // namespace
 
 // The final statuses that the peer may still ask for, if all it ever said is finished and they fit.
@@ -67,7 +78,12 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
-  return peer.announcing || !any_path_works(peer);
+  bool any_works = false;
+  const Time since = now - patience_with(peer);
+  for_each_path(peer, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
+  });
+  return peer.announcing || !any_works;
 }
 
 // Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
