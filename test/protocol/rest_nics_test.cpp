@@ -4,12 +4,14 @@
 #include <catch2/catch.hpp>
 
 #include "test/protocol/rest_scene.hpp"
+#include "test/protocol/scripted_peer.hpp"
 
 namespace hawser::test {
 namespace {
 
 using proto::microseconds;
 using proto::milliseconds;
+using proto::wire::PacketType;
 
 // A NIC goes and comes while everybody rests: all hear of it, and rest again.
 TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
@@ -253,6 +255,43 @@ TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
   come_to_rest(world);
   talk(world, 0, 1);
+}
+
+// It has been started again and doesn't know who announces an address to it: it asks for a cookie.
+// Who rests says nothing to that; else it would announce its address again, and so for ever.
+TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
+  WorldConfig config;
+  config.nodes = 1;
+  config.tunables.rest_after_ms = 0;
+  config.tunables.peer_timeout_ms = 50;
+  World world(config);
+  ScriptedPeer peer(world, 0, 99);
+  for (const PacketType type : {PacketType::hello, PacketType::welcome}) {
+    peer.say(type);
+    peer.echo = true;
+    world.run_for(milliseconds(1));
+    CHECK(peer.heard() == "WELCOME");
+  }
+  REQUIRE_FALSE(world.nic(0, 0).apply("revive:moved").has_value());
+  world.wake(0);
+  world.run_for(milliseconds(200));
+  CHECK(rests(world, 0));
+  CHECK_FALSE(peer.heard().empty());
+  PeerId id{};
+  REQUIRE(world.endpoint(0).connect(world.now(), peer.address(), id) == Status::ok);
+  world.wake(0);  // announces it once more
+  std::uint32_t announced = 0;
+  for (int i = 0; i < 1000; ++i) {
+    world.run_for(microseconds(100));
+    for (const ScriptedPeer::Seen& seen : peer.seen()) {
+      CHECK(seen.type == PacketType::hello);
+      peer.challenge(++announced);
+    }
+  }
+  CHECK(announced >= 1);
+  CHECK(announced <= 2);
+  CHECK(rests(world, 0));
+  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::stale_session)] == announced);
 }
 
 TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
