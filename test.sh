@@ -3,8 +3,9 @@
 #
 #   ./test.sh                 every test, in the release preset
 #   ./test.sh PRESET ...      release, debug, asan (address and undefined behaviour), tsan (what is
-#                             threaded), fuzz (each fuzzer for HAWSER_FUZZ_SECONDS, default 20)
-#   ./test.sh all             release asan tsan fuzz
+#                             threaded), fuzz (each fuzzer for HAWSER_FUZZ_SECONDS, default 20),
+#                             storm (seeds 1 to HAWSER_STORM_SEEDS, default 4400)
+#   ./test.sh all             release asan tsan fuzz storm
 #   ./test.sh PRESET -- ...   the rest goes to ctest, e.g. ./test.sh asan -- -R codec
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,8 +13,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 presets=()
 while (($#)) && [[ $1 != -- ]]; do
   case $1 in
-    release | debug | asan | tsan | fuzz) presets+=("$1") ;;
-    all) presets+=(release asan tsan fuzz) ;;
+    release | debug | asan | tsan | fuzz | storm) presets+=("$1") ;;
+    all) presets+=(release asan tsan fuzz storm) ;;
     *)
       sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
       exit 2
@@ -42,14 +43,17 @@ run_fuzzers() {
   while read -r fuzzer; do
     [[ -n $fuzzer ]] || continue
     count=$((count + 1))
-    local program corpus
+    local program corpus kept dictionary=()
     program=$(find "$folder/test" -type f -name "$fuzzer" -perm -u+x | head -n 1)
     corpus=$folder/corpus/$fuzzer
+    kept=$root/test/fuzz/corpus/$fuzzer
     mkdir -p "$corpus"
+    [[ -f $root/test/fuzz/$fuzzer.dict ]] && dictionary=(-dict="$root/test/fuzz/$fuzzer.dict")
     echo "fuzzing $fuzzer for $seconds s"
+    # Entropic scheduling takes more than half of the time of an input with many features.
     if ! "${without_aslr[@]}" timeout $((seconds + 60)) "$program" -max_total_time="$seconds" -timeout=10 \
-      -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
-      -artifact_prefix="$folder/$fuzzer-" "$corpus"; then
+      -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -entropic=0 "${dictionary[@]}" \
+      -artifact_prefix="$folder/$fuzzer-" "$corpus" "$kept"; then
       echo "fuzz: $fuzzer failed; its input is $folder/$fuzzer-*" >&2
       return 1
     fi
@@ -59,6 +63,17 @@ run_fuzzers() {
 }
 
 for preset in "${presets[@]}"; do
+  if [[ $preset == storm ]]; then
+    "$root/build.sh" release hawser
+    seeds=${HAWSER_STORM_SEEDS:-4400}
+    if "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json"; then
+      summary+=("storm    $seeds storms, 0 failed")
+    else
+      summary+=("storm    FAILED (above)")
+      failed=1
+    fi
+    continue
+  fi
   # tsan runs what is threaded, and builds no more.
   targets=()
   [[ $preset == tsan ]] && targets=(hawser_threaded)

@@ -17,7 +17,9 @@ foreach(library isal sodium)
   target_link_libraries(hawser_${library} INTERFACE ${HAWSER_${upper}_LINK_LIBRARIES})
 endforeach()
 
-# libFuzzer builds need only what proto/ needs.
+find_package(fmt REQUIRED)
+
+# libFuzzer builds need only what proto/ and the readers of text need.
 if(HAWSER_FUZZ)
   return()
 endif()
@@ -26,7 +28,6 @@ find_package(Boost 1.74 REQUIRED)
 find_package(Catch2 2.13 REQUIRED)
 find_package(rapidcheck REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 include(Catch)

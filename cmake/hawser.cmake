@@ -105,14 +105,18 @@ function(hawser_test name)
 endfunction()
 
 # A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
-# preset with a main that feeds it the CORPUS and REPLAYS (50) seeded random inputs of each length,
-# as a test.
+# preset with a main that feeds it the folder CORPUS, the folder corpus/NAME beside it, and REPLAYS
+# (50) seeded random inputs of each length, as a test.
 function(hawser_fuzzer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;REPLAYS" "SOURCES;LINKS")
-  set(corpus ${arg_CORPUS})
-  if(corpus)
-    get_filename_component(corpus ${corpus} ABSOLUTE)
-  endif()
+  set(corpus "")
+  foreach(folder IN ITEMS ${arg_CORPUS} corpus/${name})
+    get_filename_component(folder ${folder} ABSOLUTE)
+    # What is kept in the repository is there already; seeds are made by the build.
+    if(arg_CORPUS OR IS_DIRECTORY ${folder})
+      list(APPEND corpus ${folder})
+    endif()
+  endforeach()
   if(HAWSER_FUZZ)
     hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)

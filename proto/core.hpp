@@ -100,22 +100,6 @@ struct Pick {
   bool again = false;
 };
 
-// Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
-[[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
-  return bytes <= std::uint64_t{fragment_bytes} << 28;
-}
-
-// The bytes of a message that a fragment carries.
-[[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,
-                                                           const OutgoingMessage& message,
-                                                           std::uint32_t fragment) {
-  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
-  if (begin >= message.bytes) return {};
-  const std::uint64_t left = message.bytes - begin;
-  return {message.data + begin,
-          static_cast<std::size_t>(left < peer.fragment_bytes ? left : peer.fragment_bytes)};
-}
-
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
 struct Endpoint::Core {
@@ -255,6 +239,7 @@ struct Endpoint::Core {
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
+  void draw_token(Peer& peer);
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
@@ -265,7 +250,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool pending(const Peer& peer) const;
   [[nodiscard]] Duration patience_with(const Peer& peer) const;
   void watch_liveness(Peer& peer);
-  void probe_best_path(Peer& peer);
+  bool probe_best_path(Peer& peer);
 
   // ---- handshake.cpp
   void want_session(Peer& peer);
@@ -415,7 +400,8 @@ struct Endpoint::Core {
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
   void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  void move_bridge(Peer& peer, Path& path);
+  void move_bridge(Peer& peer, Path& path, bool searching);
+  [[nodiscard]] bool any_path_works(Peer& peer);
   void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);
   void take_nic_events();

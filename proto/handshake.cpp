@@ -20,17 +20,29 @@ namespace {
 
 // HELLOs after which a peer that does not answer lets others have their turn.
 constexpr std::uint32_t kQuickCalls = 3;
+// Calls in which all pairs of NICs are tried once, after those.
+constexpr std::uint32_t kSweepCalls = 8;
 
 bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
   return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
          said.counter == peer.remote_counter && said.my_token == peer.remote_token;
 }
 
-// Against what the peer has proven to be, not what was said in its name.
-bool is_newer_incarnation(const Peer& peer, const wire::SessionPart& said) {
+// How far what it says of itself is ahead of another incarnation: 0 is the same, below is older.
+int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t counter) {
+  if (said.epoch != epoch) return said.epoch > epoch ? 1 : -1;
+  const auto ahead = static_cast<std::int32_t>(said.counter - counter);
+  return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
+}
+
+// Compared with what the peer has proven to be, not with what was said in its name. It may have
+// been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
+// of our present token proves that this is no packet of back then.
+bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   if (peer.verified_counter == 0) return true;
-  if (said.epoch != peer.verified_epoch) return said.epoch > peer.verified_epoch;
-  return static_cast<std::int32_t>(said.counter - peer.verified_counter) > 0;
+  const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
+  const bool begins = peer.state == SessionState::calling || peer.state == SessionState::answered;
+  return ahead > 0 || (ahead == 0 && echoed && begins);
 }
 
 template <class Core>
@@ -66,6 +78,7 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   peer.holds_call = true;
   ++calls_outstanding;
   peer.calling_since = peer.call_at = at;
+  peer.timeout_put_off = false;
   touch(peer);
 }
 
@@ -100,14 +113,18 @@ void Endpoint::Core::end_calling(Peer& peer) {
   begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
 }
 
-// HELLO over the next pair of NICs, and the timer for the one after it.
+// HELLO over the next pair of NICs, or after the first times over so many that a few calls reach
+// all pairs; and the timer for the one after it.
 void Endpoint::Core::say_hello(Peer& peer) {
-  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
-  const std::uint32_t attempt = peer.calls++ % pairs;
-  const auto local = static_cast<std::uint8_t>(attempt % nics.size());
-  const auto far =
-      static_cast<std::uint8_t>((local + attempt / nics.size()) % std::max(peer.remote_nics, 1u));
-  send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
+  const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
+  const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
+  std::uint32_t count = peer.calls < kQuickCalls ? 1 : (pairs + kSweepCalls - 1) / kSweepCalls;
+  for (; count > 0; --count) {
+    const std::uint32_t attempt = peer.calls++ % pairs;
+    const auto local = static_cast<std::uint8_t>(attempt % nics.size());
+    const auto far = static_cast<std::uint8_t>((local + attempt / nics.size()) % far_nics);
+    send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
+  }
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
   peer.call_interval =
       std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
@@ -120,7 +137,10 @@ void Endpoint::Core::call_again(Peer& peer) {
     return;
   }
   if (peer.state == SessionState::ready) return announce_again(peer);
+  if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
   if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
+    // Away ourselves until now: answers that come meanwhile must get a chance.
+    if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
     return fail_peer(peer, Status::peer_unreachable);
   }
   peer.called_at = now;
@@ -238,11 +258,15 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     drop(reason);
     return nullptr;
   };
+  const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Also of a session that has failed: what still flies of it doesn't make it anew.
-  if (peer != nullptr && !is_newer_incarnation(*peer, said)) {
+  if (peer != nullptr && !is_of_now(*peer, said, echoed)) return refuse(DropReason::stale_session);
+  // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
+  // that in its name.
+  if (peer != nullptr && peer->state == SessionState::answered && !secret().empty() &&
+      ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0) {
     return refuse(DropReason::stale_session);
   }
-  const bool echoed = peer != nullptr && echoes_us(*peer, said);
   if (packet.type == wire::PacketType::welcome && !echoed) {
     return refuse(DropReason::stale_session);
   }

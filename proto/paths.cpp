@@ -16,7 +16,12 @@ namespace hawser::proto {
 namespace {
 constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
+constexpr std::int64_t kBriefly = 8;  // of a peer's patience: a part for which nobody worries
 constexpr std::uint8_t kMostProbes = 255;
+Duration longer(Duration interval, const Tunables& tunables) {
+  return std::min(interval * 2, microseconds(tunables.path_probe_max_us));
+}
+
 }  // namespace
 
 // The next path after this one, in the order of slots, that carries data. Null: there is none.
@@ -27,6 +32,15 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
       return other;
   }
   return nullptr;
+}
+
+// Whether a path carries data and answers.
+bool Endpoint::Core::any_path_works(Peer& peer) {
+  bool any = false;
+  for_each_path(peer, [&](const Path& path) {
+    any |= path.state == PathState::up && path.unanswered < kTriedInVain;
+  });
+  return any;
 }
 
 void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
@@ -163,6 +177,9 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     path.probe_at = kNever;
     return;
   }
+  // It isn't only that the peer is away for a moment.
+  const bool searching = path.bridge && !any_path_works(peer) &&
+                         now - peer.last_heard >= patience_with(peer) / kBriefly;
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
@@ -172,15 +189,15 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
       return path_down(peer, path, Reason::unanswered);
     }
     if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
-    if (path.state == PathState::down && path.bridge && path.unanswered >= kProbesUntilDown) {
-      return move_bridge(peer, path);
+    if (path.state == PathState::down && path.bridge &&
+        path.unanswered >= (searching ? 1 : kProbesUntilDown)) {
+      return move_bridge(peer, path, searching);
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
-    path.probe_interval =
-        std::min(path.probe_interval * 2, microseconds(tunables.path_probe_max_us));
+    if (!searching) path.probe_interval = longer(path.probe_interval, tunables);
     path.probe_at =
         now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
   } else {
@@ -212,8 +229,9 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
   if (witness != nullptr) witness->witness = true;
 }
 
-// A bridge that leads nowhere tries the next remote NIC.
-void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
+// A bridge that leads nowhere tries the next remote NIC; at once while no path of the peer works,
+// until it has tried all of them.
+void Endpoint::Core::move_bridge(Peer& peer, Path& path, bool searching) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
   const Duration interval = path.probe_interval;
@@ -222,8 +240,9 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   bridge(peer, local, remote_nic);
   for_each_path(peer, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
-    other.probe_interval = interval;
-    other.probe_at = now + interval;
+    const bool at_once = searching && other.remote_nic > remote_nic;
+    other.probe_interval = searching && !at_once ? longer(interval, tunables) : interval;
+    other.probe_at = at_once ? now : now + other.probe_interval;
     other.tried = tried;
   });
   want_verdicts();

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "hawser/stats.hpp"
 #include "hawser/types.hpp"
@@ -26,6 +28,9 @@ namespace hawser::proto {
 inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = 16;
 inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
+
+// PTOs in a row after which a path that is UP counts for as little as one that is not.
+inline constexpr std::uint8_t kTriedInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
@@ -342,6 +347,22 @@ struct Peer {
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
 };
 static_assert(sizeof(Peer) <= 1280);
+
+// Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
+[[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
+  return bytes <= std::uint64_t{fragment_bytes} << 28;
+}
+
+// The bytes of a message that a fragment carries.
+[[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,
+                                                           const OutgoingMessage& message,
+                                                           std::uint32_t fragment) {
+  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
+  if (begin >= message.bytes) return {};
+  const std::uint64_t left = message.bytes - begin;
+  return {message.data + begin,
+          static_cast<std::size_t>(left < peer.fragment_bytes ? left : peer.fragment_bytes)};
+}
 
 // A slot that is not bound for long must not leap by half of the wire's path numbers, which who
 // still knows its old ones would take for a step back: with each epoch of numbers begins a

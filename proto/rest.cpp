@@ -25,9 +25,6 @@ constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
 static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
-// Probe timeouts in a row after which an UP path counts for as little as one that is not.
-constexpr std::uint32_t kTriedInVain = 3;
-
 // Peers that are woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kNewsBurst = 32;
 constexpr Duration kNewsInterval = microseconds(500);
@@ -42,6 +39,17 @@ std::uint32_t capped_ns(Duration duration) {
 bool fits(const NicAddress& address) {
   return std::all_of(address.bytes.begin() + RestingPeer::kAddressBytes, address.bytes.end(),
                      [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// An UP path on which an answer is awaited in vain, for as long as that. Its timer may never say
+// so: it begins anew with what is sent there for the sake of other paths, and these may be quicker.
+bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
+  if (path.unanswered >= kTriedInVain) return true;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(blocks, n);
+    if (record.state == SentPacket::State::in_flight) return record.sent <= since;
+  }
+  return false;
 }
 
 }  // namespace
@@ -64,14 +72,16 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   return true;
 }
 
-// It has not answered for as long as anybody waits for it, neither probes nor announcements: there
-// is nobody to go on for. Who calls on it again goes on where that was left.
+// It has not answered for as long as anybody waits for it, neither probes nor announcements, nor
+// requests of what was turned away: there is nobody to go on for. Who calls on it again goes on
+// where that was left.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
   bool any_works = false;
-  for_each_path(peer, [&](const Path& path) {
-    any_works |= path.state == PathState::up && path.unanswered < kTriedInVain;
+  const Time since = now - patience_with(peer);
+  for_each_path(peer, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
   });
   return peer.announcing || !any_works;
 }
@@ -106,9 +116,11 @@ bool Endpoint::Core::is_settled(Peer& peer) {
     return false;
   }
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
-      starved.contains(peers, index) || touched.contains(peers, index)) {
+      touched.contains(peers, index)) {
     return false;
   }
+  // What was turned away is asked for, while there is anybody to ask.
+  if (starved.contains(peers, index) && !out_of_reach) return false;
   if (!peer.retransmits.empty() || something_owed(peer)) return false;
   if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
@@ -262,6 +274,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
+    no_longer_starved(peer);
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }

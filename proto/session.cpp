@@ -3,10 +3,12 @@
 //
 // Timers of a peer: `keepalive_at`, the peer timeout.
 //
-// Invariants: index and token that the other must say are drawn afresh for every session; a peer's
-// incarnation counts as verified once it has said that token. half_open holds the peers that have
-// called, that nobody here wants, and that have not said it: their slots go to who needs one.
+// Invariants: the token that the other must say is drawn afresh for every session, and for every
+// incarnation of the other that is told it, as one may say it after its successor is known; a
+// peer's incarnation counts as verified once it has said that token. half_open holds the peers that
+// have called, that nobody here wants, and that have not said it: their slots go to who needs one.
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "proto/core.hpp"
@@ -102,21 +104,26 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
   peer.remote_nic_sequences.fill(0);
 }
 
+// Never the same twice. A cookie was for the token before.
+void Endpoint::Core::draw_token(Peer& peer) {
+  peer.token = keys.token(++handshake_counter, peer.remote_id);
+  peer.cookie = 0;
+}
+
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
   if (!peer.outgoing.is_open() && !peer.outgoing.open(table_blocks, tunables.initial_sequence)) {
     return false;
   }
   peer.failure = Status::ok;
-  peer.counter = ++handshake_counter;
-  peer.token = keys.token(peer.counter, peer.remote_id);
+  draw_token(peer);
+  peer.counter = handshake_counter;
   peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
   peer.path_start = tunables.initial_sequence;
   peer.calls = 0;
   peer.calling_since = now;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.last_heard = now;
-  peer.cookie = 0;
   peer.announcing = false;
   peer.close_sent = false;
   peer.close_answered = false;
@@ -142,6 +149,11 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records) {
   if (peer.state == SessionState::failed) forget_failed(peer);
   if (peer.state == SessionState::idle && !begin_session(peer)) return false;
+  // The incarnation that was answered before may be READY: what it sends is none of this one's.
+  if (peer.state == SessionState::answered &&
+      (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
+    draw_token(peer);
+  }
   if (peer.incoming.is_open()) peer.incoming.close();
   if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
   peer.remote_epoch = hello.epoch;
@@ -184,6 +196,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
         .peer = PeerId{index_of(peer)},
         .endpoint_id = peer.remote_id});
   open_paths(peer);
+  if (verdict_count > 0) want_verdicts();
   // The handshake may have left before a NIC changed.
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
@@ -242,11 +255,21 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
   if (now < peer.keepalive_at) return;
   peer.keepalive_at = now + timeout / 8;
-  probe_best_path(peer);
+  if (probe_best_path(peer)) return;
+  // All that is bound has been asked, and is silent.
+  if (Path* more = bind_next(peer, false)) {
+    if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
+    return;
+  }
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic);
+  }
 }
 
-// Has the peer answer, unless an answer is on its way.
-void Endpoint::Core::probe_best_path(Peer& peer) {
+// Has the peer answer. False: every path waits for an answer.
+bool Endpoint::Core::probe_best_path(Peer& peer) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
     const auto rank = [](const Path& one) {
@@ -254,9 +277,9 @@ void Endpoint::Core::probe_best_path(Peer& peer) {
     };
     if (best == nullptr || rank(path) < rank(*best)) best = &path;
   });
-  if (best != nullptr && best->packets_in_flight == 0 && send_probe(peer, *best, false)) {
-    arm_pto(*best);
-  }
+  if (best == nullptr || best->packets_in_flight > 0) return false;
+  if (send_probe(peer, *best, false)) arm_pto(*best);
+  return true;
 }
 
 }  // namespace hawser::proto

@@ -170,6 +170,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   const bool awake = peers.is_awake(receiver);
   const std::uint64_t token = awake ? peers.at(receiver).token : peers.resting(receiver).token;
   if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
+  // Who rests calls nobody. Were it to wake for that, it would say once more what it is asked
+  // about.
+  if (!awake && packet.challenge != nullptr) return drop(DropReason::stale_session);
   Peer& peer = awake ? peers.at(receiver) : wake(receiver);
   if (tracing()) receiving_peer = receiver;
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kMuchLoss = 0.1;
 constexpr double kMuchSlower = 100;
+constexpr Duration kSearch = milliseconds(25);  // for each pair of NICs, until the last is found
 constexpr Duration kMuchLater = microseconds(500);
 constexpr Duration kForEver{INT64_MAX / 4};
 
@@ -125,19 +126,35 @@ bool Reasons::is_nic_whole(std::uint32_t host, std::uint32_t nic, Duration at) c
   });
 }
 
+bool Reasons::are_nics_whole(std::uint32_t host, Duration at) const {
+  for (std::uint32_t nic = 0; nic < plan_.hosts[host].nics.size(); ++nic) {
+    if (!is_nic_whole(host, nic, at)) return false;
+  }
+  return true;
+}
+
+// Who takes a round trip to be so long at first has not tried many paths when patience ends.
+bool Reasons::is_slow_to_ask() const {
+  constexpr std::int64_t kRoundTrips = 64;
+  return microseconds(plan_.tunables.initial_rtt_us) * kRoundTrips >
+         milliseconds(plan_.tunables.peer_timeout_ms);
+}
+
 bool Reasons::has_moved(std::uint32_t host) const {
   return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) { return moves(f, host); });
 }
 
-// Without a slot to spare there are no bridges, only the pairs that a session begins with.
-bool Reasons::may_be_bound(std::uint32_t a, std::uint32_t b, std::uint32_t i,
-                           std::uint32_t j) const {
-  const std::size_t here = plan_.hosts[a].nics.size();
-  const std::size_t there = plan_.hosts[b].nics.size();
-  const std::uint64_t slots = plan_.tunables.max_path_slots;
-  if (slots > std::max(here, there)) return true;
-  for (std::uint64_t slot = 0; slot < slots; ++slot) {
-    if (slot % here == i && slot % there == j) return true;
+// Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
+// those above, with which each NIC tries all others if there is the time for it.
+bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
+  const std::size_t left = plan_.hosts[a].nics.size();
+  const std::size_t right = plan_.hosts[b].nics.size();
+  const std::size_t slots = plan_.tunables.max_path_slots;
+  const Duration search = kSearch * static_cast<std::int64_t>(left * right);
+  const Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
+  if (slots >= 2 * std::max(left, right) && search <= patience) return true;
+  for (std::size_t slot = 0; slot < std::min(slots, std::max(left, right)); ++slot) {
+    if (slot % left == i && slot % right == j) return true;
   }
   return false;
 }
@@ -162,10 +179,13 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
     if (theirs && closing.other == kAnyHost && closing.at <= at) return true;
   }
   if (has_moved(a) && has_moved(b)) return true;  // neither may know where the other is
+  if (is_slow_to_ask() && !(are_nics_whole(a, at) && are_nics_whole(b, at))) return true;
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {
     for (std::uint32_t j = 0; j < plan_.hosts[b].nics.size(); ++j) {
-      if (!may_be_bound(a, b, i, j)) continue;
-      if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j)) return false;
+      if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j) &&
+          may_meet(a, i, b, j)) {
+        return false;
+      }
     }
   }
   return true;

@@ -34,9 +34,11 @@ class Reasons {
   [[nodiscard]] bool is_cut(std::uint32_t a, std::uint32_t b, proto::Duration at) const;
   [[nodiscard]] bool is_active(const FaultPlan& fault, proto::Duration at) const;
   [[nodiscard]] bool is_nic_whole(std::uint32_t host, std::uint32_t nic, proto::Duration at) const;
+  [[nodiscard]] bool are_nics_whole(std::uint32_t host, proto::Duration at) const;
+  [[nodiscard]] bool is_slow_to_ask() const;
+  [[nodiscard]] bool may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b,
+                              std::uint32_t j) const;
   [[nodiscard]] bool has_moved(std::uint32_t host) const;
-  [[nodiscard]] bool may_be_bound(std::uint32_t a, std::uint32_t b, std::uint32_t i,
-                                  std::uint32_t j) const;
 
   const Plan& plan_;
   std::vector<std::vector<Span>> cut_;   // by pair

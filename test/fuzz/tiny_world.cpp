@@ -50,7 +50,9 @@ Status TinyNic::open_remote(const proto::NicAddress& remote, proto::RemoteHandle
   proto::NicAddress expected;
   expected.bytes[0] = std::byte{static_cast<std::uint8_t>(proto::NicKind::memory)};
   expected.bytes[1] = remote.bytes[1];
-  if (remote != expected || number >= 2 * TinyNode::kNics) return Status::invalid_argument;
+  if (remote != expected || number >= 2 * TinyNode::kNics + kStrangerNics) {
+    return Status::invalid_argument;
+  }
   handle = proto::RemoteHandle{number};
   return Status::ok;
 }
@@ -61,7 +63,7 @@ std::size_t TinyNic::tx_burst(std::span<const proto::TxPacket> packets) {
                       sum_of(packet.payload, packet.payload_bytes)});
     if (dead || air_.size() >= kMostFlying) continue;
     const auto number = static_cast<std::uint32_t>(packet.remote);
-    HAWSER_ASSERT(number < 2 * TinyNode::kNics, "sent to nobody");
+    HAWSER_ASSERT(number < 2 * TinyNode::kNics + kStrangerNics, "sent to nobody");
     Flying& flying = air_.emplace_back();
     flying.to = number / TinyNode::kNics;
     flying.nic = number % TinyNode::kNics;
@@ -115,11 +117,13 @@ std::size_t TinyNic::events(std::span<proto::NicEvent> out) {
   return count;
 }
 
-TinyWorld::TinyWorld() {
+TinyWorld::TinyWorld(const TinyOptions& options) {
   for (std::uint32_t i = 0; i < 2; ++i) {
     TinyNode& node = nodes_[i];
     proto::EndpointConfig config;
     config.tunables = tiny_tunables();
+    config.tunables.max_half_open_sessions = options.max_half_open_sessions;
+    config.job_secret = std::as_bytes(std::span(options.secrets[i]));
     config.endpoint_id = i + 1;
     config.epoch = 1;
     config.seed = 100 + i;

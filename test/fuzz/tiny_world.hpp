@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "proto/endpoint.hpp"
@@ -110,9 +111,17 @@ struct TinyNode {
   bool closing = false;
 };
 
+// Addresses beyond those of the two endpoints' NICs: whoever the fuzzer pretends to be.
+inline constexpr std::uint32_t kStrangerNics = 2;
+
+struct TinyOptions {
+  std::array<std::string_view, 2> secrets{};  // of the job, one an endpoint
+  std::uint64_t max_half_open_sessions = 1;
+};
+
 class TinyWorld {
  public:
-  TinyWorld();
+  explicit TinyWorld(const TinyOptions& options = {});
 
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] TinyNode& node(std::uint32_t i) { return nodes_[i]; }
@@ -128,8 +137,12 @@ class TinyWorld {
   void receive_claimed(std::uint32_t at, std::size_t bytes);
   void cancel(std::uint32_t at, std::uint32_t which);
   void turn(std::uint32_t i);
-  // Gives a packet to whom it is for.
+  // Gives a packet to whom it is for. What is for a stranger is kept in `strangers`.
   void deliver(Flying packet) {
+    if (packet.to >= nodes_.size()) {
+      if (strangers.size() < kMostKept) strangers.push_back(std::move(packet));
+      return;
+    }
     TinyNode& node = nodes_[packet.to];
     node.nics[packet.nic]->arrive(std::move(packet));
   }
@@ -146,6 +159,10 @@ class TinyWorld {
   [[nodiscard]] std::size_t open(std::uint32_t i) const {
     return nodes_[i].operations.size() - nodes_[i].free.size();
   }
+
+  // What strangers were sent, to be looked at and taken out.
+  static constexpr std::size_t kMostKept = 64;
+  std::deque<Flying> strangers;
 
   // Whether what a receive got is what a send gave, is looked at as long as nobody forges.
   bool honest = true;

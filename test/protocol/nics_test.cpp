@@ -250,6 +250,52 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
   }
 }
 
+// Each probe of a dead path leaves a record, for a late answer. When these are all records that
+// there are, what is living takes them back.
+TEST_CASE("nics__probes_of_dead_paths_leave_records_for_the_living", "[P17]") {
+  WorldConfig config;
+  config.nics = 4;
+  config.tunables.max_peers = 2;
+  config.tunables.max_in_flight_packets = 64;
+  config.tunables.path_probe_min_us = 100;
+  config.tunables.path_probe_max_us = 1000;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (const std::uint32_t nic : {1, 2, 3}) {
+    REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
+  }
+  for (int i = 0; i < 100 && world.stats(0).paths_down < 3; ++i) {
+    exchange.both_ways(1, 1000000, 1000);
+    REQUIRE(exchange.run(milliseconds(500)));
+  }
+  REQUIRE(world.stats(0).paths_down >= 3);
+  world.run_for(milliseconds(2000));
+  exchange.both_ways(1, 1000000, 1000);
+  CHECK(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+}
+
+// One pair of sixty-four is left; it is found before patience ends.
+TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
+  for (const auto& [ours, theirs] : {std::pair{2u, 5u}, {7u, 0u}, {0u, 7u}}) {
+    INFO(ours << " and " << theirs);
+    WorldConfig config;
+    config.nics = 8;
+    World world(config);
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    Exchange exchange(world);
+    exchange.both_ways(2, 100000, 1000);
+    for (std::uint32_t nic = 0; nic < 8; ++nic) {
+      if (nic != ours) REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
+      if (nic != theirs) REQUIRE_FALSE(world.nic(1, nic).apply("kill").has_value());
+    }
+    REQUIRE(exchange.run(milliseconds(8000)));
+    exchange.check_all_ok();
+  }
+}
+
 TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
   for (const std::uint32_t nics : {2, 4}) {
     for (const std::uint32_t node : {0, 1}) {

@@ -4,11 +4,14 @@
 #include <catch2/catch.hpp>
 
 #include "test/protocol/rest_scene.hpp"
+#include "test/protocol/scripted_peer.hpp"
 
 namespace hawser::test {
 namespace {
 
+using proto::microseconds;
 using proto::milliseconds;
+using proto::wire::PacketType;
 
 // A NIC goes and comes while everybody rests: all hear of it, and rest again.
 TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
@@ -134,6 +137,44 @@ TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
   CHECK(world.stats(0).peer_failures == 0);
 }
 
+// Messages were turned away for want of a descriptor when the peer died: nobody goes on for ever
+// asking for them, nor waiting for the acknowledgement of what was in flight to it. Not even on a
+// path whose timeout is longer than that of the other path, which asks for both.
+TEST_CASE("rest__what_was_turned_away_is_not_asked_for_of_the_dead", "[R1]") {
+  for (const std::uint32_t nics : {1, 2}) {
+    INFO(nics << " NICs");
+    WorldConfig config = sleepy(nics);
+    config.tunables.peer_timeout_ms = 16;
+    config.tunables.max_receive_messages = 16;
+    config.hook = [&](std::uint32_t node, std::uint32_t nic, const engine::FaultPacket& packet) {
+      const bool delayed = node == 0 && packet.direction == engine::Direction::tx;
+      return delayed ? std::optional(engine::Fate{.delay = milliseconds(nic == 0 ? 1 : 3)})
+                     : std::nullopt;
+    };
+    World world(config);
+    talk(world, 0, 1);
+    Exchange exchange(world);
+    exchange.ignore_what_was();
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      (void)exchange.send(1, 0, i, 100);
+      world.run_for(microseconds(100));
+    }
+    world.run_for(milliseconds(20));
+    CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::no_descriptor)] > 0);
+    world.crash(1, false);
+    exchange.forget(1);
+    for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, kAnyNode, i, 100);
+    REQUIRE(
+        world.run_until([&] { return world.stats(0).messages_unmatched == 0; }, milliseconds(100)));
+    CHECK_FALSE(rests(world, 0));
+    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+    CHECK(world.stats(0).peer_failures == 0);
+    const std::uint64_t turns = world.turns();
+    world.run_for(milliseconds(100000));
+    CHECK(world.turns() - turns <= 4);
+  }
+}
+
 // What is at rest changes no verdict; what comes of it when it wakes does.
 TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   WorldConfig config = sleepy();
@@ -161,6 +202,29 @@ TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   REQUIRE(world.run_until([&] { return standing(0) + standing(1) == 0; }, milliseconds(3000)));
   REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(3000)));
   CHECK(standing(0) + standing(1) == 0);
+}
+
+// A verdict about another one, who rests, keeps nobody awake for longer than the next judgement.
+TEST_CASE("rest__a_new_session_is_judged_while_a_verdict_stands", "[R7]") {
+  WorldConfig config = sleepy();
+  config.nodes = 3;
+  config.tunables.rest_after_ms = 300;  // longer than a verdict takes
+  World world(config);
+  talk(world, 0, 1);
+  world.nic(1, 1).set_time(world.now());
+  REQUIRE_FALSE(world.nic(1, 1).apply("kill:event").has_value());
+  world.wake(1);
+  std::array<Verdict, 8> verdicts;
+  REQUIRE(world.run_until([&] { return world.endpoint(0).verdicts(verdicts) == 1; },
+                          milliseconds(2000)));
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+  world.run_for(milliseconds(5000));  // nobody judges any more
+  talk(world, 0, 2);
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
+  CHECK(world.endpoint(0).verdicts(verdicts) == 1);
+  const std::uint64_t turns = world.turns();
+  world.run_for(milliseconds(100000));
+  CHECK(world.turns() - turns <= 4);
 }
 
 TEST_CASE("rest__whom_nobody_has_ever_reached", "[R1]") {
@@ -191,6 +255,43 @@ TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
   come_to_rest(world);
   talk(world, 0, 1);
+}
+
+// It has been started again and doesn't know who announces an address to it: it asks for a cookie.
+// Who rests says nothing to that; else it would announce its address again, and so for ever.
+TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
+  WorldConfig config;
+  config.nodes = 1;
+  config.tunables.rest_after_ms = 0;
+  config.tunables.peer_timeout_ms = 50;
+  World world(config);
+  ScriptedPeer peer(world, 0, 99);
+  for (const PacketType type : {PacketType::hello, PacketType::welcome}) {
+    peer.say(type);
+    peer.echo = true;
+    world.run_for(milliseconds(1));
+    CHECK(peer.heard() == "WELCOME");
+  }
+  REQUIRE_FALSE(world.nic(0, 0).apply("revive:moved").has_value());
+  world.wake(0);
+  world.run_for(milliseconds(200));
+  CHECK(rests(world, 0));
+  CHECK_FALSE(peer.heard().empty());
+  PeerId id{};
+  REQUIRE(world.endpoint(0).connect(world.now(), peer.address(), id) == Status::ok);
+  world.wake(0);  // announces it once more
+  std::uint32_t announced = 0;
+  for (int i = 0; i < 1000; ++i) {
+    world.run_for(microseconds(100));
+    for (const ScriptedPeer::Seen& seen : peer.seen()) {
+      CHECK(seen.type == PacketType::hello);
+      peer.challenge(++announced);
+    }
+  }
+  CHECK(announced >= 1);
+  CHECK(announced <= 2);
+  CHECK(rests(world, 0));
+  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::stale_session)] == announced);
 }
 
 TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {

@@ -2,6 +2,7 @@
 // in each state, and where it then stands. The peer is the test's own.
 #include <catch2/catch.hpp>
 #include <optional>
+#include <utility>
 
 #include "test/protocol/scripted_peer.hpp"
 
@@ -19,7 +20,8 @@ enum class State { none, calling, answered, ready, failed };
 // An endpoint and its peer, brought to a state.
 class Scene {
  public:
-  explicit Scene(State state) : world_(config()), peer(world_, 0, kPeerId, kSecret) {
+  explicit Scene(State state, const std::string& secret = kSecret)
+      : world_(config(secret)), peer(world_, 0, kPeerId, secret) {
     switch (state) {
       case State::none: break;
       case State::calling: connect(); break;
@@ -91,10 +93,10 @@ class Scene {
   }
 
  private:
-  static WorldConfig config() {
+  static WorldConfig config(const std::string& secret) {
     WorldConfig config;
     config.nodes = 1;
-    config.secrets = {kSecret};
+    config.secrets = {secret};
     config.tunables.peer_timeout_ms = 300;
     return config;
   }
@@ -189,6 +191,58 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie", "[S8]"
   check(State::failed, {"WELCOME", kNotReady}, hello);
 }
 
+// Else what an incarnation sent that was READY before it died would count as its successor's.
+TEST_CASE("sessions_table__each_incarnation_that_is_answered_is_told_a_token_of_its_own", "[S8]") {
+  Scene s(State::answered);
+  const std::uint64_t first = s.peer.their_token;
+  s.restart_and_prove();
+  s.peer.say(PacketType::hello);
+  s.settle();
+  REQUIRE(s.peer.heard() == "WELCOME");
+  const std::uint64_t second = std::exchange(s.peer.their_token, first);
+  CHECK(second != first);
+  const std::uint64_t before = s.drops(DropReason::wrong_token);
+  s.peer.speak();
+  s.settle();
+  CHECK(s.drops(DropReason::wrong_token) == before + 1);
+  CHECK_FALSE(s.stats().established);
+  s.peer.their_token = second;
+  s.peer.speak();
+  s.settle();
+  CHECK(s.stats().established);
+}
+
+// The peer answered, but never learned that this end was READY and then failed: it still has the
+// same incarnation, which is verified here, and only its echo shows that it is of now.
+TEST_CASE("sessions_table__an_incarnation_that_was_verified_and_echoes_the_token_of_now", "[S8]") {
+  for (const bool echoes : {true, false}) {
+    INFO("echoes " << echoes);
+    Scene s(State::ready);
+    REQUIRE(s.world().endpoint(0).disconnect(s.world().now(), s.id) == Status::ok);
+    s.world().wake(0);
+    s.settle();
+    (void)s.peer.heard();
+    s.connect();
+    ++s.peer.token;
+    s.peer.echo = echoes;
+    const std::uint64_t before = s.drops(DropReason::stale_session);
+    s.peer.say(PacketType::welcome);
+    s.settle();
+    CHECK(s.stats().established == echoes);
+    CHECK(s.drops(DropReason::stale_session) == before + (echoes ? 0 : 1));
+  }
+}
+
+TEST_CASE("sessions_table__an_older_incarnation_does_not_undo_what_is_known_of_a_newer_one",
+          "[S8]") {
+  check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, [](Scene& s) {
+    s.peer.epoch = 0;  // with an echo: it heard this end before it died
+    s.peer.echo = true;
+    ++s.peer.token;
+    s.peer.say(PacketType::welcome);
+  });
+}
+
 TEST_CASE("sessions_table__a_cookie_is_good_for_its_hello_at_its_address_only", "[S9]") {
   const auto changed = [](auto&& change) {
     check(State::ready, {"CHALLENGE", kReady}, [&](Scene& s) {
@@ -230,8 +284,14 @@ TEST_CASE("sessions_table__hello_of_an_older_incarnation") {
   };
   check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, hello);
   check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
-  // What was never verified is no measure: the older one may be the true one, if it proves itself.
-  check(State::answered, {"CHALLENGE", kNotReady}, hello);
+  // Nobody without the secret can have said that there is a newer one.
+  check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, hello);
+  // Where there is none, what was never verified is no measure: the older one may be the true one,
+  // if it proves itself.
+  Scene open(State::answered, "");
+  hello(open);
+  open.settle();
+  CHECK(open.peer.heard() == "CHALLENGE");
 }
 
 TEST_CASE("sessions_table__the_same_incarnation_with_another_token") {
@@ -258,9 +318,17 @@ TEST_CASE("sessions_table__welcome") {
   check(State::answered, {"WELCOME", kReady}, echoing);
   check(State::ready, {"", kReady}, echoing);
   check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, echoing);
-  // Of an incarnation that is not known, but that has had a packet of ours.
-  check(State::answered, {"WELCOME", kReady}, [&](Scene& s) {
+  // Of an incarnation that is not known, but that has had a packet of ours: it is told another
+  // token.
+  const auto restarted = [&](Scene& s) {
     s.restart();
+    echoing(s);
+  };
+  check(State::answered, {"WELCOME", kNotReady}, restarted);
+  check(State::answered, {"WELCOME", kReady}, [&](Scene& s) {
+    restarted(s);
+    s.settle();
+    REQUIRE(s.peer.heard() == "WELCOME");
     echoing(s);
   });
 }

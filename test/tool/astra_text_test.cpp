@@ -99,7 +99,12 @@ TEST_CASE("astra_text: what is wrong is said with file and line") {
         "job.txt:1: expected a key such as 'ep:', not 'ep'");
   CHECK(error_of("HYBRID_TRANSFORMER ep:\n1\n" + layer) == "job.txt:1: 'ep:' has no number");
   CHECK(error_of("HYBRID_TRANSFORMER ep: x\n1\n" + layer) ==
-        "job.txt:1: ep: must be a whole number, not 'x'");
+        "job.txt:1: 'ep:' must be a whole number, not 'x'");
+  // Nothing of the file goes to the terminal as it is.
+  CHECK(error_of("HYBRID_TRANSFORMER \033[2J: x\n1\n" + layer) ==
+        "job.txt:1: '?[2J:' must be a whole number, not 'x'");
+  CHECK(error_of(std::string(kMaxLines + 1, '\n')) ==
+        "job.txt:8000001: a workload has at most 8000000 lines");
   CHECK(error_of("HYBRID_TRANSFORMER ep: 0\n1\n" + layer) ==
         "job.txt:1: ep: 0: a group has 1 to 1000000 ranks");
   CHECK(error_of(kHeader + "many\n" + layer) ==

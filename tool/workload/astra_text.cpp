@@ -83,7 +83,7 @@ GroupSizes parse_sizes(const Source& source, std::span<const std::string_view> w
       if (key == "pp_comm" || key == "pp_comm:") break;  // AICB writes it bare where there is none
       source.fail(1, fmt::format("{} has no number", quoted(key)));
     }
-    const std::uint64_t value = source.number(1, words[i + 1], key, kMaxPhaseBytes);
+    const std::uint64_t value = source.number(1, words[i + 1], quoted(key), kMaxPhaseBytes);
     const auto group = [&] {
       if (value == 0 || value > kMaxGroup) {
         source.fail(1, fmt::format("{} {}: a group has 1 to {} ranks", key, value, kMaxGroup));

@@ -14,6 +14,9 @@ constexpr std::string_view kBlanks = " \t\f\v";
 
 Source::Source(std::string name, std::string_view text) : name_(std::move(name)) {
   while (!text.empty()) {
+    if (lines_.size() == kMaxLines) {
+      fail(kMaxLines + 1, fmt::format("a workload has at most {} lines", kMaxLines));
+    }
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);

@@ -12,12 +12,13 @@ namespace hawser::tool {
 
 // No known workload file comes near these; they keep a wrong file from taking all memory.
 inline constexpr std::size_t kMaxSourceBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMaxLines = 8'000'000;
 inline constexpr std::size_t kMaxPhases = 4'000'000;
 inline constexpr std::uint64_t kMaxPhaseBytes = std::uint64_t{1} << 50;
 
 class Source {
  public:
-  // `text` outlives the source. Lines end with LF or CR LF.
+  // `text` outlives the source. Lines end with LF or CR LF. Throws InputError if they are too many.
   Source(std::string name, std::string_view text);
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Checks failover.pml with spin: check.py [--work FOLDER] [--only NAME] [--bitstate]
+
+Each world is a set of bounds and a property; its search must be complete, find no error, and reach
+what its witness says (a world in which nothing happens would prove nothing). Then each deliberate
+error of the model (BUG_...) is compiled in, and spin must find it in the world that is named for
+it. Exit status 1 if any of this fails. --only takes the name of a world or of an error.
+
+--bitstate searches larger worlds with hashed states for a minute each: more than is exhausted
+otherwise, and a search that may miss states. It is no part of the test.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODEL = os.path.join(HERE, "failover.pml")
+MEMORY_MB = 3500
+SECONDS = 300
+DEPTH = 400000
+
+# What is not said. WIRE: packets that a path holds in one direction; QUEUE: sends that a NIC does.
+BOUNDS = dict(MESSAGES=1, FRAGMENTS=1, QUEUE=1, WIRE=1, LOSSES=0, DUPS=0, DEATHS=0, REFUSALS=0,
+              EARLY=0, TIMEOUTS=0, RESTARTS=0, KEEP_ONE=1, RECONNECT=1, MOST_SESSIONS=3)
+# Safety: assertions, with timers and losses whenever they please.
+SAFETY = dict(ANYTIME=None)
+SESSIONS = dict(SESSIONS=None)
+# Liveness: of what is under way, all is seen to before a timer fires. Three packets fit, as an end
+# whose timers all fire says so many at once.
+COMPLETES = dict(LIVE_COMPLETES=None)
+CALLS = dict(SESSIONS=None, WIRE=3)
+
+WORLDS = {
+    "messages": dict(SAFETY, MESSAGES=2, DUPS=2, REFUSALS=1,
+                     WITNESS="(completed == 3 && dups == 0 && refusals == 0)"),
+    "fragments": dict(SAFETY, FRAGMENTS=2, DUPS=1, REFUSALS=1,
+                      WITNESS="(completed == 1 && dups == 0 && refusals == 0)"),
+    "restart": dict(SAFETY, **SESSIONS, RESTARTS=1, DUPS=1,
+                    WITNESS="(completed == 1 && dups == 0 && EPOCH(inc[B]) == 1)"),
+    "timeout": dict(SAFETY, **SESSIONS, TIMEOUTS=1,
+                    WITNESS="(completed == 1 && timeouts == 0 && delivered[1] && delivered[2])"),
+    "one_path_stays": dict(COMPLETES, LOSSES=1, DEATHS=2, REFUSALS=1, EARLY=1),
+    "two_messages": dict(COMPLETES, MESSAGES=2, LOSSES=1, DEATHS=2),
+    "comes_back": dict(COMPLETES, **CALLS, RESTARTS=1, LOSSES=1, EARLY=1),
+    "calls_again": dict(COMPLETES, **CALLS, TIMEOUTS=1, LOSSES=1, DEATHS=1),
+    "both_told": dict(CALLS, LIVE_TOLD=None, TIMEOUTS=1, LOSSES=1, DEATHS=1, RECONNECT=0),
+}
+
+BUGS = {
+    "RELEASE_WITHOUT_REAP": "messages",
+    "NO_FLOOR_CHECK": "messages",
+    "FORGET_FINISHED": "messages",
+    "COMPLETE_AT_PATH_ACK": "messages",
+    "NO_DUPLICATE_CHECK": "fragments",
+    "BITMAP_PER_PATH": "fragments",
+    "NO_TOKEN_CHECK": "restart",
+    "OLD_TOKEN_AGAIN": "restart",
+    "TOKEN_KEPT_FOR_NEXT_INCARNATION": "restart",
+    "OLD_HELLO": "restart",
+    "READY_WITHOUT_ECHO": "restart",
+    "FAILURE_RELEASES": "timeout",
+    "DOWN_WITHOUT_EVACUATION": "one_path_stays",
+    "DOWN_IS_NEVER_PROBED": "one_path_stays",
+    "NO_SILENCE_RULE": "one_path_stays",
+    "NO_PTO": "one_path_stays",
+    "NEVER_ASK": "one_path_stays",
+    "FLOOR_TOO_HIGH": "one_path_stays",
+    "OLDER_INCARNATION_REPLACES": "comes_back",
+    "ECHO_PROVES_NOTHING": "calls_again",
+    "NO_RESET": "both_told",
+    "NO_KEEPALIVE": "both_told",
+}
+
+BITSTATE = {
+    "restart and timeout": dict(SAFETY, **SESSIONS, RESTARTS=1, TIMEOUTS=1, DUPS=1),
+    "messages of two fragments": dict(SAFETY, MESSAGES=2, FRAGMENTS=2, DUPS=2, REFUSALS=1, WIRE=2),
+}
+
+
+def die(message):
+    print(f"check.py: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def run(command, folder, seconds):
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode, done.stdout + done.stderr
+
+
+def search(folder, world, extra=(), optimize="-O0", bitstate=False):
+    """Runs spin, the compiler and pan; returns what pan says. spin gives what is extra to a shell."""
+    settings = {**BOUNDS, **world}
+    settings.pop("WITNESS", None)
+    defines = [f"-D{name}" if value is None else f"-D{name}={value}"
+               for name, value in settings.items()] + list(extra)
+    live = any(name.startswith("LIVE_") for name in settings)
+    compiler = ["gcc", optimize, "-w", f"-DMEMLIM={MEMORY_MB}", "-o", "pan", "pan.c"]
+    compiler += [] if live else ["-DSAFETY", "-DNOCLAIM"]
+    compiler += ["-DBITSTATE"] if bitstate else []
+    pan = ["./pan", f"-m{DEPTH}"] + (["-a"] if live else []) + (["-w32", "-k3"] if bitstate else [])
+    for command in (["spin", "-a"] + defines + [MODEL], compiler):
+        status = run(command, folder, SECONDS)
+        if status is None or status[0] != 0 or "Error" in status[1]:
+            die(f"{command[0]} failed:\n" + (status[1] if status else "too long"))
+    status = run(pan, folder, 60 if bitstate else SECONDS)
+    return "" if status is None else status[1]
+
+
+def states_of(said):
+    found = re.search(r"^\s*(\d+(?:\.\d+)?(?:e\+\d+)?) states, stored", said, re.M)
+    return int(float(found.group(1))) if found else 0
+
+
+def is_complete(said):
+    return ("errors: 0" in said and "Search not completed" not in said and
+            "max search depth too small" not in said and "reached -DMEMLIM" not in said)
+
+
+def is_error(said):
+    return bool(re.search(r"assertion violated|acceptance cycle|invalid end state", said)) and \
+        "errors: 1" in said
+
+
+def check_world(name, world, folder):
+    """What is wrong with it, or None; and how many states it has."""
+    said = search(folder, world, optimize="-O2")
+    if not is_complete(said):
+        return "no complete search without an error:\n" + said[:1500], 0
+    states = states_of(said)
+    if "WITNESS" in world and not is_error(search(folder, world, [f"-DWITNESS='{world['WITNESS']}'"])):
+        return f"never reaches {world['WITNESS']}", states
+    return None, states
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", help="where pan is made and errors leave their trails")
+    parser.add_argument("--only", choices=sorted(WORLDS) + sorted(BUGS), metavar="NAME")
+    parser.add_argument("--bitstate", action="store_true")
+    options = parser.parse_args()
+    for program in ("spin", "gcc"):
+        if shutil.which(program) is None:
+            die(f"{program} is not installed")
+    work = options.work or tempfile.mkdtemp(prefix="failover-")
+    os.makedirs(work, exist_ok=True)
+
+    if options.bitstate:
+        for name, world in BITSTATE.items():
+            said = search(work, world, optimize="-O2", bitstate=True)
+            print(f"{name:28} bitstate, not exhaustive: "
+                  f"{'ERROR' if is_error(said) else 'no error'} in {states_of(said)} states")
+            if is_error(said):
+                return 1
+        return 0
+
+    failures = 0
+    for name, world in WORLDS.items():
+        if options.only not in (None, name):
+            continue
+        began = time.monotonic()
+        wrong, states = check_world(name, world, work)
+        failures += wrong is not None
+        print(f"{'ok    ' if wrong is None else 'FAILED'} {name:34} {states:9} states "
+              f"{time.monotonic() - began:5.1f} s  {wrong or ''}", flush=True)
+    for bug, world in BUGS.items():
+        if options.only not in (None, bug):
+            continue
+        began = time.monotonic()
+        said = search(work, WORLDS[world], [f"-DBUG_{bug}"])
+        caught = is_error(said)
+        failures += not caught
+        print(f"{'caught' if caught else 'MISSED'} {bug:34} {states_of(said):9} states "
+              f"{time.monotonic() - began:5.1f} s  {world}", flush=True)
+    if options.work is None:
+        shutil.rmtree(work)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
