@@ -4,7 +4,7 @@
 #   ./test.sh                 every test, in the release preset
 #   ./test.sh PRESET ...      release, debug, asan (address and undefined behaviour), tsan (what is
 #                             threaded), fuzz (each fuzzer for HAWSER_FUZZ_SECONDS, default 20),
-#                             storm (seeds 1 to HAWSER_STORM_SEEDS, default 4400)
+#                             storm (seeds 1 to HAWSER_STORM_SEEDS, default 12000)
 #   ./test.sh all             release asan tsan fuzz storm
 #   ./test.sh PRESET -- ...   the rest goes to ctest, e.g. ./test.sh asan -- -R codec
 set -euo pipefail
@@ -65,7 +65,7 @@ run_fuzzers() {
 for preset in "${presets[@]}"; do
   if [[ $preset == storm ]]; then
     "$root/build.sh" release hawser
-    seeds=${HAWSER_STORM_SEEDS:-4400}
+    seeds=${HAWSER_STORM_SEEDS:-12000}
     if "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json"; then
       summary+=("storm    $seeds storms, 0 failed")
     else

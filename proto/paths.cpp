@@ -189,9 +189,10 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
       return path_down(peer, path, Reason::unanswered);
     }
     if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
-    if (path.state == PathState::down && path.bridge &&
-        path.unanswered >= (searching ? 1 : kProbesUntilDown)) {
-      return move_bridge(peer, path, searching);
+    if (path.state == PathState::down && path.unanswered >= (searching ? 1 : kProbesUntilDown)) {
+      if (path.bridge) return move_bridge(peer, path, searching);
+      // It was not bridged when it went down if its NIC was away.
+      if (!path.witness) bridge(peer, path.local_nic, path.remote_nic);
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);

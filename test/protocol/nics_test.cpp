@@ -296,6 +296,26 @@ TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
   }
 }
 
+// A NIC that its driver took away and gave back is the only one that lives here, and the one that
+// it was bound to is dead: it looks for another as any path does that goes DOWN.
+TEST_CASE("nics__one_that_comes_back_to_a_dead_partner_finds_another", "[P7]") {
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
+  REQUIRE_FALSE(world.nic(0, 0).apply("kill:event").has_value());
+  world.run_for(milliseconds(1));
+  REQUIRE_FALSE(world.nic(0, 0).apply("revive:event").has_value());
+  Exchange exchange(world);
+  exchange.both_ways(2, 1000, 1000);
+  REQUIRE(exchange.run(milliseconds(900)));
+  exchange.check_all_ok();
+}
+
 TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
   for (const std::uint32_t nics : {2, 4}) {
     for (const std::uint32_t node : {0, 1}) {
