@@ -27,6 +27,7 @@ if(NOT DEFINED HAWSER_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(HAWSER_ARCH x86-64-v2 CACHE STRING "Value of -march=")
   endif()
 endif()
+option(HAWSER_COVERAGE "Count the branches that proto/ takes (g++ only)" OFF)
 option(HAWSER_FUZZ "Build proto/ and its fuzzers with libFuzzer (clang only)" OFF)
 
 # All that a target of ours is compiled with and a third party's header is not.

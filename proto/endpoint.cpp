@@ -80,6 +80,9 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
     nics.push_back(LocalNic{.nic = nic, .address = nic->address()});
     const NicCaps& caps = nic->caps();
     HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
+    HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +
+                                                 sizeof(wire::SessionPart) +
+                                                 given.size() * sizeof(wire::NicRecord));
     payload = std::min<std::uint64_t>(payload, caps.max_datagram_bytes - wire::kDataHeaderBytes);
     control_bytes = std::min<std::size_t>(control_bytes, caps.max_datagram_bytes);
     receive_bytes = std::min(receive_bytes, caps.receive_bytes);

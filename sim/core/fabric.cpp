@@ -109,6 +109,7 @@ proto::Time Fabric::enter(std::uint32_t link, std::uint32_t frame) {
 
 void Fabric::spoil(Frame& frame, const Link::Passage& passage) {
   if (frame.bytes == 0) return;
+  frame.spoiled |= passage.corrupted || passage.truncated;
   if (passage.corrupted) {
     const std::uint64_t bit = passage.dice % (std::uint64_t{frame.bytes} * 8);
     frame.data()[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));

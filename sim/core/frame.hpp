@@ -23,6 +23,7 @@ struct Frame {
   proto::Queue queue = proto::Queue::data;
   std::uint16_t entropy = 0;
   bool congestion_experienced = false;
+  bool spoiled = false;  // on a cable: what a NIC with a check of its own sees
 
   [[nodiscard]] std::span<std::byte> data() {
     return std::as_writable_bytes(std::span(words)).first(bytes);
@@ -51,7 +52,7 @@ class FrameStore {
   }
   void give(std::uint32_t id) {
     --out_;
-    frames_[id].congestion_experienced = false;
+    frames_[id].congestion_experienced = frames_[id].spoiled = false;
     frames_[id].next_free = free_;
     free_ = id;
   }

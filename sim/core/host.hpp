@@ -49,6 +49,7 @@ class Host final : public Actor {
   [[nodiscard]] const std::vector<std::uint32_t>& last_numbers() const { return last_numbers_; }
   void pause(bool paused);
   [[nodiscard]] bool is_paused() const { return paused_; }
+  void set_dry(bool dry) { pool_.set_dry(dry); }
   void set_lateness(proto::Duration lateness) { lateness_ = lateness; }
   void jump(proto::Duration by) { clock_ = clock_ + by; }
 

@@ -22,7 +22,7 @@ class Pool final : public proto::PacketPool {
   }
 
   [[nodiscard]] std::size_t take(std::span<proto::PacketBuffer*> buffers) override {
-    const std::size_t count = std::min(buffers.size(), free_.size());
+    const std::size_t count = is_dry_ ? 0 : std::min(buffers.size(), free_.size());
     for (proto::PacketBuffer*& buffer : buffers.first(count)) {
       buffer = free_.back();
       free_.pop_back();
@@ -40,6 +40,8 @@ class Pool final : public proto::PacketPool {
     }
   }
   [[nodiscard]] std::size_t in_use() const override { return out_.size() - free_.size(); }
+  // A fault: others have all that there is.
+  void set_dry(bool dry) { is_dry_ = dry; }
 
  private:
   static constexpr std::size_t kPoisoned = 64;  // of each; headers begin there
@@ -50,6 +52,7 @@ class Pool final : public proto::PacketPool {
   std::unique_ptr<proto::PacketBuffer[]> memory_;
   std::vector<proto::PacketBuffer*> free_;
   std::vector<bool> out_;
+  bool is_dry_ = false;
 };
 
 }  // namespace hawser::sim

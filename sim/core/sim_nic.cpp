@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "proto/assert.hpp"
+#include "sim/core/lies.hpp"
 
 namespace hawser::sim {
 
@@ -21,6 +22,7 @@ SimNic::SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, std::uint3
       config_(config),
       pool_(pool),
       random_(seed),
+      intruder_(~seed),
       wake_(std::move(wake)),
       name_("sim:" + std::to_string(port)) {
   caps_.max_datagram_bytes = config.max_datagram_bytes;
@@ -83,6 +85,7 @@ Status SimNic::open_remote(const proto::NicAddress& remote, RemoteHandle& handle
   std::memcpy(&number, &remote.bytes[1], sizeof number);
   const bool ours = remote.bytes[0] == static_cast<std::byte>(proto::NicKind::memory);
   if (!ours || !book_.is_known(number)) return Status::invalid_argument;
+  if (faults.unresolved) return Status::again;
   if (openings_.size() <= number) openings_.resize(number + 1);
   ++openings_[number];
   handle = RemoteHandle{number};
@@ -120,12 +123,24 @@ std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
       frame.address = number;
       frame.queue = packet.queue;
       frame.entropy = packet.entropy;
+      if (faults.forged > 0 || faults.garbled > 0) intrude(id);
       left = fabric_.send(id);
     }
     sent_.push_back({packet.buffer, packet.cookie, packet.payload, packet.payload_bytes,
                      left + faults.reap_delay});
   }
   return count;
+}
+
+void SimNic::intrude(std::uint32_t id) {
+  if (intruder_.chance(faults.forged)) {
+    const std::uint32_t lie = fabric_.frames().copy(id);
+    tell_lie(intruder_, faults.is_signed, fabric_.frames().at(lie));
+    (void)fabric_.send(lie);
+  }
+  if (intruder_.chance(faults.garbled)) {
+    tell_lie(intruder_, faults.is_signed, fabric_.frames().at(id));
+  }
 }
 
 std::size_t SimNic::reap(std::span<std::uint64_t> cookies) {
@@ -144,7 +159,8 @@ std::size_t SimNic::reap(std::span<std::uint64_t> cookies) {
 void SimNic::on_frame(std::uint32_t id) {
   const Frame& frame = fabric_.frames().at(id);
   ReceiveRing& into = ring(frame.queue);
-  const bool gone = faults.dead || frame.address != number_;
+  const bool gone = faults.dead || frame.address != number_ ||
+                    (frame.spoiled && !config_.needs_checksum);  // its own check finds that
   const std::uint32_t slots =
       faults.ring_slots > 0 ? std::min(faults.ring_slots, into.slots) : into.slots;
   if (gone || into.frames.size() >= slots || frame.bytes == 0) {

@@ -31,6 +31,10 @@ struct NicFaults {
   double partial_burst = 0;      // probability that a burst is cut short
   proto::Duration reap_delay{};  // after a packet has left
   std::uint32_t ring_slots = 0;  // a receive ring holds no more than that; 0: what it has
+  bool unresolved = false;       // it knows the way to nobody new
+  double garbled = 0;            // a frame says something that can't be (lies.hpp)
+  double forged = 0;             // an intruder sends another one beside it, that does
+  bool is_signed = false;        // session packets have MACs
 };
 
 struct NicCounters {
@@ -117,6 +121,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   };
 
   void take_address(std::uint32_t number);
+  void intrude(std::uint32_t frame);
   [[nodiscard]] ReceiveRing& ring(proto::Queue queue) {
     return rings_[static_cast<std::size_t>(queue)];
   }
@@ -128,6 +133,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   NicConfig config_;
   proto::PacketPool& pool_;
   proto::Random random_;
+  proto::Random intruder_;
   std::function<void()> wake_;
   std::string name_;
   proto::NicCaps caps_;

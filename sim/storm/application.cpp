@@ -14,7 +14,6 @@ namespace {
 
 constexpr Duration kAgain = microseconds(20);  // at first
 constexpr std::uint8_t kMostTries = 9;         // after which the wait grows no more
-constexpr std::uint32_t kNoRecord = ~0u;
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
 
@@ -39,6 +38,7 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
   for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) later(Act::drain, i, plan.heals_at);
   for (std::uint32_t i = 0; i < plan.closings.size(); ++i)
     later(Act::close, i, plan.closings[i].at);
+  for (std::uint32_t i = 0; i < plan.calls.size(); ++i) later(Act::call, i, plan.calls[i].at);
 }
 
 void Application::later(Act act, std::uint32_t index, Duration in) {
@@ -61,6 +61,8 @@ void Application::on_event(proto::Time, std::uint64_t what) {
     case Act::drain: return drain(index);
     case Act::close: return do_close(index);
     case Act::has_closed: return demand_closed(index);
+    case Act::call: return do_call(index);
+    case Act::end_claim: return end_claim(index);
     case Act::has_heard: return demand_hearing(index);
   }
 }
@@ -190,6 +192,7 @@ void Application::do_receive(std::uint32_t index) {
   if (plan.claims || plan.puts_back) {
     const Status status =
         endpoint.claim(from, plan.context, plan.tag, plan.mask, envelope, claimed);
+    if (status == Status::ok && plan.held.ns > 0) return hold_claim(index, envelope, claimed);
     if (status == Status::ok && plan.puts_back) {
       (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
       world_.host(plan.host).wake();
@@ -200,11 +203,7 @@ void Application::do_receive(std::uint32_t index) {
     }
     if (status != Status::ok) return again(Act::receive, index, receive_tries_[index]);
   }
-  if (record_of_[index] == kNoRecord) {
-    record_of_[index] = static_cast<std::uint32_t>(oracle_.receives().size());
-    oracle_.receives().emplace_back().plan = plan;
-    received_as_.push_back(kNoOperation);
-  }
+  if (record_of_[index] == kNoRecord) make_record(index);
   if (!post_receive(record_of_[index], claimed)) {
     if (claimed != kNoMessage) (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
     return again(Act::receive, index, receive_tries_[index]);
@@ -213,6 +212,12 @@ void Application::do_receive(std::uint32_t index) {
   if (plan.cancelled_after.ns > 0 && claimed == kNoMessage) {
     later(Act::cancel_receive, record_of_[index], plan.cancelled_after);
   }
+}
+
+void Application::make_record(std::uint32_t index) {
+  record_of_[index] = static_cast<std::uint32_t>(oracle_.receives().size());
+  oracle_.receives().emplace_back().plan = plan_.receives[index];
+  received_as_.push_back(kNoOperation);
 }
 
 // False: not now.
@@ -240,7 +245,8 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
       connect(plan.host, plan.from);
     } else if (ended && world_.is_healed()) {
       return true;  // never; and nobody misses it
-    } else if (status != Status::again && !ended) {
+    } else if (status != Status::again && !ended &&
+               !(status == Status::unknown_operation && claimed != kNoMessage)) {
       oracle_.accuse("a receive was answered with " + std::string(to_string(status)));
     }
     return false;
@@ -362,6 +368,12 @@ void Application::take_events(std::uint32_t at) {
     for (const Event& event : std::span(events_).first(n)) {
       world_.scribe().on_event(at, event);
       const auto other = static_cast<std::uint32_t>(event.endpoint_id - 1);
+      if (event.endpoint_id >= kStrangers) {
+        if (event.kind == Event::Kind::peer_established) {
+          oracle_.accuse("host " + std::to_string(at) + " has a session with a stranger");
+        }
+        continue;
+      }
       if (event.kind == Event::Kind::peer_established) {
         oracle_.on_established(at, other, world_.since_start());
         watch_other_end(other, at);

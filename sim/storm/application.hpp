@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "sim/storm/oracle.hpp"
@@ -43,6 +44,8 @@ class Application final : public Actor {
     drain,
     close,       // index: of the plan
     has_closed,  // index: the host
+    call,        // index: of the plan
+    end_claim,   // index: a receive
     has_heard,   // index: a host, and one that may have ended a session that it still has
   };
   // What an operation's index at its endpoint stands for.
@@ -50,6 +53,16 @@ class Application final : public Actor {
     bool is_send = false;
     std::uint32_t record = 0;
   };
+  // That is held, of a planned receive.
+  struct Claim {
+    MessageId name = kNoMessage;
+    std::uint64_t life = 0;
+    std::uint64_t order = 0;
+    std::uint32_t message = 0;
+    std::uint32_t sender = 0;
+    std::uint32_t ends = 0;  // sessions with it that had ended then
+  };
+  static constexpr std::uint32_t kNoRecord = ~0u;
   struct Process {
     std::uint64_t life = 0;
     std::vector<std::uint32_t> free;    // indices of operations
@@ -82,6 +95,23 @@ class Application final : public Actor {
   [[nodiscard]] proto::Duration longest_closing(std::uint32_t host) const;
   [[nodiscard]] proto::Duration longest_hearing(std::uint32_t host, std::uint32_t other) const;
 
+  // ---- calls.cpp
+  void do_call(std::uint32_t call);
+  void expect(const CallPlan& call, Status got, Status wanted);
+  void look(const CallPlan& call);
+  void connect_again(const CallPlan& call);
+  void connect_nowhere(const CallPlan& call);
+  void connect_nobody(const CallPlan& call);
+  void send_wrong(const CallPlan& call);
+  void receive_wrong(const CallPlan& call);
+  void ask_wrong(const CallPlan& call);
+  void cancel_again(const CallPlan& call);
+
+  // ---- claims.cpp
+  void hold_claim(std::uint32_t receive, const Envelope& envelope, MessageId name);
+  void end_claim(std::uint32_t receive);
+
+  void make_record(std::uint32_t receive);
   [[nodiscard]] bool post_receive(std::uint32_t record, MessageId claimed);
   void connect(std::uint32_t from, std::uint32_t to);
   [[nodiscard]] PeerId reach(std::uint32_t from, std::uint32_t to);
@@ -109,6 +139,7 @@ class Application final : public Actor {
   std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
   std::vector<OperationId> sent_as_;       // by message
   std::vector<OperationId> received_as_;   // by record
+  std::map<std::uint32_t, Claim> claims_;  // by planned receive
   std::uint64_t undecided_;                // messages and receives not posted and not given up
   std::uint64_t open_ = 0;                 // operations that have not completed
   std::uint32_t closing_ = 0;              // processes

@@ -40,6 +40,15 @@ void draw_flood(proto::Random& random, Plan& plan);
 
 void draw_closings(proto::Random& random, Plan& plan);
 
+// draw_more.cpp; when everything else is there
+void draw_more(proto::Random& random, Plan& plan);
+
+// The kinds from here on are drawn by themselves, so that those before them stay as they were.
+inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;
+
+// draw_faults.cpp
+[[nodiscard]] FaultPlan draw_place(proto::Random& random, const Plan& plan);
+
 // draw_faults.cpp; when all others of the plan's parts are there
 void draw_faults(proto::Random& random, Plan& plan);
 void draw_crossed(proto::Random& random, Plan& plan);

@@ -3,26 +3,32 @@
 
 namespace hawser::sim {
 
-namespace {
-
 using proto::Duration;
 using proto::microseconds;
 using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
-// ---- faults
-
-FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
+// When and where, and for how long.
+FaultPlan draw_place(Random& random, const Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   FaultPlan fault;
-  fault.kind = kind;
   fault.at = some_time(random, plan.heals_at * 9 / 10);
   fault.lasts = nanoseconds(logarithmic(random, 20000, 200'000'000));
   fault.host = small(random, hosts);
   fault.nic = small(random, plan.hosts[fault.host].nics.size());
   fault.other_host = (fault.host + 1 + small(random, hosts - 1)) % hosts;
   fault.other_nic = small(random, plan.hosts[fault.other_host].nics.size());
+  return fault;
+}
+
+namespace {
+
+// ---- faults
+
+FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
+  FaultPlan fault = draw_place(random, plan);
+  fault.kind = kind;
   const Duration timeout = milliseconds(plan.tunables.peer_timeout_ms);
   switch (kind) {
     case FaultKind::loss: fault.amount = random.chance(0.2) ? 0.3 : 0.02; break;
@@ -86,7 +92,8 @@ void draw_flapping(Random& random, Plan& plan) {
 void draw_faults(Random& random, Plan& plan) {
   const std::uint64_t count = 5 + random.below(12);
   while (plan.faults.size() < count) {
-    const auto kind = static_cast<FaultKind>(random.below(kFaultKinds));
+    const auto kind =
+        static_cast<FaultKind>(random.below(static_cast<std::uint64_t>(kFirstIntruder)));
     if (is_grave(kind) && !random.chance(0.35)) continue;
     if (kind == FaultKind::announced) {
       if (random.chance(0.5)) continue;

@@ -242,6 +242,10 @@ void Oracle::judge_order() {
       if (send.order >= sends_[later].order || !matches(got, old)) continue;
       if (send.completion && send.completion->status == Status::cancelled) continue;
       if (receiver[earlier] != ~0u && receives_[receiver[earlier]].order < got.order) continue;
+      const bool was_held = std::ranges::any_of(send.held, [&](const auto& span) {
+        return span.first <= got.order && got.order < span.second;
+      });
+      if (was_held) continue;
       return accuse(name_of(young, later) + " overtook " + name_of(old, earlier));
     }
   }

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/storm/plan.hpp"
@@ -47,6 +48,8 @@ struct SendRecord {
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
   bool cut = false;  // by the receive that got it
+  // When it was claimed and put back, among the posts of the receiver.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> held;
 };
 
 struct ReceiveRecord {

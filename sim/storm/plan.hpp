@@ -19,6 +19,8 @@
 namespace hawser::sim {
 
 inline constexpr std::uint32_t kAnyHost = 0xffffffffu;
+// Endpoints' ids are those of hosts, from 1 on. From here on they are of strangers.
+inline constexpr std::uint64_t kStrangers = 1000;
 
 struct PortPlan {
   std::uint32_t at_switch = 0;
@@ -60,6 +62,7 @@ struct ReceivePlan {
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t bytes = 0;
   proto::Duration cancelled_after{};  // 0: never
+  proto::Duration held{};             // how long a claim is held; then it is received or put back
   bool claims = false;                // waits until there is a message to claim, and receives that
   bool puts_back = false;             // claims one, and puts it back
 };
@@ -69,6 +72,39 @@ struct ClosingPlan {
   proto::Duration at{};
   std::uint32_t host = 0;
   std::uint32_t other = kAnyHost;  // disconnects that one; kAnyHost: closes, and is gone after that
+};
+
+// What else a program may call, rightly or not: what comes of it is known beforehand (calls.cpp).
+#define HAWSER_STORM_CALLS(X)                                                   \
+  X(look, "asks for all statistics")                                            \
+  X(connect_again, "connects a host that it knows")                             \
+  X(connect_nowhere, "connects what is no address")                             \
+  X(connect_nobody, "connects an address at which nobody listens")              \
+  X(send_wrong, "sends what can't be sent")                                     \
+  X(receive_wrong, "receives what can't be received")                           \
+  X(ask_wrong, "asks for, puts back, cancels and disconnects what isn't there") \
+  X(cancel_again, "cancels a send twice")                                       \
+  X(close_again, "closes twice")
+
+enum class CallKind : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_STORM_CALLS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kCallKinds = static_cast<std::size_t>(CallKind::count_);
+inline constexpr std::array<std::string_view, kCallKinds> kCallNames{{
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_STORM_CALLS(HAWSER_NAME)
+#undef HAWSER_NAME
+}};
+
+struct CallPlan {
+  CallKind kind = CallKind::look;
+  proto::Duration at{};
+  std::uint32_t host = 0;
+  std::uint32_t other = 0;  // whom it is about, where it is about one
+  std::uint32_t dice = 0;   // which of its ways
 };
 
 // X(name, text). What `amount` and `delay` are: draw_faults.cpp, World::apply.
@@ -101,7 +137,12 @@ struct ClosingPlan {
   X(reaps_late, "sends are reaped long after they have left")           \
   X(holds_sends, "a NIC reaps nothing")                                 \
   X(partial_bursts, "a NIC takes fewer packets than offered")           \
-  X(overrun, "a NIC's receive rings hold a few packets only")
+  X(overrun, "a NIC's receive rings hold a few packets only")           \
+  X(garbled, "a NIC's frames say what can't be, with a good checksum")  \
+  X(forged, "an intruder sends such frames beside those of a NIC")      \
+  X(strangers, "an intruder calls in many names")                       \
+  X(unresolved, "a NIC does not find the way to a host that is new")    \
+  X(no_buffers, "a host's pool of packet buffers is empty")
 
 enum class FaultKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -139,6 +180,8 @@ struct Plan {
   std::vector<ReceivePlan> receives;
   std::vector<FaultPlan> faults;
   std::vector<ClosingPlan> closings;
+  std::vector<CallPlan> calls;
+  bool traced = true;          // the protocol tells its trace hook
   bool closes_at_end = false;  // when all is quiet, everybody closes
   proto::Duration heals_at{};
 };

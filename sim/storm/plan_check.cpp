@@ -24,6 +24,7 @@ class Check {
     if (what_.empty()) check_traffic();
     if (what_.empty()) check_faults();
     if (what_.empty()) check_closings();
+    if (what_.empty()) check_calls();
     return what_;
   }
 
@@ -80,6 +81,8 @@ class Check {
       }
       demand(host.nic.max_datagram_bytes >= 512 && host.nic.max_datagram_bytes <= 65507,
              "max_datagram_bytes is not 512 to 65507");
+      demand(host.nic.max_datagram_bytes >= 144 + 48 * host.nics.size(),
+             "datagrams too small to name all NICs in one");
       demand(host.nic.burst >= 1 && host.nic.entropies >= 1, "burst or entropies are 0");
       demand(host.nic.send_slots >= 1 && host.nic.data_slots >= 1 && host.nic.control_slots >= 1,
              "a ring without slots");
@@ -110,6 +113,8 @@ class Check {
       demand(!(receive.claims && receive.puts_back), "it claims and puts back");
       demand_time(receive.at, "at");
       demand_time(receive.cancelled_after, "cancelled_after");
+      demand_time(receive.held, "held");
+      demand(receive.held.ns == 0 || receive.claims || receive.puts_back, "it holds no claim");
     }
   }
   void check_faults() {
@@ -122,6 +127,7 @@ class Check {
       demand_chance(fault.amount, "amount");
       demand(fault.kind != FaultKind::slow || fault.amount >= 1, "slower by less than 1");
       demand(fault.kind != FaultKind::overrun || fault.amount >= 1, "a ring without slots");
+      demand(fault.kind != FaultKind::strangers || fault.amount <= 1000, "more than 1000");
       demand(fault.host < plan_.hosts.size() && fault.nic < plan_.hosts[fault.host].nics.size(),
              "no such NIC");
       demand(fault.at + fault.lasts <= plan_.heals_at, "it ends after heals_at");
@@ -145,6 +151,17 @@ class Check {
       demand(closing.other == kAnyHost ||
                  (closing.other < plan_.hosts.size() && closing.other != closing.host),
              "no such other host");
+    }
+  }
+
+  void check_calls() {
+    for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+      at("calls", i);
+      const CallPlan& call = plan_.calls[i];
+      demand_time(call.at, "at");
+      demand(call.host < plan_.hosts.size() && call.other < plan_.hosts.size() &&
+                 call.host != call.other,
+             "no such pair of hosts");
     }
   }
 
@@ -175,13 +192,15 @@ bool uses_nic(FaultKind kind) {
     case FaultKind::late_host:
     case FaultKind::clock_jump:
     case FaultKind::crash:
+    case FaultKind::no_buffers:
     case FaultKind::restart: return false;
     default: return true;
   }
 }
 
 bool uses_other(FaultKind kind) {
-  return kind == FaultKind::one_way || kind == FaultKind::both_ways || kind == FaultKind::both_move;
+  return kind == FaultKind::one_way || kind == FaultKind::both_ways ||
+         kind == FaultKind::both_move || kind == FaultKind::strangers;
 }
 
 std::string complaint_about(const Plan& plan) { return Check(plan).run(); }

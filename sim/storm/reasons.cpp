@@ -23,6 +23,7 @@ bool strikes_host(const FaultPlan& fault) {
     case FaultKind::crash:
     case FaultKind::restart:
     case FaultKind::burst_loss: return true;
+    case FaultKind::no_buffers: return true;
     case FaultKind::loss:
     case FaultKind::straggle:
     case FaultKind::corrupt:
@@ -48,7 +49,10 @@ bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) 
     case FaultKind::nic_moves:
     case FaultKind::spike:
     case FaultKind::overrun:
+    case FaultKind::unresolved:
     case FaultKind::holds_sends: return here;
+    case FaultKind::garbled:
+    case FaultKind::forged: return here && fault.amount >= kMuchLoss;
     case FaultKind::slow: return here && fault.amount >= kMuchSlower;
     case FaultKind::flap: return here || fault.amount > 0;  // whom a cable joins is not looked at
     case FaultKind::reaps_late: return here && fault.delay >= kMuchLater;

@@ -21,6 +21,7 @@ class Scribe {
     events_ = &events;
     start_ = events.now();
   }
+  [[nodiscard]] bool records() const { return recording_ != nullptr; }
   // For EndpointConfig::trace, and the context of a new process of that host.
   static void hook(void* context, const TraceRecord& record);
   [[nodiscard]] void* new_process(std::uint32_t host);

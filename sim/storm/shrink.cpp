@@ -18,9 +18,9 @@ constexpr int kMostRounds = 4;
 
 // What makes one smaller than another.
 std::size_t size_of(const Plan& plan) {
-  std::size_t size = plan.faults.size() + plan.closings.size() + plan.messages.size() +
-                     plan.receives.size() + plan.hosts.size() + plan.switches + plan.cables.size() +
-                     odd_tunables(plan);
+  std::size_t size = plan.faults.size() + plan.closings.size() + plan.calls.size() +
+                     plan.messages.size() + plan.receives.size() + plan.hosts.size() +
+                     plan.switches + plan.cables.size() + odd_tunables(plan);
   for (const HostPlan& host : plan.hosts) size += host.nics.size();
   return size;
 }
@@ -73,6 +73,9 @@ bool is_needed(const Plan& plan, std::uint32_t host) {
                              [&](const ClosingPlan& closing) {
                                return closing.host == host || closing.other == host;
                              }) ||
+         std::ranges::any_of(
+             plan.calls,
+             [&](const CallPlan& call) { return call.host == host || call.other == host; }) ||
          std::ranges::any_of(plan.faults, [&](const FaultPlan& fault) {
            return fault.host == host || (uses_other(fault.kind) && fault.other_host == host);
          });
@@ -95,6 +98,10 @@ void remove_host(Plan& plan, std::uint32_t gone) {
   for (FaultPlan& fault : plan.faults) {
     move_up(fault.host);
     if (uses_other(fault.kind)) move_up(fault.other_host);
+  }
+  for (CallPlan& call : plan.calls) {
+    move_up(call.host);
+    move_up(call.other);
   }
   for (ClosingPlan& closing : plan.closings) {
     move_up(closing.host);
@@ -193,6 +200,7 @@ Plan Shrinker::shrink(Plan plan) {
     const std::size_t before = size_of(plan);
     stage("faults", &Shrinker::cut_faults, [](const Plan& p) { return p.faults.size(); });
     stage("closings", &Shrinker::cut_closings, [](const Plan& p) { return p.closings.size(); });
+    stage("calls", &Shrinker::cut_calls, [](const Plan& p) { return p.calls.size(); });
     stage("messages", &Shrinker::cut_messages, [](const Plan& p) { return p.messages.size(); });
     stage("receives", &Shrinker::cut_receives, [](const Plan& p) { return p.receives.size(); });
     stage("hosts", &Shrinker::cut_hosts, [](const Plan& p) { return p.hosts.size(); });
@@ -233,6 +241,15 @@ void Shrinker::cut_closings(Plan& plan) {
   Plan candidate = plan;
   candidate.closes_at_end = false;
   (void)take(plan, std::move(candidate));
+}
+
+void Shrinker::cut_calls(Plan& plan) {
+  const auto with = [&](Parts kept) {
+    Plan candidate = plan;
+    candidate.calls = only(plan.calls, kept);
+    return candidate;
+  };
+  plan = with(fewest(plan.calls.size(), [&](Parts kept) { return still_fails(with(kept)); }));
 }
 
 void Shrinker::cut_messages(Plan& plan) {
@@ -335,6 +352,11 @@ void Shrinker::shorten_faults(Plan& plan) {
 }
 
 void Shrinker::plain_hosts(Plan& plan) {
+  if (!plan.traced) {
+    Plan candidate = plan;
+    candidate.traced = true;
+    (void)take(plan, std::move(candidate));
+  }
   if (plan.has_secret) {
     Plan candidate = plan;
     candidate.has_secret = false;
@@ -345,13 +367,15 @@ void Shrinker::plain_hosts(Plan& plan) {
     Plan candidate = plan;
     HostPlan& host = candidate.hosts[i];
     const std::vector<PortPlan> nics = host.nics;
+    const bool needs_checksum = host.nic.needs_checksum;  // as all others do, or don't
     host = plain;
+    host.nic.needs_checksum = needs_checksum;
     host.nics = nics;
     for (PortPlan& nic : host.nics) nic.cable = {};
     if (take(plan, candidate)) continue;
     // Or piece by piece.
     candidate = plan;
-    candidate.hosts[i].nic = plain.nic;
+    candidate.hosts[i].nic = host.nic;
     (void)take(plan, candidate);
     candidate = plan;
     candidate.hosts[i].turn = plain.turn;
@@ -382,6 +406,7 @@ void Shrinker::plain_traffic(Plan& plan) {
     Plan candidate = plan;
     ReceivePlan& receive = candidate.receives[i];
     receive.claims = receive.puts_back = false;
+    receive.held = {};
     receive.mask = ~std::uint64_t{0};
     receive.cancelled_after = {};
     (void)take(plan, std::move(candidate));

@@ -44,6 +44,7 @@ class Shrinker {
   bool take(Plan& plan, Plan candidate);
   void cut_faults(Plan& plan);
   void cut_closings(Plan& plan);
+  void cut_calls(Plan& plan);
   void cut_messages(Plan& plan);
   void cut_receives(Plan& plan);
   void cut_hosts(Plan& plan);

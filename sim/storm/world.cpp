@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "proto/assert.hpp"
+#include "sim/core/lies.hpp"
 
 namespace hawser::sim {
 
@@ -25,6 +26,7 @@ World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
       hooks_(std::move(hooks)),
       scribe_(scribe),
       events_(kStart),
+      intruder_(plan.seed + 1),
       fabric_(events_, plan.seed),
       lives_(plan.hosts.size(), 0),
       peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
@@ -62,7 +64,7 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   config.endpoint.epoch = 1 + lives_[i];
   config.endpoint.seed = plan_.seed * 1000 + i * 10 + lives_[i];
   if (plan_.has_secret) config.endpoint.job_secret = std::as_bytes(std::span(kSecret));
-  config.endpoint.trace = Scribe::hook;
+  if (plan_.traced || scribe_.records()) config.endpoint.trace = Scribe::hook;
   config.endpoint.trace_context = scribe_.new_process(i);
   config.nic = plan.nic;
   for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) config.ports.push_back(port(i, nic));
@@ -125,6 +127,7 @@ void World::begin(const FaultPlan& fault) {
     case FaultKind::clock_jump: return host(fault.host).jump(fault.delay);
     case FaultKind::crash:
     case FaultKind::restart: return crash(fault.host);
+    case FaultKind::strangers: return call_as_strangers(fault);
     default: return;
   }
 }
@@ -143,6 +146,28 @@ void World::end(const FaultPlan& fault) {
     if (fault.kind == FaultKind::both_move && is_running(fault.other_host)) {
       host(fault.other_host).nics()[fault.other_nic]->move();
     }
+  }
+}
+
+// Some in names of their own, some in that of another host; whoever has the address that they give
+// hears answers to what it has not asked.
+void World::call_as_strangers(const FaultPlan& fault) {
+  if (!is_running(fault.other_host)) return;
+  StrangeHello hello;
+  hello.target_id = fault.host + 1;
+  hello.address = host(fault.other_host).nics()[fault.other_nic]->number();
+  hello.checksum = plan_.hosts[fault.host].nic.needs_checksum;
+  for (auto left = static_cast<std::uint64_t>(fault.amount); left > 0; --left) {
+    const bool in_its_name = intruder_.chance(0.2);
+    hello.sender_id = in_its_name ? fault.other_host + 1 : kStrangers + intruder_.below(1000);
+    const std::uint32_t id = fabric_.frames().take();
+    Frame& frame = fabric_.frames().at(id);
+    write_hello(intruder_, hello, frame);
+    frame.from = port(fault.other_host, fault.other_nic);
+    frame.to = port(fault.host, fault.nic);
+    frame.address = host(fault.host).nics()[fault.nic]->number();
+    frame.entropy = 0;
+    (void)fabric_.send(id);
   }
 }
 
@@ -172,6 +197,7 @@ void World::apply_all() {
     dead.emplace_back(plan_.hosts[i].nics.size(), false);
     if (!is_running(i)) continue;
     host(i).set_lateness({});
+    host(i).set_dry(false);
     for (auto& nic : host(i).nics()) nic->faults = {};
   }
   for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
@@ -292,6 +318,18 @@ void World::apply(const FaultPlan& fault) {
       return;
     case FaultKind::holds_sends:
       if (nic != nullptr) nic->faults.holds_sends = true;
+      return;
+    case FaultKind::garbled:
+    case FaultKind::forged:
+      if (nic == nullptr) return;
+      nic->faults.is_signed = plan_.has_secret;
+      (fault.kind == FaultKind::garbled ? nic->faults.garbled : nic->faults.forged) = fault.amount;
+      return;
+    case FaultKind::unresolved:
+      if (nic != nullptr) nic->faults.unresolved = true;
+      return;
+    case FaultKind::no_buffers:
+      if (nic != nullptr) host(fault.host).set_dry(true);
       return;
     case FaultKind::partial_bursts:
       if (nic != nullptr) nic->faults.partial_burst = fault.amount;

@@ -57,6 +57,7 @@ class World final : public Actor {
   void crash(std::uint32_t host);
   void begin(const FaultPlan& fault);
   void end(const FaultPlan& fault);
+  void call_as_strangers(const FaultPlan& fault);
   void heal();
   // What the active faults make of links, NICs and hosts, all anew.
   void apply_all();
@@ -71,6 +72,7 @@ class World final : public Actor {
   WorldHooks hooks_;
   Scribe& scribe_;
   EventQueue events_;
+  proto::Random intruder_;
   Fabric fabric_;
   AddressBook book_;
   std::vector<std::uint32_t> first_port_;

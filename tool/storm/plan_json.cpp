@@ -1,8 +1,10 @@
 #include "tool/storm/plan_json.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -87,7 +89,8 @@ void fields(sim::MessagePlan& message, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::ReceivePlan& receive, Visit&& visit) {
-  auto& [at, host, from, context, tag, mask, bytes, cancelled_after, claims, puts_back] = receive;
+  auto& [at, host, from, context, tag, mask, bytes, cancelled_after, held, claims, puts_back] =
+      receive;
   visit("at_ns", at);
   visit("host", host);
   visit("from", from);
@@ -96,6 +99,7 @@ void fields(sim::ReceivePlan& receive, Visit&& visit) {
   visit("mask", mask);
   visit("bytes", bytes);
   visit("cancelled_after_ns", cancelled_after);
+  visit("held_ns", held);
   visit("claims", claims);
   visit("puts_back", puts_back);
 }
@@ -120,13 +124,22 @@ void fields(sim::ClosingPlan& closing, Visit&& visit) {
   visit("other", other);
 }
 template <class Visit>
+void fields(sim::CallPlan& call, Visit&& visit) {
+  auto& [kind, at, host, other, dice] = call;
+  visit("kind", kind);
+  visit("at_ns", at);
+  visit("host", host);
+  visit("other", other);
+  visit("dice", dice);
+}
+template <class Visit>
 void fields(Tunables& tunables, Visit&& visit) {
   for (const TunableRow& row : kTunables) visit(row.name, tunables.*row.field);
 }
 template <class Visit>
 void fields(sim::Plan& plan, Visit&& visit) {
   auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, faults, closings,
-         closes_at_end, heals_at] = plan;
+         calls, traced, closes_at_end, heals_at] = plan;
   visit("seed", seed);
   visit("tunables", tunables);
   visit("has_secret", has_secret);
@@ -137,6 +150,8 @@ void fields(sim::Plan& plan, Visit&& visit) {
   visit("receives", receives);
   visit("faults", faults);
   visit("closings", closings);
+  visit("calls", calls);
+  visit("traced", traced);
   visit("closes_at_end", closes_at_end);
   visit("heals_at_ns", heals_at);
 }
@@ -154,6 +169,8 @@ Json written(const T& value) {
     return value.ns;
   } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
     return sim::kFaultNames[static_cast<std::size_t>(value)];
+  } else if constexpr (std::is_same_v<T, sim::CallKind>) {
+    return sim::kCallNames[static_cast<std::size_t>(value)];
   } else if constexpr (std::is_enum_v<T>) {
     return static_cast<unsigned>(value);
   } else if constexpr (Part<T>) {
@@ -203,6 +220,15 @@ void read_number(const Json& json, const std::string& where, T& value) {
 }
 
 template <class T>
+bool read_name(const Json& json, std::span<const std::string_view> names, T& value) {
+  const auto name = json.is_string() ? json.get<std::string>() : std::string{};
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return false;
+  value = static_cast<T>(found - names.begin());
+  return true;
+}
+
+template <class T>
 constexpr unsigned kMostEnum = 0;
 template <>
 constexpr unsigned kMostEnum<Level> = static_cast<unsigned>(Level::delivered);
@@ -214,14 +240,9 @@ void read(const Json& json, const std::string& where, T& value) {
   if constexpr (std::is_same_v<T, proto::Duration>) {
     read_number(json, where, value.ns);
   } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
-    const auto name = json.is_string() ? json.get<std::string>() : std::string{};
-    for (std::size_t i = 0; i < sim::kFaultKinds; ++i) {
-      if (sim::kFaultNames[i] == name) {
-        value = static_cast<T>(i);
-        return;
-      }
-    }
-    refuse(where, "a kind of fault is expected");
+    if (!read_name(json, sim::kFaultNames, value)) refuse(where, "a kind of fault is expected");
+  } else if constexpr (std::is_same_v<T, sim::CallKind>) {
+    if (!read_name(json, sim::kCallNames, value)) refuse(where, "a kind of call is expected");
   } else if constexpr (std::is_enum_v<T>) {
     unsigned number = 0;
     read_number(json, where, number);

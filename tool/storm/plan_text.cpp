@@ -76,6 +76,7 @@ void add_traffic(Out out, const sim::Plan& plan) {
     if (receive.mask != ~std::uint64_t{0}) fmt::format_to(out, ", mask {:x}", receive.mask);
     if (receive.claims) fmt::format_to(out, ", by a claim");
     if (receive.puts_back) fmt::format_to(out, ", claims and puts back");
+    if (receive.held.ns > 0) fmt::format_to(out, " after {}", span_text(receive.held));
     if (receive.cancelled_after.ns > 0) {
       fmt::format_to(out, ", cancelled after {}", span_text(receive.cancelled_after));
     }
@@ -90,7 +91,9 @@ std::string strength(const sim::FaultPlan& fault) {
     case FaultKind::loss:
     case FaultKind::duplicate:
     case FaultKind::corrupt:
-    case FaultKind::truncate: return fmt::format(", {:g}% of the frames", percent);
+    case FaultKind::truncate:
+    case FaultKind::garbled:
+    case FaultKind::forged: return fmt::format(", {:g}% of the frames", percent);
     case FaultKind::burst_loss: return fmt::format(", bursts begin with {:g}%", percent);
     case FaultKind::partial_bursts: return fmt::format(", {:g}% of the bursts", percent);
     case FaultKind::reorder:
@@ -99,6 +102,7 @@ std::string strength(const sim::FaultPlan& fault) {
       return fmt::format(", {:g}% of the frames by {}", percent, span_text(fault.delay));
     case FaultKind::slow: return fmt::format(", {:g} times slower", fault.amount);
     case FaultKind::overrun: return fmt::format(", {:g} packets", fault.amount);
+    case FaultKind::strangers: return fmt::format(", {:g} of them", fault.amount);
     default: return fault.delay.ns > 0 ? ", by " + span_text(fault.delay) : "";
   }
 }
@@ -151,6 +155,12 @@ std::string closing_text(const sim::ClosingPlan& closing) {
              : fmt::format("{} disconnects {}", host_name(closing.host), host_name(closing.other));
 }
 
+std::string call_text(const sim::CallPlan& call) {
+  return fmt::format("{} calls {} ({}), way {}", host_name(call.host),
+                     sim::kCallNames[static_cast<std::size_t>(call.kind)], host_name(call.other),
+                     call.dice);
+}
+
 std::string plan_text(const sim::Plan& plan) {
   std::string text;
   const auto out = std::back_inserter(text);
@@ -165,6 +175,10 @@ std::string plan_text(const sim::Plan& plan) {
   for (const sim::ClosingPlan& closing : plan.closings) {
     fmt::format_to(out, "  {}  {}\n", time_text(closing.at), closing_text(closing));
   }
+  for (const sim::CallPlan& call : plan.calls) {
+    fmt::format_to(out, "  {}  {}\n", time_text(call.at), call_text(call));
+  }
+  if (!plan.traced) fmt::format_to(out, "  the protocol is not traced\n");
   if (plan.closes_at_end) fmt::format_to(out, "  when all is quiet, everybody closes\n");
   return text;
 }

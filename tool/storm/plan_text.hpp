@@ -23,6 +23,7 @@ namespace hawser::tool {
 [[nodiscard]] std::string fault_text(const sim::FaultPlan& fault);
 // All of it, in lines.
 [[nodiscard]] std::string closing_text(const sim::ClosingPlan& closing);
+[[nodiscard]] std::string call_text(const sim::CallPlan& call);
 [[nodiscard]] std::string plan_text(const sim::Plan& plan);
 
 }  // namespace hawser::tool

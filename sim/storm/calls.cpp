@@ -1,0 +1,228 @@
+// What programs call besides: statistics, and all that a caller gets wrong. None of it may change
+// anything, and each call has the one answer that it must have.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "sim/storm/application.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+constexpr PeerId kNobody{0x00ffffff};
+constexpr std::size_t kBlobHead = 32;    // of an address blob (proto/endpoint.cpp)
+constexpr std::size_t kBlobRecord = 48;  // of each of its NICs
+using Blob = std::array<std::byte, proto::Endpoint::kMaxAddressBytes>;
+
+}  // namespace
+
+void Application::do_call(std::uint32_t index) {
+  const CallPlan& call = plan_.calls[index];
+  if (!world_.is_running(call.host) || world_.host(call.host).is_paused()) return;
+  switch (call.kind) {
+    case CallKind::look: look(call); break;
+    case CallKind::connect_again: connect_again(call); break;
+    case CallKind::connect_nowhere: connect_nowhere(call); break;
+    case CallKind::connect_nobody: connect_nobody(call); break;
+    case CallKind::send_wrong: send_wrong(call); break;
+    case CallKind::receive_wrong: receive_wrong(call); break;
+    case CallKind::ask_wrong: ask_wrong(call); break;
+    case CallKind::cancel_again: cancel_again(call); break;
+    case CallKind::close_again: {
+      Host& host = world_.host(call.host);
+      if (process(call.host).closing) host.endpoint().close(host.now());
+      break;
+    }
+    case CallKind::count_: break;
+  }
+  world_.host(call.host).wake();
+}
+
+void Application::expect(const CallPlan& call, Status got, Status wanted) {
+  if (got == wanted) return;
+  oracle_.accuse("host " + std::to_string(call.host) + " hears " + std::string(to_string(got)) +
+                 " when it calls " + std::string(kCallNames[static_cast<std::size_t>(call.kind)]) +
+                 ", and not " + std::string(to_string(wanted)));
+}
+
+void Application::look(const CallPlan& call) {
+  Host& host = world_.host(call.host);
+  const Process& here = process(call.host);
+  const EndpointStats stats = host.endpoint().stats();
+  const std::uint64_t open = here.operations.size() - here.free.size();
+  if (stats.operations_pending > open || stats.messages_claimed > stats.messages_unmatched ||
+      stats.peers_awake + stats.peers_at_rest > plan_.tunables.max_peers) {
+    oracle_.accuse("the statistics of host " + std::to_string(call.host) + " can't be");
+  }
+  std::array<Verdict, 64> verdicts;
+  if (host.endpoint().verdicts(std::span(verdicts).first(call.dice % 65)) > call.dice % 65) {
+    oracle_.accuse("more verdicts than there is room for");
+  }
+  std::vector<NicStats> nics(plan_.hosts[call.host].nics.size());
+  host.endpoint().nic_stats(nics);
+  PeerStats peer;
+  const PeerId known = world_.peer(call.host, call.other);
+  if (known != kAnyPeer) {
+    expect(call, host.endpoint().peer_stats(host.now(), known, peer), Status::ok);
+    if (peer.endpoint_id != call.other + 1 || (peer.at_rest && !peer.paths.empty())) {
+      oracle_.accuse("what host " + std::to_string(call.host) + " tells of a peer can't be");
+    }
+  }
+  expect(call, host.endpoint().peer_stats(host.now(), kNobody, peer), Status::unknown_peer);
+}
+
+// Whoever is known is known by the same name.
+void Application::connect_again(const CallPlan& call) {
+  const PeerId before = world_.peer(call.host, call.other);
+  if (before == kAnyPeer || !world_.is_running(call.other)) return;
+  connect(call.host, call.other);
+  if (world_.peer(call.host, call.other) != before) oracle_.accuse("a peer has two names");
+}
+
+void Application::connect_nowhere(const CallPlan& call) {
+  if (!world_.is_running(call.other)) return;
+  Host& host = world_.host(call.host);
+  Blob blob;
+  std::size_t bytes = world_.host(call.other).endpoint().write_address(blob);
+  const auto put = [&](std::size_t at, auto value) {
+    std::memcpy(blob.data() + at, &value, sizeof value);
+  };
+  switch (call.dice % 8) {
+    case 0: bytes = call.dice / 8 % kBlobHead; break;
+    case 1: blob[call.dice / 8 % 8] ^= std::byte{1}; break;
+    case 2: put(8, std::uint64_t{0}); break;
+    case 3: put(8, std::uint64_t{call.host} + 1); break;
+    case 4: put(24, std::uint32_t{0}); break;
+    case 5: put(24, std::uint32_t{17}); break;
+    case 6: bytes -= 1; break;
+    default: put(kBlobHead + kBlobRecord - 2, std::uint8_t{9}); break;
+  }
+  PeerId peer = kAnyPeer;
+  expect(call, host.endpoint().connect(host.now(), std::span(blob).first(bytes), peer),
+         Status::invalid_argument);
+}
+
+// It is called until it is given up; and it takes a place among the peers, if there is one.
+void Application::connect_nobody(const CallPlan& call) {
+  if (!world_.is_running(call.other)) return;
+  Host& host = world_.host(call.host);
+  Blob blob;
+  const std::size_t bytes = world_.host(call.other).endpoint().write_address(blob);
+  const std::uint64_t id = kStrangers + call.dice % 4;
+  std::memcpy(blob.data() + 8, &id, sizeof id);
+  PeerId peer = kAnyPeer;
+  const Status status = host.endpoint().connect(host.now(), std::span(blob).first(bytes), peer);
+  if (process(call.host).closing) return expect(call, status, Status::endpoint_closed);
+  if (status != Status::again) expect(call, status, Status::ok);
+}
+
+void Application::send_wrong(const CallPlan& call) {
+  Host& host = world_.host(call.host);
+  Process& here = process(call.host);
+  const PeerId peer = world_.peer(call.host, call.other);
+  if (here.free.empty() || peer == kAnyPeer) return;
+  std::byte byte{};
+  proto::SendRequest request;
+  request.operation = name(here, true, 0);
+  request.peer = peer;
+  request.data = &byte;
+  request.bytes = 1;
+  Status wanted = Status::invalid_argument;
+  switch (call.dice % 5) {
+    case 0: request.data = nullptr; break;
+    case 1: request.bytes = kMaxMessageBytes + 1; break;
+    case 2:
+      request.peer = kNobody;
+      wanted = Status::unknown_peer;
+      break;
+    case 3: request.operation = OperationId{plan_.tunables.max_operations}; break;
+    default:  // a name in use
+      if (here.free.size() == here.operations.size()) return;
+      for (std::uint32_t i = 0; i < here.operations.size(); ++i) {
+        if (std::ranges::find(here.free, i) == here.free.end()) request.operation = OperationId{i};
+      }
+      break;
+  }
+  const Status status = host.endpoint().send(host.now(), request);
+  if (here.closing) return expect(call, status, Status::endpoint_closed);
+  // Whom it is for is looked at before its name is.
+  const bool peer_first = call.dice % 5 >= 3;
+  if (peer_first &&
+      (is_peer_failure(status) || status == Status::endpoint_closed || status == Status::again)) {
+    return;
+  }
+  expect(call, status, wanted);
+}
+
+void Application::receive_wrong(const CallPlan& call) {
+  Host& host = world_.host(call.host);
+  Process& here = process(call.host);
+  if (here.free.empty()) return;
+  proto::ReceiveRequest request;
+  request.operation = name(here, false, 0);
+  Status wanted = Status::invalid_argument;
+  switch (call.dice % 4) {
+    case 0: request.bytes = 1; break;
+    case 1: request.operation = OperationId{plan_.tunables.max_operations + call.dice}; break;
+    case 2:
+      request.peer = kNobody;
+      wanted = Status::unknown_peer;
+      break;
+    default:  // a claim that there never was
+      request.claimed = MessageId{std::uint64_t{0x7fffffff} << 32 | call.dice / 4 % 2000};
+      wanted = Status::unknown_operation;
+      break;
+  }
+  if (here.closing) wanted = Status::endpoint_closed;
+  expect(call, host.endpoint().receive(host.now(), request), wanted);
+}
+
+void Application::ask_wrong(const CallPlan& call) {
+  Host& host = world_.host(call.host);
+  Process& here = process(call.host);
+  proto::Endpoint& endpoint = host.endpoint();
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  switch (call.dice % 8) {
+    case 0: return expect(call, endpoint.probe(kNobody, 0, 0, 0, envelope), Status::unknown_peer);
+    case 1:
+      return expect(call, endpoint.claim(kNobody, 0, 0, 0, envelope, message),
+                    Status::unknown_peer);
+    case 2: return expect(call, endpoint.disconnect(host.now(), kNobody), Status::unknown_peer);
+    case 3:
+      message = MessageId{std::uint64_t{0x7fffffff} << 32 | call.dice / 8 % 2000};
+      return expect(call, endpoint.put_back(host.now(), message), Status::unknown_operation);
+    case 4:
+      return expect(call, endpoint.cancel(host.now(), OperationId{~0u - call.dice}),
+                    Status::unknown_operation);
+    case 5:  // a name whose operation has ended
+      if (here.free.empty()) return;
+      return expect(call, endpoint.cancel(host.now(), OperationId{here.free.front()}),
+                    Status::unknown_operation);
+    case 6:  // of one host, what nobody sends
+      return expect(call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
+                    Status::again);
+    default:
+      return expect(call, endpoint.claim(kAnyPeer, 9, 0, 0, envelope, message), Status::again);
+  }
+}
+
+// The second time means no more than the first.
+void Application::cancel_again(const CallPlan& call) {
+  for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
+    const SendRecord& send = oracle_.send(i);
+    const bool lives =
+        send.posted && !send.completion && !send.gone && send.life == world_.life(call.host);
+    if (!lives || plan_.messages[i].from != call.host) continue;
+    do_cancel_send(i);
+    Host& host = world_.host(call.host);
+    const Status status = host.endpoint().cancel(host.now(), sent_as_[i]);
+    if (status != Status::too_late && status != Status::unknown_operation) {
+      expect(call, status, Status::ok);
+    }
+    return;
+  }
+}
+
+}  // namespace hawser::sim

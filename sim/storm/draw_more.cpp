@@ -1,0 +1,134 @@
+// What makes a plan stranger than its other parts do: intruders, callers who get things wrong,
+// claims that are held, groups of many messages, small limits.
+#include "sim/storm/draw.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::nanoseconds;
+using proto::Random;
+
+constexpr std::uint32_t kSmallDatagram = 512;
+constexpr std::size_t kMostNicsOfSmall = 7;
+
+void draw_intruder(Random& random, Plan& plan) {
+  for (auto kind = kFirstIntruder; kind < FaultKind::count_;
+       kind = static_cast<FaultKind>(static_cast<int>(kind) + 1)) {
+    if (!random.chance(0.08)) continue;
+    for (std::uint64_t count = 1 + random.below(3); count > 0; --count) {
+      FaultPlan fault = draw_place(random, plan);
+      fault.kind = kind;
+      if (kind == FaultKind::garbled || kind == FaultKind::forged) {
+        fault.lasts = nanoseconds(logarithmic(random, 1'000'000, 200'000'000));
+        fault.amount = random.chance(0.3) ? 0.3 : 0.02;
+      }
+      if (kind == FaultKind::strangers)
+        fault.amount = static_cast<double>(logarithmic(random, 1, 100));
+      if (kind == FaultKind::no_buffers) {
+        fault.lasts = nanoseconds(logarithmic(random, 20000, 20'000'000));
+      }
+      // Often from the beginning, when everybody is new.
+      if (random.chance(0.3)) fault.at = some_time(random, milliseconds(1));
+      plan.faults.push_back(fault);
+      plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
+    }
+  }
+}
+
+void draw_calls(Random& random, Plan& plan) {
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  for (std::uint64_t count = random.below(12); count > 0; --count) {
+    CallPlan call;
+    call.kind = static_cast<CallKind>(random.below(kCallKinds));
+    if (random.chance(0.3)) call.kind = CallKind::look;
+    call.at = some_time(random, plan.heals_at + milliseconds(5));
+    call.host = small(random, hosts);
+    call.other = (call.host + 1 + small(random, hosts - 1)) % hosts;
+    call.dice = static_cast<std::uint32_t>(random.below(1 << 20));
+    const auto closes = std::ranges::find(plan.closings, kAnyHost, &ClosingPlan::other);
+    if (call.kind == CallKind::close_again && closes != plan.closings.end()) {
+      call.host = closes->host;
+      call.other = (call.host + 1) % hosts;
+      call.at = closes->at + microseconds(random.below(300));
+    }
+    // A place that nobody gives back is not taken from who needs it.
+    if (call.kind == CallKind::connect_nobody && plan.tunables.max_peers < hosts + 3u) continue;
+    plan.calls.push_back(call);
+  }
+}
+
+void draw_holding(Random& random, Plan& plan) {
+  if (!random.chance(0.5)) return;
+  for (ReceivePlan& receive : plan.receives) {
+    if (!receive.claims && !receive.puts_back && random.chance(0.03)) receive.claims = true;
+    const bool claims = receive.claims || receive.puts_back;
+    if (claims && random.chance(0.5)) {
+      receive.held = nanoseconds(logarithmic(random, 1000, 50'000'000));
+    }
+  }
+}
+
+// A step of a collective in which everybody waits for many: all of them to all others.
+void draw_gathering(Random& random, Plan& plan) {
+  if (!random.chance(0.25)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  const auto each = static_cast<std::uint16_t>(1 + random.below(24 / (hosts * (hosts - 1)) + 2));
+  const Duration at = some_time(random, plan.heals_at / 2);
+  const std::uint64_t bytes = random.below(plan.tunables.fragment_bytes * 60);
+  MessagePlan message;
+  message.context = kCollectiveContext;
+  message.hint.group = static_cast<std::uint32_t>(5000 + random.below(1000));
+  message.hint.members = static_cast<std::uint16_t>(each * (hosts - 1));
+  message.hint.step = static_cast<std::uint16_t>(random.below(3));
+  message.hint.steps = 3;
+  message.hint.collective = Collective::all_to_all;
+  ReceivePlan receive;
+  receive.context = message.context;
+  for (std::uint32_t i = 0; i < each; ++i) {
+    for (message.from = 0; message.from < hosts; ++message.from) {
+      for (message.to = 0; message.to < hosts; ++message.to) {
+        if (message.to == message.from) continue;
+        message.tag = receive.tag = std::uint64_t{message.hint.group} << 16 | i;
+        message.bytes = receive.bytes = random.chance(0.7) ? bytes : random.below(2 * bytes + 1);
+        message.at = at + some_time(random, microseconds(500));
+        plan.messages.push_back(message);
+        receive.at = at + some_time(random, microseconds(500));
+        receive.host = message.to;
+        receive.from = message.from;
+        plan.receives.push_back(receive);
+      }
+    }
+  }
+}
+
+void draw_limits(Random& random, Plan& plan) {
+  const auto hosts = plan.hosts.size();
+  if (random.chance(0.3)) plan.tunables.max_peers = hosts + random.below(4);
+  if (random.chance(0.3)) plan.tunables.max_operations = one_of(random, {16, 32, 64});
+  const bool has_checksums = random.chance(0.85);
+  // A HELLO names all NICs.
+  const bool has_few = std::ranges::all_of(
+      plan.hosts, [](const HostPlan& host) { return host.nics.size() <= kMostNicsOfSmall; });
+  const bool is_small = has_few && plan.tunables.fragment_bytes <= 1024 && random.chance(0.3);
+  for (HostPlan& host : plan.hosts) {
+    host.nic.needs_checksum = has_checksums;
+    if (is_small) host.nic.max_datagram_bytes = kSmallDatagram;
+  }
+  plan.traced = random.chance(0.95);
+}
+
+}  // namespace
+
+void draw_more(Random& random, Plan& plan) {
+  draw_limits(random, plan);
+  draw_gathering(random, plan);
+  draw_holding(random, plan);
+  draw_intruder(random, plan);
+  draw_calls(random, plan);
+}
+
+}  // namespace hawser::sim
