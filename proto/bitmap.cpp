@@ -159,18 +159,6 @@ bool FragmentBitmap::is_claimed(std::uint32_t fragment) const {
   return fragment < total_ && ((claimed_word(fragment / 64) >> (fragment % 64)) & 1) != 0;
 }
 
-std::uint32_t FragmentBitmap::missing_below(std::uint32_t limit) const {
-  limit = std::min(limit, total_);
-  if (limit <= first_missing_) return 0;
-  if (limit >= beyond_) return limit - claimed_;
-  std::uint32_t missing = 0;
-  for (std::uint32_t word = first_missing_ / 64; word <= (limit - 1) / 64; ++word) {
-    const std::uint64_t asked = low_bits(limit - word * 64);
-    missing += static_cast<std::uint32_t>(std::popcount(~claimed_word(word) & asked));
-  }
-  return missing;
-}
-
 std::size_t FragmentBitmap::write_missing(std::uint32_t base, std::uint32_t limit,
                                           std::span<std::uint64_t> words) const {
   limit = std::min(limit, total_);
@@ -183,18 +171,6 @@ std::size_t FragmentBitmap::write_missing(std::uint32_t base, std::uint32_t limi
     if (words[w] != 0) used = w + 1;
   }
   return used;
-}
-
-std::uint32_t FragmentBitmap::next_missing(std::uint32_t from, std::uint32_t limit) const {
-  limit = std::min(limit, total_);
-  from = std::max(from, first_missing_);
-  while (from < limit) {
-    const std::uint64_t claimed = claimed_word(from / 64) >> (from % 64);
-    const auto run = static_cast<std::uint32_t>(std::countr_one(claimed));
-    if (run < 64 - from % 64) return std::min(from + run, limit);
-    from += 64 - from % 64;
-  }
-  return limit;
 }
 
 }  // namespace hawser::proto

@@ -143,15 +143,10 @@ class FragmentBitmap {
   [[nodiscard]] bool complete() const { return claimed_ == total_ && total_ != 0; }
   [[nodiscard]] bool is_claimed(std::uint32_t fragment) const;
 
-  // How many fragments below `limit` are missing.
-  [[nodiscard]] std::uint32_t missing_below(std::uint32_t limit) const;
-
   // The bitmap of a REQUEST: bit i of word w says that fragment base + 64w + i is below `limit` and
   // missing. Returns how many words were written: up to the last one that isn't 0.
   std::size_t write_missing(std::uint32_t base, std::uint32_t limit,
                             std::span<std::uint64_t> words) const;
-  // The first missing fragment at or after `from`; `limit` if there is none below it.
-  [[nodiscard]] std::uint32_t next_missing(std::uint32_t from, std::uint32_t limit) const;
 
  private:
   static constexpr std::uint32_t kBlockBits = BlockPool::kBlockBits;

@@ -289,7 +289,7 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
 }
 
 void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
-  if (state.nic >= peer.remote_nics || state.state > 1) return drop(DropReason::bad_field);
+  if (state.nic >= peer.remote_nics) return drop(DropReason::bad_field);
   std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/assert.hpp"
 #include "proto/checksum.hpp"
-#include "proto/wire_layout.hpp"
+#include "proto/wire.hpp"
+#include "proto/wire_dump.hpp"
 
 namespace hawser::sim {
 
@@ -15,6 +17,10 @@ namespace wire = proto::wire;
 
 // Beyond the window of message numbers, and far from where they wrap.
 constexpr std::uint32_t kFarAhead = 8192;
+
+const wire::CommonHeader& wire_header_of(const Frame& frame) {
+  return *reinterpret_cast<const wire::CommonHeader*>(frame.words.data());
+}
 
 class Liar {
  public:
@@ -160,8 +166,10 @@ class Liar {
   }
   void lie_in_granted() {
     auto& slot = at<wire::ReceiveSlotPart>(sizeof(wire::CommonHeader) + sizeof(wire::FragmentPart));
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0: slot.rx_generation += some(); return;
+      // Of a neighbour, if it has one.
+      case 4: slot.rx_slot ^= 1 + static_cast<std::uint32_t>(random_.below(7)); return;
       case 1: slot.rx_slot = ~some(); return;
       case 2: fragment().message += kFarAhead + some(); return;
       case 3: fragment().fragment |= 0x40000000u; return;
@@ -256,6 +264,15 @@ class Liar {
 };
 
 }  // namespace
+
+void overhear(Frame& frame) {
+  wire::PacketView packet;
+  const bool has_checksum = wire_header_of(frame).checksum != 0;
+  const auto bad = wire::parse(frame.data(), frame.queue, has_checksum, packet);
+  HAWSER_ASSERT(!bad, "an endpoint sends what no other one would read");
+  const std::string_view name = wire::rule_of(packet.type).name;
+  HAWSER_ASSERT(wire::describe(packet).starts_with(name));
+}
 
 void tell_lie(Random& random, bool signed_frames, Frame& frame) {
   Liar(random, signed_frames, frame).tell();

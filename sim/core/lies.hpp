@@ -14,6 +14,9 @@
 
 namespace hawser::sim {
 
+// What an endpoint sends is well formed, and there are words for it.
+void overhear(Frame& frame);
+
 // Changes something of the frame's headers and makes its checksum right, if it has one.
 // `signed_frames`: there is a secret, so that headers of session packets can't be changed at all.
 void tell_lie(proto::Random& random, bool signed_frames, Frame& frame);

@@ -8,6 +8,10 @@
 
 namespace hawser::sim {
 
+namespace {
+constexpr double kOverheard = 0.1;  // words take time
+}
+
 using proto::NicEvent;
 using proto::RemoteHandle;
 using proto::TxPacket;
@@ -133,6 +137,7 @@ std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
 }
 
 void SimNic::intrude(std::uint32_t id) {
+  if (intruder_.chance(kOverheard)) overhear(fabric_.frames().at(id));
   if (intruder_.chance(faults.forged)) {
     const std::uint32_t lie = fabric_.frames().copy(id);
     tell_lie(intruder_, faults.is_signed, fabric_.frames().at(lie));

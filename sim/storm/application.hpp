@@ -60,7 +60,6 @@ class Application final : public Actor {
     std::uint64_t order = 0;
     std::uint32_t message = 0;
     std::uint32_t sender = 0;
-    std::uint32_t ends = 0;  // sessions with it that had ended then
   };
   static constexpr std::uint32_t kNoRecord = ~0u;
   struct Process {

@@ -99,13 +99,19 @@ void Application::connect_nowhere(const CallPlan& call) {
     default: put(kBlobHead + kBlobRecord - 2, std::uint8_t{9}); break;
   }
   PeerId peer = kAnyPeer;
+  // What is wrong with a NIC is seen late.
+  const bool closed_first = call.dice % 8 == 7 && process(call.host).closing;
   expect(call, host.endpoint().connect(host.now(), std::span(blob).first(bytes), peer),
-         Status::invalid_argument);
+         closed_first ? Status::endpoint_closed : Status::invalid_argument);
 }
 
 // It is called until it is given up; and it takes a place among the peers, if there is one.
 void Application::connect_nobody(const CallPlan& call) {
   if (!world_.is_running(call.other)) return;
+  // It takes no place that a host still needs.
+  for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
+    if (i != call.host && world_.peer(call.host, i) == kAnyPeer) return;
+  }
   Host& host = world_.host(call.host);
   Blob blob;
   const std::size_t bytes = world_.host(call.other).endpoint().write_address(blob);
@@ -129,7 +135,8 @@ void Application::send_wrong(const CallPlan& call) {
   request.data = &byte;
   request.bytes = 1;
   Status wanted = Status::invalid_argument;
-  switch (call.dice % 5) {
+  const std::uint32_t way = call.dice % 6;
+  switch (way) {
     case 0: request.data = nullptr; break;
     case 1: request.bytes = kMaxMessageBytes + 1; break;
     case 2:
@@ -137,6 +144,10 @@ void Application::send_wrong(const CallPlan& call) {
       wanted = Status::unknown_peer;
       break;
     case 3: request.operation = OperationId{plan_.tunables.max_operations}; break;
+    case 4:  // more fragments than there can be
+      if (plan_.tunables.fragment_bytes > 2048) return;
+      request.bytes = kMaxMessageBytes;
+      break;
     default:  // a name in use
       if (here.free.size() == here.operations.size()) return;
       for (std::uint32_t i = 0; i < here.operations.size(); ++i) {
@@ -147,7 +158,7 @@ void Application::send_wrong(const CallPlan& call) {
   const Status status = host.endpoint().send(host.now(), request);
   if (here.closing) return expect(call, status, Status::endpoint_closed);
   // Whom it is for is looked at before its name is.
-  const bool peer_first = call.dice % 5 >= 3;
+  const bool peer_first = way >= 3;
   if (peer_first &&
       (is_peer_failure(status) || status == Status::endpoint_closed || status == Status::again)) {
     return;
@@ -184,7 +195,7 @@ void Application::ask_wrong(const CallPlan& call) {
   proto::Endpoint& endpoint = host.endpoint();
   Envelope envelope;
   MessageId message = kNoMessage;
-  switch (call.dice % 8) {
+  switch (call.dice % 9) {
     case 0: return expect(call, endpoint.probe(kNobody, 0, 0, 0, envelope), Status::unknown_peer);
     case 1:
       return expect(call, endpoint.claim(kNobody, 0, 0, 0, envelope, message),
@@ -200,6 +211,12 @@ void Application::ask_wrong(const CallPlan& call) {
       if (here.free.empty()) return;
       return expect(call, endpoint.cancel(host.now(), OperationId{here.free.front()}),
                     Status::unknown_operation);
+    case 8:  // the same place, another name
+      for (std::uint32_t i = 0; i < here.operations.size(); ++i) {
+        if (std::ranges::find(here.free, i) != here.free.end()) continue;
+        return expect(call, endpoint.cancel(host.now(), OperationId{i}), Status::unknown_operation);
+      }
+      return;
     case 6:  // of one host, what nobody sends
       return expect(call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
                     Status::again);

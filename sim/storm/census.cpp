@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hawser/status.hpp"
+#include "proto/assert.hpp"
 
 namespace hawser::sim {
 
@@ -139,16 +140,22 @@ std::size_t find_census_cell(std::string_view name) {
 
 // ---- counting
 
+// Each cause has a name, which is looked at once.
+template <CensusGroup group>
+void CensusTaker::count_cause(const TraceRecord& record) {
+  census_.count<group>(record.cause);
+  if (census_.at(group, record.cause) > 1) return;
+  HAWSER_ASSERT(!trace_cause_name(record.kind, record.cause).empty());
+}
+
 void CensusTaker::on_trace(const TraceRecord& record) {
   census_.count<CensusGroup::trace_kind>(static_cast<std::size_t>(record.kind));
   switch (record.kind) {
-    case TraceKind::packet_lost: return census_.count<CensusGroup::loss>(record.cause);
-    case TraceKind::packet_dropped: return census_.count<CensusGroup::drop>(record.cause);
-    case TraceKind::message_status: return census_.count<CensusGroup::message_status>(record.cause);
-    case TraceKind::send_completed:
-      return census_.count<CensusGroup::send_completion>(record.cause);
-    case TraceKind::receive_completed:
-      return census_.count<CensusGroup::receive_completion>(record.cause);
+    case TraceKind::packet_lost: return count_cause<CensusGroup::loss>(record);
+    case TraceKind::packet_dropped: return count_cause<CensusGroup::drop>(record);
+    case TraceKind::message_status: return count_cause<CensusGroup::message_status>(record);
+    case TraceKind::send_completed: return count_cause<CensusGroup::send_completion>(record);
+    case TraceKind::receive_completed: return count_cause<CensusGroup::receive_completion>(record);
     case TraceKind::session_state: return session_changed(record);
     case TraceKind::path_state: return path_changed(record);
     default: return;
@@ -170,7 +177,7 @@ void CensusTaker::session_changed(const TraceRecord& record) {
 
 void CensusTaker::path_changed(const TraceRecord& record) {
   census_.count<CensusGroup::path_state>(record.detail);
-  census_.count<CensusGroup::reason>(record.cause);
+  count_cause<CensusGroup::reason>(record);
   if (record.peer >= kPeers || record.slot >= kSlots || record.detail >= kPathStates) return;
   PathSeen& path = peers_[record.peer].paths[record.slot];
   if (path.generation != record.generation) path = {record.generation, 0};

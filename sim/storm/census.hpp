@@ -100,6 +100,8 @@ class CensusTaker {
     std::array<PathSeen, kSlots> paths{};
   };
 
+  template <CensusGroup group>
+  void count_cause(const TraceRecord& record);
   void session_changed(const TraceRecord& record);
   void path_changed(const TraceRecord& record);
 

@@ -12,7 +12,6 @@ void Application::hold_claim(std::uint32_t receive, const Envelope& envelope, Me
   claim.order = process(host).posts++;
   claim.message = static_cast<std::uint32_t>(envelope.immediate);
   claim.sender = plan_.messages[claim.message].from;
-  claim.ends = oracle_.sessions().ends(host, claim.sender);
   later(Act::end_claim, receive, plan_.receives[receive].held);
 }
 
@@ -38,8 +37,9 @@ void Application::end_claim(std::uint32_t index) {
   const Status status = host.endpoint().put_back(host.now(), claim.name);
   host.wake();
   oracle_.send(claim.message).held.emplace_back(claim.order, process(plan.host).posts);
+  // A message outlives its session until the next one begins.
   const bool session_ended =
-      oracle_.sessions().ends(plan.host, claim.sender) != claim.ends || process(plan.host).closing;
+      oracle_.sessions().ends(plan.host, claim.sender) > 0 || process(plan.host).closing;
   if (status != Status::ok && !(status == Status::unknown_operation && session_ended)) {
     oracle_.accuse("host " + std::to_string(plan.host) + " puts a claim back and hears " +
                    std::string(to_string(status)));

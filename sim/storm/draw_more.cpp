@@ -39,6 +39,57 @@ void draw_intruder(Random& random, Plan& plan) {
   }
 }
 
+// A host closes while somebody is at work on what it says, and strangers call.
+void draw_bad_parting(Random& random, Plan& plan) {
+  const auto closes = std::ranges::find(plan.closings, kAnyHost, &ClosingPlan::other);
+  if (closes == plan.closings.end() || !random.chance(0.4)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  for (const FaultKind kind : {FaultKind::forged, FaultKind::strangers, FaultKind::no_buffers}) {
+    if (!random.chance(0.4)) continue;
+    FaultPlan fault;
+    fault.kind = kind;
+    fault.at = std::max(closes->at - microseconds(random.below(500)), Duration{});
+    fault.lasts =
+        kind == FaultKind::no_buffers ? microseconds(random.below(2000)) : milliseconds(5);
+    fault.amount = kind == FaultKind::strangers ? 10 : 0.5;
+    fault.host =
+        kind == FaultKind::forged && random.chance(0.3) ? small(random, hosts) : closes->host;
+    fault.other_host = (fault.host + 1 + small(random, hosts - 1)) % hosts;
+    fault.other_nic = small(random, plan.hosts[fault.other_host].nics.size());
+    const std::size_t nics = kind == FaultKind::forged ? plan.hosts[fault.host].nics.size() : 1;
+    for (fault.nic = 0; fault.nic < nics; ++fault.nic) plan.faults.push_back(fault);
+    plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
+  }
+}
+
+// So many fragments that the bits of what is here lie in more than one place, while some are lost.
+void draw_long_message(Random& random, Plan& plan) {
+  if (!random.chance(0.05)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  MessagePlan message;
+  message.at = some_time(random, plan.heals_at / 2);
+  message.from = small(random, hosts);
+  message.to = (message.from + 1 + small(random, hosts - 1)) % hosts;
+  message.tag = 30;
+  message.bytes = plan.tunables.fragment_bytes * (600 + random.below(2000));
+  plan.messages.push_back(message);
+  ReceivePlan receive;
+  receive.at = message.at;
+  receive.host = message.to;
+  receive.from = message.from;
+  receive.tag = message.tag;
+  receive.bytes = message.bytes;
+  plan.receives.push_back(receive);
+  FaultPlan fault;
+  fault.kind = FaultKind::loss;
+  fault.host = message.from;
+  fault.at = message.at;
+  fault.lasts = milliseconds(10);
+  fault.amount = 0.05;
+  plan.faults.push_back(fault);
+  plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
+}
+
 void draw_calls(Random& random, Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint64_t count = random.below(12); count > 0; --count) {
@@ -55,8 +106,6 @@ void draw_calls(Random& random, Plan& plan) {
       call.other = (call.host + 1) % hosts;
       call.at = closes->at + microseconds(random.below(300));
     }
-    // A place that nobody gives back is not taken from who needs it.
-    if (call.kind == CallKind::connect_nobody && plan.tunables.max_peers < hosts + 3u) continue;
     plan.calls.push_back(call);
   }
 }
@@ -82,9 +131,9 @@ void draw_gathering(Random& random, Plan& plan) {
   MessagePlan message;
   message.context = kCollectiveContext;
   message.hint.group = static_cast<std::uint32_t>(5000 + random.below(1000));
-  message.hint.members = static_cast<std::uint16_t>(each * (hosts - 1));
-  message.hint.step = static_cast<std::uint16_t>(random.below(3));
-  message.hint.steps = 3;
+  const auto steps = static_cast<std::uint16_t>(1 + random.below(2));
+  message.hint.members = static_cast<std::uint16_t>(each * (hosts - 1) / steps);
+  message.hint.steps = steps;
   message.hint.collective = Collective::all_to_all;
   ReceivePlan receive;
   receive.context = message.context;
@@ -93,6 +142,7 @@ void draw_gathering(Random& random, Plan& plan) {
       for (message.to = 0; message.to < hosts; ++message.to) {
         if (message.to == message.from) continue;
         message.tag = receive.tag = std::uint64_t{message.hint.group} << 16 | i;
+        message.hint.step = static_cast<std::uint16_t>(i * steps / each);
         message.bytes = receive.bytes = random.chance(0.7) ? bytes : random.below(2 * bytes + 1);
         message.at = at + some_time(random, microseconds(500));
         plan.messages.push_back(message);
@@ -108,7 +158,6 @@ void draw_gathering(Random& random, Plan& plan) {
 void draw_limits(Random& random, Plan& plan) {
   const auto hosts = plan.hosts.size();
   if (random.chance(0.3)) plan.tunables.max_peers = hosts + random.below(4);
-  if (random.chance(0.3)) plan.tunables.max_operations = one_of(random, {16, 32, 64});
   const bool has_checksums = random.chance(0.85);
   // A HELLO names all NICs.
   const bool has_few = std::ranges::all_of(
@@ -128,6 +177,8 @@ void draw_more(Random& random, Plan& plan) {
   draw_gathering(random, plan);
   draw_holding(random, plan);
   draw_intruder(random, plan);
+  draw_bad_parting(random, plan);
+  draw_long_message(random, plan);
   draw_calls(random, plan);
 }
 

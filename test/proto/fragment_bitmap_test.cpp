@@ -34,11 +34,6 @@ struct Model {
     if (fragment >= total()) return true;
     return fragment > first_missing && fragment / kBlockBits - first_missing / kBlockBits >= 64;
   }
-  [[nodiscard]] std::uint32_t missing_below(std::uint32_t limit) const {
-    limit = std::min(limit, total());
-    return static_cast<std::uint32_t>(
-        std::count(claimed.begin(), claimed.begin() + static_cast<std::ptrdiff_t>(limit), false));
-  }
   // The blocks that hold a claimed fragment ahead of the front, and the front itself.
   [[nodiscard]] std::uint32_t blocks() const {
     if (total() <= 64) return 0;
@@ -57,8 +52,6 @@ void check_same(Random& random, const FragmentBitmap& bitmap, const Model& model
   const std::uint32_t around = model.first_missing + 700;
   const auto probe = static_cast<std::uint32_t>(random.below(around));
   REQUIRE(bitmap.is_claimed(probe) == (probe < model.total() && model.claimed[probe]));
-  const auto limit = static_cast<std::uint32_t>(random.below(model.total() + 100));
-  REQUIRE(bitmap.missing_below(limit) == model.missing_below(limit));
 }
 
 void check_missing(Random& random, const FragmentBitmap& bitmap, const Model& model) {
@@ -71,17 +64,11 @@ void check_missing(Random& random, const FragmentBitmap& bitmap, const Model& mo
   const std::size_t count = bitmap.write_missing(base, limit, std::span(words).first(room));
   REQUIRE(count <= room);
   if (count > 0) REQUIRE(words[count - 1] != 0);
-  std::uint32_t next = std::min(limit, model.total());
   for (std::uint32_t i = 0; i < 64 * room; ++i) {
     const std::uint32_t fragment = base + i;
     const bool missing = fragment < std::min(limit, model.total()) && !model.claimed[fragment];
     const bool bit = i / 64 < count && ((words[i / 64] >> (i % 64)) & 1) != 0;
     REQUIRE(bit == missing);
-    if (missing) next = std::min(next, fragment);
-  }
-  if (next < limit && next < model.total()) REQUIRE(bitmap.next_missing(base, limit) == next);
-  if (model.missing_below(limit) == model.missing_below(base)) {
-    REQUIRE(bitmap.next_missing(base, limit) == std::min(limit, model.total()));
   }
 }
 
@@ -213,7 +200,6 @@ TEST_CASE(
   CHECK(bitmap.claim(0xffffffffu) == Claim::outside);
   CHECK(bitmap.claim(511) == Claim::fresh);
   CHECK(bitmap.claim(511 + FragmentBitmap::kSpan) == Claim::fresh);
-  CHECK(bitmap.missing_below(1u << 28) == (1u << 28) - 514);
   bitmap.release();
   CHECK(pool.blocks_in_use() == 0);
 }
