@@ -211,6 +211,13 @@ def bad_options():
 
 
 @case
+def unknown_subcommands():
+    for word in ("bogus", "--bogus"):
+        ended = subprocess.run([*COMMAND, word], stderr=subprocess.PIPE, text=True, check=False)
+        check(ended.returncode == 2 and f"'{word}' is no subcommand" in ended.stderr, ended.stderr)
+
+
+@case
 def addresses_that_do_not_exist():
     # TEST-NET-3 (RFC 5737) is on no host.
     refused(["--ranks", "2", "--nic", "udp:203.0.113.77"], r"203\.0\.113\.77")
