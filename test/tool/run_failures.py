@@ -198,7 +198,7 @@ def bad_workloads():
 
 @case
 def bad_options():
-    refused(["--loss", "2"], "fault 'loss=2' is not a probability")
+    refused(["--loss", "2"], "^hawser: --loss 2 is not a probability")
     refused(["--kill-nic", "9@1/3"], "names NIC 9; NICs go from 0 to 3")
     refused(["--kill-nic", "2"], r"expected \[RANK.\]NIC@WHEN")
     refused(["--blackhole", "2@1/3:up"], r"expected \[RANK.\]NIC@WHEN\[:tx\|:rx\|:both\]")

@@ -26,12 +26,19 @@ std::string a_number(const std::string& text) {
              : "'" + text + "' is no number of seconds";
 }
 
-void check_faults(const std::string& spec) {
+// The word of the fault grammar for `--name value`.
+std::string lasting_fault(std::string_view name, const std::string& value) {
+  // A comma would smuggle in another word.
+  if (value.find(',') != std::string::npos) {
+    throw InputError(fmt::format("--{} {}: one value, please", name, value));
+  }
+  const std::string word = fmt::format("{}={}", name, value);
   engine::FaultSettings settings;
   engine::FaultActions actions;
-  if (const auto error = engine::parse_fault_spec(spec, settings, actions)) {
-    throw InputError(fmt::format("fault '{}' {}", error->word, error->reason));
+  if (const auto error = engine::parse_fault_spec(word, settings, actions)) {
+    throw InputError(fmt::format("--{} {} {}", name, value, error->reason));
   }
+  return word;
 }
 
 void set_tunable(Tunables& tunables, const std::string& text) {
@@ -171,13 +178,10 @@ void RunOptionParser::add_timed_faults(CLI::App& app) {
 
 void RunOptionParser::finish_lasting_faults() {
   RunOptions& o = options_;
-  const auto add = [&](std::string_view word, const std::string& value) {
+  const auto add = [&](std::string_view name, const std::string& value) {
     if (value.empty()) return;
-    // A comma would smuggle in another word.
-    if (value.find(',') != std::string::npos) {
-      throw InputError(fmt::format("--{} {}: one value, please", word, value));
-    }
-    o.lasting_faults += fmt::format("{}{}={}", o.lasting_faults.empty() ? "" : ",", word, value);
+    if (!o.lasting_faults.empty()) o.lasting_faults += ',';
+    o.lasting_faults += lasting_fault(name, value);
   };
   add("loss", loss_);
   add("burst-loss", burst_loss_);
@@ -185,7 +189,6 @@ void RunOptionParser::finish_lasting_faults() {
   add("reorder", reorder_);
   add("delay", delay_);
   add("corrupt", corrupt_);
-  check_faults(o.lasting_faults);
 }
 
 void RunOptionParser::finish_timed_faults() {
