@@ -218,6 +218,20 @@ def unknown_subcommands():
 
 
 @case
+def traces_that_cannot_be_written():
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "trace.3"))
+        status, output = finish(start(SMALL + ["--trace", os.path.join(folder, "trace")]))
+        # Nothing has begun: not even the run's opening is there.
+        check(status == 2 and re.fullmatch(r"hawser: --trace .*: cannot write '.*/trace\.3'\n",
+                                           output), output)
+        joined = dict(os.environ, HAWSER_RANK="3", HAWSER_SIZE="4",
+                      HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}")
+        status, output = finish(start(SMALL + ["--trace", os.path.join(folder, "trace")], env=joined))
+        check(status == 2 and "cannot write" in output, output)
+
+
+@case
 def addresses_that_do_not_exist():
     # TEST-NET-3 (RFC 5737) is on no host.
     refused(["--ranks", "2", "--nic", "udp:203.0.113.77"], r"203\.0\.113\.77")
