@@ -194,24 +194,16 @@ void RunOptionParser::finish_lasting_faults() {
 void RunOptionParser::finish_timed_faults() {
   RunOptions& o = options_;
   using Kind = TimedFault::Kind;
-  for (const std::string& text : kill_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::kill_nic, "--kill-nic", text));
-  }
-  for (const std::string& text : revive_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::revive_nic, "--revive-nic", text));
-  }
-  for (const std::string& text : degrade_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::degrade_nic, "--degrade-nic", text));
-  }
-  for (const std::string& text : blackhole_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::blackhole_nic, "--blackhole", text));
-  }
-  for (const std::string& text : kill_rank_) {
-    o.timed_faults.push_back(parse_rank_fault(Kind::kill_rank, "--kill-rank", text));
-  }
-  for (const std::string& text : restart_rank_) {
-    o.timed_faults.push_back(parse_rank_fault(Kind::restart_rank, "--restart-rank", text));
-  }
+  const auto add = [&](auto parse, Kind kind, std::string_view option,
+                       const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) o.timed_faults.push_back(parse(kind, option, text));
+  };
+  add(parse_nic_fault, Kind::kill_nic, "--kill-nic", kill_nic_);
+  add(parse_nic_fault, Kind::revive_nic, "--revive-nic", revive_nic_);
+  add(parse_nic_fault, Kind::degrade_nic, "--degrade-nic", degrade_nic_);
+  add(parse_nic_fault, Kind::blackhole_nic, "--blackhole", blackhole_);
+  add(parse_rank_fault, Kind::kill_rank, "--kill-rank", kill_rank_);
+  add(parse_rank_fault, Kind::restart_rank, "--restart-rank", restart_rank_);
   for (const TimedFault& fault : o.timed_faults) check_timed(o, fault);
   std::stable_sort(o.timed_faults.begin(), o.timed_faults.end(),
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
