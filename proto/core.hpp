@@ -175,6 +175,8 @@ struct Endpoint::Core {
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
+  Time left_at{};     // an absence of this end
+  Time back_at{};
   bool progressed = false;
   bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins
@@ -212,6 +214,7 @@ struct Endpoint::Core {
   EndpointStats counters;
 
   // ---- turn.cpp
+  void note_absence(Time since);
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {
@@ -249,8 +252,9 @@ struct Endpoint::Core {
   void become_ready(Peer& peer);
   [[nodiscard]] bool pending(const Peer& peer) const;
   [[nodiscard]] Duration patience_with(const Peer& peer) const;
+  [[nodiscard]] Time gives_up_at(const Peer& peer) const;
   void watch_liveness(Peer& peer);
-  bool probe_best_path(Peer& peer);
+  bool probe_best_path(Peer& peer, bool again = false);
 
   // ---- handshake.cpp
   void want_session(Peer& peer);

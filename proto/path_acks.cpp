@@ -208,10 +208,10 @@ bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
 }
 
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {
-  path.response.sample(rtt);
+  const bool absent = late || residence >= microseconds(tunables.late_wakeup_us);
+  path.response.sample(rtt, absent);
   // What this end asks for is to come promptly; an absence of either host says nothing of that.
-  if (late || residence >= microseconds(tunables.late_wakeup_us)) return;
-  peer.fastest = std::min(peer.fastest, rtt);
+  if (!absent) peer.fastest = std::min(peer.fastest, rtt);
 }
 
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {

@@ -226,6 +226,14 @@ Duration Endpoint::Core::patience_with(const Peer& peer) const {
   return milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
 }
 
+// What this end was away for is no silence of the peer's.
+Time Endpoint::Core::gives_up_at(const Peer& peer) const {
+  const Time since =
+      later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  const Time at = since + patience_with(peer);
+  return since < back_at ? at + (back_at - later(since, left_at)) : at;
+}
+
 // The peer timeout and what keeps it from firing wrongly: a probe now and then while something is
 // pending.
 void Endpoint::Core::watch_liveness(Peer& peer) {
@@ -240,8 +248,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     peer.pending_since = now;
     peer.timeout_put_off = false;
   }
-  Time fails_at = later(peer.pending_since, peer.last_heard) + timeout;
-  if (fails_at <= now) {
+  if (gives_up_at(peer) <= now) {
     // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.
     if (late && !peer.timeout_put_off) {
       peer.timeout_put_off = true;
@@ -255,12 +262,13 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
   if (now < peer.keepalive_at) return;
   peer.keepalive_at = now + timeout / 8;
-  if (probe_best_path(peer)) return;
+  if (probe_best_path(peer, false)) return;
   // All that is bound has been asked, and is silent.
   if (Path* more = bind_next(peer, false)) {
     if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
     return;
   }
+  probe_best_path(peer, true);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index == kNoIndex) continue;
     const Path& path = paths.at(index);
@@ -268,16 +276,18 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   }
 }
 
-// Has the peer answer. False: every path waits for an answer.
-bool Endpoint::Core::probe_best_path(Peer& peer) {
+// Has the peer answer. False: every path waits for an answer, and none is to be asked `again`; if
+// so, they are in turn.
+bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
-    const auto rank = [](const Path& one) {
-      return std::tuple(one.state, one.packets_in_flight > 0, one.unanswered);
+    const auto rank = [again](const Path& one) {
+      return std::tuple(one.state, one.packets_in_flight > 0, again ? one.last_sent : Time{},
+                        one.unanswered);
     };
     if (best == nullptr || rank(path) < rank(*best)) best = &path;
   });
-  if (best == nullptr || best->packets_in_flight > 0) return false;
+  if (best == nullptr || (best->packets_in_flight > 0 && !again)) return false;
   if (send_probe(peer, *best, false)) arm_pto(*best);
   return true;
 }

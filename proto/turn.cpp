@@ -76,11 +76,9 @@ void Endpoint::Core::rearm(Peer& peer) {
     at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
     if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
     if (pending(peer)) {
-      const Time since = peer.pending_since == Time{} ? now : peer.pending_since;
-      const Duration timeout = patience_with(peer);
-      at = earlier(at, later(since, peer.last_heard) + timeout);
-      at = earlier(at,
-                   peer.keepalive_at == kNever ? peer.last_heard + timeout / 4 : peer.keepalive_at);
+      const Time quiet = peer.last_heard + patience_with(peer) / 4;
+      at = earlier(at, gives_up_at(peer));
+      at = earlier(at, peer.keepalive_at == kNever ? quiet : peer.keepalive_at);
     }
   }
   at = earlier(at, earlier(peer.call_at, peer.rest_at));
@@ -239,6 +237,14 @@ void Endpoint::Core::note_drained(LocalNic& local, bool seen_empty) const {
   local.marked_bytes = local.taken_bytes;
 }
 
+// The longest one of late is remembered.
+void Endpoint::Core::note_absence(Time since) {
+  const bool forgotten = back_at + milliseconds(tunables.peer_timeout_ms) * 2 < now;
+  if (now - since < back_at - left_at && !forgotten) return;
+  left_at = since;
+  back_at = now;
+}
+
 void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
@@ -246,7 +252,10 @@ void Endpoint::Core::begin_turn(Time at) {
   ++turn_number;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
   late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
-  if (late) ++counters.late_turns;
+  if (late) {
+    ++counters.late_turns;
+    note_absence(expected);
+  }
   previous_pass = this_pass;
   this_pass = now;
 
