@@ -2,9 +2,7 @@
 // equal, so that a run depends on nothing but its seed.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "proto/assert.hpp"
@@ -21,31 +19,33 @@ class Actor {
   ~Actor() = default;
 };
 
+// A heap of four children a node: half the levels of a binary one, and siblings share cache lines.
 // Events can't be taken back; an actor knows by its own state that one means nothing any more.
 class EventQueue {
  public:
   explicit EventQueue(proto::Time start) : now_(start) {}
 
   [[nodiscard]] proto::Time now() const { return now_; }
-  [[nodiscard]] bool empty() const { return heap_.empty() && turns_.empty(); }
+  [[nodiscard]] bool empty() const { return heap_.empty(); }
   // kNever if there is none.
-  [[nodiscard]] proto::Time next() const { return empty() ? proto::kNever : sooner().first().time; }
+  [[nodiscard]] proto::Time next() const {
+    return heap_.empty() ? proto::kNever : heap_.front().time;
+  }
   [[nodiscard]] std::uint64_t done() const { return done_; }
 
   // What is due already happens next. The actor lives until then.
   void at(proto::Time time, Actor& actor, std::uint64_t what) {
-    heap_.push({proto::later(time, now_), made_++, &actor, what});
-  }
-  // The same for a host's next turn, which is asked for anew all the time: in a heap of their own
-  // these are few, and don't pass by all the frames under way.
-  void turn_at(proto::Time time, Actor& actor) {
-    turns_.push({proto::later(time, now_), made_++, &actor, 0});
+    heap_.push_back({proto::later(time, now_), made_++, &actor, what});
+    sift_up(heap_.size() - 1);
   }
 
   // The next event; there must be one.
   void step() {
-    HAWSER_ASSERT(!empty());
-    const Entry entry = sooner().pop();
+    HAWSER_ASSERT(!heap_.empty());
+    const Entry entry = heap_.front();
+    heap_.front() = heap_.back();
+    heap_.pop_back();
+    if (!heap_.empty()) sift_down(0);
     now_ = entry.time;
     ++done_;
     entry.actor->on_event(now_, entry.what);
@@ -67,62 +67,34 @@ class EventQueue {
       return time != other.time ? time < other.time : number < other.number;
     }
   };
+  static constexpr std::size_t kChildren = 4;
 
-  // Four children a node: half the levels of two, and siblings share cache lines.
-  class Heap {
-   public:
-    [[nodiscard]] bool empty() const { return entries_.empty(); }
-    [[nodiscard]] const Entry& first() const { return entries_.front(); }
-
-    void push(const Entry& entry) {
-      entries_.push_back(entry);
-      std::size_t i = entries_.size() - 1;
-      for (; i > 0 && entry.before(entries_[(i - 1) / kChildren]); i = (i - 1) / kChildren) {
-        entries_[i] = entries_[(i - 1) / kChildren];
-      }
-      entries_[i] = entry;
+  void sift_up(std::size_t i) {
+    const Entry entry = heap_[i];
+    while (i > 0 && entry.before(heap_[(i - 1) / kChildren])) {
+      heap_[i] = heap_[(i - 1) / kChildren];
+      i = (i - 1) / kChildren;
     }
-    Entry pop() {
-      const Entry entry = entries_.front();
-      const Entry last = entries_.back();
-      entries_.pop_back();
-      if (!entries_.empty()) put(last);
-      return entry;
-    }
-
-   private:
-    static constexpr std::size_t kChildren = 4;
-
-    // In place of the first.
-    void put(const Entry& entry) {
-      std::size_t i = 0;
-      for (;;) {
-        const std::size_t child = i * kChildren + 1;
-        const std::size_t end = std::min(child + kChildren, entries_.size());
-        if (child >= end) break;
-        std::size_t least = child;
-        for (std::size_t other = child + 1; other < end; ++other) {
-          if (entries_[other].before(entries_[least])) least = other;
-        }
-        if (!entries_[least].before(entry)) break;
-        entries_[i] = entries_[least];
-        i = least;
-      }
-      entries_[i] = entry;
-    }
-
-    std::vector<Entry> entries_;
-  };
-
-  // The one that holds the next event, of all.
-  [[nodiscard]] const Heap& sooner() const {
-    if (turns_.empty()) return heap_;
-    return heap_.empty() || turns_.first().before(heap_.first()) ? turns_ : heap_;
+    heap_[i] = entry;
   }
-  [[nodiscard]] Heap& sooner() { return const_cast<Heap&>(std::as_const(*this).sooner()); }
+  void sift_down(std::size_t i) {
+    const Entry entry = heap_[i];
+    for (;;) {
+      const std::size_t first = i * kChildren + 1;
+      if (first >= heap_.size()) break;
+      std::size_t least = first;
+      for (std::size_t child = first + 1; child < first + kChildren && child < heap_.size();
+           ++child) {
+        if (heap_[child].before(heap_[least])) least = child;
+      }
+      if (!heap_[least].before(entry)) break;
+      heap_[i] = heap_[least];
+      i = least;
+    }
+    heap_[i] = entry;
+  }
 
-  Heap heap_;
-  Heap turns_;
+  std::vector<Entry> heap_;
   proto::Time now_;
   std::uint64_t made_ = 0;
   std::uint64_t done_ = 0;

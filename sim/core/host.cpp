@@ -26,7 +26,7 @@ Host::Host(EventQueue& events, Fabric& fabric, AddressBook& book, const HostConf
 void Host::schedule(proto::Time at) {
   if (at >= next_turn_) return;
   next_turn_ = proto::later(at, events_.now());
-  events_.turn_at(next_turn_, *this);
+  events_.at(next_turn_, *this, 0);
 }
 
 void Host::wake() {
