@@ -108,8 +108,7 @@ void Application::do_send(std::uint32_t index) {
   }
   Process& sender = process(message.from);
   if (record.bytes.size() != message.bytes) {
-    record.bytes.resize(message.bytes);
-    fill_message(plan_.seed, index, record.bytes);
+    record.bytes = bytes_of_message(plan_.seed, index, message.bytes);
   }
   proto::SendRequest request;
   request.operation = name(sender, true, index);
@@ -199,7 +198,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   ReceiveRecord& record = oracle_.receives()[index];
   const ReceivePlan& plan = record.plan;
   Process& receiver = process(plan.host);
-  record.buffer.assign(plan.bytes, kUntouched);
+  if (record.buffer.empty()) record.buffer.assign(plan.bytes, kUntouched);
   proto::ReceiveRequest request;
   request.operation = name(receiver, false, index);
   if (request.operation == kNoOperation) return false;
