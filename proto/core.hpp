@@ -100,6 +100,15 @@ struct Pick {
   bool again = false;
 };
 
+// A burst under construction.
+struct Burst {
+  static constexpr std::size_t kMost = 64;
+  std::array<Pick, kMost> picks;
+  std::array<TxPacket, kMost> packets;
+  std::array<PacketBuffer*, kMost> buffers{};
+  std::size_t size = 0;
+};
+
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
 struct Endpoint::Core {
@@ -208,6 +217,8 @@ struct Endpoint::Core {
   Time judge_at{kNever};
   Time judged_at{};
   Duration judge_interval{};
+  Burst burst;  // this and the next are places to work in, made once: kilobytes to clear
+  std::array<RxPacket, Nic::kMaxRxBurst> received;
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
 
@@ -230,7 +241,7 @@ struct Endpoint::Core {
   void expire(Peer& peer);
   void expire_timers();
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
-  void receive_packet(std::size_t nic, const RxPacket& received);
+  void receive_packet(std::size_t nic, const RxPacket& datagram);
   void receive_all();
   void note_drained(LocalNic& local, bool seen_empty) const;
 

@@ -18,18 +18,9 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::size_t kMaxBurst = 64;
 // Numbers of a path that data doesn't take: were all in flight and lost, none were left to ask
 // with.
 constexpr std::uint64_t kKeptForProbes = 2;
-
-// A burst under construction.
-struct Burst {
-  std::array<Pick, kMaxBurst> picks;
-  std::array<TxPacket, kMaxBurst> packets;
-  std::array<PacketBuffer*, kMaxBurst> buffers;
-  std::size_t size = 0;
-};
 
 }  // namespace
 
@@ -215,7 +206,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   limit = std::min<std::uint64_t>(limit, nics[path.local_nic].nic->caps().burst);
-  limit = std::min<std::uint64_t>(limit, kMaxBurst);
+  limit = std::min<std::uint64_t>(limit, Burst::kMost);
   limit = std::min<std::uint64_t>(
       limit, tunables.max_in_flight_packets -
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
@@ -235,7 +226,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
     ++counters.window_limited;
     return Sent::blocked;
   }
-  Burst burst;
+  burst.size = 0;
   const std::size_t limit = pool.take(std::span(burst.buffers).first(burst_limit(peer, *path)));
   if (limit == 0) return Sent::refused;
   while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {

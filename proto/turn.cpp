@@ -15,7 +15,6 @@
 namespace hawser::proto {
 
 namespace {
-constexpr std::size_t kReceiveBurst = 64;
 // A NIC that refused packets has room again soon, and there is no event for it.
 constexpr Duration kBackpressureRetry = microseconds(50);
 }  // namespace
@@ -150,17 +149,17 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
   blocks.visit(Visitor{*this, peer});
 }
 
-void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
+void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   if (tracing()) {
     receiving_nic = static_cast<std::uint8_t>(nic);
     receiving_peer = kNoIndex;
   }
   wire::PacketView packet;
-  const auto bad = wire::parse({received.data, received.bytes}, received.queue,
+  const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
   if (bad) return drop(*bad);
   ++nics[nic].packets_received;
-  nics[nic].bytes_received += received.bytes;
+  nics[nic].bytes_received += datagram.bytes;
   if (packet.session != nullptr) return on_session(nic, packet);
 
   const std::uint32_t receiver = packet.header->receiver ^ name_mask;
@@ -191,14 +190,14 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
   if (!peer.close_sent) on_floor(peer, packet.header->floor);
   switch (packet.type) {
     case wire::PacketType::data:
-      if (note_arrival(peer, nic, packet, received.congestion_experienced)) on_data(peer, packet);
+      if (note_arrival(peer, nic, packet, datagram.congestion_experienced)) on_data(peer, packet);
       break;
     case wire::PacketType::granted:
-      if (note_arrival(peer, nic, packet, received.congestion_experienced))
+      if (note_arrival(peer, nic, packet, datagram.congestion_experienced))
         on_granted(peer, packet);
       break;
     case wire::PacketType::probe:
-      (void)note_arrival(peer, nic, packet, received.congestion_experienced);
+      (void)note_arrival(peer, nic, packet, datagram.congestion_experienced);
       break;
     case wire::PacketType::envelope: on_envelope(peer, packet); break;
     default: ++counters.control_packets_received; break;
@@ -207,21 +206,20 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& received) {
 }
 
 void Endpoint::Core::receive_all() {
-  std::array<RxPacket, kReceiveBurst> batch;
   for (const Queue queue : {Queue::control, Queue::data}) {
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = tunables.poll_budget_packets;
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
-      for (std::size_t n = batch.size(); n == batch.size() && budget > 0;) {
-        n = nics[nic].nic->rx_burst(queue, batch);
+      for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
+        n = nics[nic].nic->rx_burst(queue, received);
         for (std::size_t i = 0; i < n; ++i) {
-          if (queue == Queue::data) nics[nic].taken_bytes += batch[i].bytes;
-          receive_packet(nic, batch[i]);
+          if (queue == Queue::data) nics[nic].taken_bytes += received[i].bytes;
+          receive_packet(nic, received[i]);
         }
         budget -= std::min<std::uint64_t>(budget, n);
         if (n > 0) progressed = true;
-        if (queue == Queue::data) note_drained(nics[nic], n < batch.size());
+        if (queue == Queue::data) note_drained(nics[nic], n < received.size());
       }
     }
   }

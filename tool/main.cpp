@@ -78,6 +78,12 @@ int command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // Of a word that is no subcommand CLI11 says only that a subcommand is missing.
+    const std::vector<std::string> words = app.remaining();
+    if (error.get_name() == "RequiredError" && !words.empty()) {
+      throw hawser::tool::InputError(
+          fmt::format("'{}' is no subcommand; `hawser --help` lists them", words.front()));
+    }
     // 0 for --help, which is an exception to CLI11.
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }

@@ -1,20 +1,21 @@
 // Datagrams on their way through the fabric.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "proto/nic.hpp"
 
 namespace hawser::sim {
 
 struct Frame {
-  std::vector<std::uint64_t> words;  // so that headers are aligned; room that is used again
+  std::unique_ptr<std::uint64_t[]> words;  // so that headers are aligned
+  std::uint32_t room = 0;                  // in bytes; it is used again
   std::uint32_t bytes = 0;
   std::uint32_t from = 0;  // ports of the fabric
   std::uint32_t to = 0;
@@ -26,14 +27,18 @@ struct Frame {
   bool spoiled = false;  // on a cable: what a NIC with a check of its own sees
 
   [[nodiscard]] std::span<std::byte> data() {
-    return std::as_writable_bytes(std::span(words)).first(bytes);
+    return {reinterpret_cast<std::byte*>(words.get()), bytes};
   }
   void fill(std::span<const std::byte> header, std::span<const std::byte> payload) {
     bytes = static_cast<std::uint32_t>(header.size() + payload.size());
-    if (words.size() * 8 < bytes) words.resize((bytes + 7) / 8);
-    auto* const at = reinterpret_cast<std::byte*>(words.data());
-    std::memcpy(at, header.data(), header.size());
-    if (!payload.empty()) std::memcpy(at + header.size(), payload.data(), payload.size());
+    if (room < bytes) {
+      room = std::bit_ceil(bytes);
+      words = std::make_unique_for_overwrite<std::uint64_t[]>((room + 7) / 8);
+    }
+    if (!header.empty()) std::memcpy(data().data(), header.data(), header.size());
+    if (!payload.empty()) {
+      std::memcpy(data().data() + header.size(), payload.data(), payload.size());
+    }
   }
 };
 
@@ -59,11 +64,15 @@ class FrameStore {
   [[nodiscard]] Frame& at(std::uint32_t id) { return frames_[id]; }
   [[nodiscard]] std::uint32_t copy(std::uint32_t id) {
     const std::uint32_t twin = take();
-    const Frame& original = frames_[id];
+    Frame& original = frames_[id];
     Frame& frame = frames_[twin];
-    const std::uint32_t next = frame.next_free;
-    frame = original;
-    frame.next_free = next;
+    frame.fill(original.data(), {});
+    frame.from = original.from;
+    frame.to = original.to;
+    frame.address = original.address;
+    frame.queue = original.queue;
+    frame.entropy = original.entropy;
+    frame.congestion_experienced = original.congestion_experienced;
     return twin;
   }
   [[nodiscard]] std::uint64_t out() const { return out_; }

@@ -178,6 +178,7 @@ void SimNic::on_frame(std::uint32_t id) {
 
 std::size_t SimNic::rx_burst(proto::Queue queue, std::span<proto::RxPacket> packets) {
   ReceiveRing& from = ring(queue);
+  if (from.lent.empty() && from.frames.empty()) return 0;
   for (const std::uint32_t frame : from.lent) fabric_.frames().give(frame);
   from.lent.clear();
   const std::size_t limit = std::min(packets.size(), kMaxRxBurst);
@@ -193,6 +194,7 @@ std::size_t SimNic::rx_burst(proto::Queue queue, std::span<proto::RxPacket> pack
 }
 
 std::size_t SimNic::events(std::span<NicEvent> events) {
+  if (news_.empty()) return 0;
   const std::size_t count = std::min(events.size(), news_.size());
   std::copy_n(news_.begin(), count, events.begin());
   news_.erase(news_.begin(), news_.begin() + static_cast<std::ptrdiff_t>(count));

@@ -105,8 +105,7 @@ proto::SendRequest Application::request_of(std::uint32_t index, PeerId peer) {
   const MessagePlan& message = plan_.messages[index];
   SendRecord& record = oracle_.send(index);
   if (record.bytes.size() != message.bytes) {
-    record.bytes.resize(message.bytes);
-    fill_message(plan_.seed, index, record.bytes);
+    record.bytes = bytes_of_message(plan_.seed, index, message.bytes);
   }
   proto::SendRequest request;
   request.operation = name(process(message.from), true, index);
@@ -225,7 +224,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   ReceiveRecord& record = oracle_.receives()[index];
   const ReceivePlan& plan = record.plan;
   Process& receiver = process(plan.host);
-  record.buffer.assign(plan.bytes, kUntouched);
+  if (record.buffer.empty()) record.buffer.assign(plan.bytes, kUntouched);
   proto::ReceiveRequest request;
   request.operation = name(receiver, false, index);
   if (request.operation == kNoOperation) return false;

@@ -50,7 +50,8 @@ Tunables draw_tunables(Random& random) {
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(share)) value = one_of(random, others);
   };
-  if (random.chance(0.5)) tunables.fragment_bytes = one_of(random, {256, 512, 1024});
+  // Packets are what a storm is made of, not bytes.
+  if (random.chance(0.85)) tunables.fragment_bytes = one_of(random, {256, 256, 512, 1024});
   draw(tunables.unexpected_bytes, {65536, 131072, 262144});
   draw(tunables.max_operations, {256, 1024});
   draw(tunables.packet_buffers, {256, 512});

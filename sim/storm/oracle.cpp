@@ -65,12 +65,15 @@ bool is_message(std::uint64_t seed, std::uint32_t message, std::span<const std::
 
 }  // namespace
 
-void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes) {
-  for_each_piece(seed, message, bytes.size(),
-                 [&](std::size_t at, std::span<const std::byte> piece) {
-                   std::memcpy(bytes.data() + at, piece.data(), piece.size());
-                   return true;
-                 });
+std::vector<std::byte> bytes_of_message(std::uint64_t seed, std::uint32_t message,
+                                        std::size_t bytes) {
+  std::vector<std::byte> made;
+  made.reserve(bytes);
+  for_each_piece(seed, message, bytes, [&](std::size_t, std::span<const std::byte> piece) {
+    made.insert(made.end(), piece.begin(), piece.end());
+    return true;
+  });
+  return made;
 }
 
 bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) const {

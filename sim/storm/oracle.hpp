@@ -66,7 +66,8 @@ struct ReceiveRecord {
 };
 
 // The bytes of a message, by its place in the plan.
-void fill_message(std::uint64_t seed, std::uint32_t message, std::span<std::byte> bytes);
+[[nodiscard]] std::vector<std::byte> bytes_of_message(std::uint64_t seed, std::uint32_t message,
+                                                      std::size_t bytes);
 
 class Oracle {
  public:

@@ -47,6 +47,17 @@ inline Tunables short_close() {
   return tunables;
 }
 
+// The next completion of `mine`; with inline progress the other endpoint gets its turns too.
+inline Completion next_of(Endpoint& mine, Endpoint& other) {
+  Completion completion;
+  for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 1'000'000) {
+    if (mine.wait(std::span(&completion, 1), 1'000'000) == 1) return completion;
+    other.poll({});
+  }
+  FAIL("no completion");
+  return completion;
+}
+
 struct EndpointPair {
   explicit EndpointPair(const Setting& setting, const Tunables& tunables = short_close(),
                         int nics = 2, const std::string& faults = "", EndpointConfig config = {})
@@ -58,17 +69,7 @@ struct EndpointPair {
     REQUIRE(b->connect(a->address(), a_of_b) == Status::ok);
   }
 
-  // The next completion of `mine`; with inline progress the other endpoint gets its turns too.
-  Completion next(Endpoint& mine) {
-    Endpoint& other = &mine == a.get() ? *b : *a;
-    Completion completion;
-    for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 1'000'000) {
-      if (mine.wait(std::span(&completion, 1), 1'000'000) == 1) return completion;
-      other.poll({});
-    }
-    FAIL("no completion");
-    return completion;
-  }
+  Completion next(Endpoint& mine) { return next_of(mine, &mine == a.get() ? *b : *a); }
 
   Engine engine_a;
   Engine engine_b;

@@ -28,16 +28,7 @@ struct VerbsPair {
     REQUIRE(b->connect(a->address(), a_of_b) == Status::ok);
   }
 
-  Completion next(Endpoint& mine) {
-    Endpoint& other = &mine == a.get() ? *b : *a;
-    Completion completion;
-    for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 1'000'000) {
-      if (mine.wait(std::span(&completion, 1), 1'000'000) == 1) return completion;
-      other.poll({});
-    }
-    FAIL("no completion");
-    return completion;
-  }
+  Completion next(Endpoint& mine) { return next_of(mine, &mine == a.get() ? *b : *a); }
 
   // A message from `from`, received and compared.
   void exchange(Endpoint& from, std::size_t bytes, std::uint64_t seed) {

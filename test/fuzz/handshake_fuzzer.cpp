@@ -14,6 +14,7 @@
 #include "proto/mac.hpp"
 #include "proto/wire.hpp"
 #include "test/fuzz/handshake_program.hpp"
+#include "test/fuzz/input.hpp"
 #include "test/fuzz/tiny_world.hpp"
 #include "test/proto/wire_samples.hpp"
 
@@ -29,18 +30,6 @@ constexpr std::uint32_t kStrangers = 4;
 constexpr std::uint32_t kSlots = 4;  // max_peers of the tiny world
 constexpr std::string_view kSecret = "of the job";
 constexpr std::string_view kOtherSecret = "of another";
-
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  [[nodiscard]] bool ended() const { return at_ >= size_; }
-  std::uint8_t next() { return at_ < size_ ? data_[at_++] : 0; }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-  std::size_t at_ = 0;
-};
 
 // What a stranger has heard of an endpoint, and says of himself.
 struct Stranger {
@@ -78,7 +67,7 @@ class Attack {
       look();
     }
     find_each_other();
-    close();
+    world_.close();
   }
 
  private:
@@ -352,22 +341,6 @@ class Attack {
       found = world_.run(proto::milliseconds(250), [&] { return world_.receives_ok > before; });
     }
     HAWSER_ASSERT(found, "two honest endpoints don't find each other any more");
-  }
-
-  void close() {
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      world_.node(i).endpoint->close(world_.now());
-      world_.node(i).next_turn = world_.now();
-    }
-    const bool closed = world_.run(proto::milliseconds(1000), [&] {
-      return world_.node(0).endpoint->closed() && world_.node(1).endpoint->closed();
-    });
-    HAWSER_ASSERT(closed, "an endpoint doesn't close");
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      world_.turn(i);
-      HAWSER_ASSERT(world_.open(i) == 0, "an operation without its completion");
-      HAWSER_ASSERT(world_.node(i).pool->in_use() == 0, "a packet buffer is missing");
-    }
   }
 
   Input input_;

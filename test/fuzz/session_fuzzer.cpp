@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "test/fuzz/input.hpp"
 #include "test/fuzz/session_program.hpp"
 #include "test/fuzz/tiny_world.hpp"
 #include "test/proto/wire_samples.hpp"
@@ -20,44 +21,32 @@ constexpr std::size_t kMostSteps = 400;
 constexpr std::size_t kRemembered = 64;
 constexpr std::array<std::size_t, 8> kSizes{0, 1, 255, 256, 1024, 1025, 5000, 30000};
 
-class Program {
- public:
-  Program(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
-  [[nodiscard]] bool ended() const { return at_ >= size_; }
-  std::uint8_t next() { return at_ < size_ ? data_[at_++] : 0; }
-
- private:
-  const std::uint8_t* data_;
-  std::size_t size_;
-  std::size_t at_ = 0;
-};
-
 class Session {
  public:
-  explicit Session(Program program) : program_(program) {
+  explicit Session(Input input) : input_(input) {
     for (std::uint32_t i = 0; i < 2; ++i) world_.connect(i);
   }
 
   void run() {
-    for (std::size_t steps = 0; steps < kMostSteps && !program_.ended(); ++steps) {
-      const auto step = static_cast<Step>(program_.next() % kSteps);
+    for (std::size_t steps = 0; steps < kMostSteps && !input_.ended(); ++steps) {
+      const auto step = static_cast<Step>(input_.next() % kSteps);
       if (!fabric_step(step)) caller_step(step);
     }
     heal();
     finish();
-    close();
+    world_.close();
   }
 
  private:
   std::uint32_t who(std::uint8_t byte) { return byte & 1; }
-  std::size_t size() { return kSizes[program_.next() % kSizes.size()]; }
+  std::size_t size() { return kSizes[input_.next() % kSizes.size()]; }
   static std::uint64_t tag(std::uint8_t byte) { return byte >> 1 & 3; }
   static std::uint64_t mask(std::uint8_t byte) { return (byte & 8) != 0 ? 0 : ~std::uint64_t{0}; }
 
   // Removes one of the packets under way.
   std::optional<Flying> pick() {
     std::deque<Flying>& air = world_.air();
-    const std::uint8_t which = program_.next();
+    const std::uint8_t which = input_.next();
     if (air.empty()) return std::nullopt;
     const auto at = air.begin() + static_cast<std::ptrdiff_t>(which % air.size());
     std::optional<Flying> packet = std::move(*at);
@@ -77,8 +66,8 @@ class Session {
 
   bool fabric_step(Step step) {
     switch (step) {
-      case Step::wait: wait(proto::microseconds(program_.next())); return true;
-      case Step::wait_long: wait(proto::milliseconds(2u * program_.next())); return true;
+      case Step::wait: wait(proto::microseconds(input_.next())); return true;
+      case Step::wait_long: wait(proto::milliseconds(2u * input_.next())); return true;
       case Step::deliver:
         if (auto packet = pick()) deliver(std::move(*packet));
         return true;
@@ -98,19 +87,19 @@ class Session {
       case Step::lose_all: world_.air().clear(); return true;
       case Step::damage: damage(); return true;
       case Step::replay: {
-        const std::uint8_t which = program_.next();
+        const std::uint8_t which = input_.next();
         if (!lately_.empty()) world_.deliver(lately_[which % lately_.size()]);
         return true;
       }
       case Step::forge: forge(); return true;
       case Step::raw: raw(); return true;
-      case Step::turn: world_.turn(who(program_.next())); return true;
+      case Step::turn: world_.turn(who(input_.next())); return true;
       default: return false;
     }
   }
 
   void caller_step(Step step) {
-    const std::uint8_t byte = program_.next();
+    const std::uint8_t byte = input_.next();
     const std::uint32_t node = who(byte);
     proto::Endpoint& endpoint = *world_.node(node).endpoint;
     switch (step) {
@@ -122,7 +111,7 @@ class Session {
                                     .priority = static_cast<std::uint8_t>(byte >> 6)}});
         return;
       case Step::receive: (void)world_.receive(node, size(), tag(byte), mask(byte)); return;
-      case Step::cancel: world_.cancel(node, program_.next()); return;
+      case Step::cancel: world_.cancel(node, input_.next()); return;
       case Step::claim: world_.claim(node, tag(byte), mask(byte)); return;
       case Step::put_back: world_.put_back(node); return;
       case Step::receive_claimed: world_.receive_claimed(node, size()); return;
@@ -155,8 +144,8 @@ class Session {
 
   void damage() {
     auto packet = pick();
-    const std::uint8_t where = program_.next();
-    const std::uint8_t with = program_.next();
+    const std::uint8_t where = input_.next();
+    const std::uint8_t with = input_.next();
     if (!packet || packet->bytes < sizeof(proto::wire::CommonHeader)) return;
     packet->datagram()[where % packet->bytes] ^= static_cast<std::byte>(with);
     if (with % 2 == 0) {
@@ -167,9 +156,9 @@ class Session {
   }
 
   void forge() {
-    const std::uint8_t which = program_.next();
-    const std::uint8_t type = program_.next();
-    const std::size_t length = program_.next();
+    const std::uint8_t which = input_.next();
+    const std::uint8_t type = input_.next();
+    const std::size_t length = input_.next();
     constexpr std::size_t kHeader = sizeof(proto::wire::CommonHeader);
     Flying packet;
     if (!lately_.empty()) {
@@ -183,13 +172,13 @@ class Session {
     auto& header = *reinterpret_cast<proto::wire::CommonHeader*>(packet.words.data());
     if ((type & 64) == 0) header.type = static_cast<proto::wire::PacketType>(type & 63);
     header.hwords = static_cast<std::uint8_t>((kHeader + length / 8 * 8) / 8);
-    header.flags ^= program_.next();
-    header.path_number += program_.next();
-    header.slot ^= static_cast<std::uint8_t>(program_.next() & 0x13);
-    header.floor += program_.next();
+    header.flags ^= input_.next();
+    header.path_number += input_.next();
+    header.slot ^= static_cast<std::uint8_t>(input_.next() & 0x13);
+    header.floor += input_.next();
     const auto body = packet.datagram().subspan(kHeader);
     for (std::size_t i = 0; i < length / 8 * 8; ++i) {
-      if (const std::uint8_t byte = program_.next(); byte != 0) body[i] ^= std::byte{byte};
+      if (const std::uint8_t byte = input_.next(); byte != 0) body[i] ^= std::byte{byte};
     }
     fix_checksum(packet.datagram());
     world_.honest = false;
@@ -197,14 +186,14 @@ class Session {
   }
 
   void raw() {
-    const std::uint8_t where = program_.next();
+    const std::uint8_t where = input_.next();
     Flying packet;
     packet.to = where & 1;
     packet.nic = where >> 1 & 1;
     packet.queue = (where & 4) != 0 ? proto::Queue::control : proto::Queue::data;
-    packet.bytes = program_.next();
+    packet.bytes = input_.next();
     packet.words.resize((packet.bytes + 7) / 8);
-    for (std::byte& byte : packet.datagram()) byte = std::byte{program_.next()};
+    for (std::byte& byte : packet.datagram()) byte = std::byte{input_.next()};
     world_.honest = false;  // it could have the right checksum, and be anything
     world_.deliver(std::move(packet));
   }
@@ -249,23 +238,7 @@ class Session {
     HAWSER_ASSERT(all, "a send hangs in a healed world");
   }
 
-  void close() {
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      world_.node(i).endpoint->close(world_.now());
-      world_.node(i).next_turn = world_.now();
-    }
-    const bool closed = world_.run(proto::milliseconds(1000), [&] {
-      return world_.node(0).endpoint->closed() && world_.node(1).endpoint->closed();
-    });
-    HAWSER_ASSERT(closed, "an endpoint doesn't close");
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      world_.turn(i);
-      HAWSER_ASSERT(world_.open(i) == 0, "an operation without its completion");
-      HAWSER_ASSERT(world_.node(i).pool->in_use() == 0, "a packet buffer is missing");
-    }
-  }
-
-  Program program_;
+  Input input_;
   TinyWorld world_;
   std::deque<Flying> lately_;
   bool ended_ = false;  // somebody ended a session on purpose
@@ -275,6 +248,6 @@ class Session {
 }  // namespace hawser::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  hawser::test::Session(hawser::test::Program(data, size)).run();
+  hawser::test::Session(hawser::test::Input(data, size)).run();
   return 0;
 }

@@ -283,6 +283,22 @@ void TinyWorld::turn(std::uint32_t i) {
   take_completions(node);
 }
 
+void TinyWorld::close() {
+  for (TinyNode& node : nodes_) {
+    node.endpoint->close(now_);
+    node.next_turn = now_;
+  }
+  const bool closed = run(proto::milliseconds(1000), [&] {
+    return nodes_[0].endpoint->closed() && nodes_[1].endpoint->closed();
+  });
+  HAWSER_ASSERT(closed, "an endpoint doesn't close");
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    turn(i);
+    HAWSER_ASSERT(open(i) == 0, "an operation without its completion");
+    HAWSER_ASSERT(nodes_[i].pool->in_use() == 0, "a packet buffer is missing");
+  }
+}
+
 void TinyWorld::step(proto::Time end) {
   if (!air_.empty()) {
     now_ = now_ + kFlight;

@@ -156,6 +156,8 @@ class TinyWorld {
     }
     return true;
   }
+  // Closes both endpoints; nothing may be left of what they had.
+  void close();
   [[nodiscard]] std::size_t open(std::uint32_t i) const {
     return nodes_[i].operations.size() - nodes_[i].free.size();
   }

@@ -77,8 +77,7 @@ TEST_CASE("acks__of_all_paths_leave_together_after_a_turn_that_polled_all", "[A3
   world.run_for(milliseconds(50));
   acks.clear();
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 64 * 4096);
-  (void)exchange.send(0, 1, 1, 64 * 4096);
+  exchange.message(0, 1, 1, 64 * 4096);
   REQUIRE(exchange.run(milliseconds(10)));
   REQUIRE_FALSE(acks.empty());
   CHECK(acks.front() == 4);
@@ -110,8 +109,7 @@ TEST_CASE("acks__reach_all_that_is_in_flight_on_a_path", "[A5]") {
     World world(config);
     world.connect_all();
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, 3000000);
-    (void)exchange.send(0, 1, 1, 3000000);
+    exchange.message(0, 1, 1, 3000000);
     REQUIRE(exchange.run(milliseconds(5000)));
     exchange.check_all_ok();
     CHECK(farthest <= 1023);
@@ -161,8 +159,7 @@ TEST_CASE("acks__what_is_asked_for_comes_twice_and_with_the_final_statuses", "[A
   world.run_for(milliseconds(50));
   running = &world;
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 100);
-  (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
+  exchange.message(0, 1, 1, 100, {.level = Level::delivered});
   REQUIRE(exchange.run(milliseconds(50)));
   exchange.check_all_ok();
   CHECK(lost);

@@ -25,10 +25,7 @@ WorldConfig many_nics(std::uint32_t nics = 8) {
 }
 
 std::vector<PathStats> paths_of(World& world, std::uint32_t node, std::uint32_t other) {
-  PeerStats stats;
-  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
-          Status::ok);
-  return stats.paths;
+  return world.peer_stats(node, other).paths;
 }
 
 std::size_t paths_up(World& world, std::uint32_t node, std::uint32_t other) {
@@ -44,12 +41,6 @@ std::uint32_t slots_of(World& world, std::uint32_t node, std::uint32_t other) {
   return slots;
 }
 
-void apply(World& world, std::uint32_t node, std::uint32_t nic, std::string_view words) {
-  world.nic(node, nic).set_time(world.now());
-  REQUIRE_FALSE(world.nic(node, nic).apply(words).has_value());
-  world.wake(node);
-}
-
 // One message after the other between node 0 and node 1, each way.
 class Talk {
  public:
@@ -63,10 +54,7 @@ class Talk {
   void once(std::size_t bytes = 0) {
     if (bytes == 0) bytes = bytes_;
     const Time began = world_.now();
-    for (std::uint32_t node = 0; node < 2; ++node) {
-      (void)exchange_.receive(1 - node, node, tag_, bytes);
-      (void)exchange_.send(node, 1 - node, tag_, bytes);
-    }
+    for (std::uint32_t node = 0; node < 2; ++node) exchange_.message(node, 1 - node, tag_, bytes);
     ++tag_;
     REQUIRE(exchange_.run(milliseconds(400)));
     longest_ = std::max(longest_, world_.now() - began);
@@ -129,8 +117,7 @@ TEST_CASE("binding__a_message_of_more_than_two_paths_take_goes_over_all_at_once"
     World world(many_nics());
     world.connect_all();
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, fragments * 1024);
-    (void)exchange.send(0, 1, 1, fragments * 1024);
+    exchange.message(0, 1, 1, fragments * 1024);
     const Time began = world.now();
     REQUIRE(exchange.run(milliseconds(10)));
     exchange.check_all_ok();
@@ -147,10 +134,7 @@ TEST_CASE("binding__many_small_messages_at_once_are_bulk_too", "[P12]") {
   World world(many_nics());
   world.connect_all();
   Exchange exchange(world);
-  for (std::uint64_t i = 0; i < 100; ++i) {
-    (void)exchange.receive(1, 0, i, 1000);
-    (void)exchange.send(0, 1, i, 1000);
-  }
+  for (std::uint64_t i = 0; i < 100; ++i) exchange.message(0, 1, i, 1000);
   REQUIRE(exchange.run(milliseconds(10)));
   exchange.check_all_ok();
   CHECK(paths_up(world, 0, 1) == 8);
@@ -169,7 +153,7 @@ TEST_CASE("binding__a_home_path_that_dies_is_replaced", "[P13]") {
       (void)talk.take_longest();
       const std::uint32_t homes = slots_of(world, 0, 1);
       const auto victim = static_cast<std::uint32_t>(std::countr_zero(homes));
-      apply(world, where, victim, told ? "kill:event" : "kill");
+      world.apply(where, victim, told ? "kill:event" : "kill");
       talk.run_for(milliseconds(30));
       INFO("longest " << talk.take_longest().ns / 1000 << " us");
       CHECK(paths_up(world, 0, 1) >= 2);
@@ -190,7 +174,7 @@ TEST_CASE("binding__both_home_paths_may_die_at_once", "[P13]") {
     talk.run_for(milliseconds(20));
     const std::uint32_t homes = slots_of(world, 0, 1);
     for (std::uint32_t nic = 0; nic < 8; ++nic) {
-      if ((homes >> nic & 1) != 0) apply(world, where, nic, "kill");
+      if ((homes >> nic & 1) != 0) world.apply(where, nic, "kill");
     }
     (void)talk.take_longest();
     talk.once();
@@ -228,9 +212,9 @@ TEST_CASE("binding__a_slot_whose_nic_fell_meanwhile_is_proven_first", "[P14]") {
     talk.run_for(milliseconds(5));
     const std::uint32_t homes = slots_of(world, 0, 1);
     const auto nic = static_cast<std::uint32_t>(std::countr_one(homes));
-    apply(world, where, nic, "kill:event");
+    world.apply(where, nic, "kill:event");
     talk.run_for(milliseconds(5));
-    apply(world, where, nic, "revive:event");
+    world.apply(where, nic, "revive:event");
     talk.run_for(milliseconds(5));
     CHECK(slots_of(world, 0, 1) == homes);  // nobody has needed it
     watched = nic;
@@ -252,13 +236,7 @@ TEST_CASE("binding__a_pool_that_is_out_means_fewer_paths", "[P15]") {
     World world(config);
     world.connect_all();
     Exchange exchange(world);
-    for (std::uint32_t a = 0; a < 4; ++a) {
-      for (std::uint32_t b = 0; b < 4; ++b) {
-        if (a == b) continue;
-        (void)exchange.receive(b, a, 1, 300000);
-        (void)exchange.send(a, b, 1, 300000);
-      }
-    }
+    exchange.all_to_all(300000);
     REQUIRE(exchange.run(milliseconds(100)));
     exchange.check_all_ok();
     for (std::uint32_t a = 0; a < 4; ++a) {
@@ -270,7 +248,7 @@ TEST_CASE("binding__a_pool_that_is_out_means_fewer_paths", "[P15]") {
     }
     // What a death needs is no bulk.
     const auto nic = static_cast<std::uint32_t>(std::countr_zero(slots_of(world, 0, 1)));
-    apply(world, 0, nic, "kill:event");
+    world.apply(0, nic, "kill:event");
     world.run_for(milliseconds(1));
     CHECK(paths_up(world, 0, 1) >= 2);
   }
@@ -332,8 +310,7 @@ TEST_CASE("binding__the_receiver_forgets_a_path_on_which_nothing_comes", "[P16]"
     const auto slot = static_cast<std::uint32_t>(std::countr_zero(unbound));
     replay.send(1, slot, *newest[slot]);
     world.run_for(milliseconds(1));
-    const auto drops = world.stats(1).drops;
-    CHECK(drops[static_cast<std::size_t>(DropReason::old_path_number)] == (later ? 0 : 1));
+    CHECK(world.drops(1, DropReason::old_path_number) == (later ? 0 : 1));
     // Whatever it was taken for, bulk goes on.
     for (int i = 0; i < 3; ++i) talk.once(300000);
     talk.finish();

@@ -23,15 +23,6 @@ bool is_cancel(const FaultPacket& packet) {
   return view.envelope != nullptr && view.envelope->kind == EnvelopeKind::cancel;
 }
 
-bool has_status(const FaultPacket& packet, MessageStatus wanted) {
-  if (packet.direction != engine::Direction::tx) return false;
-  bool found = false;
-  view_of(packet).blocks.visit([&](const proto::wire::StatusView& view) {
-    for (const auto& entry : view.entries) found |= entry.status == wanted;
-  });
-  return found;
-}
-
 // The receive that takes anything is posted first, so that 5 would get it.
 TEST_CASE("cancel__of_5_unsent_then_send_6_matches", "[scenario 12][M20]") {
   for (const bool connected : {true, false}) {
@@ -103,15 +94,13 @@ TEST_CASE("cancel__buries_a_message_that_no_receive_has_matched", "[M22]") {
 
 TEST_CASE("cancel__fails_once_a_receive_has_matched", "[M21]") {
   for (const int losses : {0, 4}) {
-    int lost = 0;
+    Loss loss{[](std::uint32_t, const FaultPacket& packet) {
+                return has_status(packet, MessageStatus::matched);
+              },
+              losses};
     WorldConfig config;
     config.faults = "delay=5us,rate=1000000000";
-    config.hook = [&](std::uint32_t, std::uint32_t,
-                      const FaultPacket& packet) -> std::optional<Fate> {
-      if (!has_status(packet, MessageStatus::matched) || lost == losses) return {};
-      ++lost;
-      return Fate{.drop = true};
-    };
+    config.hook = std::ref(loss);
     World world(config);
     world.connect_all();
     world.run_for(milliseconds(5));
@@ -128,7 +117,7 @@ TEST_CASE("cancel__fails_once_a_receive_has_matched", "[M21]") {
     };
     REQUIRE(world.run_until(is_refused, milliseconds(200)));
     REQUIRE(exchange.run(milliseconds(500)));
-    CHECK(lost == losses);
+    CHECK(loss.lost == losses);
     exchange.check_all_ok();
     exchange.check_quiet();
   }
@@ -187,9 +176,7 @@ TEST_CASE("cancel__late_fragments_of_a_cancelled_message_are_dropped", "[M23]") 
   REQUIRE(exchange.run(milliseconds(50)));
   CHECK(exchange.received(receive).serial == exchange.sent(next).serial);
   exchange.check_quiet();
-  const EndpointStats stats = world.stats(1);
-  CHECK(stats.drops[static_cast<std::size_t>(DropReason::below_floor)] +
-            stats.drops[static_cast<std::size_t>(DropReason::duplicate_fragment)] >
+  CHECK(world.drops(1, DropReason::below_floor) + world.drops(1, DropReason::duplicate_fragment) >
         3);
 }
 
@@ -236,9 +223,8 @@ TEST_CASE("cancel__both_ends_agree_whatever_happens", "[M22]") {
     }
     // Receives for all that is left, and as many more: those stay open.
     for (std::uint64_t i = 0; i < 80; ++i) (void)exchange.receive(1, 0, i % 3, 90000);
-    REQUIRE(world.run_until(
+    REQUIRE(exchange.run_until(
         [&] {
-          exchange.collect();
           return std::ranges::all_of(
               sends, [&](std::size_t i) { return exchange.sent(i).completion.has_value(); });
         },

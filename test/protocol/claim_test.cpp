@@ -219,9 +219,8 @@ TEST_CASE("claim__mixed_with_receives_and_cancels") {
     }
     for (const MessageId message : claims) (void)exchange.receive_claimed(1, message, 90000);
     for (std::uint64_t i = 0; i < 450; ++i) (void)exchange.receive(1, 0, i % 3, 90000);
-    REQUIRE(world.run_until(
+    REQUIRE(exchange.run_until(
         [&] {
-          exchange.collect();
           for (std::size_t i = 0; i < exchange.sends(); ++i) {
             if (!exchange.sent(i).completion) return false;
           }

@@ -100,8 +100,7 @@ TEST_CASE("closing_anytime__ends_everything") {
       if (random.chance(0.01)) world.run_for(milliseconds(random.below(200)));
     }
     for (std::uint32_t node = 0; node < world.nodes(); ++node) {
-      world.endpoint(node).close(world.now());
-      world.wake(node);
+      world.close(node);
       if (random.chance(0.3)) world.run_for(microseconds(random.below(5000)));
     }
     for (std::uint32_t node = 0; node < world.nodes(); ++node) {

@@ -30,8 +30,7 @@ TEST_CASE("closing__settles_what_was_sent") {
       (void)exchange.receive(1, 0, i, 100000);
       (void)exchange.send(0, 1, i, 5000 * i);
     }
-    world.endpoint(0).close(world.now());
-    world.wake(0);
+    world.close(0);
     REQUIRE(run_until_closed(world, 0, milliseconds(500)));
     REQUIRE(exchange.run(milliseconds(20)));
     exchange.check_all_ok();
@@ -49,8 +48,7 @@ TEST_CASE("closing__is_quick_where_nothing_is_pending") {
       world.run_for(milliseconds(5));
     }
     const Time start = world.now();
-    world.endpoint(0).close(world.now());
-    world.wake(0);
+    world.close(0);
     REQUIRE(run_until_closed(world, 0, milliseconds(100)));
     CHECK((world.now() - start).ns < milliseconds(1).ns);
     proto::SendRequest send;
@@ -72,8 +70,7 @@ TEST_CASE("closing__ends_its_own_receives_and_those_that_wait_for_it") {
   (void)exchange.receive(1, 2, 1, 100);
   (void)exchange.receive(1, kAnyNode, 2, 100);
   world.run_for(milliseconds(2));
-  world.endpoint(0).close(world.now());
-  world.wake(0);
+  world.close(0);
   REQUIRE(run_until_closed(world, 0, milliseconds(100)));
   world.run_for(milliseconds(10));
   exchange.collect();
@@ -108,14 +105,9 @@ TEST_CASE("closing__carries_the_final_statuses", "[S15]") {
       (void)exchange.send(0, 1, i, 1000,
                           {.level = i % 4 == 0 ? Level::delivered : Level::accepted});
     }
-    REQUIRE(world.run_until(
-        [&] {
-          exchange.collect();
-          return exchange.received(4).completion.has_value();
-        },
-        milliseconds(100)));
-    world.endpoint(1).close(world.now());
-    world.wake(1);
+    REQUIRE(exchange.run_until([&] { return exchange.received(4).completion.has_value(); },
+                               milliseconds(100)));
+    world.close(1);
     REQUIRE(run_until_closed(world, 1, milliseconds(3000)));
     REQUIRE(exchange.run(milliseconds(100)));
     for (std::size_t i = 0; i < 10; ++i) CHECK(exchange.sent(i).completion->status == Status::ok);
@@ -127,13 +119,11 @@ TEST_CASE("closing__while_the_other_still_sends") {
   World world({});
   world.connect_all();
   Exchange exchange(world);
-  (void)exchange.receive(0, 1, 1, 50000000);
-  (void)exchange.send(1, 0, 1, 50000000);
+  exchange.message(1, 0, 1, 50000000);
   (void)exchange.send(1, 0, 2, 100, {.level = Level::delivered});
   world.run_for(proto::microseconds(100));
   const Time start = world.now();
-  world.endpoint(0).close(world.now());
-  world.wake(0);
+  world.close(0);
   REQUIRE(run_until_closed(world, 0, milliseconds(3000)));
   REQUIRE(exchange.run(milliseconds(10)));
   CHECK((world.now() - start).ns < milliseconds(20).ns);
@@ -152,17 +142,10 @@ TEST_CASE("closing__of_both_at_once") {
     World world(config);
     world.connect_all();
     Exchange exchange(world);
-    for (std::uint32_t a = 0; a < 4; ++a) {
-      for (std::uint32_t b = 0; b < 4; ++b) {
-        if (a == b) continue;
-        (void)exchange.receive(b, a, 1, 3000);
-        (void)exchange.send(a, b, 1, 3000);
-      }
-    }
+    exchange.all_to_all(3000);
     if (random.chance(0.5)) world.run_for(milliseconds(random.below(5)));
     for (std::uint32_t node = 0; node < 4; ++node) {
-      world.endpoint(node).close(world.now());
-      world.wake(node);
+      world.close(node);
       if (random.chance(0.3)) world.run_for(proto::microseconds(random.below(1000)));
     }
     for (std::uint32_t node = 0; node < 4; ++node) {
@@ -187,8 +170,7 @@ TEST_CASE("closing__takes_no_longer_than_its_timeout_if_nobody_answers", "[S14]"
   world.run_for(milliseconds(5));
   world.crash(1, false);
   const Time start = world.now();
-  world.endpoint(0).close(world.now());
-  world.wake(0);
+  world.close(0);
   REQUIRE(run_until_closed(world, 0, milliseconds(1000)));
   CHECK((world.now() - start).ns >= milliseconds(190).ns);
   CHECK((world.now() - start).ns < milliseconds(250).ns);
@@ -205,8 +187,7 @@ TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers", "[M25]") {
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 50000);
-  (void)exchange.send(0, 1, 1, 50000);
+  exchange.message(0, 1, 1, 50000);
   const Time start = world.now();
   REQUIRE(exchange.run(milliseconds(50)));
   CHECK((world.now() - start).ns >= milliseconds(5).ns);
@@ -214,8 +195,7 @@ TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers", "[M25]") {
   // The same when the session fails meanwhile.
   (void)exchange.send(0, 1, 2, 50000, {.level = Level::delivered});
   world.run_for(proto::microseconds(100));
-  REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
-  world.wake(0);
+  world.disconnect(0, 1);
   world.run_for(milliseconds(1));
   exchange.collect();
   REQUIRE(exchange.sent(1).completion.has_value());
@@ -250,8 +230,7 @@ TEST_CASE("closing__waits_for_what_it_sent_but_for_half_of_its_timeout_at_most",
     const auto sent = exchange.send(0, 1, 1, 1000, {.level = Level::delivered});
     world.run_for(milliseconds(5));
     const Time begin = world.now();
-    world.endpoint(0).close(world.now());
-    world.wake(0);
+    world.close(0);
     world.run_for(milliseconds(200));
     CHECK(closed_at == Time{});
     if (received) (void)exchange.receive(1, 0, 1, 1000);
@@ -285,7 +264,7 @@ TEST_CASE("closing__makes_no_session_but_for_what_was_posted_before", "[S16]") {
   world.run_for(milliseconds(100));
   CHECK(world.stats(0).sessions_established == 1);
   CHECK(world.stats(2).sessions_established == 0);
-  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::limit)] > 0);
+  CHECK(world.drops(0, DropReason::limit) > 0);
 }
 
 }  // namespace

@@ -17,11 +17,6 @@ using proto::milliseconds;
 using proto::Time;
 using proto::wire::PacketType;
 
-void close(World& world, std::uint32_t node) {
-  world.endpoint(node).close(world.now());
-  world.wake(node);
-}
-
 // Both ends fail, both connect again without a restart, and then all that was under way arrives.
 TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[scenario 10][I2]") {
   for_each_seed(10, [](proto::Random& random) {
@@ -101,8 +96,7 @@ TEST_CASE("ending__a_half_session_is_reset_when_it_speaks", "[S21]") {
   world.connect_all();
   world.run_for(milliseconds(5));
   deaf = true;
-  REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
-  world.wake(0);
+  world.disconnect(0, 1);
   world.run_for(milliseconds(20));
   CHECK(world.stats(1).peer_failures == 0);
   Exchange exchange(world);
@@ -177,8 +171,7 @@ TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one", "[S
   world.reconnect(1, 0);
   world.run_for(milliseconds(5));
   Injector injector(world);
-  (void)exchange.receive(0, 1, 2, 200000);
-  (void)exchange.send(1, 0, 2, 200000);
+  exchange.message(1, 0, 2, 200000);
   for (int i = 0; i < 20; ++i) {
     injector.send(1, 0, resets[0]);
     world.run_for(microseconds(5));
@@ -207,18 +200,13 @@ TEST_CASE("ending__final_status_and_first_closed_lost", "[scenario 19][S14][S15]
   world.run_for(milliseconds(5));
   Exchange exchange(world);
   mute = true;
-  (void)exchange.receive(1, 0, 1, 100);
-  (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
-  REQUIRE(world.run_until(
-      [&] {
-        exchange.collect();
-        return exchange.received(0).completion.has_value();
-      },
-      milliseconds(10)));
+  exchange.message(0, 1, 1, 100, {.level = Level::delivered});
+  REQUIRE(exchange.run_until([&] { return exchange.received(0).completion.has_value(); },
+                             milliseconds(10)));
   world.run_for(milliseconds(2));
   CHECK_FALSE(exchange.sent(0).completion.has_value());
   const Time start = world.now();
-  close(world, 1);
+  world.close(1);
   REQUIRE(world.run_until([&] { return world.endpoint(1).closed(); }, milliseconds(900)));
   // It lingers for its own acknowledgements first, which are lost: half of close_timeout.
   CHECK((world.now() - start).ns < milliseconds(600).ns);
@@ -258,9 +246,8 @@ TEST_CASE("ending__close_carries_all_final_statuses", "[S14][S15]") {
       (void)exchange.send(0, 1, i, 16);
     }
     std::size_t received = 0;
-    REQUIRE(world.run_until(
+    REQUIRE(exchange.run_until(
         [&] {
-          exchange.collect();
           received = 0;
           for (std::size_t i = 0; i < exchange.receives(); ++i) {
             received += exchange.received(i).completion.has_value() ? 1u : 0u;
@@ -269,7 +256,7 @@ TEST_CASE("ending__close_carries_all_final_statuses", "[S14][S15]") {
         },
         milliseconds(2000)));
     world.run_for(milliseconds(1));
-    close(world, 1);
+    world.close(1);
     REQUIRE(world.run_until([&] { return world.endpoint(1).closed(); }, milliseconds(2100)));
     REQUIRE(exchange.run(milliseconds(10)));
     for (std::size_t i = 0; i < kMessages; ++i) {
@@ -310,11 +297,10 @@ TEST_CASE("ending__keepalives_ask_again_where_all_has_been_asked", "[P17]") {
   world.connect_all();
   world.run_for(milliseconds(300));
   Exchange exchange(world);
-  REQUIRE_FALSE(world.nic(1, 0).apply("blackhole=rx").has_value());
-  (void)exchange.receive(1, 0, 1, 100);
-  (void)exchange.send(0, 1, 1, 100);
+  world.apply(1, 0, "blackhole=rx");
+  exchange.message(0, 1, 1, 100);
   world.run_for(milliseconds(150));
-  REQUIRE_FALSE(world.nic(1, 0).apply("blackhole=none").has_value());
+  world.apply(1, 0, "blackhole=none");
   REQUIRE(exchange.run(milliseconds(600)));
   exchange.check_all_ok();
   CHECK(world.stats(0).ptos == 0);

@@ -116,8 +116,7 @@ TEST_CASE("exact__any_two_packets_of_a_tiny_exchange_may_be_lost") {
     config.hook = std::ref(script);
     World world(config);
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, 10);
-    (void)exchange.send(0, 1, 1, 10, {.level = Level::delivered});
+    exchange.message(0, 1, 1, 10, {.level = Level::delivered});
     REQUIRE(exchange.run(milliseconds(300)));
     exchange.check_all_ok();
     exchange.check_quiet(milliseconds(300));
@@ -133,31 +132,26 @@ TEST_CASE("exact__any_two_packets_of_a_tiny_exchange_may_be_lost") {
   }
 }
 
-// What the hooks below look for.
-bool is_data(const FaultPacket& packet) {
-  return packet.direction == engine::Direction::tx && packet.queue == proto::Queue::data;
+bool is_fragment(const FaultPacket& packet, std::uint32_t number) {
+  const auto view = view_of(packet);
+  return packet.queue == proto::Queue::data && view.fragment != nullptr &&
+         view.fragment->fragment == number;
 }
 
 TEST_CASE("exact__fragment_7_is_lost_once", "[L1]") {
-  int dropped = 0;
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+    return node == 0 && is_fragment(packet, 7);
+  }};
   WorldConfig config;
-  config.hook = [&](std::uint32_t node, std::uint32_t,
-                    const FaultPacket& packet) -> std::optional<Fate> {
-    if (node != 0 || !is_data(packet)) return {};
-    const auto view = view_of(packet);
-    if (view.fragment == nullptr || view.fragment->fragment != 7 || dropped > 0) return {};
-    ++dropped;
-    return Fate{.drop = true};
-  };
+  config.hook = std::ref(loss);
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 1000000);
-  (void)exchange.send(0, 1, 1, 1000000);
+  exchange.message(0, 1, 1, 1000000);
   REQUIRE(exchange.run(milliseconds(10)));
   exchange.check_all_ok();
   exchange.check_quiet();
-  CHECK(dropped == 1);
+  CHECK(loss.lost == 1);
   const EndpointStats sender = world.stats(0);
   CHECK(sender.fragments_retransmitted == 1);
   CHECK(sender.lost_by_gap == 1);
@@ -168,25 +162,19 @@ TEST_CASE("exact__fragment_7_is_lost_once", "[L1]") {
 }
 
 TEST_CASE("exact__the_last_fragment_is_lost_once", "[L7]") {
-  int dropped = 0;
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+    return node == 0 && is_fragment(packet, 9);
+  }};
   WorldConfig config;
-  config.hook = [&](std::uint32_t node, std::uint32_t,
-                    const FaultPacket& packet) -> std::optional<Fate> {
-    if (node != 0 || !is_data(packet)) return {};
-    const auto view = view_of(packet);
-    if (view.fragment == nullptr || view.fragment->fragment != 9 || dropped > 0) return {};
-    ++dropped;
-    return Fate{.drop = true};
-  };
+  config.hook = std::ref(loss);
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 40960);
-  (void)exchange.send(0, 1, 1, 40960);
+  exchange.message(0, 1, 1, 40960);
   REQUIRE(exchange.run(milliseconds(10)));
   exchange.check_all_ok();
   exchange.check_quiet();
-  CHECK(dropped == 1);
+  CHECK(loss.lost == 1);
   CHECK(world.stats(0).fragments_retransmitted == 1);
   CHECK(world.stats(1).duplicate_fragments == 0);
 }
@@ -215,8 +203,7 @@ TEST_CASE("exact__all_acks_of_three_round_trips_are_lost") {
   world.connect_all();
   world.run_for(milliseconds(5));
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 5000000);
-  (void)exchange.send(0, 1, 1, 5000000);
+  exchange.message(0, 1, 1, 5000000);
   from = world.now() + microseconds(500);
   until = from + microseconds(600);
   REQUIRE(exchange.run(milliseconds(100)));
@@ -229,27 +216,21 @@ TEST_CASE("exact__all_acks_of_three_round_trips_are_lost") {
 }
 
 TEST_CASE("exact__the_last_status_is_lost_again_and_again", "[M2][M4]") {
-  int lost = 0;
+  Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+              return node == 1 && carries<proto::wire::StatusView>(packet);
+            },
+            5};
   WorldConfig config;
-  config.hook = [&](std::uint32_t node, std::uint32_t,
-                    const FaultPacket& packet) -> std::optional<Fate> {
-    if (node != 1 || packet.direction != engine::Direction::tx) return {};
-    bool has_status = false;
-    view_of(packet).blocks.visit([&](const proto::wire::StatusView&) { has_status = true; });
-    if (!has_status || lost == 5) return {};
-    ++lost;
-    return Fate{.drop = true};
-  };
+  config.hook = std::ref(loss);
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(5));
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 1000);
-  (void)exchange.send(0, 1, 1, 1000);
+  exchange.message(0, 1, 1, 1000);
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_all_ok();
   exchange.check_quiet();
-  CHECK(lost == 5);
+  CHECK(loss.lost == 5);
   CHECK(world.stats(0).ptos + world.stats(0).message_probes_sent >= 5);
   CHECK(world.stats(0).fragments_retransmitted <= 1);
   CHECK(world.stats(1).messages_received == 1);
@@ -257,28 +238,22 @@ TEST_CASE("exact__the_last_status_is_lost_again_and_again", "[M2][M4]") {
 
 TEST_CASE("exact__a_grant_is_lost", "[M28]") {
   for (const std::uint64_t requests : {0, 1}) {
-    int lost = 0;
+    Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
+                return node == 1 && carries<proto::wire::GrantBlock>(packet);
+              },
+              3};
     WorldConfig config;
     config.tunables.recovery_request = requests;
-    config.hook = [&](std::uint32_t node, std::uint32_t,
-                      const FaultPacket& packet) -> std::optional<Fate> {
-      if (node != 1 || packet.direction != engine::Direction::tx) return {};
-      bool has_grant = false;
-      view_of(packet).blocks.visit([&](const proto::wire::GrantBlock&) { has_grant = true; });
-      if (!has_grant || lost == 3) return {};
-      ++lost;
-      return Fate{.drop = true};
-    };
+    config.hook = std::ref(loss);
     World world(config);
     world.connect_all();
     world.run_for(milliseconds(5));
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, 1000000);
-    (void)exchange.send(0, 1, 1, 1000000);
+    exchange.message(0, 1, 1, 1000000);
     REQUIRE(exchange.run(milliseconds(100)));
     exchange.check_all_ok();
     exchange.check_quiet();
-    CHECK(lost == 3);
+    CHECK(loss.lost == 3);
   }
 }
 

@@ -99,13 +99,25 @@ std::size_t Exchange::receive(std::uint32_t node, std::uint32_t from, std::uint6
   return *index;
 }
 
+void Exchange::message(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
+                       const SendOptions& options) {
+  (void)receive(to, from, tag, bytes);
+  (void)send(from, to, tag, bytes, options);
+}
+
+void Exchange::all_to_all(std::size_t bytes, const SendOptions& options) {
+  for (std::uint32_t from = 0; from < world_.nodes(); ++from) {
+    for (std::uint32_t to = 0; to < world_.nodes(); ++to) {
+      if (from != to) message(from, to, 1, bytes, options);
+    }
+  }
+}
+
 void Exchange::both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,
                          std::uint64_t first_tag) {
   for (std::uint64_t tag = first_tag; tag < first_tag + count; ++tag) {
-    (void)receive(1, 0, tag, bytes);
-    (void)send(0, 1, tag, bytes);
-    (void)receive(0, 1, tag, bytes_back);
-    (void)send(1, 0, tag, bytes_back);
+    message(0, 1, tag, bytes);
+    message(1, 0, tag, bytes_back);
   }
 }
 
@@ -191,6 +203,10 @@ void Exchange::judge(Received& receive, std::size_t index) {
 bool Exchange::settled() {
   collect();
   return open_ == 0;
+}
+
+bool Exchange::run_until(const std::function<bool()>& done, proto::Duration limit) {
+  return world_.run_until([&] { return collect(), done(); }, limit);
 }
 
 bool Exchange::run(proto::Duration limit) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -62,6 +63,11 @@ class Exchange {
   std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
                       std::uint64_t mask = kWholeTag);
 
+  // The receive, then the send of one message.
+  void message(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
+               const SendOptions& options = {});
+  // One from each node to each other, with tag 1.
+  void all_to_all(std::size_t bytes, const SendOptions& options = {});
   // `count` messages from node 0 to node 1 and as many back, received in order, with the tags from
   // `first_tag` on.
   void both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,
@@ -82,6 +88,8 @@ class Exchange {
   // Every operation has its completion.
   [[nodiscard]] bool settled();
   [[nodiscard]] bool run(proto::Duration limit);
+  // Until `done`, which sees all completions that there are, or for so long. True if it came true.
+  [[nodiscard]] bool run_until(const std::function<bool()>& done, proto::Duration limit);
   // Every operation ended ok.
   void check_all_ok();
   // Order of matching and buffers, at the end.

@@ -28,15 +28,9 @@ WorldConfig many_to_one(std::uint32_t senders) {
 }
 
 void narrow(World& world) {
-  REQUIRE_FALSE(world.nic(0, 0).apply("rx.rate=1000000000").has_value());
+  world.apply(0, 0, "rx.rate=1000000000");
   world.connect_all();
   world.run_for(milliseconds(20));
-}
-
-bool carries_grant(const FaultPacket& packet) {
-  bool found = false;
-  view_of(packet).blocks.visit([&](const proto::wire::GrantBlock&) { found = true; });
-  return found;
 }
 
 // When each of the receives was complete, in us after `begin`.
@@ -95,8 +89,7 @@ TEST_CASE("grants__turn_to_a_message_when_its_group_has_come_so_far", "[G4]") {
     (void)exchange.send(i, 0, 1, kLong, options);
   }
   for (std::uint64_t k = 2; k <= 8; ++k) {  // the rest of the group is short
-    (void)exchange.receive(0, 5, k, 100);
-    (void)exchange.send(5, 0, k, 100, {.hint = {.group = 9, .members = 8}});
+    exchange.message(5, 0, k, 100, {.hint = {.group = 9, .members = 8}});
   }
   const auto times = finishing_times(world, exchange);
   CAPTURE(times);
@@ -139,18 +132,14 @@ TEST_CASE("grants__are_not_hoarded_by_a_slow_sender", "[G5]") {
   const auto time_of_others = [](bool with_slow) {
     World world(many_to_one(4));
     narrow(world);
-    REQUIRE_FALSE(world.nic(1, 0).apply("rate=10000000").has_value());
+    world.apply(1, 0, "rate=10000000");
     Exchange exchange(world);
     if (with_slow) {
-      (void)exchange.receive(0, 1, 1, kLong);
-      (void)exchange.send(1, 0, 1, kLong);
+      exchange.message(1, 0, 1, kLong);
     }
     const Time begin = world.now();
     const std::size_t first = exchange.receives();
-    for (std::uint32_t i = 2; i <= 4; ++i) {
-      (void)exchange.receive(0, i, 1, 4 * kLong);
-      (void)exchange.send(i, 0, 1, 4 * kLong);
-    }
+    for (std::uint32_t i = 2; i <= 4; ++i) exchange.message(i, 0, 1, 4 * kLong);
     const auto done = [&] {
       exchange.collect();
       for (std::size_t i = first; i < exchange.receives(); ++i) {
@@ -177,21 +166,15 @@ TEST_CASE("grants__of_senders_that_stop_are_given_to_others", "[G6]") {
     World world(many_to_one(9));
     narrow(world);
     Exchange exchange(world);
-    for (std::uint32_t i = 1; i <= stopped; ++i) {
-      (void)exchange.receive(0, i, 1, kLong);
-      (void)exchange.send(i, 0, 1, kLong);
-    }
+    for (std::uint32_t i = 1; i <= stopped; ++i) exchange.message(i, 0, 1, kLong);
     world.run_for(milliseconds(4));
     for (std::uint32_t i = 1; i <= stopped; ++i) world.pause(i, true);
     world.run_for(microseconds(100));
     const Time begin = world.now();
     const std::size_t other = exchange.receive(0, 9, 1, 8 * kLong);
     (void)exchange.send(9, 0, 1, 8 * kLong);
-    const auto done = [&] {
-      exchange.collect();
-      return exchange.received(other).completion.has_value();
-    };
-    REQUIRE(world.run_until(done, milliseconds(200)));
+    REQUIRE(exchange.run_until([&] { return exchange.received(other).completion.has_value(); },
+                               milliseconds(200)));
     const Duration time = world.now() - begin;
     for (std::uint32_t i = 1; i <= stopped; ++i) world.pause(i, false);
     REQUIRE(exchange.run(milliseconds(500)));
@@ -225,9 +208,8 @@ TEST_CASE("grants__who_asks_before_its_turn_hears_pending", "[M28]") {
   narrow(world);
   Exchange exchange(world);
   for (std::uint32_t i = 1; i <= 8; ++i) {
-    (void)exchange.receive(0, i, 1, kLong);
-    (void)exchange.send(i, 0, 1, kLong,
-                        {.hint = {.priority = i < 8 ? std::uint8_t{1} : std::uint8_t{0}}});
+    exchange.message(i, 0, 1, kLong,
+                     {.hint = {.priority = i < 8 ? std::uint8_t{1} : std::uint8_t{0}}});
   }
   world.run_for(milliseconds(10));
   CHECK(pending > 0);
@@ -250,7 +232,7 @@ TEST_CASE("grants__outlive_the_loss_of_all_grants_or_of_all_data", "[M28][G7]") 
         if (!losing || packet.direction != Direction::tx) return {};
         const bool hit = data ? node != 0 && packet.queue == proto::Queue::data &&
                                     view_of(packet).type == proto::wire::PacketType::granted
-                              : node == 0 && carries_grant(packet);
+                              : node == 0 && carries<proto::wire::GrantBlock>(packet);
         if (hit) return Fate{.drop = true};
         return {};
       };
@@ -258,10 +240,7 @@ TEST_CASE("grants__outlive_the_loss_of_all_grants_or_of_all_data", "[M28][G7]") 
       world.connect_all();
       world.run_for(milliseconds(20));
       Exchange exchange(world);
-      for (std::uint32_t i = 1; i <= 8; ++i) {
-        (void)exchange.receive(0, i, 1, kLong);
-        (void)exchange.send(i, 0, 1, kLong);
-      }
+      for (std::uint32_t i = 1; i <= 8; ++i) exchange.message(i, 0, 1, kLong);
       world.run_for(milliseconds(300));
       losing = false;
       REQUIRE(exchange.run(milliseconds(3000)));
@@ -277,10 +256,7 @@ TEST_CASE("grants__of_a_sender_that_dies_come_back", "[G6]") {
   World world(config);
   narrow(world);
   Exchange exchange(world);
-  for (std::uint32_t i = 1; i <= 6; ++i) {
-    (void)exchange.receive(0, i, 1, 2 * kLong);
-    (void)exchange.send(i, 0, 1, 2 * kLong);
-  }
+  for (std::uint32_t i = 1; i <= 6; ++i) exchange.message(i, 0, 1, 2 * kLong);
   world.run_for(milliseconds(5));
   for (std::uint32_t i = 1; i <= 4; ++i) {
     world.crash(i, false);
@@ -292,8 +268,7 @@ TEST_CASE("grants__of_a_sender_that_dies_come_back", "[G6]") {
   }
   // And none of it is still counted: one more message goes at the full rate.
   const Time begin = world.now();
-  (void)exchange.receive(0, 6, 2, 8 * kLong);
-  (void)exchange.send(6, 0, 2, 8 * kLong);
+  exchange.message(6, 0, 2, 8 * kLong);
   REQUIRE(exchange.run(milliseconds(2000)));
   CHECK(world.now() - begin < milliseconds(25));  // 16.8 MB at 1 GB/s
 }
@@ -304,10 +279,7 @@ TEST_CASE("grants__to_forty_peers_at_once_and_a_receiver_that_pauses", "[G7]") {
   World world(config);
   narrow(world);
   Exchange exchange(world);
-  for (std::uint32_t i = 1; i <= 40; ++i) {
-    (void)exchange.receive(0, i, 1, 300000);
-    (void)exchange.send(i, 0, 1, 300000);
-  }
+  for (std::uint32_t i = 1; i <= 40; ++i) exchange.message(i, 0, 1, 300000);
   for (int i = 0; i < 5; ++i) {
     world.run_for(milliseconds(1));
     world.pause(0, true);

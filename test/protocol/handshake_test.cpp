@@ -56,10 +56,8 @@ TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no
   CHECK(world.allocations() == 0);
   // Honest ones don't notice.
   Exchange exchange(world);
-  (void)exchange.receive(0, 1, 1, 100);
-  (void)exchange.send(1, 0, 1, 100);
-  (void)exchange.receive(2, 0, 1, 100);
-  (void)exchange.send(0, 2, 1, 100);
+  exchange.message(1, 0, 1, 100);
+  exchange.message(0, 2, 1, 100);
   REQUIRE(exchange.run(milliseconds(20)));
   exchange.check_all_ok();
 }
@@ -98,8 +96,7 @@ TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
   CHECK(world.peer(0, 1) != kAnyPeer);  // asserts that connect is ok
   for (int i = 0; i < 30; ++i) come_and_prove();
   Exchange exchange(world);
-  (void)exchange.receive(0, 1, 1, 100);
-  (void)exchange.send(1, 0, 1, 100);
+  exchange.message(1, 0, 1, 100);
   (void)exchange.receive(0, kAnyNode, 2, 100);
   (void)exchange.send(2, 0, 2, 100);
   (void)exchange.send(0, 3, 2, 100);
@@ -107,8 +104,7 @@ TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_all_ok();
   for (int i = 0; i < 30; ++i) come_and_prove();
-  (void)exchange.receive(1, 0, 3, 100);
-  (void)exchange.send(0, 1, 3, 100);
+  exchange.message(0, 1, 3, 100);
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_all_ok();
   for (std::uint32_t node = 0; node < 4; ++node) CHECK(world.stats(node).peer_failures == 0);
@@ -227,8 +223,7 @@ TEST_CASE("handshake__tokens_are_new_each_time_and_follow_from_the_seed") {
     for (int round = 0; round < 10; ++round) {
       world.reconnect(0, 1);
       world.run_for(milliseconds(5));
-      REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
-      world.wake(0);
+      world.disconnect(0, 1);
       world.run_for(milliseconds(5));
     }
     return tokens;
@@ -262,8 +257,7 @@ TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
       (void)exchange.send(1, 0, 1, 100);
       REQUIRE(exchange.run(milliseconds(50)));
       exchange.check_all_ok();
-      REQUIRE(world.endpoint(1).disconnect(world.now(), world.peer(1, 0)) == Status::ok);
-      world.wake(1);
+      world.disconnect(1, 0);
       world.run_for(milliseconds(5));
       world.reconnect(1, 0);
       world.run_for(milliseconds(5));
@@ -329,8 +323,7 @@ TEST_CASE("handshake__a_caller_that_moves_is_answered_there", "[S23]") {
   World world(config);
   (void)world.peer(0, 1);  // is called
   world.run_for(microseconds(100));
-  REQUIRE_FALSE(world.nic(0, 0).apply("revive:moved").has_value());
-  world.wake(0);
+  world.apply(0, 0, "revive:moved");
   REQUIRE(
       world.run_until([&] { return world.stats(1).sessions_established == 1; }, milliseconds(400)));
   CHECK(world.stats(0).sessions_established == 1);
@@ -349,10 +342,10 @@ TEST_CASE("handshake__is_made_over_whatever_pair_of_nics_lives", "[S5][S24]") {
       config.tunables.handshake_retry_us = 1000;
       World world(config);
       for (std::uint32_t nic = 0; nic < locals; ++nic) {
-        if (nic != alive % locals) REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
+        if (nic != alive % locals) world.apply(0, nic, "kill");
       }
       for (std::uint32_t nic = 0; nic < remotes; ++nic) {
-        if (nic != alive / locals) REQUIRE_FALSE(world.nic(1, nic).apply("kill").has_value());
+        if (nic != alive / locals) world.apply(1, nic, "kill");
       }
       (void)world.peer(0, 1);
       CHECK(world.run_until([&] { return world.stats(0).sessions_established == 1; },

@@ -45,10 +45,6 @@ std::uint64_t all_drops(World& world, std::uint32_t node) {
   for (const std::uint64_t count : world.stats(node).drops) sum += count;
   return sum;
 }
-std::uint64_t drops(World& world, std::uint32_t node, DropReason reason) {
-  return world.stats(node).drops[static_cast<std::size_t>(reason)];
-}
-
 void mutate(Datagram& datagram, proto::Random& random) {
   const auto bytes = datagram.datagram();
   for (std::uint64_t n = 1 + random.below(6); n-- > 0;) {
@@ -108,7 +104,7 @@ TEST_CASE("hostile__strangers_change_nothing", "[F2]") {
     exchange.check_quiet();
     CHECK(all_drops(world, 0) > 100);
     CHECK(all_drops(world, 1) > 100);
-    CHECK(drops(world, 0, DropReason::wrong_token) > 0);
+    CHECK(world.drops(0, DropReason::wrong_token) > 0);
     CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
   });
 }
@@ -214,8 +210,7 @@ class Forger {
     world_.run_for(milliseconds(3));
     // Something for either side to know a path by.
     Exchange exchange(world_);
-    (void)exchange.receive(1, 0, 1, 100);
-    (void)exchange.send(0, 1, 1, 100);
+    exchange.message(0, 1, 1, 100);
     REQUIRE(exchange.run(milliseconds(20)));
     world_.run_for(milliseconds(5));
     for (const Recorded& recorded : recorder_.packets) {
@@ -241,7 +236,7 @@ class Forger {
     injector_.send(1, 0, datagram);
     world_.run_for(milliseconds(2));
   }
-  [[nodiscard]] std::uint64_t dropped(DropReason reason) { return drops(world_, 1, reason); }
+  [[nodiscard]] std::uint64_t dropped(DropReason reason) { return world_.drops(1, reason); }
 
  private:
   static WorldConfig config(Forger& forger) {
@@ -332,8 +327,7 @@ TEST_CASE("hostile__a_floor_above_an_unfinished_message_is_refused", "[scenario 
   World& world = forger.world();
   Exchange exchange(world);
   exchange.ignore_what_was();
-  (void)exchange.receive(1, 0, 9, 300000);
-  (void)exchange.send(0, 1, 9, 300000);
+  exchange.message(0, 1, 9, 300000);
   world.apply(0, "blackhole=tx");
   world.run_for(milliseconds(1));
   world.apply(0, "blackhole=none");

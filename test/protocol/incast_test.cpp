@@ -36,15 +36,12 @@ Incast run(std::uint32_t senders, std::uint64_t count, std::size_t bytes, Durati
   config.faults = "delay=20us,rate=1000000000";
   config.tunables.max_peers = 64;
   World world(config);
-  REQUIRE_FALSE(world.nic(0, 0).apply("rx.rate=1000000000").has_value());
+  world.apply(0, 0, "rx.rate=1000000000");
   world.connect_all();
   world.run_for(milliseconds(20));
   Exchange exchange(world);
   for (std::uint32_t i = 1; i <= senders; ++i) {
-    for (std::uint64_t k = 0; k < count; ++k) {
-      (void)exchange.receive(0, i, k, bytes);
-      (void)exchange.send(i, 0, k, bytes);
-    }
+    for (std::uint64_t k = 0; k < count; ++k) exchange.message(i, 0, k, bytes);
   }
   const auto losses = [&] { return world.nic(0, 0).counts(engine::Direction::rx).dropped; };
   const proto::Time begin = world.now();

@@ -46,8 +46,7 @@ struct OneLate {
 void send_64(World& world, bool paused) {
   Exchange exchange(world);
   exchange.ignore_what_was();
-  (void)exchange.receive(1, 0, 1, 64 * 4096);
-  (void)exchange.send(0, 1, 1, 64 * 4096);
+  exchange.message(0, 1, 1, 64 * 4096);
   if (paused) {
     world.run_for(microseconds(1));
     world.pause(0, true);
@@ -261,16 +260,14 @@ TEST_CASE("loss__timers_see_absences_and_the_window_does_not", "[L9][L11]") {
   world.run_for(milliseconds(20));
   Exchange exchange(world);
   for (std::uint64_t i = 0; i < 60; ++i) {
-    (void)exchange.receive(1, 0, i, 30000);
-    (void)exchange.send(0, 1, i, 30000);
+    exchange.message(0, 1, i, 30000);
     world.pause(1, true);
     world.run_for(milliseconds(3));
     world.pause(1, false);
     world.run_for(milliseconds(1));
   }
   REQUIRE(exchange.run(milliseconds(100)));
-  PeerStats stats;
-  REQUIRE(world.endpoint(0).peer_stats(world.now(), world.peer(0, 1), stats) == Status::ok);
+  const PeerStats stats = world.peer_stats(0, 1);
   REQUIRE(stats.paths.size() == 1);
   INFO("SRTT " << stats.paths[0].srtt_ns / 1000 << " us, window " << stats.paths[0].window_bytes);
   CHECK(stats.paths[0].srtt_ns > 1000000);

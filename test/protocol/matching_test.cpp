@@ -24,12 +24,8 @@ TEST_CASE("matching__takes_masks_and_any_peer_into_account", "[M12]") {
   const auto any_peer = exchange.receive(0, kAnyNode, 0x77, 100);
   const auto anything = exchange.receive(0, kAnyNode, 0, 100, 0);
   const auto other = exchange.send(2, 0, 0x1234, 10);  // the right tag, but from another peer
-  REQUIRE(world.run_until(
-      [&] {
-        exchange.collect();
-        return exchange.received(anything).serial.has_value();
-      },
-      milliseconds(100)));
+  REQUIRE(exchange.run_until([&] { return exchange.received(anything).serial.has_value(); },
+                             milliseconds(100)));
   const auto a = exchange.send(1, 0, 0x56ab, 20);
   const auto b = exchange.send(2, 0, 0x77, 30);
   const auto c = exchange.send(1, 0, 0x1234, 40);
@@ -102,9 +98,8 @@ TEST_CASE("matching__follows_the_order_of_sending_whatever_is_lost", "[M11]") {
     // Whatever is left over is fetched.
     world.run_for(milliseconds(20));
     for (int i = 0; i < 40; ++i) (void)exchange.receive(0, kAnyNode, 0, 20000, 0);
-    REQUIRE(world.run_until(
+    REQUIRE(exchange.run_until(
         [&] {
-          exchange.collect();
           for (std::size_t i = 0; i < exchange.sends(); ++i) {
             if (exchange.sent(i).deliveries == 0) return false;
           }

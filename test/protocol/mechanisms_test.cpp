@@ -95,7 +95,7 @@ std::int64_t death_in_a_stream(bool evacuate) {
   world.send(0, 1, 1, sent);
   REQUIRE(
       world.run_until([&] { return world.stats(0).packets_in_flight > 100; }, milliseconds(10)));
-  REQUIRE_FALSE(world.nic(0, 2).apply("kill").has_value());
+  world.apply(0, 2, "kill");
   const proto::Time death = world.now();
   std::int64_t moved_on = -1;
   REQUIRE(world.run_until(
@@ -135,7 +135,7 @@ std::int64_t stream_with_a_slow_nic(bool weighted, std::uint64_t& slow_bytes) {
   world.connect_all();
   for (std::uint32_t nic = 0; nic < 4; ++nic) {
     const char* rate = nic == 3 ? "rate=100000000" : "rate=500000000";
-    REQUIRE_FALSE(world.nic(0, nic).apply(rate).has_value());
+    world.apply(0, nic, rate);
   }
   const std::int64_t time = time_of_stream(world, 100, 1 << 18, milliseconds(20000));
   slow_bytes = bytes_on(world, 3);
@@ -161,7 +161,7 @@ TEST_CASE("mechanisms__probing_brings_a_path_back") {
   World world(config);
   world.connect_all();
   REQUIRE(time_of_stream(world, 1, 1 << 20, milliseconds(1000)) > 0);
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  world.apply(0, 1, "kill");
   for (int i = 0; i < 20; ++i) {
     const auto done = world.completions(1).size();
     std::string got(1 << 20, 'x');
@@ -172,7 +172,7 @@ TEST_CASE("mechanisms__probing_brings_a_path_back") {
     REQUIRE(world.run_until_completed(0, done + 1, milliseconds(5000)));
   }
   REQUIRE(world.run_until([&] { return world.stats(0).paths_down >= 1; }, milliseconds(2000)));
-  REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
+  world.apply(0, 1, "revive");
   // path_probe_max is half a second.
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned >= 1; }, milliseconds(2000)));
 }

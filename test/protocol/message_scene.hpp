@@ -152,9 +152,7 @@ class MessageScene {
     for (const std::uint64_t count : world_.stats(0).drops) sum += count;
     return sum;
   }
-  [[nodiscard]] std::uint64_t drops(DropReason reason) {
-    return world_.stats(0).drops[static_cast<std::size_t>(reason)];
-  }
+  [[nodiscard]] std::uint64_t drops(DropReason reason) { return world_.drops(0, reason); }
 
  private:
   static constexpr std::uint64_t kPeerId = 99;

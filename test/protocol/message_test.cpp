@@ -84,8 +84,7 @@ TEST_CASE("message__survives_the_loss_of_all_acknowledgements_for_three_round_tr
   world.send(0, 1, 7, sent);
   REQUIRE(
       world.run_until([&] { return world.stats(0).packets_in_flight > 50; }, milliseconds(100)));
-  PeerStats peer;
-  REQUIRE(world.endpoint(0).peer_stats(world.now(), world.peer(0, 1), peer) == Status::ok);
+  const PeerStats peer = world.peer_stats(0, 1);
   from = world.now();
   until = from + proto::nanoseconds(3 * peer.paths.at(0).srtt_ns);
   REQUIRE(world.run_until_completed(0, 1, milliseconds(1000)));

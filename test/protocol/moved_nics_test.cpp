@@ -16,8 +16,7 @@ using proto::milliseconds;
 using proto::wire::PacketType;
 
 void move(World& world, std::uint32_t node, std::uint32_t nic) {
-  REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
-  world.wake(node);
+  world.apply(node, nic, "revive:moved");
 }
 
 std::uint64_t packets_received(World& world, std::uint32_t node, std::uint32_t nic) {
@@ -131,9 +130,7 @@ TEST_CASE("moved_nics__of_both_ends_at_once", "[S19]") {
     exchange.check_all_ok();
     world.run_for(milliseconds(4000));
     for (const std::uint32_t node : {0u, 1u}) {
-      PeerStats stats;
-      REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, 1 - node), stats) ==
-              Status::ok);
+      const PeerStats stats = world.peer_stats(node, 1 - node);
       CHECK(std::ranges::count(stats.paths, PathState::up, &PathStats::state) >= 3);
     }
     exchange.check_quiet();

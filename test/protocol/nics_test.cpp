@@ -28,9 +28,7 @@ std::vector<NicStats> nic_stats(World& world, std::uint32_t node) {
 }
 
 std::size_t paths_in(World& world, std::uint32_t node, std::uint32_t other, PathState state) {
-  PeerStats stats;
-  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
-          Status::ok);
+  const PeerStats stats = world.peer_stats(node, other);
   return static_cast<std::size_t>(std::ranges::count_if(
       stats.paths, [&](const PathStats& path) { return path.state == state; }));
 }
@@ -55,10 +53,7 @@ class Stream {
       longest_ = std::max(longest_, world_.now() - last_);
       last_ = world_.now();
     }
-    for (; posted_ < finished_ + depth_; ++posted_) {
-      (void)exchange_.receive(1, 0, posted_, bytes_);
-      (void)exchange_.send(0, 1, posted_, bytes_);
-    }
+    for (; posted_ < finished_ + depth_; ++posted_) exchange_.message(0, 1, posted_, bytes_);
   }
   // The longest pause between two completions since the last call.
   Duration take_longest() {
@@ -90,8 +85,7 @@ TEST_CASE("nics__one_of_four_dies_silently_with_100_fragments_in_flight", "[I1]"
     REQUIRE(stream.run_until([&] { return nic_stats(world, 0)[2].bytes_in_flight >= 100 * 4096; },
                              milliseconds(50)));
     (void)stream.take_longest();
-    world.nic(victim_node, 2).set_time(world.now());
-    REQUIRE_FALSE(world.nic(victim_node, 2).apply("kill").has_value());
+    world.apply(victim_node, 2, "kill");
     const Time killed = world.now();
     const std::uint64_t evacuated_before = world.stats(0).lost_by_evacuation;
     REQUIRE(stream.run_until([&] { return world.stats(0).evacuations > 0; }, milliseconds(20)));
@@ -118,7 +112,7 @@ TEST_CASE("nics__the_driver_tells_of_a_death_and_the_peer_hears_of_it") {
   Exchange exchange(world);
   Stream stream(world, exchange, 1000000, 8);
   stream.run_for(milliseconds(5));
-  REQUIRE_FALSE(world.nic(1, 2).apply("kill:event").has_value());
+  world.apply(1, 2, "kill:event");
   // Both sides' paths are down within about one way of the fabric, without any silence.
   REQUIRE(stream.run_until([&] { return world.stats(0).paths_down > 0; }, milliseconds(10)));
   CHECK(world.stats(1).paths_down == 0);  // it sends next to nothing, and not on that NIC
@@ -132,7 +126,7 @@ TEST_CASE("nics__the_driver_tells_of_a_death_and_the_peer_hears_of_it") {
   stream.run_for(milliseconds(10));
   CHECK(stream.take_longest().ns < milliseconds(2).ns);
   // And back.
-  REQUIRE_FALSE(world.nic(1, 2).apply("revive:event").has_value());
+  world.apply(1, 2, "revive:event");
   REQUIRE(stream.run_until([&] { return world.stats(0).paths_returned == 1; }, milliseconds(20)));
   CHECK(paths_in(world, 0, 1, PathState::up) == 4);
   REQUIRE(exchange.run(milliseconds(100)));
@@ -146,10 +140,10 @@ TEST_CASE("nics__a_nic_that_returns_carries_traffic_again") {
   Exchange exchange(world);
   Stream stream(world, exchange, 1000000, 8);
   stream.run_for(milliseconds(5));
-  REQUIRE_FALSE(world.nic(1, 3).apply("kill").has_value());
+  world.apply(1, 3, "kill");
   stream.run_for(milliseconds(100));
   CHECK(world.stats(0).paths_down > 0);
-  REQUIRE_FALSE(world.nic(1, 3).apply("revive").has_value());
+  world.apply(1, 3, "revive");
   REQUIRE(stream.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(600)));
   const std::uint64_t all_before = world.stats(0).data_bytes_sent;
   const std::uint64_t own_before = nic_stats(world, 0)[3].bytes_sent;
@@ -176,8 +170,8 @@ TEST_CASE("nics__three_of_four_die_at_different_moments_and_return") {
       Exchange exchange(world);
       Stream stream(world, exchange, 1000000, 8);
       const auto apply = [&](std::uint32_t nic, const std::string& faults) {
-        REQUIRE_FALSE(world.nic(0, nic).apply(faults).has_value());
-        if (both_sides) REQUIRE_FALSE(world.nic(1, nic).apply(faults).has_value());
+        world.apply(0, nic, faults);
+        if (both_sides) world.apply(1, nic, faults);
       };
       stream.run_for(milliseconds(5));
       for (const std::uint32_t nic : {1, 3, 0}) {
@@ -212,7 +206,7 @@ TEST_CASE("nics__all_of_one_side_but_one_are_dead_from_the_start") {
       INFO("NIC " << alive << " of node " << node << " lives");
       World world(four_nics());
       for (std::uint32_t nic = 0; nic < 4; ++nic) {
-        if (nic != alive) REQUIRE_FALSE(world.nic(node, nic).apply("kill").has_value());
+        if (nic != alive) world.apply(node, nic, "kill");
       }
       Exchange exchange(world);
       exchange.both_ways(4, 1000000, 10);
@@ -239,9 +233,9 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
       }
       exchange.both_ways(20, 1000000, 100000);
       if (after_handshake) world.run_for(microseconds(200));
-      REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+      world.apply(0, 1, "kill");
       world.run_for(between);
-      REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
+      world.apply(1, 0, "kill");
       REQUIRE(exchange.run(milliseconds(500)));
       exchange.check_all_ok();
       world.run_for(milliseconds(50));
@@ -262,9 +256,7 @@ TEST_CASE("nics__probes_of_dead_paths_leave_records_for_the_living", "[P17]") {
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  for (const std::uint32_t nic : {1, 2, 3}) {
-    REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
-  }
+  for (const std::uint32_t nic : {1, 2, 3}) world.apply(0, nic, "kill");
   for (int i = 0; i < 100 && world.stats(0).paths_down < 3; ++i) {
     exchange.both_ways(1, 1000000, 1000);
     REQUIRE(exchange.run(milliseconds(500)));
@@ -288,8 +280,8 @@ TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
     Exchange exchange(world);
     exchange.both_ways(2, 100000, 1000);
     for (std::uint32_t nic = 0; nic < 8; ++nic) {
-      if (nic != ours) REQUIRE_FALSE(world.nic(0, nic).apply("kill").has_value());
-      if (nic != theirs) REQUIRE_FALSE(world.nic(1, nic).apply("kill").has_value());
+      if (nic != ours) world.apply(0, nic, "kill");
+      if (nic != theirs) world.apply(1, nic, "kill");
     }
     REQUIRE(exchange.run(milliseconds(8000)));
     exchange.check_all_ok();
@@ -305,11 +297,11 @@ TEST_CASE("nics__one_that_comes_back_to_a_dead_partner_finds_another", "[P7]") {
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(5));
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
-  REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
-  REQUIRE_FALSE(world.nic(0, 0).apply("kill:event").has_value());
+  world.apply(0, 1, "kill");
+  world.apply(1, 0, "kill");
+  world.apply(0, 0, "kill:event");
   world.run_for(milliseconds(1));
-  REQUIRE_FALSE(world.nic(0, 0).apply("revive:event").has_value());
+  world.apply(0, 0, "revive:event");
   Exchange exchange(world);
   exchange.both_ways(2, 1000, 1000);
   REQUIRE(exchange.run(milliseconds(900)));
@@ -329,12 +321,12 @@ TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
         Stream stream(world, exchange, 1000000, 4);
         stream.run_for(milliseconds(5));
         (void)stream.take_longest();
-        REQUIRE_FALSE(world.nic(node, 0).apply(way).has_value());
+        world.apply(node, 0, way);
         stream.run_for(milliseconds(50));
         CHECK(stream.take_longest().ns < milliseconds(10).ns);
         REQUIRE(exchange.run(milliseconds(200)));
         exchange.check_all_ok();
-        REQUIRE_FALSE(world.nic(node, 0).apply("blackhole=none").has_value());
+        world.apply(node, 0, "blackhole=none");
         REQUIRE(world.run_until([&] { return paths_in(world, 0, 1, PathState::up) == nics; },
                                 milliseconds(1500)));
         exchange.check_quiet();
@@ -411,8 +403,7 @@ TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides", "[F1]")
     World world(config);
     world.connect_all();
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, 100000000);
-    (void)exchange.send(0, 1, 1, 100000000);
+    exchange.message(0, 1, 1, 100000000);
     world.run_for(milliseconds(5));
     world.apply(1, word);
     const Time dead = world.now();

@@ -1,6 +1,8 @@
 // What a fault hook needs to know a packet by.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "engine/driver/fault_nic.hpp"
@@ -22,5 +24,37 @@ inline std::optional<std::uint32_t> message_of(const engine::FaultPacket& packet
   if (view.fragment == nullptr) return std::nullopt;
   return view.fragment->message;
 }
+
+// Whether a block of that kind is in a packet that is being sent, such as a GrantBlock.
+template <class Block>
+bool carries(const engine::FaultPacket& packet) {
+  if (packet.direction != engine::Direction::tx) return false;
+  bool found = false;
+  view_of(packet).blocks.visit([&](const Block&) { found = true; });
+  return found;
+}
+
+inline bool has_status(const engine::FaultPacket& packet, proto::wire::MessageStatus wanted) {
+  if (packet.direction != engine::Direction::tx) return false;
+  bool found = false;
+  view_of(packet).blocks.visit([&](const proto::wire::StatusView& view) {
+    for (const auto& entry : view.entries) found |= entry.status == wanted;
+  });
+  return found;
+}
+
+// A hook that loses what `which` picks of the packets that are being sent, so often.
+struct Loss {
+  std::function<bool(std::uint32_t node, const engine::FaultPacket&)> which;
+  int left = 1;
+  int lost = 0;
+  std::optional<engine::Fate> operator()(std::uint32_t node, std::uint32_t,
+                                         const engine::FaultPacket& packet) {
+    if (packet.direction != engine::Direction::tx || left == 0 || !which(node, packet)) return {};
+    --left;
+    ++lost;
+    return engine::Fate{.drop = true};
+  }
+};
 
 }  // namespace hawser::test

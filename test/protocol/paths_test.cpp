@@ -17,10 +17,7 @@ using proto::Time;
 using proto::wire::PacketType;
 
 std::vector<PathStats> paths_of(World& world, std::uint32_t node, std::uint32_t other) {
-  PeerStats stats;
-  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
-          Status::ok);
-  return stats.paths;
+  return world.peer_stats(node, other).paths;
 }
 
 TEST_CASE("paths__slot_i_is_bound_to_nic_i_of_either_side_in_turn", "[P1]") {
@@ -35,8 +32,7 @@ TEST_CASE("paths__slot_i_is_bound_to_nic_i_of_either_side_in_turn", "[P1]") {
     world.run_for(milliseconds(5));
     CHECK(paths_of(world, 0, 1).size() == std::min(std::max(locals, remotes), 2u));
     Exchange exchange(world);
-    (void)exchange.receive(1, 0, 1, 1000000);
-    (void)exchange.send(0, 1, 1, 1000000);
+    exchange.message(0, 1, 1, 1000000);
     REQUIRE(exchange.run(milliseconds(100)));
     const std::vector<PathStats> paths = paths_of(world, 0, 1);
     CHECK(paths.size() == std::min(std::max(locals, remotes), slots));
@@ -88,8 +84,7 @@ struct LostOnNic1 {
 // One small message each; they take turns on the paths until one of them is lost.
 void send_until_lost(World& world, Exchange& exchange, const LostOnNic1& scene) {
   for (std::uint64_t i = 0; i < 10 && scene.lost == 0; ++i) {
-    (void)exchange.receive(1, 0, i, 100);
-    (void)exchange.send(0, 1, i, 100);
+    exchange.message(0, 1, i, 100);
     world.run_for(microseconds(100));
   }
   REQUIRE(scene.lost == 1);
@@ -106,8 +101,7 @@ TEST_CASE("paths__one_lost_packet_of_an_idle_path_is_moved_and_the_path_stays", 
   send_until_lost(world, exchange, scene);
   const Time lost_at = world.now();
   for (std::uint64_t tag = 100; !exchange.settled() && tag < 300; ++tag) {
-    (void)exchange.receive(1, 0, tag, 100);
-    (void)exchange.send(0, 1, tag, 100);
+    exchange.message(0, 1, tag, 100);
     world.run_for(microseconds(40));
   }
   REQUIRE(exchange.run(milliseconds(10)));
@@ -134,8 +128,7 @@ TEST_CASE("paths__a_probe_on_a_path_that_answers_confirms_a_silence", "[P3]") {
   exchange.collect();
   CHECK_FALSE(exchange.settled());
   scene.empty_probes = 0;
-  (void)exchange.receive(1, 0, 50, 100);
-  (void)exchange.send(0, 1, 50, 100);
+  exchange.message(0, 1, 50, 100);
   REQUIRE(exchange.run(milliseconds(1)));
   CHECK(scene.empty_probes == 1);
   CHECK(world.stats(0).evacuations == 1);
@@ -157,14 +150,13 @@ TEST_CASE("paths__a_delay_that_grows_is_learnt_from_what_was_declared_lost", "[L
     std::uint64_t tag = 0;
     const auto stream = [&](int messages) {
       for (int i = 0; i < messages; ++i, ++tag) {
-        (void)exchange.receive(1, 0, tag, 200000);
-        (void)exchange.send(0, 1, tag, 200000);
+        exchange.message(0, 1, tag, 200000);
         REQUIRE(exchange.run(milliseconds(100)));
       }
     };
     stream(20);
     CHECK(world.stats(0).packets_lost == 0);
-    REQUIRE_FALSE(world.nic(0, 0).apply(slower).has_value());
+    world.apply(0, 0, slower);
     stream(200);
     CHECK(world.stats(0).evacuations == 1);
     CHECK(world.stats(0).paths_down == 0);
@@ -183,10 +175,7 @@ TEST_CASE("paths__a_way_longer_than_the_interval_of_probes_comes_back", "[P1]") 
   world.run_for(milliseconds(5));
   // The path is probed when its own NIC is back, and again at the word that the other one is.
   for (const char* change : {"kill:event", "revive:event"}) {
-    for (const std::uint32_t node : {0, 1}) {
-      REQUIRE_FALSE(world.nic(node, 1).apply(change).has_value());
-      world.wake(node);
-    }
+    for (const std::uint32_t node : {0, 1}) world.apply(node, 1, change);
     world.run_for(microseconds(50));
     CHECK(world.stats(0).paths_down == 1);
   }
@@ -217,10 +206,8 @@ TEST_CASE("paths__a_suspect_path_serves_where_none_is_up", "[P10]") {
   }
   REQUIRE(suspected());
   REQUIRE(scene.passed == 0);
-  REQUIRE_FALSE(world.nic(0, 0).apply("kill:event").has_value());
-  world.wake(0);
-  (void)exchange.receive(1, 0, 500, 100);
-  (void)exchange.send(0, 1, 500, 100);
+  world.apply(0, 0, "kill:event");
+  exchange.message(0, 1, 500, 100);
   REQUIRE(world.run_until([&] { return scene.passed > 0; }, microseconds(50)));
   scene.lose_probes = false;
   REQUIRE(exchange.run(milliseconds(50)));

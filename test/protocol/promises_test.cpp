@@ -33,10 +33,10 @@ void run_scene(World& world, proto::Random& random) {
     receive.bytes = received[i].size();
     const Status status = world.post(to, receive);
     if (status == Status::ok && random.chance(0.1)) (void)world.cancel(to, receive.operation);
-    if (i == 60) REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
-    if (i == 120) REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
-    if (i == 130) REQUIRE_FALSE(world.nic(1, 0).apply("kill:event").has_value());
-    if (i == 160) REQUIRE_FALSE(world.nic(1, 0).apply("revive:event").has_value());
+    if (i == 60) world.apply(0, 1, "kill");
+    if (i == 120) world.apply(0, 1, "revive");
+    if (i == 130) world.apply(1, 0, "kill:event");
+    if (i == 160) world.apply(1, 0, "revive:event");
     world.run_for(proto::microseconds(random.below(400)));
   }
   world.run_for(milliseconds(200));
@@ -109,13 +109,7 @@ TEST_CASE("promise__who_has_nothing_to_do_does_nothing") {
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  for (std::uint32_t a = 0; a < 4; ++a) {
-    for (std::uint32_t b = 0; b < 4; ++b) {
-      if (a == b) continue;
-      (void)exchange.receive(b, a, 1, 100000);
-      (void)exchange.send(a, b, 1, 100000);
-    }
-  }
+  exchange.all_to_all(100000);
   REQUIRE(exchange.run(milliseconds(100)));
   world.run_for(milliseconds(100));
   const std::uint64_t turns = world.turns();

@@ -27,9 +27,7 @@ TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
   };
   REQUIRE(world.run_until(all_rest, milliseconds(100)));
   const auto change = [&](const char* words) {
-    world.nic(0, 1).set_time(world.now());
-    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
-    world.wake(0);
+    world.apply(0, 1, words);
     const std::uint64_t before = world.stats(0).peers_woken;
     world.run_for(milliseconds(3));
     CHECK(world.stats(0).peers_woken >= before + 4);
@@ -71,10 +69,7 @@ TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
   talk(world, 0, 1);
   come_to_rest(world);
   for (const std::uint32_t nic : {0, 1, 0}) {
-    for (std::uint32_t node = 0; node < 2; ++node) {
-      REQUIRE_FALSE(world.nic(node, nic).apply("revive:moved").has_value());
-      world.wake(node);
-    }
+    for (std::uint32_t node = 0; node < 2; ++node) world.apply(node, nic, "revive:moved");
     world.run_for(milliseconds(50));
     come_to_rest(world);
     talk(world, 0, 1);
@@ -95,9 +90,7 @@ TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
     World world(config);
     talk(world, 0, 1, 1000000);
     world.apply(1, "kill");
-    for (std::uint32_t nic = 0; nic < moved; ++nic) {
-      REQUIRE_FALSE(world.nic(0, nic).apply("revive:moved").has_value());
-    }
+    for (std::uint32_t nic = 0; nic < moved; ++nic) world.apply(0, nic, "revive:moved");
     world.wake(0);
     world.run_for(milliseconds(200));
     CHECK_FALSE(rests(world, 0));
@@ -123,8 +116,7 @@ TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
   config.tunables.peer_timeout_ms = 300;
   World world(config);
   talk(world, 0, 1);
-  world.nic(0, 1).set_time(world.now());
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  world.apply(0, 1, "kill");
   for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
   REQUIRE(world.stats(0).paths_down == 1);
   world.run_for(milliseconds(500));
@@ -160,7 +152,7 @@ TEST_CASE("rest__what_was_turned_away_is_not_asked_for_of_the_dead", "[R1]") {
       world.run_for(microseconds(100));
     }
     world.run_for(milliseconds(20));
-    CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::no_descriptor)] > 0);
+    CHECK(world.drops(0, DropReason::no_descriptor) > 0);
     world.crash(1, false);
     exchange.forget(1);
     for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, kAnyNode, i, 100);
@@ -181,11 +173,7 @@ TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   config.tunables.rest_after_ms = 300;  // longer than a verdict takes
   World world(config);
   talk(world, 0, 1);
-  const auto change = [&](const char* words) {
-    world.nic(0, 1).set_time(world.now());
-    REQUIRE_FALSE(world.nic(0, 1).apply(words).has_value());
-    world.wake(0);
-  };
+  const auto change = [&](const char* words) { world.apply(0, 1, words); };
   const auto standing = [&](std::uint32_t node) {
     std::array<Verdict, 8> verdicts;
     return world.endpoint(node).verdicts(verdicts);
@@ -211,9 +199,7 @@ TEST_CASE("rest__a_new_session_is_judged_while_a_verdict_stands", "[R7]") {
   config.tunables.rest_after_ms = 300;  // longer than a verdict takes
   World world(config);
   talk(world, 0, 1);
-  world.nic(1, 1).set_time(world.now());
-  REQUIRE_FALSE(world.nic(1, 1).apply("kill:event").has_value());
-  world.wake(1);
+  world.apply(1, 1, "kill:event");
   std::array<Verdict, 8> verdicts;
   REQUIRE(world.run_until([&] { return world.endpoint(0).verdicts(verdicts) == 1; },
                           milliseconds(2000)));
@@ -245,13 +231,12 @@ TEST_CASE("rest__whom_nobody_has_ever_reached", "[R1]") {
 TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   World world(sleepy());
   talk(world, 0, 1);
-  world.nic(0, 1).set_time(world.now());
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  world.apply(0, 1, "kill");
   for (int i = 0; i < 100 && world.stats(0).paths_down == 0; ++i) talk(world, 0, 1, 1000000);
   REQUIRE(world.stats(0).paths_down > 0);
   world.run_for(milliseconds(500));
   CHECK(world.stats(0).peers_awake == 1);
-  REQUIRE_FALSE(world.nic(0, 1).apply("revive").has_value());
+  world.apply(0, 1, "revive");
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(2000)));
   come_to_rest(world);
   talk(world, 0, 1);
@@ -272,8 +257,7 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
     world.run_for(milliseconds(1));
     CHECK(peer.heard() == "WELCOME");
   }
-  REQUIRE_FALSE(world.nic(0, 0).apply("revive:moved").has_value());
-  world.wake(0);
+  world.apply(0, 0, "revive:moved");
   world.run_for(milliseconds(200));
   CHECK(rests(world, 0));
   CHECK_FALSE(peer.heard().empty());
@@ -291,7 +275,7 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   CHECK(announced >= 1);
   CHECK(announced <= 2);
   CHECK(rests(world, 0));
-  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::stale_session)] == announced);
+  CHECK(world.drops(0, DropReason::stale_session) == announced);
 }
 
 TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {

@@ -32,8 +32,7 @@ inline void talk(World& world, std::uint32_t from, std::uint32_t to, std::size_t
   Exchange exchange(world);
   exchange.ignore_what_was();
   for (std::uint64_t i = 0; i < messages; ++i) {
-    (void)exchange.receive(to, from, i, bytes);
-    (void)exchange.send(from, to, i, bytes, {.level = Level::delivered});
+    exchange.message(from, to, i, bytes, {.level = Level::delivered});
   }
   REQUIRE(exchange.run(proto::milliseconds(200)));
   exchange.check_all_ok();
@@ -48,13 +47,6 @@ inline void check_one_session(World& world) {
     CHECK(world.stats(node).fragments_retransmitted == 0);
     CHECK(world.allocations() == 0);
   }
-}
-
-inline PeerStats peer_stats(World& world, std::uint32_t node, std::uint32_t other) {
-  PeerStats stats;
-  REQUIRE(world.endpoint(node).peer_stats(world.now(), world.peer(node, other), stats) ==
-          Status::ok);
-  return stats;
 }
 
 }  // namespace hawser::test

@@ -23,11 +23,11 @@ TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
   talk(world, 0, 1);
   const proto::Time quiet = world.now();
   CHECK(world.stats(0).peers_awake == 1);
-  CHECK(peer_stats(world, 0, 1).paths.size() == 2);
+  CHECK(world.peer_stats(0, 1).paths.size() == 2);
   come_to_rest(world);
   CHECK((world.now() - quiet).ns >= milliseconds(kRestMs - 1).ns);
   for (std::uint32_t node = 0; node < 2; ++node) {
-    const PeerStats stats = peer_stats(world, node, 1 - node);
+    const PeerStats stats = world.peer_stats(node, 1 - node);
     CHECK(stats.at_rest);
     CHECK(stats.established);
     CHECK(stats.endpoint_id == 2 - node);
@@ -38,7 +38,7 @@ TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
   const std::uint64_t turns = world.turns();
   world.run_for(milliseconds(100000));
   CHECK(world.turns() - turns <= 4);
-  CHECK(peer_stats(world, 0, 1).at_rest);
+  CHECK(world.peer_stats(0, 1).at_rest);
   check_one_session(world);
 }
 
@@ -107,15 +107,14 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
     come_to_rest(world);
   }
   SECTION("disconnect, and the other end hears of it") {
-    REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
-    world.wake(0);
+    world.disconnect(0, 1);
     world.run_for(milliseconds(3));
     CHECK(world.stats(1).peer_failures == 1);
-    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
+    CHECK(world.peer_stats(1, 0).failure == Status::peer_closed);
     // Who has failed rests too, and its failure is still known.
     come_to_rest(world);
-    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
-    CHECK_FALSE(peer_stats(world, 1, 0).established);
+    CHECK(world.peer_stats(1, 0).failure == Status::peer_closed);
+    CHECK_FALSE(world.peer_stats(1, 0).established);
     proto::SendRequest request;
     request.peer = world.peer(1, 0);
     CHECK(world.post(1, request) == Status::peer_closed);
@@ -124,10 +123,9 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
     talk(world, 1, 0);
   }
   SECTION("closing of the endpoint") {
-    world.endpoint(0).close(world.now());
-    world.wake(0);
+    world.close(0);
     REQUIRE(world.run_until([&] { return world.endpoint(0).closed(); }, milliseconds(100)));
-    CHECK(peer_stats(world, 1, 0).failure == Status::peer_closed);
+    CHECK(world.peer_stats(1, 0).failure == Status::peer_closed);
   }
   CHECK(world.stats(0).peers_woken > before);
   CHECK(world.allocations() == 0);
@@ -150,7 +148,7 @@ TEST_CASE("rest__strangers_and_questions_wake_nobody", "[R2]") {
   last->seal();
   stranger.send(0, 0, *last);
   world.run_for(milliseconds(1));
-  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::wrong_token)] == 1);
+  CHECK(world.drops(0, DropReason::wrong_token) == 1);
   Envelope envelope;
   CHECK(world.endpoint(0).probe(world.peer(0, 1), 0, 1, kWholeTag, envelope) == Status::again);
   std::vector<NicStats> nics(2);
@@ -224,9 +222,8 @@ TEST_CASE("rest__final_statuses_are_remembered", "[R4]") {
       (void)exchange.send(0, 1, i, 100, {.level = Level::delivered});
     }
     deaf = true;
-    REQUIRE(world.run_until(
+    REQUIRE(exchange.run_until(
         [&] {
-          exchange.collect();
           bool all = true;
           for (std::size_t i = 0; i < count; ++i)
             all &= exchange.received(i).completion.has_value();

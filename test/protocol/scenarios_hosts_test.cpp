@@ -199,8 +199,7 @@ TEST_CASE("scenario_9__a_peer_is_away_between_polling_nic_0_and_nic_1", "[P2]") 
   Exchange exchange(world);
   next_absence = world.now() + milliseconds(5);
   for (std::uint64_t i = 0; i < 3000; ++i) {  // a trickle: no window ever stops it for long
-    (void)exchange.receive(1, 0, i, 4096);
-    (void)exchange.send(0, 1, i, 4096);
+    exchange.message(0, 1, i, 4096);
     world.run_for(microseconds(50));
     exchange.collect();
   }

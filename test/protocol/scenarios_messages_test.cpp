@@ -18,35 +18,9 @@ using proto::milliseconds;
 using proto::wire::MessageStatus;
 using proto::wire::PacketType;
 
-std::uint64_t drops(World& world, std::uint32_t node, DropReason reason) {
-  return world.stats(node).drops[static_cast<std::size_t>(reason)];
-}
-
-bool has_status(const FaultPacket& packet, MessageStatus wanted) {
-  if (packet.direction != engine::Direction::tx) return false;
-  bool found = false;
-  view_of(packet).blocks.visit([&](const proto::wire::StatusView& view) {
-    for (const auto& entry : view.entries) found |= entry.status == wanted;
-  });
-  return found;
-}
-
 bool completed(World& world, std::uint32_t node, OperationId operation) {
   return world.completion(node, operation) != nullptr;
 }
-
-// Loses what `which` picks, so often.
-struct Loss {
-  std::function<bool(std::uint32_t node, const FaultPacket&)> which;
-  int left = 1;
-  int lost = 0;
-  std::optional<Fate> operator()(std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
-    if (packet.direction != engine::Direction::tx || left == 0 || !which(node, packet)) return {};
-    --left;
-    ++lost;
-    return Fate{.drop = true};
-  }
-};
 
 // (1) Envelope 7 is lost, 8 is answered NO_ROOM and forgotten by its sender's timers; 7 is sent
 // again and matched: 8 completes as well.
@@ -200,15 +174,11 @@ TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor", "
                   for (std::uint64_t i = 0; i < 60; ++i) (void)exchange.send(1, 0, 100 + i, 100);
                 }},
                {milliseconds(8), [&] {
-                  CHECK(drops(world, 0, DropReason::no_descriptor) > 0);
+                  CHECK(world.drops(0, DropReason::no_descriptor) > 0);
                   awaited = exchange.receive(0, 2, 0, 100);
                 }}});
-  REQUIRE(world.run_until(
-      [&] {
-        exchange.collect();
-        return exchange.received(awaited).completion.has_value();
-      },
-      milliseconds(3000)));
+  REQUIRE(exchange.run_until([&] { return exchange.received(awaited).completion.has_value(); },
+                             milliseconds(3000)));
   CHECK(loss.lost == 8);
   for (std::uint64_t i = 1; i < 10; ++i) (void)exchange.receive(0, 2, i, 100);
   for (std::uint64_t i = 0; i < 60; ++i) (void)exchange.receive(0, 1, 100 + i, 100);
@@ -320,7 +290,7 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I
   play(world,
        {{milliseconds(5),
          [&] {
-           REQUIRE_FALSE(world.nic(0, 1).apply("late-reap=400ms").has_value());
+           world.apply(0, 1, "late-reap=400ms");
            all_left = before.send(0, 1, 1, 40000, {.level = Level::delivered});
            some_left = before.send(0, 1, 2, 9000000, {.level = Level::delivered});
          }},
@@ -341,7 +311,7 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I
            CHECK_FALSE(before.sent(none_left).completion->outcome_unknown);
            CHECK(world.stats(0).sends_unreleased >= 2);
            CHECK(world.cancel(0, before.sent(all_left).operation) == Status::unknown_operation);
-           REQUIRE_FALSE(world.nic(0, 1).apply("late-reap=0").has_value());
+           world.apply(0, 1, "late-reap=0");
            world.reconnect(0, 1);
          }},
         {milliseconds(85),
@@ -489,11 +459,8 @@ TEST_CASE("scenario_20__a_slot_is_reused_while_a_late_fragment_of_its_old_messag
     (void)exchange.send(0, 1, tag, 4000000);
   }
   (void)exchange.receive(1, 0, 1, 4000000);
-  const auto second = [&] {
-    exchange.collect();
-    return exchange.received(0).completion.has_value();
-  };
-  REQUIRE(world.run_until(second, milliseconds(100)));
+  REQUIRE(exchange.run_until([&] { return exchange.received(0).completion.has_value(); },
+                             milliseconds(100)));
   (void)exchange.send(0, 1, 3, 4000000);  // takes the slot that has just become free
   (void)exchange.receive(1, 0, 3, 4000000);
   (void)exchange.receive(1, 0, 2, 4000000);
@@ -504,8 +471,8 @@ TEST_CASE("scenario_20__a_slot_is_reused_while_a_late_fragment_of_its_old_messag
   CHECK(slots[0] == slots[2]);
   CHECK(generations[0] != generations[2]);
   CHECK(delayed == 8);
-  CHECK(drops(world, 1, DropReason::old_path_number) == 0);
-  CHECK(drops(world, 1, DropReason::below_floor) + drops(world, 1, DropReason::bad_slot) >= 8);
+  CHECK(world.drops(1, DropReason::old_path_number) == 0);
+  CHECK(world.drops(1, DropReason::below_floor) + world.drops(1, DropReason::bad_slot) >= 8);
 }
 
 }  // namespace

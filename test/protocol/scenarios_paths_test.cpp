@@ -36,10 +36,7 @@ TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones", "[P6]"
   Exchange exchange(world);
   const auto stream = [&](int count, std::size_t bytes) {
     const proto::Time begin = world.now();
-    for (int i = 0; i < count; ++i) {
-      (void)exchange.receive(1, 0, 1, bytes);
-      (void)exchange.send(0, 1, 1, bytes);
-    }
+    for (int i = 0; i < count; ++i) exchange.message(0, 1, 1, bytes);
     REQUIRE(exchange.run(milliseconds(5000)));
     return (world.now() - begin).ns;
   };
@@ -98,14 +95,11 @@ TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]")
   Exchange exchange(world);
   std::uint64_t tag = 0;
   const auto stream = [&](int count) {
-    for (int i = 0; i < count; ++i, ++tag) {
-      (void)exchange.receive(1, 0, tag, 1000000);
-      (void)exchange.send(0, 1, tag, 1000000);
-    }
+    for (int i = 0; i < count; ++i, ++tag) exchange.message(0, 1, tag, 1000000);
   };
   const auto kill = [&] {
-    REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
-    REQUIRE_FALSE(world.nic(1, 0).apply("kill").has_value());
+    world.apply(0, 1, "kill");
+    world.apply(1, 0, "kill");
   };
   const auto bridge_carries = [&] { return newest != 0 && exchange.settled(); };
   play(world, {{milliseconds(0), kill}, {milliseconds(1), [&] { stream(10); }}});
@@ -117,27 +111,20 @@ TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]")
   held_of = newest;  // in the middle of the stream
   REQUIRE(world.run_until([&] { return held >= 40; }, milliseconds(50)));
   // The path that it stood in for returns, and the bridge goes with what is in flight there.
-  REQUIRE_FALSE(world.nic(1, 0).apply("revive:event").has_value());
-  world.wake(1);
+  world.apply(1, 0, "revive:event");
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(40)));
   world.run_for(microseconds(200));
-  REQUIRE_FALSE(world.nic(1, 0).apply("kill:event").has_value());
-  world.wake(1);
+  world.apply(1, 0, "kill:event");
   REQUIRE(world.run_until([&] { return of_the_new > 0; }, milliseconds(40)));
   CHECK(newest != first);
   REQUIRE(exchange.run(milliseconds(2000)));
   world.run_for(milliseconds(100));  // now they have come
-  const auto stale = [&](std::uint32_t node) {
-    return world.stats(node).drops[static_cast<std::size_t>(DropReason::stale_path)];
-  };
+  const auto stale = [&](std::uint32_t node) { return world.drops(node, DropReason::stale_path); };
   INFO(held << " packets of the old binding were held up");
   CHECK(stale(1) >= 40);
-  CHECK(world.stats(0).drops[static_cast<std::size_t>(DropReason::bad_field)] == 0);
+  CHECK(world.drops(0, DropReason::bad_field) == 0);
   exchange.check_all_ok();
-  for (const std::uint32_t node : {0u, 1u}) {
-    world.apply(node, "revive:event");
-    world.wake(node);
-  }
+  for (const std::uint32_t node : {0u, 1u}) world.apply(node, "revive:event");
   exchange.check_quiet(milliseconds(1000));
 }
 

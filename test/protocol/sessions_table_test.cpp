@@ -75,9 +75,7 @@ class Scene {
     }
     return stats;
   }
-  [[nodiscard]] std::uint64_t drops(DropReason reason) {
-    return world_.stats(0).drops[static_cast<std::size_t>(reason)];
-  }
+  [[nodiscard]] std::uint64_t drops(DropReason reason) { return world_.drops(0, reason); }
   // Speaks for a new incarnation.
   void restart() {
     ++peer.counter;

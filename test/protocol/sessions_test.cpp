@@ -20,10 +20,6 @@ bool is_handshake(const FaultPacket& packet) {
   return type == PacketType::hello || type == PacketType::welcome;
 }
 
-std::size_t drops(World& world, std::uint32_t node, DropReason reason) {
-  return world.stats(node).drops[static_cast<std::size_t>(reason)];
-}
-
 // A small exchange in both directions, all ok.
 void talk(World& world, std::uint32_t a, std::uint32_t b, proto::Duration limit) {
   Exchange exchange(world);
@@ -112,7 +108,7 @@ TEST_CASE("sessions__with_another_job_secret_is_never_made") {
   REQUIRE(exchange.run(milliseconds(500)));
   for (const std::uint32_t node : {0, 1}) {
     CHECK(exchange.sent(node).completion->status == Status::peer_unreachable);
-    CHECK(drops(world, node, DropReason::bad_mac) > 0);
+    CHECK(world.drops(node, DropReason::bad_mac) > 0);
     CHECK(world.stats(node).sessions_established == 0);
   }
 }
@@ -122,7 +118,7 @@ TEST_CASE("sessions__with_the_same_job_secret_is_made") {
   config.secrets = {"one secret", "one secret"};
   World world(config);
   talk(world, 0, 1, milliseconds(50));
-  CHECK(drops(world, 0, DropReason::bad_mac) == 0);
+  CHECK(world.drops(0, DropReason::bad_mac) == 0);
 }
 
 TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
@@ -144,11 +140,8 @@ TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
     world.crash(1, true);
     if (it_speaks_first) (void)world.peer(1, 0);
     const Time crashed = world.now();
-    REQUIRE(world.run_until(
-        [&] {
-          exchange.collect();
-          return exchange.received(0).completion && exchange.sent(0).completion;
-        },
+    REQUIRE(exchange.run_until(
+        [&] { return exchange.received(0).completion && exchange.sent(0).completion; },
         milliseconds(400)));
     const Status expected = it_speaks_first ? Status::peer_restarted : Status::peer_timeout;
     CHECK(exchange.received(0).completion->status == expected);
@@ -184,9 +177,8 @@ TEST_CASE("sessions__a_crashed_peer_fails_its_own_operations_only") {
   const Time crashed = world.now();
   world.crash(1, false);
   exchange.forget(1);
-  REQUIRE(world.run_until(
+  REQUIRE(exchange.run_until(
       [&] {
-        exchange.collect();
         return exchange.received(0).completion && exchange.sent(0).completion &&
                exchange.sent(1).completion;
       },
@@ -257,8 +249,7 @@ TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
     world.run_for(milliseconds(5));
     Exchange exchange(world);
     for (std::uint64_t i = 0; i < 10; ++i) {
-      (void)exchange.receive(1, 0, 100 + i, 200000);
-      (void)exchange.send(0, 1, 100 + i, 200000);
+      exchange.message(0, 1, 100 + i, 200000);
       (void)exchange.send(1, 0, 100 + i, 500, {.level = Level::delivered});
     }
     world.run_for(proto::microseconds(random.below(100)));
@@ -270,7 +261,7 @@ TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
       exchange.forget(0);
       (void)world.peer(0, 1);
     } else {
-      REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok);
+      world.disconnect(0, 1);
       world.reconnect(0, 1);
     }
     world.run_for(milliseconds(2));  // node 1 hears of it, and ends the old one

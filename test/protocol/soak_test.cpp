@@ -181,9 +181,7 @@ class Soak {
           random_.chance(0.3) ? draw_faults(random_) : kWords[random_.below(std::size(kWords))]);
   }
   void apply(std::uint32_t a, std::uint32_t nic, const std::string& faults) {
-    world_.nic(a, nic).set_time(world_.now());
-    REQUIRE_FALSE(world_.nic(a, nic).apply(faults).has_value());
-    world_.wake(a);
+    world_.apply(a, nic, faults);
   }
 
   void heal() {

@@ -185,13 +185,12 @@ TEST_CASE("trace__of_a_dying_nic_tells_how_its_paths_went") {
   Exchange exchange(world);
   const auto talk = [&](std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t i = from; i < to; ++i) {
-      (void)exchange.receive(1, 0, i, 100000);
-      (void)exchange.send(0, 1, i, 100000);
+      exchange.message(0, 1, i, 100000);
       world.run_for(milliseconds(1));
     }
   };
   talk(0, 20);
-  REQUIRE_FALSE(world.nic(0, 1).apply("kill").has_value());
+  world.apply(0, 1, "kill");
   talk(20, 100);
   REQUIRE(exchange.run(milliseconds(500)));
   const auto& trace = world.trace(0);
@@ -213,8 +212,7 @@ TEST_CASE("trace__a_session_from_its_first_word_to_its_failure") {
   config.tunables.peer_timeout_ms = 200;
   World world(config);
   Exchange exchange(world);
-  (void)exchange.receive(1, 0, 1, 100);
-  (void)exchange.send(0, 1, 1, 100);
+  exchange.message(0, 1, 1, 100);
   REQUIRE(exchange.run(milliseconds(100)));
   world.crash(1, false);
   std::string buffer(10, 'x');

@@ -28,7 +28,7 @@ double share_of_the_sum(bool weighted) {
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     for (std::uint32_t nic = 0; nic < kRates.size(); ++nic) {
       const std::string rate = "rate=" + std::to_string(kRates[nic]);
-      REQUIRE_FALSE(world.nic(rank, nic).apply(rate).has_value());
+      world.apply(rank, nic, rate);
     }
   }
   world.connect_all();

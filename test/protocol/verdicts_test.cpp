@@ -90,12 +90,6 @@ void require_quiet(World& world) {
   }
 }
 
-void apply(World& world, std::uint32_t node, std::uint32_t nic, std::string_view words) {
-  world.nic(node, nic).set_time(world.now());
-  REQUIRE_FALSE(world.nic(node, nic).apply(words).has_value());
-  world.wake(node);
-}
-
 // The one verdict that stands at the node, and that was ever told there.
 Verdict only_verdict(World& world, std::uint32_t node) {
   const auto standing = verdicts(world, node);
@@ -179,18 +173,18 @@ TEST_CASE("verdicts__none_without_a_fault") {
 TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others", "[V1]") {
   World world(three_nics(3));
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   const Time died = world.now();
   chatter.run_for(milliseconds(400));
   check_local(world, 0, 1, Reason::witnesses);
   CHECK(only_verdict(world, 0).since_ns > static_cast<std::uint64_t>(died.ns));
   check_remote(world, 1, 0, 1, Reason::witnesses);
   check_remote(world, 2, 0, 1, Reason::witnesses);
-  apply(world, 0, 1, "revive");
+  world.apply(0, 1, "revive");
   chatter.run_for(milliseconds(1500));
   for (std::uint32_t node = 0; node < 3; ++node) check_withdrawn(world, node, Reason::works_again);
   // And once more.
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(400));
   for (std::uint32_t node = 0; node < 3; ++node) CHECK(reached(world, node) == 2);
   chatter.finish();
@@ -199,11 +193,11 @@ TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others"
 TEST_CASE("verdicts__a_nic_that_only_sends_in_vain_is_blamed_by_its_own_host") {
   World world(three_nics());
   Chatter chatter(world);
-  apply(world, 0, 2, "blackhole=tx");
+  world.apply(0, 2, "blackhole=tx");
   chatter.run_for(milliseconds(500));
   check_local(world, 0, 2, Reason::witnesses);
   CHECK(reached(world, 1) == 0);
-  apply(world, 0, 2, "blackhole=none");
+  world.apply(0, 2, "blackhole=none");
   chatter.run_for(milliseconds(1500));
   check_withdrawn(world, 0, Reason::works_again);
   chatter.finish();
@@ -212,11 +206,11 @@ TEST_CASE("verdicts__a_nic_that_only_sends_in_vain_is_blamed_by_its_own_host") {
 TEST_CASE("verdicts__a_nic_that_only_receives_nothing_is_blamed_by_the_others") {
   World world(three_nics());
   Chatter chatter(world);
-  apply(world, 0, 2, "blackhole=rx");
+  world.apply(0, 2, "blackhole=rx");
   chatter.run_for(milliseconds(500));
   check_remote(world, 1, 0, 2, Reason::witnesses);
   CHECK(reached(world, 0) == 0);
-  apply(world, 0, 2, "blackhole=none");
+  world.apply(0, 2, "blackhole=none");
   chatter.run_for(milliseconds(1500));
   check_withdrawn(world, 1, Reason::works_again);
   chatter.finish();
@@ -243,7 +237,7 @@ TEST_CASE("verdicts__a_nic_that_dies_after_its_link_explains_the_link") {
   dead = true;
   chatter.run_for(milliseconds(500));
   check_link(world, 0, 1, 0, 0);
-  apply(world, 0, 0, "kill");
+  world.apply(0, 0, "kill");
   chatter.run_for(milliseconds(1000));
   for (std::uint32_t node = 0; node < 2; ++node) {
     INFO("node " << node);
@@ -262,11 +256,11 @@ TEST_CASE("verdicts__a_driver_needs_no_witness", "[V2]") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  apply(world, 0, 1, "kill:event");
+  world.apply(0, 1, "kill:event");
   chatter.run_for(milliseconds(300));
   check_local(world, 0, 1, Reason::driver);
   check_remote(world, 1, 0, 1, Reason::peer_said);
-  apply(world, 0, 1, "revive:event");
+  world.apply(0, 1, "revive:event");
   chatter.run_for(milliseconds(1500));
   check_withdrawn(world, 0, Reason::driver);
   check_withdrawn(world, 1, Reason::peer_said);
@@ -278,7 +272,7 @@ TEST_CASE("verdicts__two_nics_and_one_peer_have_no_two_witnesses_for_a_row") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(500));
   CHECK(reached(world, 0) == 0);
   // The other end has: both its NICs live, by the NIC that is left, and neither reaches this one.
@@ -292,7 +286,7 @@ TEST_CASE("verdicts__one_nic_a_side_is_never_blamed") {
   config.tunables.peer_timeout_ms = 1000;
   World world(config);
   Chatter chatter(world);
-  apply(world, 0, 0, "kill");
+  world.apply(0, 0, "kill");
   chatter.run_for(milliseconds(800));
   require_quiet(world);
 }
@@ -302,7 +296,7 @@ TEST_CASE("verdicts__two_nics_and_two_peers") {
   config.nics = 2;
   World world(config);
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(500));
   check_local(world, 0, 1, Reason::witnesses);
   check_remote(world, 1, 0, 1, Reason::witnesses);
@@ -318,9 +312,9 @@ TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics", "[V4]") {
     config.tunables.peer_timeout_ms = 1000;
     World world(config);
     Chatter chatter(world);
-    apply(world, 0, 0, "kill");
+    world.apply(0, 0, "kill");
     if (!all_at_once) chatter.run_for(milliseconds(400));
-    apply(world, 0, 1, "kill");
+    world.apply(0, 1, "kill");
     chatter.without(0);
     const std::string bytes(100, 'x');
     for (const std::uint32_t node : {1u, 2u}) (void)world.send(node, 0, 1, bytes);
@@ -339,24 +333,21 @@ TEST_CASE("verdicts__a_host_that_is_gone_is_no_matter_of_nics", "[V4]") {
 TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back", "[V3]") {
   World world(three_nics());
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(300));
-  PeerStats stats;
-  REQUIRE(world.endpoint(1).peer_stats(world.now(), world.peer(1, 0), stats) == Status::ok);
-  CHECK(stats.paths.size() == 5);  // one a NIC, a bridge, a witness
-  apply(world, 0, 1, "revive");
+  CHECK(world.peer_stats(1, 0).paths.size() == 5);  // one a NIC, a bridge, a witness
+  world.apply(0, 1, "revive");
   chatter.run_for(milliseconds(1500));
-  REQUIRE(world.endpoint(1).peer_stats(world.now(), world.peer(1, 0), stats) == Status::ok);
-  CHECK(stats.paths.size() == 3);
+  CHECK(world.peer_stats(1, 0).paths.size() == 3);
   chatter.finish();
 }
 
 TEST_CASE("events__each_change_of_a_path_is_told_with_its_reason") {
   World world(three_nics());
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(300));
-  apply(world, 0, 1, "revive");
+  world.apply(0, 1, "revive");
   chatter.run_for(milliseconds(1500));
   std::vector<std::pair<Event::Kind, Reason>> of_path;
   std::uint64_t number = 0;
@@ -387,7 +378,7 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
   Chatter chatter(world);
   world.leave_events(0, true);
   for (int i = 0; i < 60; ++i) {
-    apply(world, 0, 2, i % 2 == 0 ? "kill:event" : "revive:event");
+    world.apply(0, 2, i % 2 == 0 ? "kill:event" : "revive:event");
     world.run_for(microseconds(100));
   }
   world.leave_events(0, false);
@@ -404,12 +395,11 @@ TEST_CASE("events__those_that_nobody_polls_are_counted_when_they_go") {
 TEST_CASE("verdicts__of_a_local_nic_go_with_the_last_session", "[V4]") {
   World world(three_nics(3));
   Chatter chatter(world);
-  apply(world, 0, 1, "kill");
+  world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(400));
   check_local(world, 0, 1, Reason::witnesses);
   for (std::uint32_t other = 1; other < 3; ++other) {
-    REQUIRE(world.endpoint(0).disconnect(world.now(), world.peer(0, other)) == Status::ok);
-    world.wake(0);
+    world.disconnect(0, other);
     world.run_for(milliseconds(1500));
     if (other == 1) check_local(world, 0, 1, Reason::witnesses);
   }

@@ -27,8 +27,7 @@ TEST_CASE("wrap__message_and_path_numbers_pass_2_to_32_under_faults") {
         if (i % 2 == 0) (void)exchange.receive(1, 0, i, bytes);
         (void)exchange.send(0, 1, i, bytes, options);
         if (i % 2 == 1) (void)exchange.receive(1, 0, i, bytes);
-        (void)exchange.receive(0, 1, i, bytes);
-        (void)exchange.send(1, 0, i, bytes, options);
+        exchange.message(1, 0, i, bytes, options);
       }
       REQUIRE(exchange.run(milliseconds(2000)));
     }
@@ -47,14 +46,11 @@ TEST_CASE("wrap__a_nic_dies_and_returns_across_the_wrap") {
     World world(config);
     world.connect_all();
     Exchange exchange(world);
-    for (std::uint64_t i = 0; i < 40; ++i) {
-      (void)exchange.receive(1, 0, i, 1000000);
-      (void)exchange.send(0, 1, i, 1000000);
-    }
+    for (std::uint64_t i = 0; i < 40; ++i) exchange.message(0, 1, i, 1000000);
     world.run_for(proto::microseconds(100 + random.below(2000)));
-    REQUIRE_FALSE(world.nic(1, 2).apply("kill").has_value());
+    world.apply(1, 2, "kill");
     world.run_for(milliseconds(5));
-    REQUIRE_FALSE(world.nic(1, 2).apply("revive").has_value());
+    world.apply(1, 2, "revive");
     REQUIRE(exchange.run(milliseconds(1000)));
     exchange.check_all_ok();
     REQUIRE(

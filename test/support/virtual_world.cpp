@@ -181,6 +181,22 @@ Status World::cancel(std::uint32_t node, OperationId operation) {
   return endpoint(node).cancel(now_, operation);
 }
 
+void World::close(std::uint32_t node) {
+  endpoint(node).close(now_);
+  wake(node);
+}
+
+void World::disconnect(std::uint32_t node, std::uint32_t other) {
+  REQUIRE(endpoint(node).disconnect(now_, peer(node, other)) == Status::ok);
+  wake(node);
+}
+
+PeerStats World::peer_stats(std::uint32_t node, std::uint32_t other) {
+  PeerStats stats;
+  REQUIRE(endpoint(node).peer_stats(now_, peer(node, other), stats) == Status::ok);
+  return stats;
+}
+
 OperationId World::send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
                         const std::string& bytes, const SendOptions& options) {
   proto::SendRequest request;
@@ -205,12 +221,14 @@ OperationId World::receive(std::uint32_t node, PeerId from, std::uint64_t tag, s
   return request.operation;
 }
 
+void World::apply(std::uint32_t node, std::uint32_t index, std::string_view faults) {
+  nic(node, index).set_time(now_);
+  REQUIRE_FALSE(nic(node, index).apply(faults).has_value());
+  wake(node);
+}
+
 void World::apply(std::uint32_t node, std::string_view faults) {
-  for (auto& nic : nodes_[node]->nics) {
-    nic->set_time(now_);
-    REQUIRE_FALSE(nic->apply(faults).has_value());
-  }
-  nodes_[node]->next_turn = now_;
+  for (std::uint32_t index = 0; index < nics(node); ++index) apply(node, index, faults);
 }
 
 void World::take_turn(Node& node) {

@@ -70,6 +70,12 @@ class World {
   }
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] EndpointStats stats(std::uint32_t node) { return endpoint(node).stats(); }
+  // What the endpoint dropped for that reason.
+  [[nodiscard]] std::uint64_t drops(std::uint32_t node, DropReason reason) {
+    return stats(node).drops[static_cast<std::size_t>(reason)];
+  }
+  // What the node knows of the other, which must be known to it.
+  [[nodiscard]] PeerStats peer_stats(std::uint32_t node, std::uint32_t other);
   [[nodiscard]] std::size_t buffers_in_use(std::uint32_t node) {
     return nodes_[node]->pool->in_use();
   }
@@ -99,6 +105,9 @@ class World {
   [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
+  void close(std::uint32_t node);
+  // Ends the session from `node` to the other; the status must be ok.
+  void disconnect(std::uint32_t node, std::uint32_t other);
 
   // The node takes a turn now: something happened that the world doesn't know of.
   void wake(std::uint32_t node) { nodes_[node]->next_turn = now_; }
@@ -133,7 +142,8 @@ class World {
   [[nodiscard]] std::uint32_t nics(std::uint32_t node) const {
     return static_cast<std::uint32_t>(nodes_[node]->nics.size());
   }
-  // The same words for every NIC of a node.
+  // Words of the fault grammar, for one NIC of a node or for each of them; they must be valid.
+  void apply(std::uint32_t node, std::uint32_t nic, std::string_view faults);
   void apply(std::uint32_t node, std::string_view faults);
 
  private:

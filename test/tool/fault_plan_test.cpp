@@ -63,6 +63,18 @@ TEST_CASE("fault_plan: NIC faults") {
                     "--kill-nic 2: expected [RANK.]NIC@WHEN[:event], such as 2@1/3");
 }
 
+TEST_CASE("fault_plan: a degraded NIC's rate is told as it was given") {
+  const auto told = [](const char* text) {
+    return describe(parse_nic_fault(Kind::degrade_nic, "--degrade-nic", text));
+  };
+  CHECK(told("2@1/3") == "NIC 2 degraded to 50 MB/s");
+  CHECK(told("2@1/3:2.5M") == "NIC 2 degraded to 2.5 MB/s");
+  CHECK(told("2@1/3:1G") == "NIC 2 degraded to 1000 MB/s");
+  CHECK(told("2@1/3:1k") == "NIC 2 degraded to 1 kB/s");
+  CHECK(told("2@1/3:10.5k") == "NIC 2 degraded to 10.5 kB/s");
+  CHECK(told("2@1/3:7") == "NIC 2 degraded to 7 B/s");
+}
+
 TEST_CASE("fault_plan: rank faults") {
   const TimedFault fault = parse_rank_fault(Kind::kill_rank, "--kill-rank", "3@1/2");
   CHECK(fault.kind == Kind::kill_rank);

@@ -198,7 +198,7 @@ def bad_workloads():
 
 @case
 def bad_options():
-    refused(["--loss", "2"], "fault 'loss=2' is not a probability")
+    refused(["--loss", "2"], "^hawser: --loss 2 is not a probability")
     refused(["--kill-nic", "9@1/3"], "names NIC 9; NICs go from 0 to 3")
     refused(["--kill-nic", "2"], r"expected \[RANK.\]NIC@WHEN")
     refused(["--blackhole", "2@1/3:up"], r"expected \[RANK.\]NIC@WHEN\[:tx\|:rx\|:both\]")
@@ -208,6 +208,27 @@ def bad_options():
     refused(SMALL + ["--tunable", "peer_timeout_ms=0"], "takes 10 to 86400000")
     status, output = finish(start(SMALL + ["--json", "/nosuch/folder/report.json"]))
     check(status == 2 and "cannot write the report" in output, output)
+
+
+@case
+def unknown_subcommands():
+    for word in ("bogus", "--bogus"):
+        ended = subprocess.run([*COMMAND, word], stderr=subprocess.PIPE, text=True, check=False)
+        check(ended.returncode == 2 and f"'{word}' is no subcommand" in ended.stderr, ended.stderr)
+
+
+@case
+def traces_that_cannot_be_written():
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "trace.3"))
+        status, output = finish(start(SMALL + ["--trace", os.path.join(folder, "trace")]))
+        # Nothing has begun: not even the run's opening is there.
+        check(status == 2 and re.fullmatch(r"hawser: --trace .*: cannot write '.*/trace\.3'\n",
+                                           output), output)
+        joined = dict(os.environ, HAWSER_RANK="3", HAWSER_SIZE="4",
+                      HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}")
+        status, output = finish(start(SMALL + ["--trace", os.path.join(folder, "trace")], env=joined))
+        check(status == 2 and "cannot write" in output, output)
 
 
 @case

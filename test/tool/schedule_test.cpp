@@ -3,6 +3,7 @@
 #include "tool/error.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/workload/builtin.hpp"
+#include "tool/workload/source.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -58,6 +59,24 @@ TEST_CASE("schedule: batches keep the order and the budget") {
   }
   CHECK(make_batches(schedule.step, schedule.layout, 1'000'000'000).size() == 1);
   CHECK(largest_buffer_bytes(schedule) == 176'446'464);
+}
+
+TEST_CASE(
+    "schedule: an expert's buffer has room for four times an even share, of the largest too") {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 20, kMaxPhaseBytes}) {
+    Workload workload = one_phase(Operation::all_to_all, bytes);
+    workload.step[0].split = Split::by_expert;
+    for (const std::uint32_t ranks : {2u, 16u, 1024u, 65536u}) {
+      INFO(bytes << " bytes, " << ranks << " ranks");
+      const Schedule schedule = make_schedule(workload, ranks, 1);
+      const Task& task = schedule.step[0];
+      const auto even = static_cast<double>(task.bytes());
+      const double rounding = 2.0 * ranks * ranks;
+      // The most popular expert has weight 4 beside `ranks` - 1 of weight 1.
+      CHECK(static_cast<double>(buffer_bytes(task, schedule.layout)) ==
+            Approx(even + even * ranks * 4 / (ranks + 3) + rounding));
+    }
+  }
 }
 
 TEST_CASE("schedule: splits are whole, uneven, and answered by their transpose") {

@@ -10,6 +10,7 @@
 #include "tool/attack/attackers.hpp"
 #include "tool/error.hpp"
 #include "tool/run/summary.hpp"
+#include "tool/run/trace_file.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -40,6 +41,14 @@ void check_report_file(const RunOptions& options) {
   if (options.json.empty() || options.json == "-") return;
   if (!std::ofstream(options.json, std::ios::app)) {
     throw InputError(fmt::format("cannot write the report to '{}'", options.json));
+  }
+}
+
+void check_trace_file(const RunOptions& options, std::uint32_t rank) {
+  if (options.trace.empty()) return;
+  const std::string name = trace_file_name(options.trace, rank, 0);
+  if (!std::ofstream(name, std::ios::app)) {
+    throw InputError(fmt::format("--trace {}: cannot write '{}'", options.trace, name));
   }
 }
 

@@ -1,6 +1,7 @@
 // The end of a run, wherever the results have come together.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ namespace hawser::tool {
                                 const std::vector<RankResult>& results, ExitCode code,
                                 double wall_s, const std::vector<AttackResult>& attacks = {});
 
-// Throws InputError if the report cannot be written where it was asked for: better before the run.
+// Throw InputError if the report, or a rank's trace, cannot be written where it was asked for:
+// better before the run.
 void check_report_file(const RunOptions& options);
+void check_trace_file(const RunOptions& options, std::uint32_t rank);
 
 // The line that a run begins with, and the workload's warnings behind it.
 [[nodiscard]] std::string opening(const RunOptions& options, const Schedule& schedule);

@@ -83,6 +83,13 @@ bool read_suffix(TimedFault& fault, std::string_view suffix) {
   }
 }
 
+std::string rate_text(std::uint64_t bytes_per_s) {
+  const auto rate = static_cast<double>(bytes_per_s);
+  if (rate < 1e3) return fmt::format("{:g} B/s", rate);
+  if (rate < 1e6) return fmt::format("{:g} kB/s", rate / 1e3);
+  return fmt::format("{:g} MB/s", rate / 1e6);
+}
+
 }  // namespace
 
 std::string_view to_string(TimedFault::Way way) {
@@ -216,8 +223,7 @@ std::string describe(const TimedFault& fault) {
     case TimedFault::Kind::revive_nic:
       return fmt::format("NIC {} revived{}", fault.nic, fault.event ? ", with an event" : "");
     case TimedFault::Kind::degrade_nic:
-      return fmt::format("NIC {} degraded to {:.0f} MB/s", fault.nic,
-                         static_cast<double>(fault.bytes_per_s) / 1e6);
+      return fmt::format("NIC {} degraded to {}", fault.nic, rate_text(fault.bytes_per_s));
     case TimedFault::Kind::blackhole_nic:
       switch (fault.way) {
         case TimedFault::Way::tx: return fmt::format("NIC {} loses all that it sends", fault.nic);

@@ -172,6 +172,7 @@ ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
+  check_trace_file(options, place.rank);
   std::unique_ptr<engine::RendezvousServer> server;
   if (place.rank == 0) {
     check_report_file(options);

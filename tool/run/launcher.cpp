@@ -77,6 +77,7 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_memory(options, schedule, options.ranks, available_memory_bytes());
   check_report_file(options);
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
 
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   fmt::print(out, "{}\n", opening(options, schedule));

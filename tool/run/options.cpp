@@ -26,12 +26,19 @@ std::string a_number(const std::string& text) {
              : "'" + text + "' is no number of seconds";
 }
 
-void check_faults(const std::string& spec) {
+// The word of the fault grammar for `--name value`.
+std::string lasting_fault(std::string_view name, const std::string& value) {
+  // A comma would smuggle in another word.
+  if (value.find(',') != std::string::npos) {
+    throw InputError(fmt::format("--{} {}: one value, please", name, value));
+  }
+  const std::string word = fmt::format("{}={}", name, value);
   engine::FaultSettings settings;
   engine::FaultActions actions;
-  if (const auto error = engine::parse_fault_spec(spec, settings, actions)) {
-    throw InputError(fmt::format("fault '{}' {}", error->word, error->reason));
+  if (const auto error = engine::parse_fault_spec(word, settings, actions)) {
+    throw InputError(fmt::format("--{} {} {}", name, value, error->reason));
   }
+  return word;
 }
 
 void set_tunable(Tunables& tunables, const std::string& text) {
@@ -171,13 +178,10 @@ void RunOptionParser::add_timed_faults(CLI::App& app) {
 
 void RunOptionParser::finish_lasting_faults() {
   RunOptions& o = options_;
-  const auto add = [&](std::string_view word, const std::string& value) {
+  const auto add = [&](std::string_view name, const std::string& value) {
     if (value.empty()) return;
-    // A comma would smuggle in another word.
-    if (value.find(',') != std::string::npos) {
-      throw InputError(fmt::format("--{} {}: one value, please", word, value));
-    }
-    o.lasting_faults += fmt::format("{}{}={}", o.lasting_faults.empty() ? "" : ",", word, value);
+    if (!o.lasting_faults.empty()) o.lasting_faults += ',';
+    o.lasting_faults += lasting_fault(name, value);
   };
   add("loss", loss_);
   add("burst-loss", burst_loss_);
@@ -185,30 +189,21 @@ void RunOptionParser::finish_lasting_faults() {
   add("reorder", reorder_);
   add("delay", delay_);
   add("corrupt", corrupt_);
-  check_faults(o.lasting_faults);
 }
 
 void RunOptionParser::finish_timed_faults() {
   RunOptions& o = options_;
   using Kind = TimedFault::Kind;
-  for (const std::string& text : kill_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::kill_nic, "--kill-nic", text));
-  }
-  for (const std::string& text : revive_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::revive_nic, "--revive-nic", text));
-  }
-  for (const std::string& text : degrade_nic_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::degrade_nic, "--degrade-nic", text));
-  }
-  for (const std::string& text : blackhole_) {
-    o.timed_faults.push_back(parse_nic_fault(Kind::blackhole_nic, "--blackhole", text));
-  }
-  for (const std::string& text : kill_rank_) {
-    o.timed_faults.push_back(parse_rank_fault(Kind::kill_rank, "--kill-rank", text));
-  }
-  for (const std::string& text : restart_rank_) {
-    o.timed_faults.push_back(parse_rank_fault(Kind::restart_rank, "--restart-rank", text));
-  }
+  const auto add = [&](auto parse, Kind kind, std::string_view option,
+                       const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) o.timed_faults.push_back(parse(kind, option, text));
+  };
+  add(parse_nic_fault, Kind::kill_nic, "--kill-nic", kill_nic_);
+  add(parse_nic_fault, Kind::revive_nic, "--revive-nic", revive_nic_);
+  add(parse_nic_fault, Kind::degrade_nic, "--degrade-nic", degrade_nic_);
+  add(parse_nic_fault, Kind::blackhole_nic, "--blackhole", blackhole_);
+  add(parse_rank_fault, Kind::kill_rank, "--kill-rank", kill_rank_);
+  add(parse_rank_fault, Kind::restart_rank, "--restart-rank", restart_rank_);
   for (const TimedFault& fault : o.timed_faults) check_timed(o, fault);
   std::stable_sort(o.timed_faults.begin(), o.timed_faults.end(),
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });

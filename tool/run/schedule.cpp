@@ -13,6 +13,11 @@ namespace {
 
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
 
+// a * b / c, rounded up. Overflows only if the result does, or b * c.
+std::uint64_t multiply_divide_up(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  return a / c * b + divide_up(a % c * b, c);
+}
+
 bool divides_among_group(Operation operation) {
   return operation == Operation::reduce_scatter || operation == Operation::all_gather ||
          operation == Operation::all_to_all;
@@ -134,7 +139,8 @@ std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout) {
       if (task.split == Split::even) return 2 * task.bytes();
       // One side is even; on the other the most popular expert has this share, with rounding.
       return task.bytes() +
-             divide_up(task.bytes() * size * kMaxWeight, kMaxWeight + (size - 1) * kMinWeight) +
+             multiply_divide_up(task.bytes(), size * kMaxWeight,
+                                kMaxWeight + (size - 1) * kMinWeight) +
              size * size * bytes_of(task.type);
     case Operation::barrier: return 0;
   }

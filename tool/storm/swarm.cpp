@@ -1,6 +1,7 @@
 #include "tool/storm/swarm.hpp"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -33,6 +34,13 @@ struct Slot {
   std::atomic<std::uint64_t> packets{0};
   Totals totals;
 };
+// A storm takes and gives back a few hundred pages, in pieces of any size: a worker keeps what it
+// has once had, for the next one.
+void keep_memory() {
+  (void)::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that there is
+  (void)::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 struct Common {
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> stop{false};
@@ -89,6 +97,7 @@ class Swarm {
 
   // A worker.
   void work(Slot& slot) {
+    keep_memory();
     while (!common_->stop) {
       const std::uint64_t index = common_->next.fetch_add(1);
       if (index >= count_) return;
