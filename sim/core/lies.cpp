@@ -133,6 +133,7 @@ class Liar {
     const std::size_t words = (frame_.bytes + 7) / 8 + 1;
     if (frame_.words.size() < words) frame_.words.resize(words);
     frame_.bytes += 8;
+    if (!rule_.blocks && random_.chance(0.5)) ++header().hwords;  // as if it were a block
   }
   // The MAC covers all of it.
   void spoil_signed() {
@@ -205,6 +206,10 @@ class Liar {
     std::uint64_t seen = 0;
     for (std::size_t next = chosen; next < header().hwords * wire::kWordBytes;) {
       if (random_.below(++seen) == 0) chosen = next;
+      if (at<wire::BlockHead>(next).kind == wire::BlockKind::nic_state) {  // rare
+        chosen = next;
+        break;
+      }
       next += std::max<std::size_t>(at<wire::BlockHead>(next).words, 1) * wire::kWordBytes;
     }
     auto& head = at<wire::BlockHead>(chosen);
@@ -264,6 +269,10 @@ class Liar {
 };
 
 }  // namespace
+
+bool is_of_session(const Frame& frame) {
+  return wire_header_of(frame).type <= wire::PacketType::challenge;
+}
 
 void overhear(Frame& frame) {
   wire::PacketView packet;
