@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz]
+# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|coverage]
 # Costs one dpkg-query where nothing is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +14,8 @@ case ${1:-run} in
   test) sections="test run" ;;
   vm) sections="vm test run" ;;
   fuzz) sections="fuzz test run" ;;
-  *) die "usage: ./setup.sh [run|test|vm|fuzz]" ;;
+  coverage) sections="coverage run" ;;
+  *) die "usage: ./setup.sh [run|test|vm|fuzz|coverage]" ;;
 esac
 
 mapfile -t wanted < <(awk -v sections=" $sections " '

@@ -104,17 +104,13 @@ bool has_two_incarnations(const Peer& peer) {
 
 }  // namespace
 
-// Whether a record can stand for the peer, so that nobody could tell the difference.
+// Whether a record can stand for the peer, of which nothing is pending, so that nobody could tell
+// the difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
   const std::uint32_t index = index_of(peer);
-  if (peer.messages > 0 || pending(peer) || peer.posted_receives > 0 || now < peer.reset_at) {
-    return false;
-  }
+  if (peer.messages > 0 || now < peer.reset_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
-  if ((peer.call_at != kNever && !out_of_reach) || peer.holds_call || peer.waits_to_call ||
-      peer.is_half_open) {
-    return false;
-  }
+  if (peer.call_at != kNever && !out_of_reach) return false;
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
       touched.contains(peers, index)) {
     return false;

@@ -1,6 +1,7 @@
 // Datagrams on their way through the fabric.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -31,14 +32,27 @@ struct Frame {
   }
   void fill(std::span<const std::byte> header, std::span<const std::byte> payload) {
     bytes = static_cast<std::uint32_t>(header.size() + payload.size());
-    if (room < bytes) {
-      room = std::bit_ceil(bytes);
-      words = std::make_unique_for_overwrite<std::uint64_t[]>((room + 7) / 8);
-    }
+    if (room < bytes) make_room(bytes);
     if (!header.empty()) std::memcpy(data().data(), header.data(), header.size());
     if (!payload.empty()) {
       std::memcpy(data().data() + header.size(), payload.data(), payload.size());
     }
+  }
+  // What it had is still there; what is new is zero.
+  void grow(std::uint32_t to_bytes) {
+    if (room < to_bytes) {
+      const std::unique_ptr<std::uint64_t[]> old = std::move(words);
+      make_room(to_bytes);
+      if (bytes > 0) std::memcpy(words.get(), old.get(), bytes);
+    }
+    std::memset(reinterpret_cast<std::byte*>(words.get()) + bytes, 0, to_bytes - bytes);
+    bytes = to_bytes;
+  }
+
+ private:
+  void make_room(std::uint32_t least) {
+    room = std::bit_ceil(std::max<std::uint32_t>(least, 8));
+    words = std::make_unique_for_overwrite<std::uint64_t[]>(room / 8);
   }
 };
 

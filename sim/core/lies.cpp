@@ -19,7 +19,7 @@ namespace wire = proto::wire;
 constexpr std::uint32_t kFarAhead = 8192;
 
 const wire::CommonHeader& wire_header_of(const Frame& frame) {
-  return *reinterpret_cast<const wire::CommonHeader*>(frame.words.data());
+  return *reinterpret_cast<const wire::CommonHeader*>(frame.words.get());
 }
 
 class Liar {
@@ -50,7 +50,7 @@ class Liar {
     return *reinterpret_cast<T*>(frame_.data().data() + offset);
   }
   [[nodiscard]] wire::CommonHeader& header() {
-    return *reinterpret_cast<wire::CommonHeader*>(frame_.words.data());
+    return *reinterpret_cast<wire::CommonHeader*>(frame_.words.get());
   }
   [[nodiscard]] std::uint32_t some() {
     return 1 + static_cast<std::uint32_t>(random_.below(0xffff));
@@ -130,9 +130,8 @@ class Liar {
   }
 
   void add_payload() {
-    const std::size_t words = (frame_.bytes + 7) / 8 + 1;
-    if (frame_.words.size() < words) frame_.words.resize(words);
-    frame_.bytes += 8;
+    frame_.grow(frame_.bytes + 8);
+    if (!rule_.blocks && random_.chance(0.5)) ++header().hwords;  // as if it were a block
   }
   // The MAC covers all of it.
   void spoil_signed() {
@@ -205,6 +204,10 @@ class Liar {
     std::uint64_t seen = 0;
     for (std::size_t next = chosen; next < header().hwords * wire::kWordBytes;) {
       if (random_.below(++seen) == 0) chosen = next;
+      if (at<wire::BlockHead>(next).kind == wire::BlockKind::nic_state) {  // rare
+        chosen = next;
+        break;
+      }
       next += std::max<std::size_t>(at<wire::BlockHead>(next).words, 1) * wire::kWordBytes;
     }
     auto& head = at<wire::BlockHead>(chosen);
@@ -264,6 +267,10 @@ class Liar {
 };
 
 }  // namespace
+
+bool is_of_session(const Frame& frame) {
+  return wire_header_of(frame).type <= wire::PacketType::challenge;
+}
 
 void overhear(Frame& frame) {
   wire::PacketView packet;

@@ -14,6 +14,9 @@
 
 namespace hawser::sim {
 
+// It begins a session, or ends one.
+[[nodiscard]] bool is_of_session(const Frame& frame);
+
 // What an endpoint sends is well formed, and there are words for it.
 void overhear(Frame& frame);
 

@@ -10,7 +10,8 @@ namespace hawser::sim {
 
 namespace {
 constexpr double kOverheard = 0.1;  // words take time
-}
+constexpr double kPrecious = 10;    // what begins and ends sessions is what intruders like best
+}  // namespace
 
 using proto::NicEvent;
 using proto::RemoteHandle;
@@ -137,8 +138,9 @@ std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
 }
 
 void SimNic::intrude(std::uint32_t id) {
-  if (intruder_.chance(kOverheard)) overhear(fabric_.frames().at(id));
-  if (intruder_.chance(faults.forged)) {
+  const bool precious = is_of_session(fabric_.frames().at(id));
+  if (intruder_.chance(precious ? 1 : kOverheard)) overhear(fabric_.frames().at(id));
+  if (intruder_.chance(precious ? faults.forged * kPrecious : faults.forged)) {
     const std::uint32_t lie = fabric_.frames().copy(id);
     tell_lie(intruder_, faults.is_signed, fabric_.frames().at(lie));
     (void)fabric_.send(lie);

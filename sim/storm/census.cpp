@@ -144,7 +144,7 @@ std::size_t find_census_cell(std::string_view name) {
 template <CensusGroup group>
 void CensusTaker::count_cause(const TraceRecord& record) {
   census_.count<group>(record.cause);
-  if (census_.at(group, record.cause) > 1) return;
+  if (record.cause >= cells(group) || census_.at(group, record.cause) > 1) return;
   HAWSER_ASSERT(!trace_cause_name(record.kind, record.cause).empty());
 }
 

@@ -221,8 +221,9 @@ void World::apply_all() {
       if (dead[i][nic]) host(i).nics()[nic]->faults.dead = true;
       if (dead[i][nic] == told_dead_[i][nic]) continue;
       told_dead_[i][nic] = dead[i][nic];
-      host(i).nics()[nic]->tell(dead[i][nic] ? proto::NicEvent::Kind::down
-                                             : proto::NicEvent::Kind::up);
+      const auto news = dead[i][nic] ? proto::NicEvent::Kind::down : proto::NicEvent::Kind::up;
+      host(i).nics()[nic]->tell(news);
+      if (nic % 2 == 1) host(i).nics()[nic]->tell(news);  // some drivers say it twice
     }
     host(i).wake();  // what a NIC held back may be reaped now
   }
@@ -270,9 +271,38 @@ void World::close_host(std::uint32_t host) {
   }
 }
 
+// What a NIC, or its host, does while the fault lasts.
+void World::apply_to_nic(const FaultPlan& fault) {
+  if (!is_running(fault.host)) return;
+  Host& there = host(fault.host);
+  SimNic& nic = *there.nics()[fault.nic];
+  switch (fault.kind) {
+    case FaultKind::nic_silent: nic.faults.dead = true; return;
+    case FaultKind::all_but_one:
+      for (auto& one : there.nics()) {
+        if (one.get() != &nic) one->faults.dead = true;
+      }
+      return;
+    case FaultKind::late_host: return there.set_lateness(fault.delay);
+    case FaultKind::reaps_late: nic.faults.reap_delay = fault.delay; return;
+    case FaultKind::holds_sends: nic.faults.holds_sends = true; return;
+    case FaultKind::partial_bursts: nic.faults.partial_burst = fault.amount; return;
+    case FaultKind::overrun:
+      nic.faults.ring_slots = static_cast<std::uint32_t>(fault.amount);
+      return;
+    case FaultKind::garbled:
+    case FaultKind::forged:
+      nic.faults.is_signed = plan_.has_secret;
+      (fault.kind == FaultKind::garbled ? nic.faults.garbled : nic.faults.forged) = fault.amount;
+      return;
+    case FaultKind::unresolved: nic.faults.unresolved = true; return;
+    case FaultKind::no_buffers: return there.set_dry(true);
+    default: return;  // begin, end and apply_all do these
+  }
+}
+
 void World::apply(const FaultPlan& fault) {
   const std::uint32_t here = port(fault.host, fault.nic);
-  SimNic* const nic = is_running(fault.host) ? host(fault.host).nics()[fault.nic].get() : nullptr;
   switch (fault.kind) {
     case FaultKind::loss:
     case FaultKind::burst_loss:
@@ -301,43 +331,7 @@ void World::apply(const FaultPlan& fault) {
     case FaultKind::one_way:
       return fabric_.close_way(here, port(fault.other_host, fault.other_nic));
     case FaultKind::partition: return close_host(fault.host);
-    case FaultKind::nic_silent:
-      if (nic != nullptr) nic->faults.dead = true;
-      return;
-    case FaultKind::all_but_one:
-      if (nic == nullptr) return;
-      for (auto& one : host(fault.host).nics()) {
-        if (one.get() != nic) one->faults.dead = true;
-      }
-      return;
-    case FaultKind::late_host:
-      if (nic != nullptr) host(fault.host).set_lateness(fault.delay);
-      return;
-    case FaultKind::reaps_late:
-      if (nic != nullptr) nic->faults.reap_delay = fault.delay;
-      return;
-    case FaultKind::holds_sends:
-      if (nic != nullptr) nic->faults.holds_sends = true;
-      return;
-    case FaultKind::garbled:
-    case FaultKind::forged:
-      if (nic == nullptr) return;
-      nic->faults.is_signed = plan_.has_secret;
-      (fault.kind == FaultKind::garbled ? nic->faults.garbled : nic->faults.forged) = fault.amount;
-      return;
-    case FaultKind::unresolved:
-      if (nic != nullptr) nic->faults.unresolved = true;
-      return;
-    case FaultKind::no_buffers:
-      if (nic != nullptr) host(fault.host).set_dry(true);
-      return;
-    case FaultKind::partial_bursts:
-      if (nic != nullptr) nic->faults.partial_burst = fault.amount;
-      return;
-    case FaultKind::overrun:
-      if (nic != nullptr) nic->faults.ring_slots = static_cast<std::uint32_t>(fault.amount);
-      return;
-    default: return;  // begin, end and apply_all do these
+    default: return apply_to_nic(fault);
   }
 }
 

@@ -63,6 +63,7 @@ class World final : public Actor {
   void apply_all();
   void apply(const FaultPlan& fault);
   void apply_to_cables(const FaultPlan& fault);
+  void apply_to_nic(const FaultPlan& fault);
   [[nodiscard]] std::uint32_t port(std::uint32_t host, std::uint32_t nic) const {
     return first_port_[host] + nic;
   }
