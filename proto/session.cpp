@@ -228,7 +228,8 @@ Duration Endpoint::Core::patience_with(const Peer& peer) const {
 
 // What this end was away for is no silence of the peer's.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
-  const Time since = later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  const Time since =
+      later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
   const Time at = since + patience_with(peer);
   return since < back_at ? at + (back_at - later(since, left_at)) : at;
 }

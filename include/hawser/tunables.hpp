@@ -38,9 +38,9 @@ namespace hawser {
   X(max_messages_per_peer, "count", 2048, 4, 4096, 4, 4096,                                        \
     "messages to one peer between the oldest unfinished one and the newest")                       \
   X(max_in_flight_packets, "count", 16384, 64, 1048576, 64, 16384,                                 \
-    "unacknowledged packets of an endpoint, all peers together")                                   \
+    "unacknowledged packets of an endpoint, all peers together; probes come on top")               \
   X(max_receive_messages, "count", 16384, 16, 1048576, 16, 4096,                                   \
-    "messages that an endpoint is reassembling or holds unmatched")                                \
+    "messages that an endpoint is reassembling or holds unmatched, and one more a peer")           \
   X(initial_window_packets, "count", 32, 1, 1024, 1, 256,                                          \
     "a path's congestion window before its first acknowledgement")                                 \
   X(delay_target_us, "us", 50, 1, 1000000, 1, 10000,                                               \

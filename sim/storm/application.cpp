@@ -310,7 +310,6 @@ void Application::drain(std::uint32_t at) {
   for (const std::uint16_t context : kContexts) {
     Envelope envelope;
     if (host.endpoint().probe(kAnyPeer, context, 0, 0, envelope) != Status::ok) continue;
-    found = true;
     ReceivePlan plan;
     plan.host = at;
     plan.context = context;
@@ -320,6 +319,12 @@ void Application::drain(std::uint32_t at) {
     oracle_.receives().emplace_back().plan = plan;
     received_as_.push_back(kNoOperation);
     (void)post_receive(record, kNoMessage);
+    if (oracle_.receives()[record].posted) {
+      found = true;
+    } else {  // not now: all its operations are taken
+      oracle_.receives().pop_back();
+      received_as_.pop_back();
+    }
   }
   if (found) drain_tries_[at] = 0;
   again(Act::drain, at, drain_tries_[at]);

@@ -15,10 +15,11 @@
 //  - a session fails only where the plan gives a reason for it;
 //  - a session is said to be established once, and before anything in it ends well;
 //  - of a session that has ended at one end the other one hears too, within a time that the
-//  tunables
-//    give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
+//    tunables give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
 //  - who closes is done in time, and all of its operations have ended; if it took less than
-//    close_timeout, everybody was told, and who sent what was delivered was told that.
+//    close_timeout, everybody was told, and who sent what was delivered was told that;
+//  - what an endpoint holds stays within the tunables, and after the healing little is sent again
+//    (bounds.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "sim/storm/storm.hpp"
 
 #include "sim/storm/application.hpp"
+#include "sim/storm/bounds.hpp"
 #include "sim/storm/oracle.hpp"
 #include "sim/storm/world.hpp"
 
@@ -46,18 +47,28 @@ void check_quiet(World& world, Oracle& oracle) {
 // Until everything that was posted has completed.
 void run_to_end(const Plan& plan, World& world, Application& application, Oracle& oracle) {
   EventQueue& events = world.events();
-  const proto::Time limit = World::kStart + plan.heals_at + patience(plan);
+  Bounds bounds(plan, world, oracle);
+  const proto::Time heals = World::kStart + plan.heals_at;
+  const proto::Time healed = plan.faults.empty() ? World::kStart : heals;
+  const proto::Time limit = heals + patience(plan);
   std::uint64_t steps = 0;
+  bool is_healed = false;
   while (!application.is_done() && oracle.verdict().empty()) {
     if (events.next() > limit) return oracle.accuse("not at its end in time");
+    if (!is_healed && events.next() > healed) {
+      is_healed = true;
+      bounds.healed();
+    }
     events.step();
     if (++steps % 1024 != 0) continue;
+    bounds.look();
     for (std::uint32_t i = 0; i < world.hosts(); ++i) {
       if (world.host(i).idle_turns() > kMostIdleTurns) {
         oracle.accuse("a timer is due, and nothing is done about it");
       }
     }
   }
+  bounds.judge();
 }
 
 void run_until_quiet(const Plan& plan, World& world) {

@@ -300,6 +300,26 @@ TEST_CASE("ending__a_declared_absence_is_waited_for") {
   }
 }
 
+// The only path waits for its own timeout, which is longer than a quarter of patience.
+TEST_CASE("ending__keepalives_ask_again_where_all_has_been_asked", "[P17]") {
+  WorldConfig config;
+  config.faults = "delay=50000us";
+  config.tunables.initial_rtt_us = 100000;
+  config.tunables.peer_timeout_ms = 800;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(300));
+  Exchange exchange(world);
+  REQUIRE_FALSE(world.nic(1, 0).apply("blackhole=rx").has_value());
+  (void)exchange.receive(1, 0, 1, 100);
+  (void)exchange.send(0, 1, 1, 100);
+  world.run_for(milliseconds(150));
+  REQUIRE_FALSE(world.nic(1, 0).apply("blackhole=none").has_value());
+  REQUIRE(exchange.run(milliseconds(600)));
+  exchange.check_all_ok();
+  CHECK(world.stats(0).ptos == 0);
+}
+
 TEST_CASE("ending__keepalives_go_only_to_peers_with_something_pending") {
   WorldConfig config;
   config.nodes = 3;

@@ -148,6 +148,26 @@ TEST_CASE("pause__of_many_short_ones_under_reordering_moves_no_path") {
   many_short_pauses("delay=20us/10us,rate=1000000000", 0.05);
 }
 
+// Nothing is heard of the other one while this one is away itself: that time doesn't count.
+TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  REQUIRE_FALSE(world.nic(1, 0).apply("blackhole=both").has_value());
+  world.run_for(milliseconds(100));
+  world.pause(0, true);
+  world.run_for(milliseconds(800));
+  world.pause(0, false);
+  world.run_for(milliseconds(600));  // since it was to ask anew, after 250, it was absent for 650
+  CHECK(world.stats(0).peer_failures == 0);
+  world.run_for(milliseconds(200));
+  CHECK(world.stats(0).peer_failures == 1);
+}
+
 TEST_CASE("pause__beyond_peer_timeout_fails_both_sides_alike") {
   for (const std::uint32_t who : {0, 1}) {
     WorldConfig config;

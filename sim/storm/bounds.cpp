@@ -1,0 +1,64 @@
+#include "sim/storm/bounds.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+// What was under way when all was healed may have to go once more, whatever comes of it.
+constexpr std::uint64_t kUnderWay = 256 * 1024;
+// Probes of a path, that nobody answers until patience ends.
+constexpr std::uint64_t kProbes = 64;
+
+}  // namespace
+
+void Bounds::look() {
+  const Tunables& t = plan_.tunables;
+  for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
+    if (!world_.is_running(i)) continue;
+    Host& host = world_.host(i);
+    const EndpointStats stats = host.endpoint().stats();
+    const auto hold = [&](std::uint64_t is, std::uint64_t most, const char* what) {
+      if (is <= most) return;
+      oracle_.accuse("host " + std::to_string(i) + " has " + std::to_string(is) + " " + what +
+                     " of " + std::to_string(most));
+    };
+    hold(stats.operations_pending, t.max_operations, "operations");
+    hold(stats.packets_in_flight,
+         t.max_in_flight_packets + stats.peers_awake * t.max_path_slots * kProbes,
+         "packets in flight");
+    hold(stats.unexpected_bytes_held, t.unexpected_bytes, "bytes of unexpected messages");
+    hold(stats.messages_unmatched, t.max_receive_messages + t.max_peers,
+         "messages without a receive");
+    hold(stats.peers_awake, t.max_peers, "peers awake");
+    hold(stats.peers_at_rest, t.max_peers, "peers at rest");
+    hold(host.buffers_in_use(), t.packet_buffers, "packet buffers in use");
+  }
+}
+
+Bounds::Traffic Bounds::traffic() const {
+  Traffic sum;
+  for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
+    sum.lives.push_back(world_.is_running(i) ? world_.life(i) + 1 : 0);
+    if (!world_.is_running(i)) continue;
+    const EndpointStats stats = world_.host(i).endpoint().stats();
+    sum.bytes_again += stats.bytes_retransmitted;
+    sum.bytes_placed += stats.data_bytes_received;
+  }
+  return sum;
+}
+
+void Bounds::judge() {
+  look();
+  if (!at_healing_) return;  // all was done by then
+  const Traffic end = traffic();
+  // Whose process has ended has taken its counts along.
+  if (end.lives != at_healing_->lives) return;
+  const std::uint64_t again = end.bytes_again - at_healing_->bytes_again;
+  const std::uint64_t placed = end.bytes_placed - at_healing_->bytes_placed;
+  if (again > 2 * placed + kUnderWay) {
+    oracle_.accuse(std::to_string(again) + " bytes were sent again after all was healed, when " +
+                   std::to_string(placed) + " were still to come");
+  }
+}
+
+}  // namespace hawser::sim
