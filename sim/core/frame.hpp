@@ -87,6 +87,7 @@ class FrameStore {
     frame.queue = original.queue;
     frame.entropy = original.entropy;
     frame.congestion_experienced = original.congestion_experienced;
+    frame.spoiled = original.spoiled;
     return twin;
   }
   [[nodiscard]] std::uint64_t out() const { return out_; }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <map>
 #include <vector>
 
@@ -102,6 +103,7 @@ class Application final : public Actor {
   void connect_nowhere(const CallPlan& call);
   void connect_nobody(const CallPlan& call);
   void send_wrong(const CallPlan& call);
+  [[nodiscard]] std::optional<std::uint32_t> open_operation(const Process& process);
   void receive_wrong(const CallPlan& call);
   void ask_wrong(const CallPlan& call);
   void cancel_again(const CallPlan& call);

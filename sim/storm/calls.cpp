@@ -123,6 +123,19 @@ void Application::connect_nobody(const CallPlan& call) {
   if (status != Status::again) expect(call, status, Status::ok);
 }
 
+// One that has not completed, so that its name is in use for certain.
+std::optional<std::uint32_t> Application::open_operation(const Process& process) {
+  for (std::uint32_t i = 0; i < process.operations.size(); ++i) {
+    if (std::ranges::find(process.free, i) != process.free.end()) continue;
+    const Operation& operation = process.operations[i];
+    const bool completed = operation.is_send
+                               ? oracle_.send(operation.record).completion.has_value()
+                               : oracle_.receives()[operation.record].completion.has_value();
+    if (!completed) return i;
+  }
+  return std::nullopt;
+}
+
 void Application::send_wrong(const CallPlan& call) {
   Host& host = world_.host(call.host);
   Process& here = process(call.host);
@@ -149,11 +162,11 @@ void Application::send_wrong(const CallPlan& call) {
       request.bytes = kMaxMessageBytes;
       break;
     default:  // a name in use
-      if (here.free.size() == here.operations.size()) return;
-      for (std::uint32_t i = 0; i < here.operations.size(); ++i) {
-        if (std::ranges::find(here.free, i) == here.free.end()) request.operation = OperationId{i};
+      if (const std::optional<std::uint32_t> open = open_operation(here)) {
+        request.operation = OperationId{*open};
+        break;
       }
-      break;
+      return;
   }
   const Status status = host.endpoint().send(host.now(), request);
   if (here.closing) return expect(call, status, Status::endpoint_closed);
