@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "sim/storm/oracle.hpp"

@@ -72,7 +72,7 @@ void check_format(const Json& json) {
     last = at;
     if (kind == "i") {
       CHECK(named_threads.contains({process, thread}));
-      CHECK((event.at("s") == "t" || event.at("s") == "g"));
+      CHECK((event.at("s") == "t" || event.at("s") == "p" || event.at("s") == "g"));
     } else if (kind == "C") {
       CHECK_FALSE(event.at("args").empty());
       for (const auto& [name, value] : event["args"].items())

@@ -167,17 +167,19 @@ std::string plan_text(const sim::Plan& plan) {
   add_topology(out, plan);
   add_tunables(out, plan);
   add_traffic(out, plan);
+  if (!plan.calls.empty()) fmt::format_to(out, "calls:\n");
+  for (const sim::CallPlan& call : plan.calls) {
+    fmt::format_to(out, "  {}  {}\n", time_text(call.at), call_text(call));
+  }
+  if (!plan.closings.empty()) fmt::format_to(out, "closings:\n");
+  for (const sim::ClosingPlan& closing : plan.closings) {
+    fmt::format_to(out, "  {}  {}\n", time_text(closing.at), closing_text(closing));
+  }
   fmt::format_to(out, "faults:\n");
   for (const sim::FaultPlan& fault : plan.faults) {
     fmt::format_to(out, "  {}  {}\n", time_text(fault.at), fault_text(fault));
   }
   fmt::format_to(out, "  {}  all is healed\n", time_text(plan.heals_at));
-  for (const sim::ClosingPlan& closing : plan.closings) {
-    fmt::format_to(out, "  {}  {}\n", time_text(closing.at), closing_text(closing));
-  }
-  for (const sim::CallPlan& call : plan.calls) {
-    fmt::format_to(out, "  {}  {}\n", time_text(call.at), call_text(call));
-  }
   if (!plan.traced) fmt::format_to(out, "  the protocol is not traced\n");
   if (plan.closes_at_end) fmt::format_to(out, "  when all is quiet, everybody closes\n");
   return text;
