@@ -162,6 +162,7 @@ void Application::send_wrong(const CallPlan& call) {
       request.bytes = kMaxMessageBytes;
       break;
     default:  // a name in use
+      take_completions(call.host);
       if (const std::optional<std::uint32_t> open = open_operation(here)) {
         request.operation = OperationId{*open};
         break;
