@@ -146,7 +146,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
   if (peer->state == SessionState::idle) {
     core.learn_nics(*peer, std::span(records).first(head.nics));
-  } else if (peer->state == SessionState::calling) {
+  } else if (peer->state == SessionState::calling || peer->state == SessionState::answered) {
     core.call_elsewhere(*peer, std::span(records).first(head.nics));
   }
   core.want_session(*peer);

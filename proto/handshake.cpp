@@ -82,8 +82,9 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   touch(peer);
 }
 
-// The caller has an address of a peer that has not answered yet; if it is another one than before,
-// that is where it is called from now on, with all patience.
+// The caller has an address of a peer that has not been heard to answer yet; if it is another one
+// than before, or than a stranger who called in its name has said, that is where it is called from
+// now on, with all patience.
 void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
   bool same = records.size() == peer.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {

@@ -198,13 +198,6 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
 bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                               Duration at) const {
   if (has_moved(host) && has_moved(other)) return true;
-  // Where nobody can prove who he is, strangers who have spoken at both ends in the name of the
-  // other one may keep these from each other.
-  if (status == Status::peer_unreachable && !plan_.has_secret &&
-      std::ranges::find(plan_.faults, FaultKind::strangers, &FaultPlan::kind) !=
-          plan_.faults.end()) {
-    return true;
-  }
   // It may have gone from where it is called before it had ever heard of who calls.
   if (status == Status::peer_unreachable && has_moved(other)) return true;
   Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);

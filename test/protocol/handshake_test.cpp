@@ -265,6 +265,24 @@ TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
   }
 }
 
+// Each has been called by a stranger in the other's name, who doesn't answer. They call where their
+// applications say that the other one is.
+TEST_CASE("handshake__strangers_in_both_names_keep_nobody_apart", "[S5]") {
+  World world({});
+  ScriptedPeer second(world, 0, 2);
+  ScriptedPeer first(world, 1, 1);
+  second.say(PacketType::hello);
+  first.say(PacketType::hello);
+  world.run_for(milliseconds(1));
+  REQUIRE(second.heard() == "WELCOME");
+  REQUIRE(first.heard() == "WELCOME");
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.both_ways(1, 100, 100);
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+}
+
 // What arrives at node 1 of a node that calls, and at node 0 of what it is answered: (local NIC of
 // node 0, NIC of node 1).
 using Pair = std::pair<std::uint32_t, std::uint32_t>;
