@@ -23,6 +23,7 @@ constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before othe
 // Large packets lost in a row, in so many rounds, while small ones arrive.
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
+constexpr std::int64_t kFirstSample = 32;  // at most such a part of patience
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
 
@@ -208,10 +209,13 @@ bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
 }
 
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {
-  const bool absent = late || residence >= microseconds(tunables.late_wakeup_us);
-  path.response.sample(rtt, absent);
+  // If there was an absence in the first one, the timers still fit into patience many times.
+  const Duration guess = path.response.overdue(granularity) * 2;
+  const Duration first = std::max(guess, patience_with(peer) / kFirstSample);
+  path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
   // What this end asks for is to come promptly; an absence of either host says nothing of that.
-  if (!absent) peer.fastest = std::min(peer.fastest, rtt);
+  if (late || residence >= microseconds(tunables.late_wakeup_us)) return;
+  peer.fastest = std::min(peer.fastest, rtt);
 }
 
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {

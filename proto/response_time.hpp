@@ -15,20 +15,19 @@ class ResponseTime {
       : smoothed_(smoothed), variance_(variance), latest_(smoothed), sampled_(true) {}
   explicit ResponseTime(Duration initial) : smoothed_(initial), variance_(initial / 2) {}
 
-  // A single long absence of a host is not the measure of what comes after it: a sample counts at
-  // most twice what was overdue. A host that stays slow gets there in a few samples. The first one
-  // is limited by the guess, if there is one and the host is known to have been absent.
-  void sample(Duration rtt, bool absent = false) {
+  void sample(Duration rtt) {
     if (rtt < Duration{1}) rtt = Duration{1};
     latest_ = rtt;
-    const Duration most = (smoothed_ + variance_ * 4) * 2;
-    if ((sampled_ || (absent && Duration{} < most)) && most < rtt) rtt = most;
     if (!sampled_) {
       sampled_ = true;
       smoothed_ = rtt;
       variance_ = rtt / 2;
       return;
     }
+    // A single long absence of a host is not the measure of what comes after it: a sample counts at
+    // most twice what was overdue. A host that stays slow gets there in a few samples.
+    const Duration most = (smoothed_ + variance_ * 4) * 2;
+    if (most < rtt) rtt = most;
     const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
     variance_ = (variance_ * 3 + error) / 4;
     smoothed_ = (smoothed_ * 7 + rtt) / 8;

@@ -11,7 +11,6 @@ using proto::milliseconds;
 
 namespace {
 constexpr Duration kAgain = proto::microseconds(20);
-constexpr Duration kAboutNow = proto::microseconds(50);  // turns take time
 
 bool moves(const FaultPlan& fault) {
   return fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move;
@@ -82,7 +81,9 @@ void Application::consider_leaving(std::uint32_t at) {
   Host& host = world_.host(at);
   if (!host.endpoint().closed()) return;
   const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
-  const bool early = host.now() + kAboutNow < processes_[at].closing_since + timeout;
+  // By the clock that the end of a turn has.
+  const Duration turn = plan_.hosts[at].turn;
+  const bool early = host.now() + turn < processes_[at].closing_since + timeout;
   const EndpointStats stats = host.endpoint().stats();
   // In twice its time even what a NIC holds on to is left to it.
   if (stats.operations_pending != stats.sends_unreleased || (early && stats.sends_unreleased > 0)) {

@@ -55,19 +55,6 @@ TEST_CASE("response_time__takes_one_absence_for_less_than_it_was", "[L10]") {
   CHECK(time.smoothed() > microseconds(900000));
 }
 
-// Of what a host did not read for a second the first sample says little, if there is a guess.
-TEST_CASE("response_time__takes_a_first_absence_for_less_than_it_was_too", "[L10]") {
-  ResponseTime guessed(microseconds(100));
-  guessed.sample(microseconds(1000000), true);
-  CHECK(guessed.smoothed() == microseconds(600));
-  ResponseTime present(microseconds(100));
-  present.sample(microseconds(1000000), false);
-  CHECK(present.smoothed() == microseconds(1000000));
-  ResponseTime blank;
-  blank.sample(microseconds(1000000), true);
-  CHECK(blank.smoothed() == microseconds(1000000));
-}
-
 // A sample of nothing, or less, is a clock's coarseness.
 TEST_CASE("response_time__is_never_nothing") {
   ResponseTime time;

@@ -144,6 +144,23 @@ TEST_CASE("pause__of_many_short_ones_under_reordering_moves_no_path") {
   many_short_pauses("delay=20us/10us,rate=1000000000", 0.05);
 }
 
+// Timers that were as long as the absence would outlast patience when something is lost next.
+TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", "[L10]") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 3200;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  world.pause(1, true);
+  exchange.message(0, 1, 1, 100);
+  world.run_for(milliseconds(1000));
+  world.pause(1, false);
+  REQUIRE(exchange.run(milliseconds(10)));
+  exchange.check_all_ok();
+  for (const PathStats& path : world.peer_stats(0, 1).paths) CHECK(path.srtt_ns <= 100'000'000);
+}
+
 // Nothing is heard of the other one while this one is away itself: that time doesn't count.
 TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
   WorldConfig config;
