@@ -32,6 +32,7 @@
 #include "hawser/trace.hpp"
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
+#include "proto/absence.hpp"
 #include "proto/bitmap.hpp"
 #include "proto/deadline_heap.hpp"
 #include "proto/endpoint.hpp"
@@ -184,8 +185,7 @@ struct Endpoint::Core {
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
-  Time left_at{};     // an absence of this end
-  Time back_at{};
+  Absence absence;
   bool progressed = false;
   bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins
@@ -225,7 +225,6 @@ struct Endpoint::Core {
   EndpointStats counters;
 
   // ---- turn.cpp
-  void note_absence(Time since);
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {

@@ -139,7 +139,8 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   if (peer.state == SessionState::ready) return announce_again(peer);
   if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
-  if (now - peer.calling_since >= milliseconds(tunables.peer_timeout_ms)) {
+  const Duration silence = now - peer.calling_since - absence.since(peer.calling_since);
+  if (silence >= milliseconds(tunables.peer_timeout_ms)) {
     // Away ourselves until now: answers that come meanwhile must get a chance.
     if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
     return fail_peer(peer, Status::peer_unreachable);

@@ -372,13 +372,14 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
 // The silence rule. What one turn of the peer shows, a later one must confirm; if nothing is under
 // way that would bring its acknowledgement, a probe on a path that works does.
 void Endpoint::Core::find_silence(Peer& peer) {
+  if (tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
   Path* doubted = nullptr;
   for_each_path(peer, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;
     advance_oldest(path, sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const Time due = path.sent.at(sent_blocks, path.oldest).sent + pto_base(path);
-    if (due < peer.settled_sent && tunables.recovery_evacuate != 0) {
+    if (due < peer.settled_sent) {
       ++counters.evacuations;
       suspect(peer, path, Reason::silence);
     } else if (due < peer.newest_acked_sent) {

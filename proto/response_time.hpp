@@ -3,6 +3,8 @@
 // included. Loss timers derive from it, so that a busy host looks slow, not dead.
 #pragma once
 
+#include <algorithm>
+
 #include "proto/time.hpp"
 
 namespace hawser::proto {
@@ -26,7 +28,7 @@ class ResponseTime {
     }
     // A single long absence of a host is not the measure of what comes after it: a sample counts at
     // most twice what was overdue. A host that stays slow gets there in a few samples.
-    const Duration most = (smoothed_ + variance_ * 4) * 2;
+    const Duration most = std::max((smoothed_ + variance_ * 4) * 2, kNoAbsence);
     if (most < rtt) rtt = most;
     const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
     variance_ = (variance_ * 3 + error) / 4;
@@ -45,6 +47,8 @@ class ResponseTime {
   }
 
  private:
+  static constexpr Duration kNoAbsence = microseconds(100);
+
   Duration smoothed_{};
   Duration variance_{};
   Duration latest_{};

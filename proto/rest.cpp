@@ -142,7 +142,9 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   peer.rest_at = kNever;
   const bool ended = peer.state == SessionState::ready || peer.state == SessionState::failed;
   if (!ended || closing || pending(peer)) return false;
-  const Duration quiet = milliseconds(tunables.rest_after_ms);
+  // What is on its way would only wake it.
+  const Duration quiet =
+      std::max(milliseconds(tunables.rest_after_ms), peer.response.overdue(granularity));
   const Time due = later(peer.last_heard, peer.used_at) + quiet;
   if (now < due) {
     peer.rest_at = due;

@@ -230,8 +230,7 @@ Duration Endpoint::Core::patience_with(const Peer& peer) const {
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
   const Time since =
       later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
-  const Time at = since + patience_with(peer);
-  return since < back_at ? at + (back_at - later(since, left_at)) : at;
+  return since + patience_with(peer) + absence.since(since);
 }
 
 // The peer timeout and what keeps it from firing wrongly: a probe now and then while something is

@@ -235,14 +235,6 @@ void Endpoint::Core::note_drained(LocalNic& local, bool seen_empty) const {
   local.marked_bytes = local.taken_bytes;
 }
 
-// The longest one of late is remembered.
-void Endpoint::Core::note_absence(Time since) {
-  const bool forgotten = back_at + milliseconds(tunables.peer_timeout_ms) * 2 < now;
-  if (now - since < back_at - left_at && !forgotten) return;
-  left_at = since;
-  back_at = now;
-}
-
 void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
@@ -252,7 +244,7 @@ void Endpoint::Core::begin_turn(Time at) {
   late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
   if (late) {
     ++counters.late_turns;
-    note_absence(expected);
+    absence.note(expected, now, milliseconds(tunables.peer_timeout_ms) * 2);
   }
   previous_pass = this_pass;
   this_pass = now;

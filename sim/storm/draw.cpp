@@ -82,7 +82,7 @@ LinkConfig draw_cable(Random& random, bool unequal) {
 
 void draw_topology(Random& random, Plan& plan) {
   const std::uint32_t hosts = 2 + (random.chance(0.5) ? 0 : small(random, 4));
-  const std::uint32_t rails = random.chance(0.25) ? 8 : 1 + small(random, 4);
+  const std::uint32_t rails = random.chance(0.2) ? 8 : 1 + small(random, 4);
   const bool unequal = random.chance(0.3);
   const bool equal_hosts = random.chance(0.6);
   const LinkConfig standard = draw_cable(random, false);
@@ -113,7 +113,7 @@ void draw_topology(Random& random, Plan& plan) {
     host.nic.send_slots = static_cast<std::uint32_t>(one_of(random, {16, 128, 1024}));
     host.nic.data_slots = static_cast<std::uint32_t>(one_of(random, {32, 256, 1024}));
     host.nic.control_slots = static_cast<std::uint32_t>(one_of(random, {16, 256}));
-    host.turn = nanoseconds(one_of(random, {300, 1000, 5000}));
+    host.turn = nanoseconds(one_of(random, {300, 1000, 1000, 5000, 5000}));
     host.wake_up = nanoseconds(one_of(random, {0, 1000, 30000}));
     host.clock = nanoseconds(random.below(std::uint64_t{1} << 40));
     plan.hosts.push_back(std::move(host));

@@ -11,7 +11,12 @@ using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
-// ---- messages and receives
+// Of the messages that come one by one, and of all in fragments.
+constexpr std::uint64_t kLeastMessages = 20;
+constexpr std::uint64_t kMostMessages = 150;
+constexpr std::uint64_t kLeastFragments = 800;
+constexpr std::uint64_t kMoreFragments = 1300;
+constexpr std::uint64_t kLargeFragment = 1024;
 
 // In fragments rather than bytes: packets are what a storm is made of.
 std::uint64_t draw_bytes(Random& random, std::uint64_t fragment) {
@@ -22,12 +27,12 @@ std::uint64_t draw_bytes(Random& random, std::uint64_t fragment) {
     case 3: return fragment * (1 + random.below(20)) + random.below(3) - 1;
     case 4: return random.below(fragment * 60);
     case 5: return random.below(fragment * 160);
-    case 6: return random.chance(0.05) ? 1'000'000 + random.below(3'000'000) : random.below(30000);
+    case 6: return random.below(30000);
     default: return random.below(fragment * 5);
   }
 }
 
-void draw_message(Random& random, Plan& plan, Duration span) {
+void draw_message(Random& random, Plan& plan, Duration span, std::uint64_t bytes) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   MessagePlan message;
   message.at = some_time(random, span);
@@ -35,7 +40,7 @@ void draw_message(Random& random, Plan& plan, Duration span) {
   message.to = (message.from + 1 + small(random, hosts - 1)) % hosts;
   message.context = static_cast<std::uint16_t>(random.below(2));
   message.tag = random.below(4);
-  message.bytes = draw_bytes(random, plan.tunables.fragment_bytes);
+  message.bytes = bytes;
   if (random.chance(0.3)) message.level = Level::delivered;
   message.hint.priority = static_cast<std::uint8_t>(random.chance(0.2) ? random.below(4) : 0);
   if (random.chance(0.05)) message.cancelled_after = some_time(random, microseconds(500));
@@ -66,7 +71,7 @@ void draw_message(Random& random, Plan& plan, Duration span) {
 void draw_ring(Random& random, Plan& plan, Duration span) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   const Duration at = some_time(random, span / 2);
-  const std::uint64_t bytes = draw_bytes(random, plan.tunables.fragment_bytes);
+  const std::uint64_t bytes = draw_bytes(random, plan.tunables.fragment_bytes) / (hosts - 1);
   const auto group = static_cast<std::uint32_t>(1 + random.below(1000));
   const auto steps = static_cast<std::uint16_t>(2 * (hosts - 1));
   for (std::uint16_t step = 0; step < steps; ++step) {
@@ -96,14 +101,33 @@ void draw_ring(Random& random, Plan& plan, Duration span) {
   }
 }
 
+std::uint64_t fragments(const Plan& plan) {
+  std::uint64_t sum = 0;
+  for (const MessagePlan& message : plan.messages) {
+    sum += 1 + message.bytes / plan.tunables.fragment_bytes;
+  }
+  return sum;
+}
+
 }  // namespace
 
+// Packets are what a storm costs: their number is drawn, and that of the messages follows. What is
+// many MiB long is for few storms, and in small fragments for fewer.
 void draw_traffic(Random& random, Plan& plan) {
   const Duration span = milliseconds(2 + random.below(40));
   plan.heals_at = span + milliseconds(random.below(20));
-  const std::uint64_t count = 20 + random.below(100);
-  while (plan.messages.size() < count) draw_message(random, plan, span);
+  const std::uint64_t fragment = plan.tunables.fragment_bytes;
   if (random.chance(0.4)) draw_ring(random, plan, span);
+  const std::uint64_t enough = kLeastFragments + random.below(kMoreFragments);
+  const std::uint64_t most = plan.messages.size() + kMostMessages;
+  if (random.chance(fragment < kLargeFragment ? 0.02 : 0.4)) {
+    draw_message(random, plan, span, 1'000'000 + random.below(3'000'000));
+  }
+  const std::uint64_t least = plan.messages.size() + kLeastMessages;
+  while (plan.messages.size() < least ||
+         (plan.messages.size() < most && fragments(plan) < enough)) {
+    draw_message(random, plan, span, draw_bytes(random, fragment));
+  }
 }
 
 // More small messages than there are descriptors for those that nobody wants yet.

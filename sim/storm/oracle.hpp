@@ -19,7 +19,8 @@
 //  - who closes is done in time, and all of its operations have ended; if it took less than
 //    close_timeout, everybody was told, and who sent what was delivered was told that;
 //  - what an endpoint holds stays within the tunables, and after the healing little is sent again
-//    (bounds.hpp).
+//    (bounds.hpp);
+//  - paths are asked whether they live at the pace of timers (chatter.hpp).
 #pragma once
 
 #include <cstdint>

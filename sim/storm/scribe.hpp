@@ -1,5 +1,5 @@
-// Who looks on while a storm runs: counts for the census, always, and writes a recording if there
-// is one. It changes nothing of what happens.
+// Who looks on while a storm runs: counts for the census, always, notes who asks too much, and
+// writes a recording if there is one. It changes nothing of what happens.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 
 #include "sim/core/event_queue.hpp"
 #include "sim/storm/census.hpp"
+#include "sim/storm/chatter.hpp"
+#include "sim/storm/plan.hpp"
 #include "sim/storm/recording.hpp"
 
 namespace hawser::sim {
@@ -14,7 +16,7 @@ namespace hawser::sim {
 class Scribe {
  public:
   // `recording` may be null.
-  Scribe(std::size_t hosts, Recording* recording);
+  Scribe(const Plan& plan, Recording* recording);
 
   // Times are counted from now on.
   void begin(const EventQueue& events) {
@@ -34,13 +36,17 @@ class Scribe {
   }
 
   [[nodiscard]] const Census& census() const { return census_; }
+  // What was seen that must not be; empty: nothing.
+  [[nodiscard]] const std::string& complaint() const { return complaint_; }
 
  private:
   struct Desk {
     Scribe* scribe;
     std::uint32_t host;
     CensusTaker taker;
+    Chatter chatter{};
   };
+  void on_probe(Desk& desk, const TraceRecord& record);
   void write(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
              const TraceRecord& record);
 
@@ -48,6 +54,8 @@ class Scribe {
   Recording* recording_;
   const EventQueue* events_ = nullptr;
   proto::Time start_{};
+  proto::Duration shortest_timer_;
+  std::string complaint_;
   std::vector<Desk> desks_;
 };
 

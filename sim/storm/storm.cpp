@@ -62,6 +62,7 @@ void run_to_end(const Plan& plan, World& world, Application& application, Oracle
     events.step();
     if (++steps % 1024 != 0) continue;
     bounds.look();
+    if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
     for (std::uint32_t i = 0; i < world.hosts(); ++i) {
       if (world.host(i).idle_turns() > kMostIdleTurns) {
         oracle.accuse("a timer is due, and nothing is done about it");
@@ -92,7 +93,7 @@ void run_closing(const Plan& plan, World& world, Application& application, Oracl
 }  // namespace
 
 StormOutcome run_storm(const Plan& plan, Recording* recording) {
-  Scribe scribe(plan.hosts.size(), recording);
+  Scribe scribe(plan, recording);
   Oracle oracle(plan);
   Application* application = nullptr;
   World world(plan,

@@ -66,6 +66,17 @@ TEST_CASE("response_time__is_never_nothing") {
   CHECK(time.smoothed() > Duration{});
 }
 
+// A clock that stood still for a moment must not keep it at nothing.
+TEST_CASE("response_time__grows_from_nothing", "[L10]") {
+  ResponseTime time;
+  for (int i = 0; i < 50; ++i) time.sample(Duration{0});
+  CHECK(time.overdue(Duration{1}) < microseconds(1));
+  for (int i = 0; i < 50; ++i) time.sample(microseconds(7));
+  CHECK(time.smoothed() >= microseconds(6));
+  for (int i = 0; i < 50; ++i) time.sample(microseconds(7000));
+  CHECK(time.smoothed() >= microseconds(6000));
+}
+
 TEST_CASE("response_time__stays_within_what_was_sampled") {
   for_each_seed(50, [](proto::Random& random) {
     ResponseTime time;

@@ -349,6 +349,26 @@ TEST_CASE("handshake__a_caller_that_moves_is_answered_there", "[S23]") {
 }
 
 // However many NICs either side has, and whichever pair of them is the only one that lives.
+// The time that a caller was away itself is not the time that nobody answered.
+TEST_CASE("handshake__who_was_away_while_calling_calls_on", "[S5]") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.apply(1, "blackhole=both");
+  Exchange exchange(world);
+  (void)exchange.receive(1, kAnyNode, 1, 8);
+  (void)exchange.send(0, 1, 1, 8);
+  world.run_for(milliseconds(1));
+  world.pause(0, true);
+  world.run_for(milliseconds(1250));
+  world.pause(0, false);
+  world.run_for(milliseconds(500));  // of these calls none is heard
+  CHECK(world.stats(0).peer_failures == 0);
+  world.apply(1, "blackhole=none");
+  REQUIRE(exchange.run(milliseconds(400)));
+  exchange.check_all_ok();
+}
+
 TEST_CASE("handshake__is_made_over_whatever_pair_of_nics_lives", "[S5][S24]") {
   for (const auto& [locals, remotes] :
        {std::pair{1u, 2u}, {2u, 1u}, {2u, 3u}, {3u, 2u}, {5u, 4u}}) {

@@ -121,6 +121,28 @@ TEST_CASE("mechanisms__evacuation_moves_what_a_dead_nic_holds_without_waiting_fo
   CHECK(without > 2 * with);
 }
 
+// Silence that has no consequence is not asked about either: each answer would be followed by the
+// next question.
+TEST_CASE("mechanisms__without_evacuation_nobody_asks_about_silence", "[L8]") {
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.recovery_evacuate = 0;
+  config.tunables.initial_rtt_us = 20000;
+  World world(config);
+  world.connect_all();
+  world.apply(0, 1, "blackhole=both");
+  const std::string sent = pattern(1, 8);
+  std::array<std::string, 8> got;
+  for (std::string& one : got) {
+    one.resize(8);
+    world.receive(1, world.peer(1, 0), 1, one);
+    world.send(0, 1, 1, sent);
+  }
+  REQUIRE(world.run_until_completed(1, got.size(), milliseconds(2000)));
+  world.run_for(milliseconds(100));
+  CHECK(world.stats(0).path_probes_sent < 50);
+}
+
 std::uint64_t bytes_on(World& world, std::uint32_t nic) {
   std::vector<NicStats> stats(4);
   world.endpoint(0).nic_stats(stats);

@@ -383,7 +383,7 @@ TEST_CASE("rest__a_thousand_times", "[R3]") {
       (void)exchange.send(from, 1 - from, 1, 8, {.level = Level::delivered});
       REQUIRE(exchange.run(milliseconds(20)));
       exchange.check_all_ok();
-      if (round % 7 == 0) come_to_rest(world);
+      if (round % 7 != 0) come_to_rest(world);
     }
     come_to_rest(world);
     CHECK(world.stats(0).peers_rested > 500);

@@ -1,0 +1,50 @@
+// A path is asked whether it lives when a timer says so: an answer is no reason to ask again. Of so
+// many probes in a row the time that they took is looked at; what has a reason of its own now and
+// then (silence elsewhere, a new binding, a keepalive) takes longer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hawser/trace.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::sim {
+
+// One process's probes.
+class Chatter {
+ public:
+  void restart() { asked_ = {}; }
+
+  // `now` by a clock that only goes on. What is wrong, or nothing.
+  [[nodiscard]] std::string on_probe(const TraceRecord& probe, proto::Time now,
+                                     proto::Duration shortest) {
+    if (probe.peer >= kPeers || probe.slot >= kSlots) return {};
+    Asked& asked = asked_[probe.peer][probe.slot];
+    if (asked.generation != probe.generation || asked.times == 0) {
+      asked = {now, 0, probe.generation};
+    }
+    if (++asked.times < kInARow) return {};
+    const proto::Duration took = now - asked.since;
+    asked.times = 0;
+    if (took >= shortest * (kInARow / 2)) return {};
+    return std::to_string(kInARow) + " probes of one path within " +
+           std::to_string(took.ns / 1000) + " us";
+  }
+
+ private:
+  static constexpr std::size_t kPeers = 16;
+  static constexpr std::size_t kSlots = 16;
+  static constexpr std::int64_t kInARow = 256;
+  struct Asked {
+    proto::Time since{};
+    std::int64_t times = 0;
+    std::uint8_t generation = 0;
+  };
+  std::array<std::array<Asked, kSlots>, kPeers> asked_{};
+};
+
+}  // namespace hawser::sim
