@@ -167,7 +167,12 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
       return false;
     }
     if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
-      probe_best_path(peer);  // what told us the floor was lost: the answer tells it again
+      // What told us the floor was lost: the answer to a probe tells it again, if there is anybody.
+      if (is_out_of_reach(peer)) {
+        fail_peer(peer, Status::peer_timeout);
+      } else {
+        probe_best_path(peer);
+      }
       return false;
     }
   }

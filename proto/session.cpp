@@ -153,6 +153,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   if (peer.state == SessionState::answered &&
       (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
     draw_token(peer);
+    leave_half_open(peer);  // to come in anew: who has just proven an address is no old stranger
   }
   if (peer.incoming.is_open()) peer.incoming.close();
   if (!peer.incoming.open(table_blocks, hello.first_number)) return false;

@@ -12,7 +12,8 @@
 //    older message that it matched too has gone to an older receive;
 //  - a receive's buffer is written where its message goes, before its completion, and nowhere else;
 //  - nobody reads a send's buffer after it was released;
-//  - a session fails only where the plan gives a reason for it;
+//  - a session fails only where the plan gives a reason for it (strangers beyond max_peers are one
+//    for the session of a caller who has not confirmed yet: his slot may be taken);
 //  - a session is said to be established once, and before anything in it ends well;
 //  - of a session that has ended at one end the other one hears too, within a time that the
 //    tunables give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
@@ -113,6 +114,7 @@ class Oracle {
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
   [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
   void check_word(std::uint32_t message, Status status);
+  [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool parted_well(std::uint32_t closed, std::uint32_t other) const;
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);

@@ -29,7 +29,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   // Its own end of it began after that host's last one.
   const bool by_other = status == Status::peer_restarted || status == Status::peer_closed;
   const bool closes = status == Status::peer_closed && closings_[other].began;
-  if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other)) {
+  if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other) &&
+      !may_have_forgotten(other, host)) {
     accuse(host_name(host) + " hears " + std::string(to_string(status)) + " of " +
            host_name(other) + ", which has ended nothing");
   }
@@ -43,6 +44,17 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   if (status == Status::endpoint_closed && !may_close(host, other)) {
     accuse(host_name(host) + " has closed a session with " + host_name(other) + " by itself");
   }
+}
+
+// Who has no slot for a peer left takes that of a caller who has not confirmed his call yet. It
+// takes many strangers to come to that.
+bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const {
+  if (plan_.has_secret || sessions_.lives(host, caller)) return false;
+  double callers = static_cast<double>(plan_.hosts.size()) - 1;
+  for (const FaultPlan& fault : plan_.faults) {
+    if (fault.kind == FaultKind::strangers && fault.host == host) callers += fault.amount;
+  }
+  return callers > static_cast<double>(plan_.tunables.max_peers);
 }
 
 void Oracle::on_died(std::uint32_t host, proto::Duration at) {
