@@ -1,7 +1,8 @@
 // NICs that return with another address (docs/protocol.md §6): who moved announces it, the peer
 // learns it, and both prove each path to or from that NIC by probes before it carries data.
 //
-// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one.
+// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. Who
+// finds no path that works announces what it has, too: what is answered shows a way (paths.cpp).
 //
 // Invariant: an address is learned only from a session packet that echoes our token; the paths to
 // it are DOWN then, and two full-size probes that come back bring them UP.
@@ -42,7 +43,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
 }
 
 // Tells the peer our NICs' addresses: at once over every NIC of either end, then, until it answers,
-// over one pair after the other.
+// over all pairs in turn.
 void Endpoint::Core::announce(Peer& peer) {
   peer.announcing = true;
   peer.announced_from = session_sequence + 1;
@@ -55,14 +56,6 @@ void Endpoint::Core::announce(Peer& peer) {
                  static_cast<std::uint8_t>(i % peer.remote_nics), 0);
   }
   touch(peer);
-}
-
-void Endpoint::Core::announce_again(Peer& peer) {
-  if (!peer.announcing) {
-    peer.call_at = kNever;
-    return;
-  }
-  say_hello(peer);
 }
 
 // What a peer says of its NICs once the session is known. One that takes smaller datagrams than the

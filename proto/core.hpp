@@ -285,7 +285,6 @@ struct Endpoint::Core {
   void close_remotes(Peer& peer, std::size_t remote_nic);
   void notice_address(std::size_t nic);
   void announce(Peer& peer);
-  void announce_again(Peer& peer);
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
 
   // ---- rest.cpp
@@ -414,7 +413,9 @@ struct Endpoint::Core {
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
   void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  void move_bridge(Peer& peer, Path& path, bool searching);
+  void move_bridge(Peer& peer, Path& path);
+  void seek(Peer& peer);
+  void meet(Peer& peer, std::size_t local, std::uint8_t remote_nic);
   [[nodiscard]] bool any_path_works(Peer& peer);
   void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);

@@ -119,7 +119,10 @@ void Endpoint::Core::end_calling(Peer& peer) {
 void Endpoint::Core::say_hello(Peer& peer) {
   const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
   const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
-  std::uint32_t count = peer.calls < kQuickCalls ? 1 : (pairs + kSweepCalls - 1) / kSweepCalls;
+  // Of a session that lives all pairs are tried at once, and then at leisure.
+  const bool knows = peer.state == SessionState::ready;
+  const bool sweeps = knows || peer.calls >= kQuickCalls;
+  std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
     const std::uint32_t attempt = peer.calls++ % pairs;
     const auto local = static_cast<std::uint8_t>(attempt % nics.size());
@@ -127,17 +130,19 @@ void Endpoint::Core::say_hello(Peer& peer) {
     send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
   }
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
+  if (knows && peer.calls < pairs) return;
   peer.call_interval =
       std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
                                                 microseconds(tunables.handshake_retry_us)));
 }
 
 void Endpoint::Core::call_again(Peer& peer) {
-  if (peer.state == SessionState::failed) {
+  const bool knows = peer.state == SessionState::ready;
+  if (peer.state == SessionState::failed || (knows && !peer.announcing)) {
     peer.call_at = kNever;
     return;
   }
-  if (peer.state == SessionState::ready) return announce_again(peer);
+  if (knows) return say_hello(peer);
   if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
   const Duration silence = now - peer.calling_since - absence.since(peer.calling_since);
   if (silence >= milliseconds(tunables.peer_timeout_ms)) {
@@ -245,6 +250,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     }
     enter_half_open(peer);
   }
+  if (was_ready) meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
     send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far,
                  said.sequence);

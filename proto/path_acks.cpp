@@ -431,6 +431,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // No path answers: the peer is away, or the NICs that live are not bound to each other.
   if (path.state == PathState::up && path.unanswered >= kPatient) {
     bridge(peer, path.local_nic, path.remote_nic);
+    seek(peer);
   }
   make_room_for_probe(peer, path);
   if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;

@@ -83,6 +83,32 @@ Time Endpoint::Core::next_probe(Path& path) {
   return sent + path.response.overdue(granularity);
 }
 
+// No path works, and that is not only as the peer is away for a moment: a HELLO over each pair of
+// NICs asks which one does, as there are more of them than paths.
+void Endpoint::Core::seek(Peer& peer) {
+  if (peer.announcing || any_path_works(peer) || !pending(peer)) return;
+  if (now - peer.last_heard >= patience_with(peer) / kBriefly) announce(peer);
+}
+
+// The peer was heard from one NIC to another: if no path works, one between these two may.
+void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
+  if (any_path_works(peer) || !nics[local].up || !is_up(peer, remote_nic)) return;
+  Path* bridge = nullptr;
+  for (const std::uint32_t index : peer.paths) {
+    if (index == kNoIndex || paths.at(index).local_nic != local) continue;
+    Path& path = paths.at(index);
+    if (path.remote_nic == remote_nic) {
+      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = now;
+      return touch(peer);
+    }
+    if (path.bridge && path.state != PathState::up) bridge = &path;
+  }
+  if (bridge != nullptr) release_path(peer, *bridge);
+  Path* path = bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic);
+  if (path != nullptr) path->bridge = true;
+  touch(peer);
+}
+
 // Any of the path's packets was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
@@ -177,9 +203,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     path.probe_at = kNever;
     return;
   }
-  // It isn't only that the peer is away for a moment.
-  const bool searching = path.bridge && !any_path_works(peer) &&
-                         now - peer.last_heard >= patience_with(peer) / kBriefly;
+  seek(peer);
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
@@ -189,8 +213,8 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
       return path_down(peer, path, Reason::unanswered);
     }
     if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
-    if (path.state == PathState::down && path.unanswered >= (searching ? 1 : kProbesUntilDown)) {
-      if (path.bridge) return move_bridge(peer, path, searching);
+    if (path.state == PathState::down && path.unanswered >= kProbesUntilDown) {
+      if (path.bridge) return move_bridge(peer, path);
       // It was not bridged when it went down if its NIC was away.
       if (!path.witness) bridge(peer, path.local_nic, path.remote_nic);
     }
@@ -198,7 +222,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
-    if (!searching) path.probe_interval = longer(path.probe_interval, tunables);
+    path.probe_interval = longer(path.probe_interval, tunables);
     path.probe_at =
         now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
   } else {
@@ -230,9 +254,8 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
   if (witness != nullptr) witness->witness = true;
 }
 
-// A bridge that leads nowhere tries the next remote NIC; at once while no path of the peer works,
-// until it has tried all of them.
-void Endpoint::Core::move_bridge(Peer& peer, Path& path, bool searching) {
+// A bridge that leads nowhere tries the next remote NIC.
+void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
   const Duration interval = path.probe_interval;
@@ -241,9 +264,8 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path, bool searching) {
   bridge(peer, local, remote_nic);
   for_each_path(peer, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
-    const bool at_once = searching && other.remote_nic > remote_nic;
-    other.probe_interval = searching && !at_once ? longer(interval, tunables) : interval;
-    other.probe_at = at_once ? now : now + other.probe_interval;
+    other.probe_interval = interval;
+    other.probe_at = now + interval;
     other.tried = tried;
   });
   want_verdicts();

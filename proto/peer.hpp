@@ -182,6 +182,7 @@ struct IncomingMessage {
   bool in_reserve = false;  // has the descriptor that its peer has in reserve
   bool processed = false;   // its number's turn to match has come
   bool claimed = false;     // the caller has its name; not in the matching
+  bool kept = false;        // its sender was told that it can't be cancelled
   std::uint64_t age = 0;    // of a claimed one, among those without a receive
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant

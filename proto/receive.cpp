@@ -208,7 +208,8 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
     owe_soon(peer);  // the sender stands still until it hears
     if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
     IncomingMessage& message = incoming.at(*entry);
-    if (message.matched || message.claimed) {
+    if (message.matched || message.claimed || message.kept) {
+      message.kept = true;  // whatever becomes of a claim: an older envelope may still come
       return say_status(peer, number, wire::MessageStatus::matched);
     }
     if (message.arrived.complete() && !message.delivered_level) {

@@ -67,7 +67,8 @@ void Oracle::on_died(std::uint32_t host, proto::Duration at) {
 
 std::optional<proto::Duration> Oracle::waits_in_vain(std::uint32_t host,
                                                      std::uint32_t other) const {
-  if (!sessions_.is_half(host, other)) return std::nullopt;
+  // Who closes has ended it itself, and is judged by when it is done with all.
+  if (!sessions_.is_half(host, other) || closings_[host].began) return std::nullopt;
   std::optional<proto::Duration> since;
   const auto waits = [&](proto::Duration at) { since = since ? std::min(*since, at) : at; };
   for (std::uint32_t i = 0; i < sends_.size(); ++i) {

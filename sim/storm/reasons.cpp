@@ -87,12 +87,12 @@ Reasons::Reasons(const Plan& plan)
     moments.push_back(fault.at);
     moments.push_back(fault.at + length_of(plan, fault));
   }
-  std::ranges::sort(moments);
   for (const ClosingPlan& closing : plan.closings) {
     if (closing.other != kAnyHost) continue;
     moments.push_back(closing.at);
     moments.push_back(closing.at + kForEver);
   }
+  std::ranges::sort(moments);
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint32_t a = 0; a < hosts; ++a) {
     for (std::uint32_t b = a + 1; b < hosts; ++b) {
@@ -144,8 +144,30 @@ bool Reasons::is_slow_to_ask() const {
          milliseconds(plan_.tunables.peer_timeout_ms);
 }
 
-bool Reasons::has_moved(std::uint32_t host) const {
-  return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) { return moves(f, host); });
+bool Reasons::has_moved(std::uint32_t host, Duration at) const {
+  return std::ranges::any_of(plan_.faults,
+                             [&](const FaultPlan& f) { return f.at <= at && moves(f, host); });
+}
+
+// Whether the other one may have told nobody where it has moved to: who doesn't answer for as long
+// as patience is not told any more.
+bool Reasons::has_moved_unheard(std::uint32_t host, std::uint32_t other, Duration patience,
+                                Duration at) const {
+  return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) {
+    if (f.at > at || !moves(f, other)) return false;
+    const Span telling{f.at, f.at + patience};
+    return within(away_[host], telling) + within(cut_[pair_of(host, other)], telling) >=
+           patience * 3 / 4;
+  });
+}
+
+// Of the time before this, how much it was away itself: for that much it waits longer.
+Duration Reasons::own_absence(std::uint32_t host, Duration patience, Duration at) const {
+  Duration own{};
+  for (std::size_t i = 0; i <= away_[host].size(); ++i) {
+    own = within(away_[host], {at - patience - own, at});
+  }
+  return own;
 }
 
 // Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
@@ -182,7 +204,7 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
     const bool theirs = closing.host == a || closing.host == b;
     if (theirs && closing.other == kAnyHost && closing.at <= at) return true;
   }
-  if (has_moved(a) && has_moved(b)) return true;  // neither may know where the other is
+  if (has_moved(a, at) && has_moved(b, at)) return true;  // neither may know where the other is
   if (is_slow_to_ask() && !(are_nics_whole(a, at) && are_nics_whole(b, at))) return true;
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {
     for (std::uint32_t j = 0; j < plan_.hosts[b].nics.size(); ++j) {
@@ -197,15 +219,16 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
 
 bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                               Duration at) const {
-  if (has_moved(host) && has_moved(other)) return true;
+  if (has_moved(host, at) && has_moved(other, at)) return true;
   // It may have gone from where it is called before it had ever heard of who calls.
-  if (status == Status::peer_unreachable && has_moved(other)) return true;
+  if (status == Status::peer_unreachable && has_moved(other, at)) return true;
   Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
   // Who calls doesn't know yet how long the other one may be away.
   if (status == Status::peer_timeout) {
     patience = patience + milliseconds(plan_.tunables.longest_absence_ms);
   }
-  const Duration own = within(away_[host], {Duration{}, at});
+  if (has_moved_unheard(host, other, patience, at)) return true;
+  const Duration own = own_absence(host, patience, at);
   const Span window{at - patience - own, at};
   const Duration cut = within(cut_[pair_of(host, other)], window);
   const Duration away = within(away_[other], window);

@@ -18,9 +18,10 @@ class Reasons {
   explicit Reasons(const Plan& plan);
 
   // Whether a host may say at this time of the run that the other one has been silent for as long
-  // as it waits. Where they were cut off, it asks ever more seldom: a quarter of that time is
-  // enough. That the other one was away explains little more than that time itself; and that the
-  // host itself was away explains nothing, as it must first look what has come meanwhile.
+  // as it waits. Where they were cut off, it asks ever more seldom: three sixteenths of
+  // that time are enough. That the other one was away explains little more than that time itself.
+  // That the host itself was away explains nothing: it must first look what has come meanwhile, and
+  // waits longer.
   [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                                      proto::Duration at) const;
 
@@ -38,7 +39,11 @@ class Reasons {
   [[nodiscard]] bool is_slow_to_ask() const;
   [[nodiscard]] bool may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b,
                               std::uint32_t j) const;
-  [[nodiscard]] bool has_moved(std::uint32_t host) const;
+  [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
+  [[nodiscard]] bool has_moved_unheard(std::uint32_t host, std::uint32_t other,
+                                       proto::Duration patience, proto::Duration at) const;
+  [[nodiscard]] proto::Duration own_absence(std::uint32_t host, proto::Duration patience,
+                                            proto::Duration at) const;
 
   const Plan& plan_;
   std::vector<std::vector<Span>> cut_;   // by pair

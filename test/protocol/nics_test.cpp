@@ -283,7 +283,7 @@ TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
       if (nic != ours) world.apply(0, nic, "kill");
       if (nic != theirs) world.apply(1, nic, "kill");
     }
-    REQUIRE(exchange.run(milliseconds(8000)));
+    REQUIRE(exchange.run(milliseconds(3000)));
     exchange.check_all_ok();
   }
 }
