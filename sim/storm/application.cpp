@@ -254,7 +254,9 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   record.posted = true;
   record.life = receiver.life;
   record.order = receiver.posts++;
+  if (plan.from != kAnyHost) record.session = oracle_.sessions().ends(plan.host, plan.from);
   record.at = world_.since_start();
+  record.clock = host.now();
   received_as_[index] = request.operation;
   note(Happening::Kind::posted_receive, plan.host, index,
        {.endpoint_id = plan.from == kAnyHost ? 0 : std::uint64_t{plan.from} + 1,
@@ -360,7 +362,7 @@ void Application::take_completions(std::uint32_t at) {
         oracle_.on_send_completed(operation.record, completion, read);
       } else {
         oracle_.on_receive_completed(operation.record, completion,
-                                     world_.host_of(at, completion.peer));
+                                     world_.host_of(at, completion.peer), host.now());
       }
     }
   }

@@ -36,6 +36,8 @@
 
 namespace hawser::sim {
 
+constexpr std::uint64_t kStillHeld = ~std::uint64_t{0};
+
 // What became of a planned message or receive.
 struct SendRecord {
   bool posted = false;
@@ -50,7 +52,7 @@ struct SendRecord {
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
   bool cut = false;  // by the receive that got it
-  // When it was claimed and put back, among the posts of the receiver.
+  // When it was claimed and put back (or kStillHeld), among the posts of the receiver.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> held;
 };
 
@@ -58,8 +60,10 @@ struct ReceiveRecord {
   ReceivePlan plan;  // what was asked for
   bool posted = false;
   std::uint64_t life = 0;
-  std::uint64_t order = 0;  // of the post or claim, among all of the host
-  proto::Duration at{};     // of the post
+  std::uint64_t order = 0;    // of the post or claim, among all of the host
+  std::uint32_t session = 0;  // with the one host that it waits for, as Sessions counts
+  proto::Duration at{};       // of the post
+  proto::Time clock{};        // of the host, then
   std::vector<std::byte> buffer;
   std::optional<Completion> completion;
   std::uint32_t message = ~0u;  // that it got
@@ -84,8 +88,10 @@ class Oracle {
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
 
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
-  void on_receive_completed(std::uint32_t receive, const Completion& completion,
-                            std::uint32_t from);
+  // `clock`: of the host, now. `from`: the host that the completion names; kAnyHost: its caller
+  // has no name for it.
+  void on_receive_completed(std::uint32_t receive, const Completion& completion, std::uint32_t from,
+                            proto::Time clock);
   void on_established(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // A session between the two ended, as one of them says, at this time of the run.
   void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
@@ -112,7 +118,14 @@ class Oracle {
 
  private:
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
-  [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool lost_by_receiver(std::uint32_t message) const;
+  [[nodiscard]] bool had_its_turn(std::uint32_t message, const ReceiveRecord& got) const;
+  [[nodiscard]] bool session_ended_so(const ReceiveRecord& receive, const Completion& completion,
+                                      std::uint32_t from) const;
+  [[nodiscard]] bool store_was_full(const ReceiveRecord& receive, proto::Time clock) const;
+  void check_got(std::uint32_t receive, const Completion& completion, std::uint32_t from);
+  void check_got_nothing(std::uint32_t receive, const Completion& completion, std::uint32_t from,
+                         proto::Time clock);
   void check_word(std::uint32_t message, Status status);
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
