@@ -224,7 +224,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   ReceiveRecord& record = oracle_.receives()[index];
   const ReceivePlan& plan = record.plan;
   Process& receiver = process(plan.host);
-  if (record.buffer.empty()) record.buffer.assign(plan.bytes, kUntouched);
+  if (!record.buffer.is_made()) record.buffer.make(plan.bytes, kUntouched);
   proto::ReceiveRequest request;
   request.operation = name(receiver, false, index);
   if (request.operation == kNoOperation) return false;
@@ -232,8 +232,8 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   request.context = plan.context;
   request.tag = plan.tag;
   request.mask = plan.mask;
-  request.data = record.buffer.data();
-  request.bytes = record.buffer.size();
+  request.data = record.buffer.bytes().data();
+  request.bytes = record.buffer.bytes().size();
   request.claimed = claimed;
   Host& host = world_.host(plan.host);
   const Status status = host.endpoint().receive(host.now(), request);
@@ -349,6 +349,7 @@ void Application::take_completions(std::uint32_t at) {
     n = host.endpoint().poll_completions(done_);
     for (const Completion& completion : std::span(done_).first(n)) {
       ++completions_;
+      mix(at, completion);
       const auto index = static_cast<std::uint32_t>(completion.operation);
       const Operation operation = here.operations[index];
       if (completion.released) {
@@ -366,6 +367,17 @@ void Application::take_completions(std::uint32_t at) {
       }
     }
   }
+}
+
+void Application::mix(std::uint32_t at, const Completion& completion) {
+  digest_.mix(static_cast<std::uint64_t>(world_.since_start().ns));
+  digest_.mix(static_cast<std::uint64_t>(completion.operation));
+  digest_.mix(std::uint64_t{at} << 32 | static_cast<std::uint64_t>(completion.kind) << 16 |
+              static_cast<std::uint64_t>(completion.status) << 8 |
+              static_cast<std::uint64_t>(completion.released) << 1 |
+              static_cast<std::uint64_t>(completion.outcome_unknown));
+  digest_.mix(completion.bytes);
+  digest_.mix(completion.immediate);
 }
 
 void Application::take_events(std::uint32_t at) {

@@ -172,10 +172,10 @@ void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& complet
   if (completion.bytes != expected || completion.message_bytes != message.bytes) {
     return accuse(name + " came with other lengths");
   }
-  if (!is_message(plan_.seed, receive.message, std::span(receive.buffer).first(expected))) {
+  if (!is_message(plan_.seed, receive.message, receive.buffer.bytes().first(expected))) {
     return accuse(name + " came with other bytes");
   }
-  if (!is_all(std::span(receive.buffer).subspan(expected), kUntouched)) {
+  if (!is_all(receive.buffer.bytes().subspan(expected), kUntouched)) {
     accuse(name + " was written beyond its length");
   }
 }
@@ -198,7 +198,8 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
   } else {
     check_got_nothing(index, completion, from, clock);
   }
-  std::ranges::fill(receive.buffer, kPoison);
+  if (!receive.buffer.is_intact()) return accuse(name + " was written beside its buffer");
+  std::ranges::fill(receive.buffer.bytes(), kPoison);
 }
 
 void Oracle::check_got(std::uint32_t index, const Completion& completion, std::uint32_t from) {
@@ -238,7 +239,7 @@ void Oracle::check_got_nothing(std::uint32_t index, const Completion& completion
     return accuse(name + " ended with " + std::string(to_string(status)) +
                   ", and no session of its did");
   }
-  if (nothing_matched && !is_all(receive.buffer, kUntouched)) {
+  if (nothing_matched && !is_all(receive.buffer.bytes(), kUntouched)) {
     return accuse(name + " got no message, and was written");
   }
 }
@@ -353,9 +354,11 @@ void Oracle::judge_order() {
 void Oracle::judge_buffers() {
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];
-    if (!receive.completion) continue;
-    if (!is_all(receive.buffer, kPoison)) {
-      return accuse("receive " + std::to_string(i) + " was written after its completion");
+    if (!receive.buffer.is_intact()) {
+      return accuse(receive_name(receive, i) + " was written beside its buffer");
+    }
+    if (receive.completion && !is_all(receive.buffer.bytes(), kPoison)) {
+      return accuse(receive_name(receive, i) + " was written after its completion");
     }
   }
 }
@@ -363,7 +366,6 @@ void Oracle::judge_buffers() {
 void Oracle::judge() {
   judge_sends();
   judge_order();
-  judge_buffers();
   judge_partings();
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];

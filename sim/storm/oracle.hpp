@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/storm/guarded_buffer.hpp"
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
 #include "sim/storm/sessions.hpp"
@@ -64,7 +65,7 @@ struct ReceiveRecord {
   std::uint32_t session = 0;  // with the one host that it waits for, as Sessions counts
   proto::Duration at{};       // of the post
   proto::Time clock{};        // of the host, then
-  std::vector<std::byte> buffer;
+  GuardedBuffer buffer;
   std::optional<Completion> completion;
   std::uint32_t message = ~0u;  // that it got
   bool cancel_asked = false;
@@ -107,8 +108,10 @@ class Oracle {
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
                                                              std::uint32_t other) const;
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
-  // At the end, when everything that lives has completed.
+  // When everything that lives has completed.
   void judge();
+  // At the very end: nothing was written where, or when, it must not be.
+  void judge_buffers();
 
   // The first thing that was wrong; empty: nothing.
   [[nodiscard]] const std::string& verdict() const { return verdict_; }
@@ -133,7 +136,6 @@ class Oracle {
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
   void judge_sends();
   void judge_order();
-  void judge_buffers();
   void judge_partings();
 
   struct Failure {
