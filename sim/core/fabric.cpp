@@ -1,7 +1,6 @@
 #include "sim/core/fabric.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "proto/assert.hpp"
 
@@ -9,12 +8,9 @@ namespace hawser::sim {
 
 namespace {
 
-// SplitMix64's finaliser.
-std::uint64_t scramble(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+// All headers and control blocks of nearly every frame; the payload follows from them, where they
+// came whole, and their checksum tells where it did not.
+constexpr std::uint32_t kBytesInDigest = 128;
 
 constexpr std::uint64_t event_of(std::uint32_t link, std::uint32_t frame) {
   return std::uint64_t{link} << 32 | frame;
@@ -117,20 +113,18 @@ void Fabric::spoil(Frame& frame, const Link::Passage& passage) {
   if (passage.truncated) frame.bytes = static_cast<std::uint32_t>(passage.dice % frame.bytes);
 }
 
-void Fabric::mix(std::uint64_t value) { digest_ = scramble(digest_ + value); }
-
 void Fabric::on_event(proto::Time, std::uint64_t what) {
   leave(static_cast<std::uint32_t>(what >> 32), static_cast<std::uint32_t>(what));
 }
 
 void Fabric::leave(std::uint32_t link, std::uint32_t id) {
-  const Frame& frame = frames_.at(id);
+  Frame& frame = frames_.at(id);
   const std::uint32_t at = link_ends_[link];
   const Port& target = ports_[frame.to];
   if (at == kNone) {
-    mix(static_cast<std::uint64_t>(events_.now().ns));
-    mix(std::uint64_t{frame.to} << 32 | frame.bytes);
-    if (frame.bytes >= 16) mix(frame.words[0] ^ std::rotl(frame.words[1], 1));
+    digest_.mix(static_cast<std::uint64_t>(events_.now().ns));
+    digest_.mix(std::uint64_t{frame.to} << 32 | frame.bytes);
+    digest_.mix(frame.data().first(std::min(frame.bytes, kBytesInDigest)));
     if (target.owner == nullptr) return frames_.give(id);
     return target.owner->on_frame(id);
   }

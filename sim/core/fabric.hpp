@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/core/digest.hpp"
 #include "sim/core/event_queue.hpp"
 #include "sim/core/frame.hpp"
 #include "sim/core/link.hpp"
@@ -62,8 +63,8 @@ class Fabric final : public Actor {
 
   [[nodiscard]] LinkCounters totals() const;
   [[nodiscard]] std::uint64_t lost_on_closed_ways() const { return lost_on_closed_ways_; }
-  // Of every frame that came to a port: when, where, and what was in it.
-  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  // Of every frame that came to a port: when, where, how long it was, and its headers.
+  [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(proto::Time now, std::uint64_t what) override;
 
@@ -86,7 +87,6 @@ class Fabric final : public Actor {
   proto::Time enter(std::uint32_t link, std::uint32_t frame);
   void leave(std::uint32_t link, std::uint32_t frame);
   void spoil(Frame& frame, const Link::Passage& passage);
-  void mix(std::uint64_t value);
 
   EventQueue& events_;
   std::uint64_t seed_;
@@ -98,7 +98,7 @@ class Fabric final : public Actor {
   std::vector<std::uint32_t> cables_;     // first link of each
   std::vector<std::pair<std::uint32_t, std::uint32_t>> closed_ways_;
   std::uint64_t lost_on_closed_ways_ = 0;
-  std::uint64_t digest_ = 0;
+  Digest digest_;
 };
 
 }  // namespace hawser::sim

@@ -224,7 +224,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   ReceiveRecord& record = oracle_.receives()[index];
   const ReceivePlan& plan = record.plan;
   Process& receiver = process(plan.host);
-  if (record.buffer.empty()) record.buffer.assign(plan.bytes, kUntouched);
+  if (!record.buffer.is_made()) record.buffer.make(plan.bytes, kUntouched);
   proto::ReceiveRequest request;
   request.operation = name(receiver, false, index);
   if (request.operation == kNoOperation) return false;
@@ -232,8 +232,8 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   request.context = plan.context;
   request.tag = plan.tag;
   request.mask = plan.mask;
-  request.data = record.buffer.data();
-  request.bytes = record.buffer.size();
+  request.data = record.buffer.bytes().data();
+  request.bytes = record.buffer.bytes().size();
   request.claimed = claimed;
   Host& host = world_.host(plan.host);
   const Status status = host.endpoint().receive(host.now(), request);
@@ -254,7 +254,9 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   record.posted = true;
   record.life = receiver.life;
   record.order = receiver.posts++;
+  if (plan.from != kAnyHost) record.session = oracle_.sessions().ends(plan.host, plan.from);
   record.at = world_.since_start();
+  record.clock = host.now();
   received_as_[index] = request.operation;
   note(Happening::Kind::posted_receive, plan.host, index,
        {.endpoint_id = plan.from == kAnyHost ? 0 : std::uint64_t{plan.from} + 1,
@@ -347,6 +349,7 @@ void Application::take_completions(std::uint32_t at) {
     n = host.endpoint().poll_completions(done_);
     for (const Completion& completion : std::span(done_).first(n)) {
       ++completions_;
+      mix(at, completion);
       const auto index = static_cast<std::uint32_t>(completion.operation);
       const Operation operation = here.operations[index];
       if (completion.released) {
@@ -360,10 +363,21 @@ void Application::take_completions(std::uint32_t at) {
         oracle_.on_send_completed(operation.record, completion, read);
       } else {
         oracle_.on_receive_completed(operation.record, completion,
-                                     world_.host_of(at, completion.peer));
+                                     world_.host_of(at, completion.peer), host.now());
       }
     }
   }
+}
+
+void Application::mix(std::uint32_t at, const Completion& completion) {
+  digest_.mix(static_cast<std::uint64_t>(world_.since_start().ns));
+  digest_.mix(static_cast<std::uint64_t>(completion.operation));
+  digest_.mix(std::uint64_t{at} << 32 | static_cast<std::uint64_t>(completion.kind) << 16 |
+              static_cast<std::uint64_t>(completion.status) << 8 |
+              static_cast<std::uint64_t>(completion.released) << 1 |
+              static_cast<std::uint64_t>(completion.outcome_unknown));
+  digest_.mix(completion.bytes);
+  digest_.mix(completion.immediate);
 }
 
 void Application::take_events(std::uint32_t at) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/core/digest.hpp"
 #include "sim/storm/oracle.hpp"
 #include "sim/storm/world.hpp"
 
@@ -33,6 +34,8 @@ class Application final : public Actor {
   // None of them is still at it.
   [[nodiscard]] bool all_left() const { return closing_ == 0; }
   [[nodiscard]] std::uint64_t completions() const { return completions_; }
+  // Of every completion: when, where, and what it said.
+  [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(proto::Time now, std::uint64_t what) override;
 
@@ -119,6 +122,7 @@ class Application final : public Actor {
   [[nodiscard]] Process& process(std::uint32_t host);
   [[nodiscard]] OperationId name(Process& process, bool is_send, std::uint32_t record);
   void take_completions(std::uint32_t host);
+  void mix(std::uint32_t host, const Completion& completion);
   void take_events(std::uint32_t host);
   void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
             const TraceRecord& record = {}) {
@@ -149,6 +153,7 @@ class Application final : public Actor {
   // since.
   std::vector<std::uint64_t> answers_;
   std::uint64_t completions_ = 0;
+  Digest digest_;
   std::array<Completion, 64> done_;  // of one poll
   std::array<Event, 64> events_;
 };

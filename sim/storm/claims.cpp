@@ -12,6 +12,7 @@ void Application::hold_claim(std::uint32_t receive, const Envelope& envelope, Me
   claim.order = process(host).posts++;
   claim.message = static_cast<std::uint32_t>(envelope.immediate);
   claim.sender = plan_.messages[claim.message].from;
+  oracle_.send(claim.message).held.emplace_back(claim.order, kStillHeld);
   later(Act::end_claim, receive, plan_.receives[receive].held);
 }
 
@@ -29,14 +30,16 @@ void Application::end_claim(std::uint32_t index) {
   Host& host = world_.host(plan.host);
   if (!plan.puts_back && record_of_[index] == kNoRecord) make_record(index);
   if (!plan.puts_back && post_receive(record_of_[index], claim.name)) {
-    oracle_.receives()[record_of_[index]].order = claim.order;
+    ReceiveRecord& record = oracle_.receives()[record_of_[index]];
+    record.order = claim.order;
+    if (record.posted) oracle_.send(claim.message).held.pop_back();
     --undecided_;
     return;
   }
   // It has its old place again: what came after it may have been received meanwhile.
   const Status status = host.endpoint().put_back(host.now(), claim.name);
   host.wake();
-  oracle_.send(claim.message).held.emplace_back(claim.order, process(plan.host).posts);
+  oracle_.send(claim.message).held.back().second = process(plan.host).posts;
   // A message outlives its session until the next one begins.
   const bool session_ended =
       oracle_.sessions().ends(plan.host, claim.sender) > 0 || process(plan.host).closing;

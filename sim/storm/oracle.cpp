@@ -15,6 +15,20 @@ constexpr std::byte kPoison{0xee};
 
 bool got_bytes(Status status) { return status == Status::ok || status == Status::truncated; }
 
+// Of an operation, with its session.
+bool is_ending(Status status) {
+  return is_peer_failure(status) || status == Status::endpoint_closed;
+}
+
+// Among all posts of a host, whose processes follow each other.
+template <class Record>
+std::pair<std::uint64_t, std::uint64_t> place(const Record& record) {
+  return {record.life, record.order};
+}
+std::pair<std::uint64_t, std::uint32_t> place_of_session(const SendRecord& send) {
+  return {send.life, send.session};
+}
+
 bool is_all(std::span<const std::byte> bytes, std::byte value) {
   return bytes.empty() ||
          (bytes[0] == value && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
@@ -24,6 +38,10 @@ std::string name_of(const MessagePlan& message, std::uint32_t index) {
   return "message " + std::to_string(index) + " (" + std::to_string(message.from) + " to " +
          std::to_string(message.to) + ", tag " + std::to_string(message.tag) + ", " +
          std::to_string(message.bytes) + " bytes)";
+}
+
+std::string receive_name(const ReceiveRecord& receive, std::uint32_t index) {
+  return "receive " + std::to_string(index) + " of host " + std::to_string(receive.plan.host);
 }
 
 }  // namespace
@@ -83,10 +101,11 @@ bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) c
          ((plan.tag ^ message.tag) & plan.mask) == 0;
 }
 
-bool Oracle::failed(std::uint32_t a, std::uint32_t b) const {
-  return std::ranges::any_of(failures_, [&](const Failure& failure) {
-    return (failure.host == a && failure.other == b) || (failure.host == b && failure.other == a);
-  });
+// Its receiver's end of a session with the sender is over, and may have taken along what no receive
+// had got yet.
+bool Oracle::lost_by_receiver(std::uint32_t index) const {
+  const MessagePlan& message = plan_.messages[index];
+  return sessions_.ended(message.to, message.from) >= sends_[index].at;
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
@@ -108,6 +127,11 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
       !sessions_.succeeded(message.from, message.to, send.session)) {
     return accuse(name + " ended well in a session that was not said to be established");
   }
+  if (!got_bytes(completion.status) && completion.status != Status::cancelled &&
+      !sessions_.ended_with(message.from, message.to, send.session, completion.status)) {
+    return accuse(name + " ended with " + std::string(to_string(completion.status)) +
+                  ", and its session did not");
+  }
   if (!completion.released) return;
   send.released = true;
   if (nic_reads) return accuse(name + " is released, and a NIC still reads it");
@@ -118,12 +142,12 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   check_word(index, completion.status);
 }
 
-// What a sender is told of its receiver. A receive of a session that was lost since may have ended
-// otherwise.
+// What a sender is told of its receiver, who has said it to his caller before, whatever becomes of
+// their session.
 void Oracle::check_word(std::uint32_t index, Status status) {
   const MessagePlan& message = plan_.messages[index];
   const SendRecord& send = sends_[index];
-  if (!got_bytes(status) || failed(message.from, message.to)) return;
+  if (!got_bytes(status)) return;
   if (message.level != Level::delivered) {
     if (status == Status::truncated) accuse(name_of(message, index) + " is told how it was cut");
     return;
@@ -148,19 +172,18 @@ void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& complet
   if (completion.bytes != expected || completion.message_bytes != message.bytes) {
     return accuse(name + " came with other lengths");
   }
-  if (!is_message(plan_.seed, receive.message, std::span(receive.buffer).first(expected))) {
+  if (!is_message(plan_.seed, receive.message, receive.buffer.bytes().first(expected))) {
     return accuse(name + " came with other bytes");
   }
-  if (!is_all(std::span(receive.buffer).subspan(expected), kUntouched)) {
+  if (!is_all(receive.buffer.bytes().subspan(expected), kUntouched)) {
     accuse(name + " was written beyond its length");
   }
 }
 
 void Oracle::on_receive_completed(std::uint32_t index, const Completion& completion,
-                                  std::uint32_t from) {
+                                  std::uint32_t from, proto::Time clock) {
   ReceiveRecord& receive = receives_[index];
-  const std::string name =
-      "receive " + std::to_string(index) + " of host " + std::to_string(receive.plan.host);
+  const std::string name = receive_name(receive, index);
   if (receive.completion) return accuse(name + " completed twice");
   receive.completion = completion;
   if (!completion.released) return accuse(name + " completed without its buffer");
@@ -171,34 +194,93 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
     return accuse(name + " completed as another one");
   }
   if (got_bytes(completion.status)) {
-    if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
-    receive.message = static_cast<std::uint32_t>(completion.immediate);
-    const MessagePlan& message = plan_.messages[receive.message];
-    SendRecord& send = sends_[receive.message];
-    if (!send.posted || !matches(receive, message) || message.tag != completion.tag) {
-      return accuse(name + " got " + name_of(message, receive.message) +
-                    ", which it doesn't match");
-    }
-    if (from != message.from && from != kAnyHost) {
-      return accuse(name + " got " + name_of(message, receive.message) + " from another host");
-    }
-    send.cut = completion.status == Status::truncated;
-    if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
-    if (send.completion && send.completion->status == Status::cancelled) {
-      return accuse(name_of(message, receive.message) + " was cancelled, and came");
-    }
-    check_bytes(receive, completion);
+    check_got(index, completion, from);
   } else {
-    if (completion.status == Status::cancelled && !receive.cancel_asked) {
-      return accuse(name + " was cancelled by nobody");
-    }
-    const bool written = !is_all(receive.buffer, kUntouched);
-    if (written &&
-        (completion.status == Status::cancelled || completion.status == Status::store_full)) {
-      return accuse(name + " got no message, and was written");
-    }
+    check_got_nothing(index, completion, from, clock);
   }
-  std::ranges::fill(receive.buffer, kPoison);
+  if (!receive.buffer.is_intact()) return accuse(name + " was written beside its buffer");
+  std::ranges::fill(receive.buffer.bytes(), kPoison);
+}
+
+void Oracle::check_got(std::uint32_t index, const Completion& completion, std::uint32_t from) {
+  ReceiveRecord& receive = receives_[index];
+  const std::string name = receive_name(receive, index);
+  if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
+  receive.message = static_cast<std::uint32_t>(completion.immediate);
+  const MessagePlan& message = plan_.messages[receive.message];
+  SendRecord& send = sends_[receive.message];
+  if (!send.posted || !matches(receive, message) || message.tag != completion.tag) {
+    return accuse(name + " got " + name_of(message, receive.message) + ", which it doesn't match");
+  }
+  if (from != message.from && from != kAnyHost) {
+    return accuse(name + " got " + name_of(message, receive.message) + " from another host");
+  }
+  send.cut = completion.status == Status::truncated;
+  if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
+  if (send.completion && send.completion->status == Status::cancelled) {
+    return accuse(name_of(message, receive.message) + " was cancelled, and came");
+  }
+  check_bytes(receive, completion);
+}
+
+void Oracle::check_got_nothing(std::uint32_t index, const Completion& completion,
+                               std::uint32_t from, proto::Time clock) {
+  const ReceiveRecord& receive = receives_[index];
+  const std::string name = receive_name(receive, index);
+  const Status status = completion.status;
+  const bool nothing_matched = status == Status::cancelled || status == Status::store_full;
+  if (status == Status::cancelled && !receive.cancel_asked) {
+    return accuse(name + " was cancelled by nobody");
+  }
+  if (status == Status::store_full && !store_was_full(receive, clock)) {
+    return accuse(name + " hears that the store is full, and it can't be");
+  }
+  if (!nothing_matched && !session_ended_so(receive, completion, from)) {
+    return accuse(name + " ended with " + std::string(to_string(status)) +
+                  ", and no session of its did");
+  }
+  if (nothing_matched && !is_all(receive.buffer.bytes(), kUntouched)) {
+    return accuse(name + " got no message, and was written");
+  }
+}
+
+// One that waits for a host ends with the session that it was posted in, or for; one that waits for
+// any with the session of the message that it had matched, or when its endpoint closes.
+bool Oracle::session_ended_so(const ReceiveRecord& receive, const Completion& completion,
+                              std::uint32_t from) const {
+  const std::uint32_t host = receive.plan.host;
+  const Status status = completion.status;
+  if (receive.plan.from != kAnyHost) {
+    return sessions_.ended_with(host, receive.plan.from, receive.session, status);
+  }
+  if (completion.peer == kAnyPeer) {
+    return status == Status::endpoint_closed && closings_[host].began;
+  }
+  for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
+    if (from != kAnyHost && from != other) continue;
+    if (sessions_.any_ended_with(host, other, status, receive.at)) return true;
+  }
+  return false;
+}
+
+// It waited for peer_timeout, by its host's clock (which its endpoint may read half a turn late);
+// the messages that lie there take all descriptors, and one more was turned away that it may wait
+// for. Of what became of messages only their senders' word is known here, so these are bounds.
+bool Oracle::store_was_full(const ReceiveRecord& receive, proto::Time clock) const {
+  const proto::Duration turn = plan_.hosts[receive.plan.host].turn;
+  const auto patience = proto::milliseconds(plan_.tunables.peer_timeout_ms);
+  if (clock + turn < receive.clock + patience) return false;
+  std::uint64_t lie_there = 0;
+  bool may_wait = false;
+  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
+    const SendRecord& send = sends_[i];
+    const MessagePlan& message = plan_.messages[i];
+    if (!send.posted || message.to != receive.plan.host || send.received > 0) continue;
+    if (send.completion && send.completion->status == Status::cancelled) continue;
+    ++lie_there;
+    may_wait |= receive.plan.from == kAnyHost || receive.plan.from == message.from;
+  }
+  return may_wait && lie_there > plan_.tunables.max_receive_messages;
 }
 
 void Oracle::judge_sends() {
@@ -208,23 +290,36 @@ void Oracle::judge_sends() {
     if (!send.posted || send.gone) continue;
     if (!send.completion || !send.released) return accuse(name_of(message, i) + " never completed");
     const Status status = send.completion->status;
-    const bool session_lost = failed(message.from, message.to);
     if (status == Status::cancelled && send.received > 0) {
       return accuse(name_of(message, i) + " was cancelled, and came");
     }
     const bool ended_well = got_bytes(status);
-    if (ended_well && send.received == 0 && !session_lost) {
+    if (ended_well && send.received == 0 && !lost_by_receiver(i)) {
       return accuse(name_of(message, i) + " is ok to its sender, and never came");
     }
-    const bool closed = status == Status::endpoint_closed && may_close(message.from, message.to);
-    const bool surely = !send.completion->outcome_unknown;
-    if ((is_peer_failure(status) || closed) && surely && send.received > 0) {
+    if (!ended_well && status != Status::cancelled && !send.completion->outcome_unknown &&
+        send.received > 0) {
       return accuse(name_of(message, i) + " has surely not come, says its sender, and came");
     }
-    if (!ended_well && status != Status::cancelled && !is_peer_failure(status) && !closed) {
-      return accuse(name_of(message, i) + " ended with " + std::string(to_string(status)));
-    }
   }
+}
+
+// A message that `got` matched, too, and that was not received: may it have been gone when a
+// younger one of its session, which is processed later, went to `got`? Cancelled, with its session
+// (which leaves only whole messages to later receives), or with an older receive that had it. One
+// that its sender knows to be whole is never gone before a younger one.
+bool Oracle::had_its_turn(std::uint32_t index, const ReceiveRecord& got) const {
+  const SendRecord& send = sends_[index];
+  const MessagePlan& message = plan_.messages[index];
+  if (send.completion && got_bytes(send.completion->status)) return false;
+  if (send.cancel_asked) return true;
+  if (sessions_.any_ended(message.to, message.from, send.at, got.at)) return true;
+  return std::ranges::any_of(receives_, [&](const ReceiveRecord& receive) {
+    const bool ended_early =
+        receive.gone || (receive.completion && is_ending(receive.completion->status));
+    return receive.posted && ended_early && receive.life == got.life && receive.order < got.order &&
+           matches(receive, message);
+  });
 }
 
 // See the rule; n is small.
@@ -237,14 +332,16 @@ void Oracle::judge_order() {
     if (receiver[later] == ~0u) continue;
     const ReceiveRecord& got = receives_[receiver[later]];
     const MessagePlan& young = plan_.messages[later];
-    if (failed(young.from, young.to)) continue;
     for (std::uint32_t earlier = 0; earlier < sends_.size(); ++earlier) {
       const MessagePlan& old = plan_.messages[earlier];
       const SendRecord& send = sends_[earlier];
       if (!send.posted || old.from != young.from || old.to != young.to) continue;
-      if (send.order >= sends_[later].order || !matches(got, old)) continue;
-      if (send.completion && send.completion->status == Status::cancelled) continue;
-      if (receiver[earlier] != ~0u && receives_[receiver[earlier]].order < got.order) continue;
+      if (place(send) >= place(sends_[later]) || !matches(got, old)) continue;
+      const bool came = receiver[earlier] != ~0u;
+      if (came && place(receives_[receiver[earlier]]) < place(got)) continue;
+      // Of an older session, that has taken it along.
+      if (!came && place_of_session(send) != place_of_session(sends_[later])) continue;
+      if (!came && had_its_turn(earlier, got)) continue;
       const bool was_held = std::ranges::any_of(send.held, [&](const auto& span) {
         return span.first <= got.order && got.order < span.second;
       });
@@ -257,9 +354,11 @@ void Oracle::judge_order() {
 void Oracle::judge_buffers() {
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];
-    if (!receive.completion) continue;
-    if (!is_all(receive.buffer, kPoison)) {
-      return accuse("receive " + std::to_string(i) + " was written after its completion");
+    if (!receive.buffer.is_intact()) {
+      return accuse(receive_name(receive, i) + " was written beside its buffer");
+    }
+    if (receive.completion && !is_all(receive.buffer.bytes(), kPoison)) {
+      return accuse(receive_name(receive, i) + " was written after its completion");
     }
   }
 }
@@ -267,20 +366,11 @@ void Oracle::judge_buffers() {
 void Oracle::judge() {
   judge_sends();
   judge_order();
-  judge_buffers();
   judge_partings();
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
     const ReceiveRecord& receive = receives_[i];
     if (receive.posted && !receive.gone && !receive.completion) {
       accuse("receive " + std::to_string(i) + " never completed");
-    }
-    if (!receive.completion) continue;
-    const Status status = receive.completion->status;
-    const bool closed =
-        status == Status::endpoint_closed && may_close(receive.plan.host, receive.plan.from);
-    if (!got_bytes(status) && status != Status::cancelled && status != Status::store_full &&
-        !is_peer_failure(status) && !closed) {
-      accuse("receive " + std::to_string(i) + " ended with " + std::string(to_string(status)));
     }
   }
 }

@@ -30,11 +30,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/storm/guarded_buffer.hpp"
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
 #include "sim/storm/sessions.hpp"
 
 namespace hawser::sim {
+
+constexpr std::uint64_t kStillHeld = ~std::uint64_t{0};
 
 // What became of a planned message or receive.
 struct SendRecord {
@@ -50,7 +53,7 @@ struct SendRecord {
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
   bool cut = false;  // by the receive that got it
-  // When it was claimed and put back, among the posts of the receiver.
+  // When it was claimed and put back (or kStillHeld), among the posts of the receiver.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> held;
 };
 
@@ -58,9 +61,11 @@ struct ReceiveRecord {
   ReceivePlan plan;  // what was asked for
   bool posted = false;
   std::uint64_t life = 0;
-  std::uint64_t order = 0;  // of the post or claim, among all of the host
-  proto::Duration at{};     // of the post
-  std::vector<std::byte> buffer;
+  std::uint64_t order = 0;    // of the post or claim, among all of the host
+  std::uint32_t session = 0;  // with the one host that it waits for, as Sessions counts
+  proto::Duration at{};       // of the post
+  proto::Time clock{};        // of the host, then
+  GuardedBuffer buffer;
   std::optional<Completion> completion;
   std::uint32_t message = ~0u;  // that it got
   bool cancel_asked = false;
@@ -84,8 +89,10 @@ class Oracle {
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
 
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
-  void on_receive_completed(std::uint32_t receive, const Completion& completion,
-                            std::uint32_t from);
+  // `clock`: of the host, now. `from`: the host that the completion names; kAnyHost: its caller
+  // has no name for it.
+  void on_receive_completed(std::uint32_t receive, const Completion& completion, std::uint32_t from,
+                            proto::Time clock);
   void on_established(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // A session between the two ended, as one of them says, at this time of the run.
   void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
@@ -101,8 +108,10 @@ class Oracle {
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
                                                              std::uint32_t other) const;
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
-  // At the end, when everything that lives has completed.
+  // When everything that lives has completed.
   void judge();
+  // At the very end: nothing was written where, or when, it must not be.
+  void judge_buffers();
 
   // The first thing that was wrong; empty: nothing.
   [[nodiscard]] const std::string& verdict() const { return verdict_; }
@@ -112,7 +121,14 @@ class Oracle {
 
  private:
   [[nodiscard]] bool matches(const ReceiveRecord& receive, const MessagePlan& message) const;
-  [[nodiscard]] bool failed(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool lost_by_receiver(std::uint32_t message) const;
+  [[nodiscard]] bool had_its_turn(std::uint32_t message, const ReceiveRecord& got) const;
+  [[nodiscard]] bool session_ended_so(const ReceiveRecord& receive, const Completion& completion,
+                                      std::uint32_t from) const;
+  [[nodiscard]] bool store_was_full(const ReceiveRecord& receive, proto::Time clock) const;
+  void check_got(std::uint32_t receive, const Completion& completion, std::uint32_t from);
+  void check_got_nothing(std::uint32_t receive, const Completion& completion, std::uint32_t from,
+                         proto::Time clock);
   void check_word(std::uint32_t message, Status status);
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
@@ -120,7 +136,6 @@ class Oracle {
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
   void judge_sends();
   void judge_order();
-  void judge_buffers();
   void judge_partings();
 
   struct Failure {

@@ -35,7 +35,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
            host_name(other) + ", which has ended nothing");
   }
   failures_.push_back({host, other, status});
-  sessions_.on_ended(host, other, at);
+  sessions_.on_ended(host, other, status, at);
   const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
   if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
@@ -61,7 +61,7 @@ void Oracle::on_died(std::uint32_t host, proto::Duration at) {
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
     if (other == host) continue;
     failures_.push_back({host, other, Status::peer_restarted});
-    sessions_.on_ended(host, other, at);
+    sessions_.on_ended(host, other, Status::peer_restarted, at);
   }
 }
 

@@ -44,6 +44,16 @@ void check_quiet(World& world, Oracle& oracle) {
   }
 }
 
+// What the scribe has seen, and hosts that turn in vain.
+void check_turning(World& world, Oracle& oracle) {
+  if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
+  for (std::uint32_t i = 0; i < world.hosts(); ++i) {
+    if (world.host(i).idle_turns() > kMostIdleTurns) {
+      oracle.accuse("a timer is due, and nothing is done about it");
+    }
+  }
+}
+
 // Until everything that was posted has completed.
 void run_to_end(const Plan& plan, World& world, Application& application, Oracle& oracle) {
   EventQueue& events = world.events();
@@ -62,14 +72,10 @@ void run_to_end(const Plan& plan, World& world, Application& application, Oracle
     events.step();
     if (++steps % 1024 != 0) continue;
     bounds.look();
-    if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
-    for (std::uint32_t i = 0; i < world.hosts(); ++i) {
-      if (world.host(i).idle_turns() > kMostIdleTurns) {
-        oracle.accuse("a timer is due, and nothing is done about it");
-      }
-    }
+    check_turning(world, oracle);
   }
   bounds.judge();
+  check_turning(world, oracle);
 }
 
 void run_until_quiet(const Plan& plan, World& world) {
@@ -109,13 +115,21 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   outcome.failed_sessions = oracle.failures();
   if (oracle.verdict().empty()) {
     run_until_quiet(plan, world);
+    check_turning(world, oracle);
     check_quiet(world, oracle);
     oracle.judge();
   }
-  if (oracle.verdict().empty() && plan.closes_at_end) run_closing(plan, world, made, oracle);
+  if (oracle.verdict().empty() && plan.closes_at_end) {
+    run_closing(plan, world, made, oracle);
+    check_turning(world, oracle);
+  }
+  oracle.judge_buffers();
 
   outcome.verdict = oracle.verdict();
-  outcome.digest = world.fabric().digest();
+  Digest digest;
+  digest.mix(world.fabric().digest());
+  digest.mix(made.digest());
+  outcome.digest = digest.value();
   outcome.events = world.events().done();
   outcome.frames = world.fabric().totals().frames;
   for (std::uint32_t port = 0; port < world.fabric().ports(); ++port) {

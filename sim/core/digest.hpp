@@ -1,0 +1,39 @@
+// A number that two runs share only if they are the same.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace hawser::sim {
+
+// SplitMix64's finaliser.
+[[nodiscard]] constexpr std::uint64_t scramble(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+class Digest {
+ public:
+  void mix(std::uint64_t value) { value_ = scramble(value_ + value); }
+  // Cheaper, for many of them at once.
+  void mix(std::span<const std::byte> bytes) {
+    std::uint64_t sum = bytes.size();
+    for (; !bytes.empty(); bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), 8))) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data(), std::min<std::size_t>(bytes.size(), 8));
+      sum = (std::rotl(sum, 23) ^ word) * 0x9e3779b97f4a7c15u;
+    }
+    mix(sum);
+  }
+  [[nodiscard]] std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace hawser::sim
