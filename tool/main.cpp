@@ -42,7 +42,9 @@ constexpr const char* kStormFooter =
     "  hawser storm --seed 42 --shrink        what of it the failure needs: storm-42.plan.json\n"
     "  hawser storm --plan storm-42.plan.json\n"
     "\n"
-    "Exit status: 0 nothing is wrong; 1 a storm failed; 2 bad options or files; 130 interrupted.\n";
+    "Exit status: 0 nothing is wrong; 1 a storm failed; 2 bad options or files, or no room for "
+    "the\n"
+    "report; 130 interrupted before anything failed.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   const auto place = hawser::engine::job_place_from_environment();

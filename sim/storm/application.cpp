@@ -12,8 +12,7 @@ using proto::microseconds;
 
 namespace {
 
-constexpr Duration kAgain = microseconds(20);  // at first
-constexpr std::uint8_t kMostTries = 9;         // after which the wait grows no more
+constexpr std::uint8_t kMostTries = 9;  // after which the wait grows no more
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
 

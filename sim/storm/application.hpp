@@ -66,6 +66,8 @@ class Application final : public Actor {
     std::uint32_t sender = 0;
   };
   static constexpr std::uint32_t kNoRecord = ~0u;
+  // When what can't be done now is tried again, at first.
+  static constexpr proto::Duration kAgain = proto::microseconds(20);
   struct Process {
     std::uint64_t life = 0;
     std::vector<std::uint32_t> free;    // indices of operations

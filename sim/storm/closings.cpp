@@ -10,7 +10,6 @@ using proto::Duration;
 using proto::milliseconds;
 
 namespace {
-constexpr Duration kAgain = proto::microseconds(20);
 
 bool moves(const FaultPlan& fault) {
   return fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move;

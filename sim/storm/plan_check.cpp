@@ -1,6 +1,8 @@
 #include "sim/storm/plan_check.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "proto/endpoint.hpp"
 
@@ -8,10 +10,27 @@ namespace hawser::sim {
 
 namespace {
 
+using proto::Duration;
+
 // So that all sums of times are far from overflow.
-constexpr proto::Duration kLongest = proto::milliseconds(std::uint64_t{24} * 3600 * 1000);
+constexpr Duration kLongest = proto::milliseconds(std::uint64_t{24} * 3600 * 1000);
 constexpr std::size_t kMostHosts = 64;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+// Of all messages, and of all receives' buffers.
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+// The fabric and the hosts are what a protocol may take for granted: the judge knows of faults that
+// come and go, not of a cable over which no message can come to its end in time.
+constexpr std::uint64_t kSlowest = 10'000'000;
+constexpr std::uint64_t kFastest = 1'000'000'000'000;
+constexpr Duration kMostLatency = proto::milliseconds(1);
+constexpr Duration kMostTurn = proto::microseconds(100);
+constexpr Duration kMostWakeUp = proto::milliseconds(1);
+constexpr double kMostAmount = 1e9;
+constexpr std::uint32_t kLeastDatagram = 512;
+constexpr std::uint32_t kMostDatagram = 65507;
+
+std::string range_text(std::uint64_t least, std::uint64_t most) {
+  return std::to_string(least) + " to " + std::to_string(most);
+}
 
 class Check {
  public:
@@ -21,7 +40,9 @@ class Check {
     check_tunables();
     check_topology();
     if (what_.empty()) check_hosts();
-    if (what_.empty()) check_traffic();
+    if (what_.empty()) check_ways();
+    if (what_.empty()) check_messages();
+    if (what_.empty()) check_receives();
     if (what_.empty()) check_faults();
     if (what_.empty()) check_closings();
     if (what_.empty()) check_calls();
@@ -35,32 +56,57 @@ class Check {
   void at(std::string_view list, std::size_t i) {
     where_ = std::string(list) + "[" + std::to_string(i) + "]: ";
   }
-  void demand_time(proto::Duration time, std::string_view name) {
-    demand(time.ns >= 0 && time <= kLongest, std::string(name) + " is not within 0 to a day");
+  void at(std::string_view list, std::size_t i, std::string_view inner, std::size_t k) {
+    at(inner, k);
+    where_ = std::string(list) + "[" + std::to_string(i) + "]." + where_;
   }
-  void demand_chance(double chance, std::string_view name) {
-    demand(chance >= 0 && chance <= 1e9, std::string(name) + " is not within its range");
+  void demand_within(std::uint64_t value, std::uint64_t least, std::uint64_t most,
+                     std::string_view name) {
+    if (value >= least && value <= most) return;
+    demand(false,
+           std::string(name) + " is " + std::to_string(value) + ", not " + range_text(least, most));
+  }
+  void demand_time(Duration time, std::string_view name, Duration most = kLongest,
+                   Duration least = {}) {
+    if (time >= least && time <= most) return;
+    demand(false, std::string(name) + " is " + std::to_string(time.ns) + ", not " +
+                      range_text(static_cast<std::uint64_t>(least.ns),
+                                 static_cast<std::uint64_t>(most.ns)));
+  }
+  void demand_context(std::uint16_t context) {
+    if (context == 0 || context == 1 || context == kCollectiveContext) return;
+    demand(false, "context is " + std::to_string(context) +
+                      ", which nobody would look at; there are 0, 1 and " +
+                      std::to_string(kCollectiveContext));
+  }
+  void demand_sum(std::uint64_t& sum, std::uint64_t bytes) {
+    sum = bytes > kMostBytes ? kMostBytes + 1 : std::min(sum + bytes, kMostBytes + 1);
+    demand(sum <= kMostBytes,
+           "bytes up to here are more than " + std::to_string(kMostBytes) + " in all");
   }
   void check_link(const LinkConfig& link) {
-    demand(link.bytes_per_s >= 1000, "a rate below 1000 bytes/s");
-    demand_time(link.latency, "latency");
+    demand_within(link.bytes_per_s, kSlowest, kFastest, "bytes_per_s");
+    demand_time(link.latency, "latency_ns", kMostLatency);
+    for (const HostPlan& host : plan_.hosts) {
+      demand(link.queue_bytes >= host.nic.max_datagram_bytes,
+             "queue_bytes is " + std::to_string(link.queue_bytes) + ", less than a datagram of " +
+                 std::to_string(host.nic.max_datagram_bytes));
+    }
   }
 
   void check_tunables() {
     where_ = "tunables: ";
     for (const TunableRow& row : kTunables) {
-      const std::uint64_t value = plan_.tunables.*row.field;
-      demand(value >= row.minimum && value <= row.maximum,
-             std::string(row.name) + " is out of its range");
+      demand_within(plan_.tunables.*row.field, row.minimum, row.maximum, row.name);
     }
     demand(plan_.tunables.max_peers >= plan_.hosts.size(), "max_peers is less than the hosts");
-    where_ = "plan: ";
-    demand_time(plan_.heals_at, "heals_at");
+    where_.clear();
+    demand_time(plan_.heals_at, "heals_at_ns");
   }
   void check_topology() {
-    where_ = "plan: ";
-    demand(plan_.switches >= 1 && plan_.switches <= 1024, "switches are not 1 to 1024");
-    demand(plan_.hosts.size() >= 2 && plan_.hosts.size() <= kMostHosts, "hosts are not 2 to 64");
+    where_.clear();
+    demand_within(plan_.switches, 1, 1024, "switches");
+    demand_within(plan_.hosts.size(), 2, kMostHosts, "the number of hosts");
     for (std::size_t i = 0; i < plan_.cables.size(); ++i) {
       at("cables", i);
       const CablePlan& cable = plan_.cables[i];
@@ -69,39 +115,71 @@ class Check {
       check_link(cable.link);
     }
   }
+  // Each switch becomes the least one that cables join it with.
+  void check_ways() {
+    std::vector<std::uint32_t> least(plan_.switches);
+    std::iota(least.begin(), least.end(), 0u);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const CablePlan& cable : plan_.cables) {
+        std::uint32_t& a = least[cable.a];
+        std::uint32_t& b = least[cable.b];
+        changed = changed || a != b;
+        a = b = std::min(a, b);
+      }
+    }
+    const std::uint32_t first = plan_.hosts[0].nics[0].at_switch;
+    for (std::size_t i = 0; i < plan_.hosts.size(); ++i) {
+      for (std::size_t nic = 0; nic < plan_.hosts[i].nics.size(); ++nic) {
+        at("hosts", i, "nics", nic);
+        const std::uint32_t own = plan_.hosts[i].nics[nic].at_switch;
+        if (least[own] == least[first]) continue;
+        demand(false, "no cable joins its switch " + std::to_string(own) + " with switch " +
+                          std::to_string(first) + " of hosts[0].nics[0]");
+      }
+    }
+  }
   void check_hosts() {
     for (std::size_t i = 0; i < plan_.hosts.size(); ++i) {
       at("hosts", i);
       const HostPlan& host = plan_.hosts[i];
-      demand(!host.nics.empty() && host.nics.size() <= proto::Endpoint::kMaxNics,
-             "NICs are not 1 to 16");
-      for (const PortPlan& nic : host.nics) {
-        demand(nic.at_switch < plan_.switches, "no such switch");
-        check_link(nic.cable);
+      demand_within(host.nics.size(), 1, proto::Endpoint::kMaxNics, "the number of NICs");
+      for (std::size_t nic = 0; nic < host.nics.size(); ++nic) {
+        at("hosts", i, "nics", nic);
+        demand_within(host.nics[nic].at_switch, 0, plan_.switches - 1, "switch");
+        check_link(host.nics[nic].cable);
       }
-      demand(host.nic.max_datagram_bytes >= 512 && host.nic.max_datagram_bytes <= 65507,
-             "max_datagram_bytes is not 512 to 65507");
+      at("hosts", i);
+      demand_within(host.nic.max_datagram_bytes, kLeastDatagram, kMostDatagram,
+                    "max_datagram_bytes");
       demand(host.nic.max_datagram_bytes >= 144 + 48 * host.nics.size(),
              "datagrams too small to name all NICs in one");
       demand(host.nic.burst >= 1 && host.nic.entropies >= 1, "burst or entropies are 0");
       demand(host.nic.send_slots >= 1 && host.nic.data_slots >= 1 && host.nic.control_slots >= 1,
              "a ring without slots");
-      demand(host.turn.ns >= 1 && host.turn <= kLongest, "a turn takes no time");
-      demand_time(host.wake_up, "wake_up");
-      demand_time(host.clock, "clock");
+      demand(host.nic.needs_checksum == plan_.hosts[0].nic.needs_checksum,
+             "needs_checksum is another one than that of hosts[0]: both ends must agree");
+      demand_time(host.turn, "turn_ns", kMostTurn, Duration{1});
+      demand_time(host.wake_up, "wake_up_ns", kMostWakeUp);
+      demand_time(host.clock, "clock_ns");
     }
   }
-  void check_traffic() {
+  void check_messages() {
+    std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < plan_.messages.size(); ++i) {
       at("messages", i);
       const MessagePlan& message = plan_.messages[i];
       demand(message.from < plan_.hosts.size() && message.to < plan_.hosts.size() &&
                  message.from != message.to,
              "no such pair of hosts");
-      demand(message.bytes <= kMostBytes, "more than 1 GiB");
-      demand_time(message.at, "at");
-      demand_time(message.cancelled_after, "cancelled_after");
+      demand_context(message.context);
+      demand_sum(bytes, message.bytes);
+      demand_time(message.at, "at_ns");
+      demand_time(message.cancelled_after, "cancelled_after_ns");
     }
+  }
+  void check_receives() {
+    std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < plan_.receives.size(); ++i) {
       at("receives", i);
       const ReceivePlan& receive = plan_.receives[i];
@@ -109,11 +187,12 @@ class Check {
       demand(receive.from == kAnyHost ||
                  (receive.from < plan_.hosts.size() && receive.from != receive.host),
              "no such sender");
-      demand(receive.bytes <= kMostBytes, "more than 1 GiB");
+      demand_context(receive.context);
+      demand_sum(bytes, receive.bytes);
       demand(!(receive.claims && receive.puts_back), "it claims and puts back");
-      demand_time(receive.at, "at");
-      demand_time(receive.cancelled_after, "cancelled_after");
-      demand_time(receive.held, "held");
+      demand_time(receive.at, "at_ns");
+      demand_time(receive.cancelled_after, "cancelled_after_ns");
+      demand_time(receive.held, "held_ns");
       demand(receive.held.ns == 0 || receive.claims || receive.puts_back, "it holds no claim");
     }
   }
@@ -121,16 +200,16 @@ class Check {
     for (std::size_t i = 0; i < plan_.faults.size(); ++i) {
       at("faults", i);
       const FaultPlan& fault = plan_.faults[i];
-      demand_time(fault.at, "at");
-      demand_time(fault.lasts, "lasts");
-      demand_time(fault.delay, "delay");
-      demand_chance(fault.amount, "amount");
+      demand_time(fault.at, "at_ns");
+      demand_time(fault.lasts, "lasts_ns");
+      demand_time(fault.delay, "delay_ns");
+      demand(fault.amount >= 0 && fault.amount <= kMostAmount, "amount is not 0 to 1e9");
       demand(fault.kind != FaultKind::slow || fault.amount >= 1, "slower by less than 1");
       demand(fault.kind != FaultKind::overrun || fault.amount >= 1, "a ring without slots");
       demand(fault.kind != FaultKind::strangers || fault.amount <= 1000, "more than 1000");
       demand(fault.host < plan_.hosts.size() && fault.nic < plan_.hosts[fault.host].nics.size(),
              "no such NIC");
-      demand(fault.at + fault.lasts <= plan_.heals_at, "it ends after heals_at");
+      demand(fault.at + fault.lasts <= plan_.heals_at, "it ends after heals_at_ns");
       if (!what_.empty()) return;
       if (is_of_cable(fault)) {
         demand(fault.other_host < plan_.cables.size(), "no such cable");
@@ -146,7 +225,7 @@ class Check {
     for (std::size_t i = 0; i < plan_.closings.size(); ++i) {
       at("closings", i);
       const ClosingPlan& closing = plan_.closings[i];
-      demand_time(closing.at, "at");
+      demand_time(closing.at, "at_ns");
       demand(closing.host < plan_.hosts.size(), "no such host");
       demand(closing.other == kAnyHost ||
                  (closing.other < plan_.hosts.size() && closing.other != closing.host),
@@ -158,7 +237,7 @@ class Check {
     for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
       at("calls", i);
       const CallPlan& call = plan_.calls[i];
-      demand_time(call.at, "at");
+      demand_time(call.at, "at_ns");
       demand(call.host < plan_.hosts.size() && call.other < plan_.hosts.size() &&
                  call.host != call.other,
              "no such pair of hosts");

@@ -1,4 +1,4 @@
-// Whether a plan that was not drawn, but read from a file or cut down, can be run at all.
+// Whether a plan that was not drawn, but read from a file or cut down, can be run, and judged.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace hawser::sim {
 [[nodiscard]] bool uses_other(FaultKind kind);
 
 // What is wrong with it, and where; empty: nothing. Every index names something, every number is
-// within what the simulator takes.
+// within what the simulator takes, and without faults every message could come to its end.
 [[nodiscard]] std::string complaint_about(const Plan& plan);
 
 }  // namespace hawser::sim

@@ -30,8 +30,7 @@ World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
       fabric_(events_, plan.seed),
       lives_(plan.hosts.size(), 0),
       peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
-      active_(plan.faults.size(), false),
-      paused_(plan.hosts.size(), false) {
+      active_(plan.faults.size(), false) {
   scribe_.begin(events_);
   build_fabric();
   for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) {

@@ -83,7 +83,6 @@ class World final : public Actor {
   std::vector<std::vector<PeerId>> peers_;
   std::vector<bool> active_;                  // by fault
   std::vector<std::vector<bool>> told_dead_;  // [host][nic]: its driver has said so
-  std::vector<bool> paused_;
   std::array<std::uint32_t, kFaultKinds> begun_{};
   bool healed_ = false;
 };

@@ -35,6 +35,8 @@ def run_storms(folder, seeds, jobs):
 
 def read_counts(folder):
     """By file, by line: the counts of its branches."""
+    if not any(folder.rglob("*.gcda")):
+        sys.exit(f"coverage.py: no run has counted anything in {folder}; without --read-only one is made")
     found = subprocess.run(
         ["gcovr", "--root", ROOT, "--filter", "proto/", "--exclude", ASSERTIONS_FILE, "--json",
          "--exclude-branches-by-pattern", ASSERTION, folder / "proto"],

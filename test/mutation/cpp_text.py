@@ -198,6 +198,38 @@ class Finder:
         return end + 1
 
 
+STATEMENT_WORD = re.compile(
+    r"(if|else|for|while|do|switch|case|default|return|break|continue|goto|try|catch)\b")
+
+
+def are_statements(text):
+    """Whether it is a sequence of whole statements; of none, too."""
+    finder = Finder("{" + text + "\n}")
+    try:
+        end = finder.closing(0)
+        at = finder.skip(1)
+        while at < end:
+            if finder.word(at) in ("else", "catch"):
+                return False
+            at = finder.skip(finder.statement(at))
+    except (ValueError, IndexError, AttributeError):  # a bracket, a semicolon or a colon is missing
+        return False
+    return at == end == len(finder.text) - 1
+
+
+def is_expression(text):
+    """Whether it may be one: what shows at once that it is none is looked for."""
+    code = blank(text).strip()
+    if not code or STATEMENT_WORD.match(code):
+        return False
+    depth = 0
+    for letter in code:
+        depth += (letter in OPEN) - (letter in CLOSE)
+        if depth < 0 or (depth == 0 and letter == ";"):
+            return False
+    return depth == 0
+
+
 def find_regions(text):
     finder = Finder(text)
     finder.scope(0, len(text))

@@ -132,7 +132,20 @@ def change_of_edit(sources, mutant, number, edit):
         raise TableError(f"{mutant.name}: brackets that are not closed in:\n{text}")
     start = sources[file].index(text) + len(text) - len(text.lstrip())
     end = sources[file].index(text) + len(code.rstrip())
-    return Change(start, end, code.rstrip()[-1] in ";}", number, one_line(replacement))
+    statement = code.rstrip()[-1] in ";}"
+    check_form(mutant, text, replacement, statement)
+    if statement and re.match(r"\s*else\b", cpp_text.blank(sources[file])[end:]):
+        raise TableError(f"{mutant.name}: an else follows, which would lose its if:\n{text}")
+    return Change(start, end, statement, number, one_line(replacement))
+
+
+def check_form(mutant, text, replacement, statement):
+    """What stands in the place of statements must be some, or none; of an expression, one."""
+    for role, part in (("text", text), ("new text", replacement)):
+        if statement and not cpp_text.are_statements(part):
+            raise TableError(f"{mutant.name}: the {role} is no whole statement:\n{part}")
+        if not statement and not cpp_text.is_expression(part):
+            raise TableError(f"{mutant.name}: the {role} is no expression:\n{part}")
 
 
 # ---- mechanical ones

@@ -74,6 +74,31 @@ class MutateTest(unittest.TestCase):
         with self.assertRaisesRegex(mutate.TableError, "2 times, not once"):
             self.generate(source=SOURCE + SOURCE.replace("f(", "ff("))
 
+    def test_a_bug_that_is_no_whole_statement_is_refused(self):
+        for bug in ("  if (a > b)", "  if (a > b) {\n    g(b);", "  g(b)", "  } g(b); {", "  else g(b);",
+                    "  while (a > b)", "  g(b));", "  g(b); a +"):
+            with self.subTest(bug), self.assertRaisesRegex(mutate.TableError, "late: the new text is no whole"):
+                self.generate("  g(a);", bug)
+        for bug in ("", "  if (a > b) g(b);", "  // nothing", "  if (a > b) {\n    g(b);\n  } else g(a);\n  g(0);",
+                    "  do g(b); while (a < b);", "  for (;;) g(b);", "  return a;"):
+            with self.subTest(bug):
+                self.generate("  g(a);", bug)
+
+    def test_a_bug_that_is_no_expression_is_refused(self):
+        for bug in ("if (a <= b)", "a <= b;", "", "// nothing", "return a", "a) || (b", "(a <= b"):
+            with self.subTest(bug), self.assertRaisesRegex(mutate.TableError, "late: the new text is no expression"):
+                self.generate("a < b", bug)
+        self.generate("a < b", "[&] { g(a); return true; }()")
+
+    def test_a_text_that_is_neither_is_refused(self):
+        with self.assertRaisesRegex(mutate.TableError, "late: the text is no expression"):
+            self.generate("  if (a < b)", "  if (a <= b)")
+
+    def test_an_if_whose_else_would_be_left_is_refused(self):
+        source = SOURCE.replace("  g(a);\n", "  if (a) g(a);\n  else g(b);\n")
+        with self.assertRaisesRegex(mutate.TableError, "late: an else follows"):
+            self.generate("  if (a) g(a);", "", source=source)
+
     def test_half_a_block_is_refused(self):
         with self.assertRaisesRegex(mutate.TableError, "brackets"):
             self.generate("int f(int a, int b) {", "")

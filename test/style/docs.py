@@ -43,6 +43,8 @@ def check(root):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not os.path.isfile(os.path.join(sys.argv[1], "README.md")):
+        sys.exit("docs.py: which tree? Usage: docs.py ROOT")
     complaints = check(os.path.abspath(sys.argv[1]))
     print("\n".join(complaints + [f"{len(complaints)} complaints"]))
     sys.exit(1 if complaints else 0)

@@ -2,6 +2,7 @@
 """The style test's own test: every rule rejects its bad example, and a good tree passes."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -163,6 +164,26 @@ class PromisesTest(unittest.TestCase):
                            ("## 7. A\n\nIt is so. [M1]\n\n## 9. B\n\nSo. [M1]\n", one),
                            ("## 9. A\n\nIt is so. [M1]\n", one + 'TEST_CASE("b", "[M2]") {}\n')):
             self.assertEqual(len(self.complaints(page, test)), 1, page)
+
+
+class ScriptsTest(unittest.TestCase):
+    """Called without what they need, they say so, in one line."""
+
+    def complaint(self, script, *arguments):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), script)
+        done = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_docs_without_a_tree(self):
+        self.assertIn("which tree?", self.complaint("docs.py"))
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("which tree?", self.complaint("docs.py", folder))
+
+    def test_coverage_without_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("no run has counted", self.complaint("../coverage/coverage.py", "--read-only", "--build", folder))
 
 
 if __name__ == "__main__":

@@ -40,10 +40,11 @@ def storm(*arguments):
 def failing_seed():
     code, out, _ = storm("--seeds", "1..2000", *FAILS)
     check(code == 1, f"exit {code}: {out}")
-    found = re.search(r"hawser storm --seed (\d+) --seek session_state:failed --trace\n", out)
+    found = re.search(r"look at it:  (\S+) storm --seed (\d+) --seek session_state:failed --trace\n", out)
     check(found, f"no command to look at it:\n{out}")
-    check(f"--seed {found.group(1)} --seek session_state:failed --shrink\n" in out, out)
-    return found.group(1)
+    check(found.group(1) == sys.argv[1], f"the command is called {found.group(1)}")
+    check(f"--seed {found.group(2)} --seek session_state:failed --shrink\n" in out, out)
+    return found.group(2)
 
 
 @case
@@ -58,6 +59,10 @@ def bad_options_are_refused_at_once():
         (["--plan", "/nonexistent/x"], "cannot read"),
         (["--plan", sys.argv[0]], "is no plan"),
         (["--seed", "5", "--shrink", os.devnull], "nothing is wrong"),
+        (["--plan", "/tmp"], "'/tmp' is a folder, not a plan"),
+        (["--seed", ""], "is no number"),
+        (["--seeds", ""], "is no number"),
+        (["--seed", "5..3"], "--seeds 5..3"),
         ([], "which storms?"),
         (["--nonsense"], "--nonsense"),
     ):
@@ -98,10 +103,86 @@ def keep_going_counts_failures():
 @case
 def the_time_ends_a_swarm():
     began = time.monotonic()
-    code, out, err = storm("--seeds", "1..100000000", "--seconds", "1")
+    code, out, err = storm("--seeds", "1..100000000", "--seconds", "1", "--keep-going", "--jobs", "2", "--limit", "50")
     check(code == 0, f"exit {code}: {out}{err}")
     check(time.monotonic() - began < 30, "it took too long")
-    check(re.search(r"to go on: hawser storm --seeds \d+\.\.100000000\n", out), out)
+    check(re.search(r"to go on: \S+ storm --seeds \d+\.\.100000000 --limit 50 --jobs 2 --keep-going --seconds 1\n", out),
+          out)
+
+
+@case
+def too_many_workers_are_fewer():
+    code, out, err = storm("--seeds", "1..100000000", "--seconds", "1", "--jobs", "1024")
+    check(code == 0, f"exit {code}: {out}{err}")
+    processors = len(os.sched_getaffinity(0))
+    check(f"{4 * processors} workers instead of 1024: four for each processor\n" in out or processors >= 256, out)
+    check(float(re.search(r"seeds in ([0-9.]+) s", out).group(1)) < 30, out)
+
+
+@case
+def a_report_that_is_not_written_is_told():
+    for arguments in (["--seed", "5"], ["--seeds", "1..3"], ["--seed", "5", "--json", "-"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([sys.argv[1], "storm", *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=LIMIT_S, check=False)
+        check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
+        check("cannot write" in done.stderr, f"{arguments}: {done.stderr}")
+
+
+def interrupt(arguments, after):
+    """Ctrl-C when a line says `after`; "": when a storm runs."""
+    with subprocess.Popen([sys.argv[1], "storm", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        if after:
+            while after not in process.stdout.readline():
+                check(process.poll() is None, f"{arguments}: it ended too early")
+        else:  # from when it has one on it has a handler for the signal
+            while not has_child(process.pid):
+                check(process.poll() is None, f"{arguments}: it ended too early")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=LIMIT_S)
+    return process.returncode, out
+
+
+def has_child(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return file.read().strip() != ""
+
+
+@case
+def ctrl_c_ends_a_single_storm():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "long.plan.json")
+        write_long_plan(plan)
+        began = time.monotonic()
+        code, out = interrupt(["--plan", plan], "")
+        check(code == 130, f"exit {code}: {out}")
+        check("interrupted" in out, out)
+        check(time.monotonic() - began < 20, "it was not ended")
+
+
+def write_long_plan(name):
+    """A storm that takes seconds: very many messages, over cables that nothing disturbs."""
+    code, out, err = storm("--seed", "1", "--seek", "session_state:ready", "--shrink", name, "--shrink-runs", "1")
+    check(code == 1, f"exit {code}: {out}{err}")
+    with open(name, encoding="utf-8") as file:
+        plan = json.load(file)
+    one = plan["plan"]["messages"][0]
+    plan["plan"]["faults"] = plan["plan"]["closings"] = plan["plan"]["calls"] = []
+    plan["plan"]["heals_at_ns"] = 0
+    plan["plan"]["messages"] = [dict(one, bytes=12000, cancelled_after_ns=0) for _ in range(20000)]
+    plan["plan"]["receives"] = []
+    with open(name, "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+
+
+@case
+def ctrl_c_ends_shrinking_with_what_there_is():
+    seed = failing_seed()
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "small.plan.json")
+        code, out = interrupt(["--seed", seed, *FAILS, "--shrink", plan], "shrinking")
+        check(code == 1, f"what was found comes first: exit {code}: {out}")
+        check(os.path.getsize(plan) > 0 and "left: " in out, out)
 
 
 @case

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -51,11 +52,11 @@ TEST_CASE("storm_options__seeds") {
 
 TEST_CASE("storm_options__a_swarm") {
   const StormOptions options =
-      parse({"--seeds", "3..9", "--jobs", "5", "--keep-going", "--seconds", "1.5", "--limit", "7"});
+      parse({"--seeds", "3..9", "--jobs", "2", "--keep-going", "--seconds", "1.5", "--limit", "7"});
   CHECK_FALSE(options.single);
   CHECK(options.swarm.first == 3);
   CHECK(options.swarm.last == 9);
-  CHECK(options.swarm.jobs == 5);
+  CHECK(options.swarm.jobs == 2);
   CHECK(options.swarm.keep_going);
   CHECK(options.swarm.seconds == 1.5);
   CHECK(options.swarm.limit_s == 7);
@@ -76,11 +77,46 @@ TEST_CASE("storm_options__one_storm") {
   CHECK(part.trace.packets);
   CHECK(part.trace.from_ms == 1.5);
   CHECK(part.trace.to_ms == 2);
-  CHECK(parse({"--seed", "1", "--seek", "path_state:DOWN"}).repeated() ==
-        " --seek path_state:DOWN");
   // Looking whether a file can be written leaves none.
   CHECK_FALSE(std::filesystem::exists("storm-42.txt"));
   CHECK_FALSE(std::filesystem::exists(name + ".json"));
+}
+
+TEST_CASE("storm_options__what_was_given_is_repeated") {
+  CHECK(parse({"--seed", "1"}).repeated == "");
+  CHECK(parse({"--seeds", "1..5"}).swarm_repeated == "");
+  const StormOptions one = parse({"--seed", "1", "--seek", "path_state:DOWN", "--limit", "2.5"});
+  CHECK(one.repeated == " --seek path_state:DOWN --limit 2.5");
+  const StormOptions swarm =
+      parse({"--seeds", "1..5", "--keep-going", "--jobs", "2", "--limit", "3", "--seconds", "9"});
+  CHECK(swarm.repeated == " --limit 3");
+  CHECK(swarm.swarm_repeated == " --limit 3 --jobs 2 --keep-going --seconds 9");
+  CHECK(shell_word("/usr/bin/hawser") == "/usr/bin/hawser");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+}
+
+TEST_CASE("storm_options__workers_are_no_more_than_processors_can_serve") {
+  const unsigned usual = parse({"--seeds", "3"}).swarm.jobs;
+  const StormOptions many = parse({"--seeds", "3", "--jobs", "1024"});
+  CHECK(many.asked_jobs == 1024);
+  CHECK(many.swarm.jobs == std::min(1024u, 4 * usual));
+}
+
+TEST_CASE("storm_options__a_plan_is_not_overwritten_whatever_it_is_called") {
+  const std::string name = "storm_options_test." + std::to_string(::getpid());
+  std::ofstream(name + ".json") << "{}";
+  for (const std::vector<std::string>& files :
+       {std::vector<std::string>{"--shrink", "./" + name + ".json"},
+        std::vector<std::string>{"--trace", "./" + name},
+        std::vector<std::string>{"--json", std::filesystem::absolute(name + ".json")}}) {
+    std::vector<std::string> arguments{"--plan", name + ".json"};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    CHECK(complaint(arguments) == "'" + name + ".json' would be overwritten");
+  }
+  CHECK(std::filesystem::file_size(name + ".json") == 2);
+  (void)std::filesystem::remove(name + ".json");
 }
 
 TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
@@ -103,6 +139,11 @@ TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
       {{"--seed", "1", "--jobs", "2"}, "--jobs is for --seeds"},
       {{"--seed", "1", "--keep-going"}, "--keep-going is for --seeds"},
       {{"--seed", "-1"}, "seeds '-1'"},
+      {{"--seed", ""}, "seeds '': '' is no number"},
+      {{"--seeds", ""}, "seeds '': '' is no number"},
+      {{"--seed", "5..3"}, "--seed 5..3 is more than one: --seeds 5..3"},
+      {{"--plan", ""}, "--plan needs the name of a file"},
+      {{"--plan", "/tmp"}, "'/tmp' is a folder, not a plan"},
       {{"--seed", "1", "--from", "3"}, "--from says what --trace shows"},
       {{"--seed", "1", "--trace", "--from", "3", "--to", "2"}, "--to is not after --from"},
       {{"--seed", "1", "--trace", "--detail", "all"}, "CLI: --detail"},

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -53,6 +54,11 @@ TEST_CASE("storm_plan__comes_back_from_a_file") {
     CAPTURE(text);
     CHECK_THROWS_AS(read_plan(name), InputError);
   }
+  nlohmann::json file{{"plan", to_json(plan)}};
+  file["plan"]["hosts"][0]["nics"][0]["switch"] = 99;
+  std::ofstream(name) << file;
+  CHECK_THROWS_WITH(read_plan(name),
+                    Catch::StartsWith("'" + name + "': plan: hosts[0].nics[0]: switch is 99"));
   (void)std::remove(name.c_str());
   CHECK_THROWS_AS(read_plan(name), InputError);
   CHECK_THROWS_AS(write_plan("/nonexistent/x", plan, ""), InputError);
@@ -71,25 +77,26 @@ TEST_CASE("storm_plan__what_is_wrong_is_told") {
     return "";
   };
   CHECK(complaint([](auto&) {}) == "");
-  CHECK(complaint([](auto& j) { j.erase("hosts"); }) == "plan: the whole: 'hosts' is missing");
-  CHECK(complaint([](auto& j) { j["more"] = 1; }) ==
-        "plan: the whole: there is a field that a plan does not have");
+  CHECK(complaint([](auto& j) { j.erase("hosts"); }) == "plan: 'hosts' is missing");
+  CHECK(complaint([](auto& j) { j["more"] = 1; }) == "plan: there is no field 'more'");
   CHECK(complaint([](auto& j) { j["messages"][1].erase("tag"); }) ==
         "plan: messages[1]: 'tag' is missing");
+  CHECK(complaint([](auto& j) { j["hosts"][1]["nic"]["speed"] = 1; }) ==
+        "plan: hosts[1].nic: there is no field 'speed'");
   CHECK(complaint([](auto& j) { j["messages"][1]["bytes"] = -5; }) ==
         "plan: messages[1].bytes: a whole number of 0 or more is expected");
   CHECK(complaint([](auto& j) { j["messages"][1]["context"] = 70000; }) ==
-        "plan: messages[1].context: the number is too large");
+        "plan: messages[1].context: 70000 is more than 65535");
   CHECK(complaint([](auto& j) { j["messages"][1]["level"] = 2; }) ==
-        "plan: messages[1].level: the number is too large");
+        "plan: messages[1].level: 2 is more than 1");
   CHECK(complaint([](auto& j) { j["messages"][0]["at_ns"] = 1.5; }) ==
         "plan: messages[0].at_ns: a whole number is expected");
   CHECK(complaint([](auto& j) { j["messages"][0]["at_ns"] = ~std::uint64_t{0}; }) ==
         "plan: messages[0].at_ns: a whole number is expected");
-  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = "earthquake"; }) ==
-        "plan: faults[0].kind: a kind of fault is expected");
-  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = 3; }) ==
-        "plan: faults[0].kind: a kind of fault is expected");
+  const std::string kinds = fmt::format("plan: faults[0].kind: one of these is expected: {}",
+                                        fmt::join(sim::kFaultNames, ", "));
+  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = "earthquake"; }) == kinds);
+  CHECK(complaint([](auto& j) { j["faults"][0]["kind"] = 3; }) == kinds);
   CHECK(complaint([](auto& j) { j["faults"][0]["amount"] = "much"; }) ==
         "plan: faults[0].amount: a number is expected");
   CHECK(complaint([](auto& j) { j["has_secret"] = 1; }) ==
@@ -99,9 +106,9 @@ TEST_CASE("storm_plan__what_is_wrong_is_told") {
         "plan: tunables: an object is expected");
   CHECK(complaint([](auto& j) { j["faults"][0]["host"] = 50; }) == "plan: faults[0]: no such NIC");
   CHECK(complaint([](auto& j) { j["tunables"]["reorder_packets"] = 0; }) ==
-        "plan: tunables: reorder_packets is out of its range");
+        "plan: tunables: reorder_packets is 0, not 1 to 1024");
   CHECK(complaint([](auto& j) { j["hosts"][0]["nics"] = nlohmann::json::array(); }) ==
-        "plan: hosts[0]: NICs are not 1 to 16");
+        "plan: hosts[0]: the number of NICs is 0, not 1 to 16");
 }
 
 TEST_CASE("storm_plan__in_words") {

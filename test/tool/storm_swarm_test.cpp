@@ -1,7 +1,10 @@
 // Swarms whose storms do what storms must not: fail, crash, throw, never end.
 #include "tool/storm/swarm.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -13,6 +16,7 @@
 
 #include "proto/assert.hpp"
 #include "sim/storm/shrink.hpp"
+#include "tool/run/clock.hpp"
 #include "tool/storm/forked.hpp"
 #include "tool/storm/report.hpp"
 
@@ -56,6 +60,8 @@ const FailureKind& kind(const SwarmResult& result, std::string_view text) {
   REQUIRE(found != result.kinds.end());
   return *found;
 }
+
+bool never() { return false; }
 
 TEST_CASE("storm_swarm__every_seed_runs_once_whatever_the_number_of_workers") {
   for (const unsigned jobs : {1u, 3u, 50u}) {
@@ -110,10 +116,10 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
   std::ranges::sort(seeds);
   CHECK(seeds == std::vector<std::uint64_t>{10, 20, 30, 40});
 
-  const std::string text = to_text(options, result, " --seek x:y");
+  const std::string text = to_text(options, result, {"./hawser storm", " --seek x:y", ""});
   CHECK(text.find("9 of 40 seeds FAILED") != std::string::npos);
-  CHECK(text.find("hawser storm --seed 17 --seek x:y --trace\n") != std::string::npos);
-  CHECK(text.find("hawser storm --seed 4 --seek x:y --shrink\n") != std::string::npos);
+  CHECK(text.find("./hawser storm --seed 17 --seek x:y --trace\n") != std::string::npos);
+  CHECK(text.find("./hawser storm --seed 4 --seek x:y --shrink\n") != std::string::npos);
 }
 
 TEST_CASE("storm_swarm__stops_at_the_first_failure") {
@@ -171,6 +177,58 @@ TEST_CASE("storm_swarm__an_endless_storm_does_not_outlast_the_swarm") {
   CHECK(result.goes_on_at == 3);
 }
 
+// Those that are there take all processors while the others are started: so few are at a time, and
+// none once the swarm is to end.
+TEST_CASE("storm_swarm__many_workers_do_not_keep_it_from_ending") {
+  constexpr unsigned kLooks = 5;
+  const Shared<std::atomic<unsigned>> begun;
+  unsigned asked = 0;
+  const std::uint64_t began = now_ns();
+  const SwarmResult stopped = run_swarm(
+      options_of(1, 1'000'000'000, 300),
+      [&](const sim::Plan&, auto*) -> sim::StormOutcome {
+        ++*begun;
+        never_ends();
+      },
+      [&] { return ++asked >= kLooks; }, nullptr);
+  CHECK(stopped.interrupted);
+  CHECK(stopped.totals.runs == 0);
+  CHECK(stopped.goes_on_at == 1);
+  CHECK(*begun <= 4 * kLooks);
+  CHECK(stopped.wall_s <= seconds(now_ns() - began));
+}
+
+// A storm that waits for a processor, as on a machine that has other things to do, is in no haste:
+// these wait for a byte that comes late.
+TEST_CASE("storm_swarm__the_limit_is_of_cpu_time") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  SwarmOptions options = options_of(1, 2);
+  options.limit_s = 0.1;
+  const Storm storm = [&](const sim::Plan& plan, auto*) {
+    char byte = 0;
+    CHECK(::read(ends[0], &byte, 1) == 1);
+    return quick(plan);
+  };
+  std::uint64_t told = 0;
+  const std::uint64_t began = now_ns();
+  const SwarmResult result = run_swarm(
+      options, storm,
+      [&] {
+        if (told < 2 && seconds(now_ns() - began) > 5 * options.limit_s) {
+          ++told;
+          CHECK(::write(ends[1], "x", 1) == 1);
+        }
+        return false;
+      },
+      nullptr);
+  CHECK(told == 2);
+  CHECK(result.failures == 0);
+  CHECK(result.totals.runs == 2);
+  CHECK(::close(ends[0]) == 0);
+  CHECK(::close(ends[1]) == 0);
+}
+
 TEST_CASE("storm_swarm__kinds_are_verdicts_without_their_numbers") {
   CHECK(kind_of("message 17 (0 to 1, tag 3, 20000 bytes) never completed") ==
         "message # (# to #, tag #, # bytes) never completed");
@@ -195,7 +253,7 @@ TEST_CASE("storm_forked__only_the_end_of_what_it_wrote_is_kept") {
 TEST_CASE("storm_apart__tells_of_an_end_and_of_none") {
   const sim::Plan plan = sim::draw_plan(2);
   const Storm storm = make_storm(sim::kCensusCells);
-  const ApartOutcome outcome = run_apart(plan, storm, 60);
+  const ApartOutcome outcome = run_apart(plan, storm, 60, never);
   const sim::StormOutcome here = sim::run_storm(plan);
   CHECK(outcome.ended);
   CHECK(outcome.verdict.empty());
@@ -203,11 +261,23 @@ TEST_CASE("storm_apart__tells_of_an_end_and_of_none") {
   CHECK(outcome.packets == here.packets);
   CHECK(outcome.faults == here.faults);
   const ApartOutcome hung = run_apart(
-      plan, [](const sim::Plan&, auto*) -> sim::StormOutcome { never_ends(); }, 0.1);
+      plan, [](const sim::Plan&, auto*) -> sim::StormOutcome { never_ends(); }, 0.1, never);
   CHECK_FALSE(hung.ended);
-  CHECK(hung.verdict == "no end within 0.1 s of wall time");
+  CHECK(hung.verdict == "no end within 0.1 s of CPU time");
   CHECK(make_storm(sim::find_census_cell("session_state:ready"))(plan, nullptr).verdict ==
         "visited session_state:ready");
+}
+
+TEST_CASE("storm_apart__is_given_up_when_it_is_interrupted") {
+  const std::uint64_t began = now_ns();
+  int asked = 0;
+  const ApartOutcome outcome = run_apart(
+      sim::draw_plan(2), [](const sim::Plan&, auto*) -> sim::StormOutcome { never_ends(); }, 1000,
+      [&] { return ++asked > 2; });
+  CHECK(outcome.interrupted);
+  CHECK_FALSE(outcome.ended);
+  CHECK(outcome.verdict == "");
+  CHECK(seconds(now_ns() - began) < 30);
 }
 
 // An assertion and an endless loop are verdicts like any other.
@@ -227,7 +297,7 @@ TEST_CASE("storm_apart__what_crashes_or_never_ends_can_be_shrunk") {
       return quick(some);
     };
     const auto verdict = [&](const sim::Plan& some) {
-      return kind_of(run_apart(some, storm, crash ? 60 : 0.5).verdict);
+      return kind_of(run_apart(some, storm, crash ? 60 : 0.5, never).verdict);
     };
     const std::string wanted = verdict(plan);
     CAPTURE(wanted);

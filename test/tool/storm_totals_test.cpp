@@ -124,7 +124,7 @@ TEST_CASE("storm_totals__count_times_and_seeds_and_name_what_was_missed") {
   CHECK(json["quantities"]["packets"]["p50"] == 10);
   CHECK(json["marks"].size() == 3);
   CHECK(json["failures"] == 0);
-  const std::string text = to_text({}, result, "");
+  const std::string text = to_text({}, result, {});
   for (const char* const part : {"1.5 runs/s", "no failure", "bad_mac 14 (67%)", "never visited",
                                  "path_state:DOWN", "holds   5 faults", "MISSED  2000 packets"}) {
     CAPTURE(part, text);

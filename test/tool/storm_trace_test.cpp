@@ -34,7 +34,8 @@ Traced trace(const sim::Plan& plan, TraceOptions options,
              const Storm& storm = make_storm(sim::kCensusCells)) {
   options.prefix = "storm_trace_test." + std::to_string(::getpid());
   Traced traced;
-  traced.outcome = trace_storm(plan, storm, 60, options);
+  traced.outcome = trace_storm(
+      plan, storm, 60, [] { return false; }, options);
   std::ifstream text(options.prefix + ".txt");
   for (std::string line; std::getline(text, line);) traced.lines.push_back(line);
   std::ifstream json(options.prefix + ".json");
@@ -128,6 +129,8 @@ TEST_CASE("storm_trace__of_many_seeds_is_well_formed_and_tells_all") {
     CHECK(spans(traced, "receive") == count(traced, "posts receive "));
     CHECK(spans(traced, "message") > 0);
     CHECK(traced.lines.back() == "verdict: nothing is wrong");
+    REQUIRE(traced.lines.size() > 4);
+    CHECK(traced.lines[traced.lines.size() - 4].ends_with(" ms  THE JUDGE: nothing is wrong"));
     // In the order of time.
     double last = 0;
     bool in_plan = true;
@@ -183,7 +186,8 @@ TEST_CASE("storm_trace__of_a_storm_that_crashes_tells_what_was_before") {
 TEST_CASE("storm_trace__where_it_can_not_be_written") {
   TraceOptions options;
   options.prefix = "/nonexistent/x";
-  CHECK_THROWS_AS(trace_storm(sim::draw_plan(5), make_storm(sim::kCensusCells), 60, options),
+  const auto never = [] { return false; };
+  CHECK_THROWS_AS(trace_storm(sim::draw_plan(5), make_storm(sim::kCensusCells), 60, never, options),
                   InputError);
 }
 

@@ -2,10 +2,9 @@
 
 #include <array>
 
-#include <fmt/format.h>
-
 #include "tool/run/clock.hpp"
 #include "tool/storm/forked.hpp"
+#include "tool/storm/overtime.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -24,6 +23,25 @@ struct Left {
   std::array<std::uint32_t, sim::kFaultKinds> faults{};
 };
 
+constexpr double kLookS = 0.05;
+constexpr double kGraceS = 10;  // for a process that is killed
+
+// Until it ends, is interrupted or must be ended.
+void wait_for(Forked& process, double limit_s, const std::function<bool()>& interrupted,
+              ApartOutcome& outcome) {
+  Overtime overtime(limit_s);
+  while (!process.wait(kLookS)) {
+    outcome.interrupted = interrupted();
+    outcome.verdict = overtime.look(now_ns(), process.cpu_ns(), 0);
+    if (!outcome.interrupted && outcome.verdict.empty()) continue;
+    if (outcome.interrupted) outcome.verdict.clear();
+    process.kill();
+    (void)process.wait(kGraceS);
+    return;
+  }
+  outcome.verdict = process.failure();
+}
+
 }  // namespace
 
 Storm make_storm(std::size_t sought) {
@@ -38,7 +56,7 @@ Storm make_storm(std::size_t sought) {
 }
 
 ApartOutcome run_apart(const sim::Plan& plan, const Storm& storm, double limit_s,
-                       sim::Recording* recording) {
+                       const std::function<bool()>& interrupted, sim::Recording* recording) {
   const std::uint64_t began = now_ns();
   const Shared<Left> left;
   Forked process([&] {
@@ -55,15 +73,9 @@ ApartOutcome run_apart(const sim::Plan& plan, const Storm& storm, double limit_s
     left->ended = true;
   });
   ApartOutcome outcome;
-  if (process.wait(limit_s)) {
-    outcome.verdict = process.failure();
-  } else {
-    process.kill();
-    (void)process.wait(limit_s);
-    outcome.verdict = fmt::format("no end within {} s of wall time", limit_s);
-  }
+  wait_for(process, limit_s, interrupted, outcome);
   outcome.last_words = process.last_words();
-  if (outcome.verdict.empty()) {
+  if (outcome.verdict.empty() && !outcome.interrupted) {
     outcome.verdict = left->verdict.data();
     outcome.ended = left->ended;
   }

@@ -17,9 +17,10 @@ using Storm = std::function<sim::StormOutcome(const sim::Plan&, sim::Recording*)
 [[nodiscard]] Storm make_storm(std::size_t sought);
 
 struct ApartOutcome {
-  std::string verdict;     // of the judge, or how its process ended; empty: nothing was wrong
-  std::string last_words;  // what that wrote to standard error
-  bool ended = false;      // it came to its end, and the rest means something
+  std::string verdict;       // of the judge, or how its process ended; empty: nothing was wrong
+  std::string last_words;    // what that wrote to standard error
+  bool ended = false;        // it came to its end, and the rest means something
+  bool interrupted = false;  // it was given up, and has no verdict
   std::uint64_t digest = 0;
   std::uint64_t packets = 0;
   std::uint64_t events = 0;
@@ -31,8 +32,10 @@ struct ApartOutcome {
   double wall_s = 0;
 };
 
-// Ends it after limit_s of wall time. A recording's memory and count must be Shared (forked.hpp).
+// Ends it after limit_s of CPU time (overtime.hpp), and when `interrupted`, which is asked several
+// times a second, says so. A recording's memory and count must be Shared (forked.hpp).
 [[nodiscard]] ApartOutcome run_apart(const sim::Plan& plan, const Storm& storm, double limit_s,
+                                     const std::function<bool()>& interrupted,
                                      sim::Recording* recording = nullptr);
 
 }  // namespace hawser::tool

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 
 #include <fmt/format.h>
@@ -85,6 +86,15 @@ Forked::~Forked() {
 
 void Forked::kill() {
   if (!ended_) (void)::kill(pid_, SIGKILL);
+}
+
+std::uint64_t Forked::cpu_ns() const {
+  clockid_t clock{};
+  timespec used{};
+  if (ended_ || ::clock_getcpuclockid(pid_, &clock) != 0) return 0;
+  if (::clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(used.tv_nsec);
 }
 
 void Forked::read() {

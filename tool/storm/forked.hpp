@@ -54,6 +54,8 @@ class Forked {
   // Reads what is there, and looks whether it has ended; true if it is so.
   bool update();
   void kill();
+  // What it has used so far; 0 once it has ended.
+  [[nodiscard]] std::uint64_t cpu_ns() const;
   // Waits for its end, at most so long; true if it came.
   bool wait(double seconds);
 

@@ -1,7 +1,10 @@
 #include "tool/storm/options.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -16,6 +19,8 @@ namespace hawser::tool {
 namespace {
 
 constexpr unsigned kMostJobs = 1024;
+// More would only wait for each other.
+constexpr unsigned kMostJobsOfProcessor = 4;
 
 std::uint64_t parse_seed(std::string_view text, std::string_view whole) {
   std::uint64_t value = 0;
@@ -44,6 +49,21 @@ void check_writable(const std::string& name, std::string_view what) {
   if (!there) (void)std::remove(name.c_str());
 }
 
+// A folder can be opened like a file, and read by nobody.
+void check_is_file(const std::string& name) {
+  if (name.empty()) throw InputError("--plan needs the name of a file");
+  std::error_code error;
+  if (std::filesystem::is_directory(name, error)) {
+    throw InputError(fmt::format("'{}' is a folder, not a plan", name));
+  }
+}
+
+// Whatever their names are.
+bool are_one_file(const std::string& a, const std::string& b) {
+  std::error_code error;  // one of them is not there
+  return a == b || std::filesystem::equivalent(a, b, error);
+}
+
 // Of what is made of a plan, beside it.
 std::string name_of(const std::string& plan_file) {
   for (const std::string_view ending : {".plan.json", ".json"}) {
@@ -55,9 +75,27 @@ std::string name_of(const std::string& plan_file) {
   return plan_file;
 }
 
+bool is_plain(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+         std::string_view("/._-+:,=@%").find(letter) != std::string_view::npos;
+}
+
 unsigned processors() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 }  // namespace
+
+std::string shell_word(const std::string& text) {
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
+  std::string quoted = "'";
+  for (const char letter : text) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted.push_back(letter);
+    }
+  }
+  return quoted + "'";
+}
 
 std::pair<std::uint64_t, std::uint64_t> parse_seeds(std::string_view text) {
   const std::size_t dots = text.find("..");
@@ -68,15 +106,13 @@ std::pair<std::uint64_t, std::uint64_t> parse_seeds(std::string_view text) {
   return {first, last};
 }
 
-std::string StormOptions::repeated() const {
-  return sought.empty() ? "" : fmt::format(" --seek {}", sought);
-}
-
 StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
   StormOptions& o = options_;
   o.swarm.jobs = processors();
   app.add_option("--seeds", seeds_, "A..B or N: a swarm of storms, one for each seed");
-  app.add_option("--jobs", o.swarm.jobs, "worker processes (as many as there are processors)")
+  app.add_option("--jobs", o.swarm.jobs,
+                 "worker processes (as many as there are processors; at most four times "
+                 "as many)")
       ->check(CLI::Range(1u, kMostJobs));
   app.add_flag("--keep-going", o.swarm.keep_going,
                "count all failures, by verdict, instead of stopping at the first");
@@ -84,7 +120,7 @@ StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
       ->check(CLI::Range(0.001, 1e9))
       ->check(a_number);
   app.add_option("--limit", o.swarm.limit_s,
-                 "wall time in seconds after which one storm is a failure (60)")
+                 "CPU time in seconds after which one storm is a failure (60)")
       ->check(CLI::Range(0.001, 1e6))
       ->check(a_number);
   app.add_option("--json", o.json, "write the figures to this file as JSON; - is standard output");
@@ -121,16 +157,22 @@ StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
       ->group(one);
 }
 
-StormOptions StormOptionParser::finish() {
-  StormOptions o = options_;
-  const auto given = [&](const char* name) { return app_.count(name) > 0; };
+bool StormOptionParser::given(const char* name) const { return app_.count(name) > 0; }
+
+void StormOptionParser::take_storms(StormOptions& o) const {
   const int what = given("--seeds") + given("--seed") + given("--plan");
   if (what != 1) {
     throw InputError("which storms? one of --seeds A..B, --seed N and --plan FILE");
   }
   o.single = !given("--seeds");
-  if (!seeds_.empty()) std::tie(o.swarm.first, o.swarm.last) = parse_seeds(seeds_);
-  if (!seed_.empty()) o.swarm.first = o.swarm.last = parse_seed(seed_, seed_);
+  if (given("--seeds")) std::tie(o.swarm.first, o.swarm.last) = parse_seeds(seeds_);
+  if (given("--seed")) {
+    if (seed_.find("..") != std::string::npos) {
+      throw InputError(fmt::format("--seed {0} is more than one: --seeds {0}", seed_));
+    }
+    o.swarm.first = o.swarm.last = parse_seed(seed_, seed_);
+  }
+  if (given("--plan")) check_is_file(o.plan_file);
   if (o.single) {
     for (const char* const name : {"--jobs", "--keep-going", "--seconds"}) {
       if (given(name)) throw InputError(fmt::format("{} is for --seeds", name));
@@ -141,10 +183,48 @@ StormOptions StormOptionParser::finish() {
       if (given(name)) throw InputError(fmt::format("{} is for --seed or --plan", name));
     }
   }
+  o.asked_jobs = o.swarm.jobs;
+  o.swarm.jobs = std::min(o.swarm.jobs, kMostJobsOfProcessor * processors());
+}
+
+void StormOptionParser::take_files(StormOptions& o) const {
   const std::string name =
       given("--plan") ? name_of(o.plan_file) : fmt::format("storm-{}", o.swarm.first);
   if (given("--trace") && o.trace.prefix.empty()) o.trace.prefix = name;
   if (given("--shrink") && o.shrink_file.empty()) o.shrink_file = name + ".plan.json";
+  std::vector<std::pair<std::string, const char*>> written{{o.json, "the figures"},
+                                                           {o.shrink_file, "the plan"}};
+  if (!o.trace.prefix.empty()) {
+    written.emplace_back(o.trace.prefix + ".txt", "the timeline");
+    written.emplace_back(o.trace.prefix + ".json", "the trace");
+  }
+  for (const auto& [file, what] : written) {
+    if (given("--plan") && are_one_file(file, o.plan_file)) {
+      throw InputError(fmt::format("'{}' would be overwritten", o.plan_file));
+    }
+  }
+  for (const auto& [file, what] : written) check_writable(file, what);
+}
+
+// Only what was given: what is usual needs no words.
+void StormOptionParser::take_repeated(StormOptions& o) const {
+  const auto repeat = [this](std::string& text, const char* name) {
+    if (given(name)) text += fmt::format(" {} {}", name, app_[name]->as<std::string>());
+  };
+  repeat(o.repeated, "--seek");
+  repeat(o.repeated, "--limit");
+  o.swarm_repeated = o.repeated;
+  repeat(o.swarm_repeated, "--jobs");
+  if (o.swarm.keep_going) o.swarm_repeated += " --keep-going";
+  repeat(o.swarm_repeated, "--seconds");
+  if (app_.get_parent() != nullptr) {
+    o.command = fmt::format("{} storm", shell_word(app_.get_parent()->get_name()));
+  }
+}
+
+StormOptions StormOptionParser::finish() {
+  StormOptions o = options_;
+  take_storms(o);
   for (const char* const needs_trace : {"--detail", "--from", "--to"}) {
     if (given(needs_trace) && !given("--trace")) {
       throw InputError(fmt::format("{} says what --trace shows, which is not there", needs_trace));
@@ -152,22 +232,14 @@ StormOptions StormOptionParser::finish() {
   }
   if (o.trace.to_ms <= o.trace.from_ms) throw InputError("--to is not after --from");
   o.trace.packets = detail_ == "packets";
-  if (!o.sought.empty() && sim::find_census_cell(o.sought) == sim::kCensusCells) {
+  if (given("--seek") && sim::find_census_cell(o.sought) == sim::kCensusCells) {
     throw InputError(
         fmt::format("--seek {}: no storm can visit that; a report lists what there is "
                     "(\"group:name\")",
                     o.sought));
   }
-  if (!o.plan_file.empty() &&
-      (o.shrink_file == o.plan_file || o.trace.prefix + ".json" == o.plan_file)) {
-    throw InputError(fmt::format("'{}' would be overwritten", o.plan_file));
-  }
-  check_writable(o.json, "the figures");
-  check_writable(o.shrink_file, "the plan");
-  if (!o.trace.prefix.empty()) {
-    check_writable(o.trace.prefix + ".txt", "the timeline");
-    check_writable(o.trace.prefix + ".json", "the trace");
-  }
+  take_files(o);
+  take_repeated(o);
   return o;
 }
 

@@ -25,17 +25,23 @@ struct TraceOptions {
 
 struct StormOptions {
   SwarmOptions swarm;
-  bool single = false;    // one seed, or the plan of a file, not a swarm
-  std::string plan_file;  // empty: that of the seed
+  std::string command = "hawser storm";  // as it was called
+  unsigned asked_jobs = 0;               // those that are there are in `swarm`
+  bool single = false;                   // one seed, or the plan of a file, not a swarm
+  std::string plan_file;                 // empty: that of the seed
   TraceOptions trace;
   std::string shrink_file;  // empty: don't
   std::uint64_t shrink_limit = 3000;
   std::string json;
   std::string sought;  // a cell of the census; empty: none
 
-  // What other commands about the same storms have to say too.
-  [[nodiscard]] std::string repeated() const;
+  // What other commands about the same storms have to say too; and about the rest of the swarm.
+  std::string repeated{};
+  std::string swarm_repeated{};
 };
+
+// As a shell takes it for one word.
+[[nodiscard]] std::string shell_word(const std::string& text);
 
 // "A..B" or "N". Throws InputError.
 [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> parse_seeds(std::string_view text);
@@ -47,6 +53,11 @@ class StormOptionParser {
   [[nodiscard]] StormOptions finish();
 
  private:
+  [[nodiscard]] bool given(const char* name) const;
+  void take_storms(StormOptions& options) const;
+  void take_files(StormOptions& options) const;
+  void take_repeated(StormOptions& options) const;
+
   CLI::App& app_;
   StormOptions options_;
   std::string seeds_;

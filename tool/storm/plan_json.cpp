@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <set>
 #include <span>
 #include <type_traits>
 
@@ -192,7 +194,16 @@ Json written(const T& value) {
 // ---- from JSON
 
 [[noreturn]] void refuse(const std::string& where, std::string_view what) {
-  throw InputError(fmt::format("plan: {}: {}", where.empty() ? "the whole" : where, what));
+  throw InputError(where.empty() ? std::string(what) : fmt::format("{}: {}", where, what));
+}
+
+void refuse_above(const std::string& where, std::uint64_t number, std::uint64_t most) {
+  if (number > most) refuse(where, fmt::format("{} is more than {}", number, most));
+}
+
+// The names that there are, for who has written another one.
+void refuse_name(const std::string& where, std::span<const std::string_view> names) {
+  refuse(where, fmt::format("one of these is expected: {}", fmt::join(names, ", ")));
 }
 
 template <class T>
@@ -214,7 +225,7 @@ void read_number(const Json& json, const std::string& where, T& value) {
         json.is_number_unsigned() || (json.is_number_integer() && json.get<std::int64_t>() >= 0);
     if (!fits) refuse(where, "a whole number of 0 or more is expected");
     const auto number = json.get<std::uint64_t>();
-    if (number > std::numeric_limits<T>::max()) refuse(where, "the number is too large");
+    refuse_above(where, number, std::numeric_limits<T>::max());
     value = static_cast<T>(number);
   }
 }
@@ -240,24 +251,25 @@ void read(const Json& json, const std::string& where, T& value) {
   if constexpr (std::is_same_v<T, proto::Duration>) {
     read_number(json, where, value.ns);
   } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
-    if (!read_name(json, sim::kFaultNames, value)) refuse(where, "a kind of fault is expected");
+    if (!read_name(json, sim::kFaultNames, value)) refuse_name(where, sim::kFaultNames);
   } else if constexpr (std::is_same_v<T, sim::CallKind>) {
-    if (!read_name(json, sim::kCallNames, value)) refuse(where, "a kind of call is expected");
+    if (!read_name(json, sim::kCallNames, value)) refuse_name(where, sim::kCallNames);
   } else if constexpr (std::is_enum_v<T>) {
     unsigned number = 0;
     read_number(json, where, number);
-    if (number > kMostEnum<T>) refuse(where, "the number is too large");
+    refuse_above(where, number, kMostEnum<T>);
     value = static_cast<T>(number);
   } else if constexpr (Part<T>) {
     if (!json.is_object()) refuse(where, "an object is expected");
-    std::size_t known = 0;
+    std::set<std::string, std::less<>> unknown;
+    for (const auto& [name, ignored] : json.items()) unknown.insert(name);
     fields(value, [&](std::string_view name, auto& field) {
       const auto found = json.find(std::string(name));
       if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
-      ++known;
+      unknown.erase(unknown.find(name));
       read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);
     });
-    if (json.size() != known) refuse(where, "there is a field that a plan does not have");
+    if (!unknown.empty()) refuse(where, fmt::format("there is no field '{}'", *unknown.begin()));
   } else if constexpr (std::is_arithmetic_v<T>) {
     read_number(json, where, value);
   } else {
@@ -272,12 +284,16 @@ void read(const Json& json, const std::string& where, T& value) {
 
 Json to_json(const sim::Plan& plan) { return written(plan); }
 
-sim::Plan plan_from_json(const Json& json) {
-  sim::Plan plan;
-  read(json, "", plan);
-  const std::string complaint = sim::complaint_about(plan);
-  if (!complaint.empty()) throw InputError("plan: " + complaint);
-  return plan;
+sim::Plan plan_from_json(const Json& json, const std::string& name) {
+  try {
+    sim::Plan plan;
+    read(json, "", plan);
+    const std::string complaint = sim::complaint_about(plan);
+    if (!complaint.empty()) throw InputError(complaint);
+    return plan;
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", name, error.what()));
+  }
 }
 
 void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note) {
@@ -300,7 +316,7 @@ sim::Plan read_plan(const std::string& file) {
   if (!json.is_object() || !json.contains("plan")) {
     throw InputError(fmt::format("'{}' is no plan: there is no field 'plan'", file));
   }
-  return plan_from_json(json["plan"]);
+  return plan_from_json(json["plan"], fmt::format("'{}': plan", file));
 }
 
 }  // namespace hawser::tool

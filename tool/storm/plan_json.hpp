@@ -11,8 +11,9 @@ namespace hawser::tool {
 
 [[nodiscard]] nlohmann::json to_json(const sim::Plan& plan);
 // Throws InputError: a field is missing, unknown, of the wrong kind or out of its range, or the
-// plan can't be run (sim/storm/plan_check.hpp); it says which.
-[[nodiscard]] sim::Plan plan_from_json(const nlohmann::json& json);
+// plan can't be judged (sim/storm/plan_check.hpp); it says which, behind `name`.
+[[nodiscard]] sim::Plan plan_from_json(const nlohmann::json& json,
+                                       const std::string& name = "plan");
 
 // `note` says what the plan is good for; it is kept in the file and not read. Throw InputError.
 void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note);

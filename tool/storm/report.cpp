@@ -30,7 +30,7 @@ std::string percent(std::uint64_t part, std::uint64_t of) {
   return fmt::format("{:.0f}%", value);
 }
 
-void add_failures(Out out, const SwarmResult& result, std::string_view with) {
+void add_failures(Out out, const SwarmResult& result, const Wording& wording) {
   if (result.failures == 0) {
     fmt::format_to(out, "no failure\n");
     return;
@@ -51,7 +51,7 @@ void add_failures(Out out, const SwarmResult& result, std::string_view with) {
         words.remove_prefix(std::min(end + 1, words.size()));
       }
     }
-    fmt::format_to(out, "{}", advice(kind.first.seed, with));
+    fmt::format_to(out, "{}", advice(kind.first.seed, wording));
   }
   if (result.unnamed > 0) fmt::format_to(out, "  and {} of other kinds\n", result.unnamed);
 }
@@ -163,12 +163,13 @@ nlohmann::json json_of(const Visits& visits) {
 
 }  // namespace
 
-std::string advice(std::uint64_t seed, std::string_view with) {
-  const std::string command = fmt::format("hawser storm --seed {}{}", seed, with);
+std::string advice(std::uint64_t seed, const Wording& wording) {
+  const std::string command = fmt::format("{} --seed {}{}", wording.command, seed, wording.of_one);
   return fmt::format("    look at it:  {0} --trace\n    cut it down: {0} --shrink\n", command);
 }
 
-std::string to_text(const SwarmOptions& options, const SwarmResult& result, std::string_view with) {
+std::string to_text(const SwarmOptions& options, const SwarmResult& result,
+                    const Wording& wording) {
   std::string text;
   const auto out = std::back_inserter(text);
   const Totals& totals = result.totals;
@@ -181,10 +182,10 @@ std::string to_text(const SwarmOptions& options, const SwarmResult& result, std:
                  1e-3 * rate(packets, result.wall_s), 1e-3 * rate(totals.events, result.wall_s));
   if (result.interrupted) fmt::format_to(out, "interrupted\n");
   if (result.goes_on_at) {
-    fmt::format_to(out, "to go on: hawser storm --seeds {}..{}{}\n", *result.goes_on_at,
-                   options.last, with);
+    fmt::format_to(out, "to go on: {} --seeds {}..{}{}\n", wording.command, *result.goes_on_at,
+                   options.last, wording.of_swarm);
   }
-  add_failures(out, result, with);
+  add_failures(out, result, wording);
   if (totals.runs == 0) return text;
   add_quantities(out, totals);
   add_faults(out, totals);

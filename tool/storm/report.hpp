@@ -8,11 +8,18 @@
 
 namespace hawser::tool {
 
-// How a failure is replayed and cut down, one command a line. `with`: more options, or "".
-[[nodiscard]] std::string advice(std::uint64_t seed, std::string_view with);
+// What the commands that a report proposes begin with, and what they say beside the seeds.
+struct Wording {
+  std::string command = "hawser storm";
+  std::string of_one{};    // " --seek path_state:DOWN"
+  std::string of_swarm{};  // the same, and more
+};
+
+// How a failure is replayed and cut down, one command a line.
+[[nodiscard]] std::string advice(std::uint64_t seed, const Wording& wording);
 
 [[nodiscard]] std::string to_text(const SwarmOptions& options, const SwarmResult& result,
-                                  std::string_view with);
+                                  const Wording& wording);
 [[nodiscard]] nlohmann::json to_json(const SwarmOptions& options, const SwarmResult& result);
 
 }  // namespace hawser::tool

@@ -1,8 +1,10 @@
 #include "tool/storm/storm.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,12 +45,25 @@ void write_json(const std::string& file, const nlohmann::json& json) {
   if (!out) throw InputError(fmt::format("cannot write the figures to '{}'", file));
 }
 
+Wording wording_of(const StormOptions& options) {
+  return {options.command, options.repeated, options.swarm_repeated};
+}
+
+// What was found comes before how the run ended.
+ExitCode exit_code(bool failed, bool was_interrupted) {
+  if (failed) return ExitCode::wrong;
+  return was_interrupted ? ExitCode::interrupted : ExitCode::ok;
+}
+
 ExitCode run_many(const StormOptions& options, const Storm& storm, std::FILE* out) {
+  if (options.swarm.jobs < options.asked_jobs) {
+    fmt::print(out, "{} workers instead of {}: four for each processor\n", options.swarm.jobs,
+               options.asked_jobs);
+  }
   const SwarmResult result = run_swarm(options.swarm, storm, interrupted, out);
-  fmt::print(out, "{}", to_text(options.swarm, result, options.repeated()));
+  fmt::print(out, "{}", to_text(options.swarm, result, wording_of(options)));
   write_json(options.json, to_json(options.swarm, result));
-  if (result.failures > 0) return ExitCode::wrong;
-  return result.interrupted ? ExitCode::interrupted : ExitCode::ok;
+  return exit_code(result.failures > 0, result.interrupted);
 }
 
 nlohmann::json json_of(const sim::Plan& plan, const ApartOutcome& outcome) {
@@ -60,6 +75,7 @@ nlohmann::json json_of(const sim::Plan& plan, const ApartOutcome& outcome) {
           {"seed", plan.seed},
           {"verdict", outcome.verdict},
           {"ended", outcome.ended},
+          {"interrupted", outcome.interrupted},
           {"digest", fmt::format("{:016x}", outcome.digest)},
           {"packets", outcome.packets},
           {"events", outcome.events},
@@ -71,8 +87,9 @@ nlohmann::json json_of(const sim::Plan& plan, const ApartOutcome& outcome) {
 }
 
 std::string describe(const sim::Plan& plan, const ApartOutcome& outcome) {
-  std::string text = fmt::format("storm of seed {}, commit {}: {}\n", plan.seed, commit(),
-                                 outcome.verdict.empty() ? "nothing is wrong" : outcome.verdict);
+  std::string_view verdict = outcome.verdict;
+  if (verdict.empty()) verdict = outcome.interrupted ? "interrupted" : "nothing is wrong";
+  std::string text = fmt::format("storm of seed {}, commit {}: {}\n", plan.seed, commit(), verdict);
   if (!outcome.ended) return text + outcome.last_words;
   return text + fmt::format(
                     "digest {:016x}, {} hosts, {} messages, {} faults, {} packets, {} events, {} "
@@ -89,7 +106,8 @@ sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Pla
   sim::Shrinker shrinker(
       [&](const sim::Plan& candidate) {
         if (interrupted()) return false;  // it goes with what it has
-        return kind_of(run_apart(candidate, storm, options.swarm.limit_s).verdict) == kind;
+        return kind_of(run_apart(candidate, storm, options.swarm.limit_s, interrupted).verdict) ==
+               kind;
       },
       [&](std::string_view what, std::size_t before, std::size_t after) {
         fmt::print(out, "  {} {} -> {}  ({} runs)\n", what, before, after, shrinker.asked());
@@ -102,42 +120,51 @@ sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Pla
              fmt::format("seed {}, shrunk in {} runs: {}", plan.seed, shrinker.asked(), verdict));
   fmt::print(out,
              "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
-             "    look at it: hawser storm --plan {}{} --trace\n",
+             "    look at it: {} --plan {}{} --trace\n",
              small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
-             sim::odd_tunables(small), options.shrink_file, options.shrink_file,
-             options.repeated());
+             sim::odd_tunables(small), options.shrink_file, options.command,
+             shell_word(options.shrink_file), options.repeated);
   return small;
 }
 
 ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out) {
   sim::Plan plan = options.plan_file.empty() ? sim::draw_plan(options.swarm.first)
                                              : read_plan(options.plan_file);
-  ApartOutcome outcome;
-  if (options.trace.prefix.empty() || !options.shrink_file.empty()) {
-    outcome = run_apart(plan, storm, options.swarm.limit_s);
-  } else {
-    outcome = trace_storm(plan, storm, options.swarm.limit_s, options.trace);
-  }
+  const bool traces = !options.trace.prefix.empty();
+  const bool shrinks = !options.shrink_file.empty();
+  const auto run = [&](bool traced) {
+    const double limit_s = options.swarm.limit_s;
+    return traced ? trace_storm(plan, storm, limit_s, interrupted, options.trace)
+                  : run_apart(plan, storm, limit_s, interrupted);
+  };
+  ApartOutcome outcome = run(traces && !shrinks);
   fmt::print(out, "{}", describe(plan, outcome));
   (void)std::fflush(out);
-  if (!options.shrink_file.empty()) {
-    if (outcome.verdict.empty()) {
+  const bool failed = !outcome.verdict.empty();
+  if (shrinks && !outcome.interrupted) {
+    if (!failed) {
       throw InputError("nothing is wrong with this storm, so there is nothing to shrink");
     }
     plan = shrink(options, storm, plan, outcome.verdict, out);
-    if (!options.trace.prefix.empty()) {
-      outcome = trace_storm(plan, storm, options.swarm.limit_s, options.trace);
-    }
-  } else if (!outcome.verdict.empty() && options.plan_file.empty() &&
-             options.trace.prefix.empty()) {
-    fmt::print(out, "{}", advice(plan.seed, options.repeated()));
+    if (traces) outcome = run(true);
+  } else if (failed && options.plan_file.empty() && !traces) {
+    fmt::print(out, "{}", advice(plan.seed, wording_of(options)));
   }
-  if (!options.trace.prefix.empty()) {
+  if (traces) {
     fmt::print(out, "timeline in {0}.txt; {0}.json is for ui.perfetto.dev\n", options.trace.prefix);
   }
   write_json(options.json, json_of(plan, outcome));
-  if (interrupted()) return ExitCode::interrupted;
-  return outcome.verdict.empty() ? ExitCode::ok : ExitCode::wrong;
+  return exit_code(failed, outcome.interrupted);
+}
+
+ExitCode run_either(const StormOptions& options, const Storm& storm) {
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  const ExitCode code =
+      options.single ? run_one(options, storm, out) : run_many(options, storm, out);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw std::system_error(errno, std::generic_category());
+  }
+  return code;
 }
 
 }  // namespace
@@ -146,8 +173,11 @@ ExitCode run_storms(const StormOptions& options) {
   catch_signals();
   const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
                                                         : sim::find_census_cell(options.sought));
-  std::FILE* const out = options.json == "-" ? stderr : stdout;
-  return options.single ? run_one(options, storm, out) : run_many(options, storm, out);
+  try {
+    return run_either(options, storm);
+  } catch (const std::system_error& error) {  // of fmt::print, too
+    throw InputError(fmt::format("cannot write to standard output: {}", error.code().message()));
+  }
 }
 
 }  // namespace hawser::tool

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cctype>
 #include <climits>
+#include <ctime>
 #include <memory>
 
 #include <fmt/format.h>
@@ -17,28 +18,39 @@
 #include "engine/descriptor.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/storm/forked.hpp"
+#include "tool/storm/overtime.hpp"
 #include "tool/storm/progress.hpp"
 
 namespace hawser::tool {
 namespace {
 
 constexpr int kPollMs = 50;
-constexpr double kGraceS = 2;  // for what is under way when the swarm ends
+constexpr std::size_t kStartsAtOnce = 4;  // workers, between two looks at the rest
+constexpr double kGraceS = 2;             // for what is under way when the swarm ends
 constexpr std::size_t kMostKinds = 100;
 
 // What a worker shares with the swarm. Totals are read when it is gone, the rest at any time.
 struct Slot {
   std::atomic<std::uint64_t> index{0};     // of the seed under way, from `first` on
   std::atomic<std::uint64_t> began_ns{0};  // 0: none is
+  std::atomic<std::uint64_t> cpu_at_begin_ns{0};
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::uint64_t> packets{0};
   Totals totals;
 };
+
 // A storm takes and gives back a few hundred pages, in pieces of any size: a worker keeps what it
 // has once had, for the next one.
 void keep_memory() {
   (void)::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that there is
   (void)::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+std::uint64_t own_cpu_ns() {
+  timespec used{};
+  (void)::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(used.tv_nsec);
 }
 
 struct Common {
@@ -57,40 +69,48 @@ class Swarm {
   Swarm(const SwarmOptions& options, const Storm& storm, std::FILE* progress)
       : options_(options),
         count_(options.last - options.first + 1),
+        jobs_(static_cast<std::size_t>(std::min<std::uint64_t>(options.jobs, count_))),
         storm_(storm),
+        began_(now_ns()),
         progress_(progress, count_, options.seconds) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
     reports_ = engine::Descriptor(ends[0]);
     to_reports_ = engine::Descriptor(ends[1]);
     (void)::fcntl(reports_.get(), F_SETFL, O_NONBLOCK);
-    const std::uint64_t jobs = std::min<std::uint64_t>(options.jobs, count_);
-    for (std::uint64_t i = 0; i < jobs; ++i) {
-      slots_.push_back(std::make_unique<Shared<Slot>>());
-      workers_.push_back(start(**slots_.back()));
-    }
   }
 
   SwarmResult run(const std::function<bool()>& interrupted) {
-    const std::uint64_t began = now_ns();
     std::uint64_t stopped = 0;
+    start_some();
     while (std::ranges::any_of(workers_, [](const auto& worker) { return worker != nullptr; })) {
       wait();
       take_reports();
       const std::uint64_t now = now_ns();
       for (std::size_t i = 0; i < workers_.size(); ++i) look_after(i, now);
-      if (stopped == 0 && wants_end(began, now, interrupted)) {
+      if (stopped == 0 && wants_end(now, interrupted)) {
         stopped = now;
         common_->stop = true;
       }
       if (stopped > 0 && seconds(now - stopped) > kGraceS) end_all();
+      start_some();
       progress_.show(now, done(), packets(), result_.failures);
     }
     take_reports();
-    return conclude(seconds(now_ns() - began));
+    return conclude(seconds(now_ns() - began_));
   }
 
  private:
+  // A few at a time: those that are there are at work at once, and take the processors.
+  void start_some() {
+    for (std::size_t i = 0; i < kStartsAtOnce && workers_.size() < jobs_; ++i) {
+      if (common_->stop || common_->next >= count_) return;
+      slots_.push_back(std::make_unique<Shared<Slot>>());
+      overtimes_.emplace_back(options_.limit_s);
+      workers_.push_back(start(**slots_.back()));
+    }
+  }
+
   std::unique_ptr<Forked> start(Slot& slot) {
     return std::make_unique<Forked>([this, &slot] { work(slot); });
   }
@@ -103,6 +123,7 @@ class Swarm {
       if (index >= count_) return;
       slot.index = index;
       const std::uint64_t began = now_ns();
+      slot.cpu_at_begin_ns = own_cpu_ns();
       slot.began_ns = began;
       const sim::Plan plan = sim::draw_plan(options_.first + index);
       const sim::StormOutcome outcome = storm_(plan, nullptr);
@@ -159,10 +180,12 @@ class Swarm {
     Slot& slot = **slots_[i];
     if (!worker.update()) {
       const std::uint64_t began = slot.began_ns;
-      if (began == 0 || now < began || seconds(now - began) <= options_.limit_s) return;
+      if (began == 0) return;
+      const std::string verdict = overtimes_[i].look(now, worker.cpu_ns(), slot.cpu_at_begin_ns);
+      if (verdict.empty() || slot.began_ns != began) return;  // or it was of the seed before
       worker.kill();
       (void)worker.wait(kGraceS);
-      fail(i, fmt::format("no end within {} s of wall time", options_.limit_s));
+      fail(i, verdict);
     } else if (const std::string failure = worker.failure(); !failure.empty()) {
       fail(i, slot.began_ns == 0 ? failure + ", between two seeds" : failure);
     } else {
@@ -178,13 +201,13 @@ class Swarm {
     slot.began_ns = 0;
     workers_[i].reset();
     if (!options_.keep_going) common_->stop = true;
+    overtimes_[i] = Overtime(options_.limit_s);
     if (!common_->stop) workers_[i] = start(slot);
   }
 
-  [[nodiscard]] bool wants_end(std::uint64_t began, std::uint64_t now,
-                               const std::function<bool()>& interrupted) {
+  [[nodiscard]] bool wants_end(std::uint64_t now, const std::function<bool()>& interrupted) {
     if (interrupted()) result_.interrupted = true;
-    const bool late = options_.seconds > 0 && seconds(now - began) >= options_.seconds;
+    const bool late = options_.seconds > 0 && seconds(now - began_) >= options_.seconds;
     return result_.interrupted || late || common_->stop;
   }
 
@@ -222,13 +245,16 @@ class Swarm {
 
   SwarmOptions options_;
   std::uint64_t count_;
+  std::size_t jobs_;  // workers, once all have started
   const Storm& storm_;
+  std::uint64_t began_;
   SwarmProgress progress_;
   Shared<Common> common_;
   engine::Descriptor reports_;
   engine::Descriptor to_reports_;
   std::vector<std::unique_ptr<Shared<Slot>>> slots_;
   std::vector<std::unique_ptr<Forked>> workers_;  // null: gone
+  std::vector<Overtime> overtimes_;
   SwarmResult result_;
 };
 

@@ -21,7 +21,7 @@ struct SwarmOptions {
   unsigned jobs = 1;
   bool keep_going = false;
   double seconds = 0;   // 0: until all seeds are done
-  double limit_s = 60;  // of one seed
+  double limit_s = 60;  // of one seed, in CPU time
 };
 
 struct Failure {

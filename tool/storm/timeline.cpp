@@ -1,5 +1,6 @@
 #include "tool/storm/timeline.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -95,6 +96,14 @@ std::string traced_text(const sim::Plan& plan, const Happening& happening, std::
   return text + path_text(happening) + piece_text(record, message);
 }
 
+// When the last operation completed or the judge gave up, or, if something happened after that,
+// then.
+proto::Duration end_of(const sim::Recording& recording, const ApartOutcome& outcome) {
+  const proto::Duration last =
+      recording.size() > 0 ? recording.at(recording.size() - 1).at : proto::Duration{};
+  return outcome.ended ? std::max(last, outcome.lasted) : last;
+}
+
 }  // namespace
 
 Subjects::Subjects(const sim::Recording& recording)
@@ -185,7 +194,7 @@ std::string happening_text(const sim::Plan& plan, const sim::Recording& recordin
 }
 
 void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recording& recording,
-                    const Subjects& subjects, std::string_view verdict,
+                    const Subjects& subjects, const ApartOutcome& outcome,
                     const TraceOptions& options) {
   out << fmt::format("storm of seed {}, commit {}\n\n{}\n", plan.seed, commit(), plan_text(plan));
   if (recording.lost() > 0) {
@@ -206,8 +215,12 @@ void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recordi
                        of_host ? host_name(happening.host) : "",
                        happening_text(plan, recording, subjects, i));
   }
-  out << fmt::format("\n{} happenings, {} of them not shown\nverdict: {}\n", recording.size(),
-                     hidden, verdict.empty() ? "nothing is wrong" : verdict);
+  const std::string_view verdict = outcome.interrupted       ? "interrupted"
+                                   : outcome.verdict.empty() ? "nothing is wrong"
+                                                             : std::string_view(outcome.verdict);
+  out << fmt::format("{}  THE JUDGE: {}\n", time_text(end_of(recording, outcome)), verdict)
+      << fmt::format("\n{} happenings, {} of them not shown\nverdict: {}\n", recording.size(),
+                     hidden, verdict);
 }
 
 }  // namespace hawser::tool

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/storm/recording.hpp"
+#include "tool/storm/apart.hpp"
 #include "tool/storm/options.hpp"
 
 namespace hawser::tool {
@@ -37,9 +38,9 @@ class Subjects {
 [[nodiscard]] std::string happening_text(const sim::Plan& plan, const sim::Recording& recording,
                                          const Subjects& subjects, std::uint64_t i);
 
-// The plan, the lines, the verdict.
+// The plan, the lines, and last when it came to which end.
 void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recording& recording,
-                    const Subjects& subjects, std::string_view verdict,
+                    const Subjects& subjects, const ApartOutcome& outcome,
                     const TraceOptions& options);
 
 }  // namespace hawser::tool

@@ -29,14 +29,14 @@ void close(std::ofstream& out, const std::string& name) {
 }  // namespace
 
 ApartOutcome trace_storm(const sim::Plan& plan, const Storm& storm, double limit_s,
-                         const TraceOptions& options) {
+                         const std::function<bool()>& interrupted, const TraceOptions& options) {
   const Shared<std::uint64_t> count(kMostHappenings * sizeof(sim::Happening));
   auto* const room = static_cast<sim::Happening*>(count.extra());
   sim::Recording recording({room, kMostHappenings}, *count);
-  const ApartOutcome outcome = run_apart(plan, storm, limit_s, &recording);
+  const ApartOutcome outcome = run_apart(plan, storm, limit_s, interrupted, &recording);
   const Subjects subjects(recording);
   std::ofstream text = open(options.prefix + ".txt");
-  write_timeline(text, plan, recording, subjects, outcome.verdict, options);
+  write_timeline(text, plan, recording, subjects, outcome, options);
   close(text, options.prefix + ".txt");
   std::ofstream json = open(options.prefix + ".json");
   write_chrome_trace(json, plan, recording, subjects, options);

@@ -10,6 +10,7 @@ namespace hawser::tool {
 // Writes PREFIX.txt and PREFIX.json, even if the storm crashes: its process records into memory
 // that this one shares. Throws InputError if they can't be written.
 [[nodiscard]] ApartOutcome trace_storm(const sim::Plan& plan, const Storm& storm, double limit_s,
+                                       const std::function<bool()>& interrupted,
                                        const TraceOptions& options);
 
 }  // namespace hawser::tool
