@@ -3,14 +3,27 @@
 //
 // Rules:
 //  - every operation that was taken completes: once, or twice if the first says `not released`;
+//  - it ends ok, cancelled if somebody asked for that, or with the status with which its own
+//  session
+//    has ended, as its host says by an event before. That is the session that it was posted in, or
+//    for; of a receive from anyone that of the message that it had matched, since it was posted
+//    (unmatched it ends with no session but with its endpoint);
+//  - a receive ends with store_full only after peer_timeout, by its host's clock, and if more
+//    messages than max_receive_messages were posted to its host, not received and not cancelled;
 //  - a message is received at most once, by a receive that it matches, whole or cut to the buffer,
 //    its bytes those that were sent;
-//  - a send that ended ok is received, unless its pair of hosts lost a session;
-//  - a send at level delivered ends after a receive got it, and says whether it was cut;
-//  - a send that was cancelled is never received;
+//  - a send that ended ok is received, unless its receiver's session with the sender has ended
+//    since it was posted: that may have taken along what no receive had got;
+//  - a send at level delivered ends well after a receive got it, and says whether it was cut,
+//    whatever became of the session;
+//  - a send that was cancelled is never received, nor one that has `surely not` arrived;
 //  - messages of one sender match in the order in which they were sent: whatever a receive got, an
-//    older message that it matched too has gone to an older receive;
-//  - a receive's buffer is written where its message goes, before its completion, and nowhere else;
+//    older message that it matched too has gone to an older receive. Of a message that was never
+//    received that is asked if both were of one session, and it was not gone: claimed, cancelled,
+//    had by an older receive that failed, or in the receiver's end of a session that ended before
+//    the receive was posted, unless its sender knew it to be whole, as whole messages stay;
+//  - a receive's buffer is written where its message goes, before its completion, and nowhere else,
+//    nor are guards on both sides of it;
 //  - nobody reads a send's buffer after it was released;
 //  - a session fails only where the plan gives a reason for it (strangers beyond max_peers are one
 //    for the session of a caller who has not confirmed yet: his slot may be taken);
