@@ -94,6 +94,23 @@ Plan shrunk(const Plan& plan, const sim::Shrinker::Fails& fails, std::uint64_t l
   return small;
 }
 
+// A plain NIC has datagrams that the other hosts' queues don't hold.
+TEST_CASE("shrink__what_is_left_is_a_plan_that_is_taken") {
+  Plan plan = sim::draw_plan(5);
+  for (sim::CablePlan& cable : plan.cables) cable.link.queue_bytes = 3000;
+  for (sim::HostPlan& host : plan.hosts) {
+    host.nics.resize(1);
+    host.nic.max_datagram_bytes = 1500;
+    host.nics[0].cable.queue_bytes = 3000;
+  }
+  plan.faults.clear();
+  REQUIRE(sim::complaint_about(plan).empty());
+  sim::Shrinker shrinker(
+      [](const Plan& some) { return some.hosts[0].nics[0].cable.queue_bytes == 3000; }, Told{},
+      1000);
+  CHECK(sim::complaint_about(shrinker.shrink(plan)) == "");
+}
+
 std::size_t nics(const Plan& plan) {
   std::size_t n = 0;
   for (const sim::HostPlan& host : plan.hosts) n += host.nics.size();
