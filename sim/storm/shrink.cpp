@@ -178,7 +178,7 @@ std::size_t odd_tunables(const Plan& plan) {
 }
 
 bool Shrinker::still_fails(const Plan& plan) {
-  if (asked_ >= limit_) return false;
+  if (asked_ >= limit_ || !complaint_about(plan).empty()) return false;
   ++asked_;
   return fails_(plan);
 }

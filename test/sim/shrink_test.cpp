@@ -94,6 +94,23 @@ Plan shrunk(const Plan& plan, const sim::Shrinker::Fails& fails, std::uint64_t l
   return small;
 }
 
+// A plain NIC has datagrams that the other hosts' queues don't hold.
+TEST_CASE("shrink__what_is_left_is_a_plan_that_is_taken") {
+  Plan plan = sim::draw_plan(5);
+  for (sim::CablePlan& cable : plan.cables) cable.link.queue_bytes = 3000;
+  for (sim::HostPlan& host : plan.hosts) {
+    host.nics.resize(1);
+    host.nic.max_datagram_bytes = 1500;
+    host.nics[0].cable.queue_bytes = 3000;
+  }
+  plan.faults.clear();
+  REQUIRE(sim::complaint_about(plan).empty());
+  sim::Shrinker shrinker(
+      [](const Plan& some) { return some.hosts[0].nics[0].cable.queue_bytes == 3000; }, Told{},
+      1000);
+  CHECK(sim::complaint_about(shrinker.shrink(plan)) == "");
+}
+
 std::size_t nics(const Plan& plan) {
   std::size_t n = 0;
   for (const sim::HostPlan& host : plan.hosts) n += host.nics.size();
@@ -192,15 +209,16 @@ TEST_CASE("plan_check__plans_of_seeds_are_right_and_others_are_told_what_is_wron
         "messages[0]: no such pair of hosts");
   CHECK(complaint([](Plan& p) { p.receives[1].host = 99; }) == "receives[1]: no such host");
   CHECK(complaint([](Plan& p) { p.faults[1].nic = 99; }) == "faults[1]: no such NIC");
-  CHECK(complaint([](Plan& p) { p.hosts.resize(1); }) == "plan: hosts are not 2 to 64");
-  CHECK(complaint([](Plan& p) { p.hosts[0].nics.clear(); }) == "hosts[0]: NICs are not 1 to 16");
+  CHECK(complaint([](Plan& p) { p.hosts.resize(1); }) == "the number of hosts is 1, not 2 to 64");
+  CHECK(complaint([](Plan& p) { p.hosts[0].nics.clear(); }) ==
+        "hosts[0]: the number of NICs is 0, not 1 to 16");
   CHECK(complaint([](Plan& p) { p.hosts[1].nics[0].at_switch = 50; }) ==
-        "hosts[1]: no such switch");
+        "hosts[1].nics[0]: switch is 50, not 0 to 2");
   CHECK(complaint([](Plan& p) { p.tunables.reorder_packets = 0; }) ==
-        "tunables: reorder_packets is out of its range");
+        "tunables: reorder_packets is 0, not 1 to 1024");
   CHECK(complaint([](Plan& p) { p.faults[0].at.ns = -1; }) ==
-        "faults[0]: at is not within 0 to a day");
-  CHECK(complaint([](Plan& p) { p.heals_at = {}; }).ends_with("it ends after heals_at"));
+        "faults[0]: at_ns is -1, not 0 to 86400000000000");
+  CHECK(complaint([](Plan& p) { p.heals_at = {}; }).ends_with("it ends after heals_at_ns"));
 }
 
 }  // namespace
