@@ -1,7 +1,6 @@
 // A number that two runs share only if they are the same.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +22,16 @@ class Digest {
   // Cheaper, for many of them at once.
   void mix(std::span<const std::byte> bytes) {
     std::uint64_t sum = bytes.size();
-    for (; !bytes.empty(); bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), 8))) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes.data(), std::min<std::size_t>(bytes.size(), 8));
+    const std::byte* at = bytes.data();
+    const std::byte* const end = at + bytes.size() / 8 * 8;
+    std::uint64_t word = 0;
+    for (; at != end; at += 8) {
+      std::memcpy(&word, at, 8);
       sum = (std::rotl(sum, 23) ^ word) * 0x9e3779b97f4a7c15u;
     }
-    mix(sum);
+    word = 0;
+    if (bytes.size() % 8 != 0) std::memcpy(&word, at, bytes.size() % 8);
+    mix(std::rotl(sum, 23) ^ word);
   }
   [[nodiscard]] std::uint64_t value() const { return value_; }
 
