@@ -89,12 +89,15 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
         if (peer.to_say.contains(incoming, entry.rx_message)) {
           peer.to_say.remove(incoming, entry.rx_message);
         }
+        message.age = entry.age;  // what is claimed keeps its own, too
         kept.push_back(incoming, entry.rx_message);
       });
   while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed ones
   while (!kept.empty()) {
     const std::uint32_t index = kept.pop_front(incoming);
-    matching.hold(unexpected_entry(incoming.at(index), index));
+    UnexpectedEntry entry = unexpected_entry(incoming.at(index), index);
+    entry.age = incoming.at(index).age;
+    matching.hold(entry);
   }
 }
 

@@ -183,7 +183,7 @@ struct IncomingMessage {
   bool processed = false;   // its number's turn to match has come
   bool claimed = false;     // the caller has its name; not in the matching
   bool kept = false;        // its sender was told that it can't be cancelled
-  std::uint64_t age = 0;    // of a claimed one, among those without a receive
+  std::uint64_t age = 0;    // of one that is claimed or held over, among those without a receive
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;

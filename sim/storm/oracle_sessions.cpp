@@ -37,7 +37,9 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   failures_.push_back({host, other, status});
   sessions_.on_ended(host, other, status, at);
   const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
-  if (silent && !given_up && !reasons_.explain_silence(host, other, status, at)) {
+  // It has answered a call, and was gone from there before it heard that its answer had come.
+  const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
+  if (silent && !given_up && !left && !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
            " without a reason: " + std::string(to_string(status)));
   }

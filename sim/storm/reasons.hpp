@@ -25,6 +25,9 @@ class Reasons {
   [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                                      proto::Duration at) const;
 
+  // Whether a NIC of it has got another address by then.
+  [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
+
  private:
   struct Span {
     proto::Duration from{};
@@ -39,7 +42,6 @@ class Reasons {
   [[nodiscard]] bool is_slow_to_ask() const;
   [[nodiscard]] bool may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b,
                               std::uint32_t j) const;
-  [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
   [[nodiscard]] bool has_moved_unheard(std::uint32_t host, std::uint32_t other,
                                        proto::Duration patience, proto::Duration at) const;
   [[nodiscard]] proto::Duration own_absence(std::uint32_t host, proto::Duration patience,
