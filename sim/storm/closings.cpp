@@ -99,6 +99,9 @@ void Application::consider_leaving(std::uint32_t at) {
 
 void Application::demand_closed(std::uint32_t host) {
   if (!world_.is_running(host) || !process(host).closing) return;
+  // This was asked for a process before it.
+  const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
+  if (world_.host(host).now() < process(host).closing_since + timeout * 2) return;
   oracle_.accuse("host " + std::to_string(host) + " does not come to the end of closing");
 }
 
