@@ -320,7 +320,8 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
 }
 
 // The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:
-// after that the timer repeats it.
+// after that the timer repeats it. In ANSWERED it may be a stranger who has said which NICs the
+// peer has: then its number for the NIC that asks says nothing, and all of them are answered.
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
   const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
@@ -328,8 +329,11 @@ void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::Packe
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
   peer.called_at = now;
-  send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic), packet.header->nic(),
-               peer.cookie);
+  for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
+    if (peer.state == SessionState::calling && far != packet.header->nic()) continue;
+    send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic),
+                 static_cast<std::uint8_t>(far), peer.cookie);
+  }
 }
 
 }  // namespace hawser::proto

@@ -18,12 +18,12 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostUnanswered = 16;  // PTOs that double its interval
-constexpr std::uint8_t kPatient = 3;          // PTOs without an ack before other ways are tried
-// Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr std::uint8_t kMostUnanswered = 16;    // PTOs that double its interval
+constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 32;  // at most such a part of patience
+// Large packets lost in a row, in so many rounds, while small ones arrive.
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
 
