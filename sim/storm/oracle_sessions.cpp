@@ -28,7 +28,11 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   const bool given_up = times(other, host) > times(host, other);
   // Its own end of it began after that host's last one.
   const bool by_other = status == Status::peer_restarted || status == Status::peer_closed;
-  const bool closes = status == Status::peer_closed && closings_[other].began;
+  // A process that has closed told it to those only with whom it had a session; the next one is
+  // new.
+  const bool told = status == Status::peer_closed;
+  const bool new_process = status == Status::peer_restarted && !sessions_.lives(other, host);
+  const bool closes = closings_[other].began && (told || new_process);
   if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other) &&
       !may_have_forgotten(other, host)) {
     accuse(host_name(host) + " hears " + std::string(to_string(status)) + " of " +
