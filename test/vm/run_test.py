@@ -47,15 +47,22 @@ class Machine(unittest.TestCase):
             self.assertEqual(done.stderr, "two words a 'quoted' argument\n")
             self.assertEqual(pathlib.Path(file.name).read_text(), "of the host\n")
 
+    def test_it_has_the_processors_and_cables_that_it_was_asked_for(self):
+        for cpus, cables in ((1, 1), (3, 2)):
+            done = run("--cpus", str(cpus), "--cables", str(cables), "--",
+                       "sh", "-c", "nproc; ls /sys/class/infiniband | wc -l")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout, f"{cpus}\n{2 * cables}\n")
+
     def test_a_program_that_takes_too_long_is_ended(self):
         done = run("--timeout", "2", "--", "sh", "-c", "echo begun; sleep 1000")
-        self.assertEqual(done.returncode, 124)
+        self.assertEqual(done.returncode, 124, done.stderr)
         self.assertEqual(done.stdout, "begun\n")
         self.assertIn("ran out of time", done.stderr)
 
     def test_a_machine_that_dies_is_told_from_a_program_that_fails(self):
         done = run("sh", "-c", "echo begun; echo c >/proc/sysrq-trigger; sleep 1000")
-        self.assertEqual(done.returncode, 125)
+        self.assertEqual(done.returncode, 125, done.stderr)
         self.assertEqual(done.stdout, "begun\n")
         self.assertIn("Kernel panic", done.stderr)
 
