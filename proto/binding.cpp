@@ -13,9 +13,10 @@
 // Home is where the sum of the two endpoints' ids says, the same at both ends: so the peers of an
 // endpoint have their homes on all of its NICs, evenly if their ids are.
 //
-// Invariants: slot i < first_paths has the pair (i mod L, i mod R) or nothing; path numbers of a
-// slot go on above all that it had; a path that is bound is UP, unless its bit in `unproven` says
-// that a NIC of it went away or moved since it last was: then probes must come back first.
+// Invariants: slot i < first_paths has the pair (i mod L, i mod R), or nothing, or a bridge where
+// no other slot is left for one and no path works; path numbers of a slot go on above all that it
+// had; a path that is bound is UP, unless its bit in `unproven` says that a NIC of it went away or
+// moved since it last was: then probes must come back first.
 #include <algorithm>
 #include <array>
 
@@ -108,19 +109,23 @@ bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
   return !nics[path.local_nic].up || !is_up(peer, path.remote_nic);
 }
 
-// For a pair other than those that a session begins with, until it is proven DOWN.
-Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
-  for (std::uint32_t slot = first_paths(peer); slot < tunables.max_path_slots; ++slot) {
-    if (peer.paths[slot] != kNoIndex) continue;
-    ++peer.generations[slot];
-    Path* path = bind_path(peer, slot, local, remote_nic);
-    if (path == nullptr) return nullptr;
-    path->state = PathState::down;
-    path->probe_interval = microseconds(tunables.path_probe_min_us);
-    path->probe_at = now;
-    return path;
+// For a pair other than those that a session begins with, until it is proven DOWN. In the slot
+// `at`; kNoIndex: in one that none of those has.
+Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                                  std::uint32_t at) {
+  if (at == kNoIndex) {
+    for (at = first_paths(peer); at < tunables.max_path_slots; ++at) {
+      if (peer.paths[at] == kNoIndex) break;
+    }
+    if (at == tunables.max_path_slots) return nullptr;
   }
-  return nullptr;
+  ++peer.generations[at];
+  Path* path = bind_path(peer, at, local, remote_nic);
+  if (path == nullptr) return nullptr;
+  path->state = PathState::down;
+  path->probe_interval = microseconds(tunables.path_probe_min_us);
+  path->probe_at = now;
+  return path;
 }
 
 Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
@@ -160,6 +165,8 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   if (path.slot < first_paths(peer) && path.state != PathState::up) {
     set_unproven(peer, path.slot);
   }
+  // The next one there may have another pair.
+  if (path.slot < first_paths(peer) && path.bridge) ++peer.generations[path.slot];
   if (path.for_bulk) --bulk_paths;
   paths.free(paths.index_of(path));
 }

@@ -277,6 +277,7 @@ struct Endpoint::Core {
                     std::uint64_t cookie);
   [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
   void on_session(std::size_t nic, const wire::PacketView& packet);
+  [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
   [[nodiscard]] Peer* admit(std::size_t nic, const wire::PacketView& packet, Peer* peer);
   void send_challenge(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
@@ -387,9 +388,8 @@ struct Endpoint::Core {
   void doubt_unbound(Peer& peer, std::size_t nic, bool ours);
   Path* bind_slot(Peer& peer, std::uint32_t slot, bool told);
   [[nodiscard]] bool is_away(Peer& peer, const Path& path);
-  [[nodiscard]] Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
-                                std::uint8_t remote_nic);
+  Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, std::uint32_t at);
+  Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
   [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);

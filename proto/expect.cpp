@@ -18,6 +18,9 @@ namespace {
 constexpr std::uint32_t kTailFragments = 32;
 constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
+// Until the longest interval, however short the way is: each question costs a packet of data that
+// is turned away again.
+constexpr std::uint8_t kMostSolicitBackoff = 24;
 }  // namespace
 
 DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
@@ -186,7 +189,7 @@ void Endpoint::Core::descriptor_freed(Peer& by) {
 void Endpoint::Core::expire_solicitation(Peer& peer) {
   if (put_off(peer.solicit_at, peer.solicit_put_off, peer.response.smoothed())) return;
   peer.solicit_put_off = false;
-  if (peer.solicit_backoff < kMostBackoff) ++peer.solicit_backoff;
+  if (peer.solicit_backoff < kMostSolicitBackoff) ++peer.solicit_backoff;
   const Duration longest = milliseconds(tunables.peer_timeout_ms) / 8;
   peer.solicit_at =
       now + std::min(peer.response.overdue(granularity) * (std::int64_t{2} << peer.solicit_backoff),

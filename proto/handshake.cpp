@@ -45,12 +45,47 @@ bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   return ahead > 0 || (ahead == 0 && echoed && begins);
 }
 
+bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
+  return peer.verified_counter != 0 && peer.verified_epoch == said.epoch &&
+         peer.verified_counter == said.counter;
+}
+
 template <class Core>
 bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
   for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.remote_nics); ++i) {
     if (core.nic_of(peer, i).address != records[i].address) return true;
   }
   return false;
+}
+
+// It doesn't know that the session has ended here, and may have moved since.
+template <class Core>
+void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  peer.remote_sequence = packet.session->sequence;
+  core.learn_addresses(peer, packet.nics);
+  peer.route_local = static_cast<std::uint8_t>(nic);
+  peer.route_remote = packet.header->nic();
+  core.send_reset(peer);
+}
+
+// We call it anew, and it says HELLO from elsewhere, of the session that it does not know to be
+// over: our calls go where it was.
+template <class Core>
+bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
+  return peer.state == SessionState::calling && packet.type == wire::PacketType::hello &&
+         was_ready_with(peer, *packet.session) && packet.nics.size() == peer.remote_nics &&
+         has_moved(core, peer, packet.nics);
+}
+
+template <class Core>
+void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  if (core.keys.is_cookie_good(*packet.session, address, core.now)) {
+    core.call_elsewhere(peer, packet.nics);
+    core.touch(peer);
+  } else {
+    core.send_challenge(nic, *packet.session, address);
+  }
 }
 
 }  // namespace
@@ -211,14 +246,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   const std::uint8_t far = packet.header->nic();
   if (far >= packet.nics.size()) return drop(DropReason::bad_field);
 
-  Peer* found = find_peer(said.sender_id);
-  if (found == nullptr || !is_same_session(*found, said)) {
-    found = admit(nic, packet, found);
-    if (found == nullptr) return;
-  } else if (found->state == SessionState::failed ||
-             static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {
-    return drop(DropReason::stale_session);
-  }
+  Peer* const found = caller(nic, packet);
+  if (found == nullptr) return;
   Peer& peer = *found;
   const bool was_ready = peer.state == SessionState::ready;
   const bool echoed = echoes_us(peer, said);
@@ -258,6 +287,25 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   touch(peer);
 }
 
+// Whose session packet it is, if that is news and believed. Null: nothing more is to be done.
+Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  Peer* found = find_peer(said.sender_id);
+  const bool same = found != nullptr && is_same_session(*found, said);
+  if (same && static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {
+    drop(DropReason::stale_session);
+    return nullptr;
+  }
+  const bool ended = same && found->state == SessionState::failed;
+  if (ended && (echoes_us(*found, said) || was_ready_with(*found, said))) {
+    drop(DropReason::stale_session);
+    if (echoes_us(*found, said)) tell_of_end(*this, nic, *found, packet);
+    return nullptr;
+  }
+  // One that has ended before it was READY anywhere: its caller can't know, and goes on calling.
+  return same && !ended ? found : admit(nic, packet, found);
+}
+
 // A session packet of a session that is not known: is it believed? Then the peer is what it says.
 // Null: no. `peer` is null if nobody of that name is known.
 Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
@@ -268,7 +316,10 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   };
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Also of a session that has failed: what still flies of it doesn't make it anew.
-  if (peer != nullptr && !is_of_now(*peer, said, echoed)) return refuse(DropReason::stale_session);
+  if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
+    if (calls_elsewhere(*this, *peer, packet)) find_out_where(*this, nic, *peer, packet);
+    return refuse(DropReason::stale_session);
+  }
   // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
   // that in its name.
   if (peer != nullptr && peer->state == SessionState::answered && !secret().empty() &&
@@ -325,9 +376,11 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
   const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
-  if (!calls || peer.calls == 0) return drop(DropReason::stale_session);
+  const bool announces = peer.state == SessionState::ready && peer.announcing;
+  if (!announces && (!calls || peer.calls == 0)) return drop(DropReason::stale_session);
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
+  if (announces) return;  // the next announcement has it
   peer.called_at = now;
   for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
     if (peer.state == SessionState::calling && far != packet.header->nic()) continue;

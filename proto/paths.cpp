@@ -94,17 +94,25 @@ void Endpoint::Core::seek(Peer& peer) {
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   if (any_path_works(peer) || !nics[local].up || !is_up(peer, remote_nic)) return;
   Path* bridge = nullptr;
+  Path* heard_last = nullptr;  // longest ago
   for (const std::uint32_t index : peer.paths) {
-    if (index == kNoIndex || paths.at(index).local_nic != local) continue;
+    if (index == kNoIndex) continue;
     Path& path = paths.at(index);
+    if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
+    if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
       if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = now;
       return touch(peer);
     }
     if (path.bridge && path.state != PathState::up) bridge = &path;
   }
-  if (bridge != nullptr) release_path(peer, *bridge);
-  Path* path = bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic);
+  const auto bind = [&](Path* instead) {
+    const std::uint32_t slot = instead == nullptr ? kNoIndex : instead->slot;
+    if (instead != nullptr) release_path(peer, *instead);
+    return bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic, slot);
+  };
+  Path* path = bind(bridge);
+  if (path == nullptr && heard_last != nullptr) path = bind(heard_last);  // no slot is left
   if (path != nullptr) path->bridge = true;
   touch(peer);
 }
@@ -191,7 +199,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto candidate = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
     if ((taken >> candidate & 1) != 0) continue;
-    Path* path = bind_bridge(peer, local, candidate);
+    Path* path = bind_bridge(peer, local, candidate, kNoIndex);
     if (path != nullptr) path->bridge = true;
     return;
   }
@@ -250,7 +258,7 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
     has_witness |= other.remote_nic == path.remote_nic && other.local_nic != path.local_nic;
   });
   if (has_witness) return;
-  Path* witness = bind_bridge(peer, local, path.remote_nic);
+  Path* witness = bind_bridge(peer, local, path.remote_nic, kNoIndex);
   if (witness != nullptr) witness->witness = true;
 }
 

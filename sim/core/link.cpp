@@ -1,14 +1,35 @@
 #include "sim/core/link.hpp"
 
+#include <algorithm>
+
 namespace hawser::sim {
 
 namespace {
 constexpr std::int64_t kPicoseconds = 1000;  // in a nanosecond
+constexpr double kPsPerSecond = 1e12;
+constexpr double kPsPerNs = 1e3;
+}  // namespace
+
+// What waits when the slowness ends goes at the full rate from then on.
+double Link::service_ps(proto::Time start, double bytes) const {
+  const double full = kPsPerSecond / static_cast<double>(config_.bytes_per_s);
+  const double slow = full * faults.slowdown;
+  if (start >= faults.slow_until) return bytes * full;
+  const double left = kPsPerNs * static_cast<double>((faults.slow_until - start).ns);
+  const double served = std::min(bytes, left / slow);
+  return served * slow + (bytes - served) * full;
+}
+
+double Link::served_bytes(proto::Time start, proto::Time end) const {
+  const double full = static_cast<double>(config_.bytes_per_s) * 1e-9;
+  const proto::Time slow_end = std::clamp(faults.slow_until, start, end);
+  return full * (static_cast<double>((slow_end - start).ns) / faults.slowdown +
+                 static_cast<double>((end - slow_end).ns));
 }
 
 std::uint64_t Link::waiting_bytes(proto::Time now) const {
   if (busy_until_ <= now) return 0;
-  return static_cast<std::uint64_t>(static_cast<double>((busy_until_ - now).ns) * 1e-9 * rate());
+  return static_cast<std::uint64_t>(served_bytes(now, busy_until_));
 }
 
 Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
@@ -37,7 +58,7 @@ Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
     busy_until_ = busy_until_ + faults.spike_delay;
     ++counters_.spikes;
   }
-  busy_ps_ += static_cast<std::int64_t>(1e12 * bytes / rate());
+  busy_ps_ += static_cast<std::int64_t>(service_ps(busy_until_, bytes));
   busy_until_ = busy_until_ + proto::Duration{busy_ps_ / kPicoseconds};
   busy_ps_ %= kPicoseconds;
   passage.departs = busy_until_;

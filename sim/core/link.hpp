@@ -34,7 +34,8 @@ struct LinkFaults {
   proto::Duration spike_delay{};
   double corrupt = 0;   // one bit
   double truncate = 0;  // to any length
-  double slowdown = 1;  // its rate is divided by that
+  double slowdown = 1;  // its rate is divided by that until `slow_until`
+  proto::Time slow_until{};
   bool down = false;
 };
 
@@ -80,9 +81,9 @@ class Link {
 
  private:
   [[nodiscard]] bool dice(double chance) { return chance > 0 && random_.chance(chance); }
-  [[nodiscard]] double rate() const {
-    return static_cast<double>(config_.bytes_per_s) / faults.slowdown;
-  }
+  // How long so many bytes take from `start` on, in picoseconds; and how many bytes pass between.
+  [[nodiscard]] double service_ps(proto::Time start, double bytes) const;
+  [[nodiscard]] double served_bytes(proto::Time start, proto::Time end) const;
 
   LinkConfig config_;
   proto::Random random_;

@@ -1,11 +1,13 @@
 #include "sim/storm/bounds.hpp"
 
+#include <algorithm>
+
 namespace hawser::sim {
 
 namespace {
 
-// What was under way when all was healed may have to go once more, whatever comes of it.
-constexpr std::uint64_t kUnderWay = 256 * 1024;
+// What was under way when all was healed may have to go once more, whatever comes of it; or this.
+constexpr std::uint64_t kLeastUnderWay = 256 * 1024;
 // Probes of a path, that nobody answers until patience ends.
 constexpr std::uint64_t kProbes = 64;
 
@@ -43,6 +45,9 @@ Bounds::Traffic Bounds::traffic() const {
     const EndpointStats stats = world_.host(i).endpoint().stats();
     sum.bytes_again += stats.bytes_retransmitted;
     sum.bytes_placed += stats.data_bytes_received;
+    std::vector<NicStats> nics(plan_.hosts[i].nics.size());
+    world_.host(i).endpoint().nic_stats(nics);
+    for (const NicStats& nic : nics) sum.bytes_under_way += nic.bytes_in_flight;
   }
   return sum;
 }
@@ -55,7 +60,7 @@ void Bounds::judge() {
   if (end.lives != at_healing_->lives) return;
   const std::uint64_t again = end.bytes_again - at_healing_->bytes_again;
   const std::uint64_t placed = end.bytes_placed - at_healing_->bytes_placed;
-  if (again > 2 * placed + kUnderWay) {
+  if (again > 2 * placed + std::max(kLeastUnderWay, at_healing_->bytes_under_way)) {
     oracle_.accuse(std::to_string(again) + " bytes were sent again after all was healed, when " +
                    std::to_string(placed) + " were still to come");
   }

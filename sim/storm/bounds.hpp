@@ -28,6 +28,7 @@ class Bounds {
     std::vector<std::uint64_t> lives;  // of the hosts; 0: it has left
     std::uint64_t bytes_again = 0;
     std::uint64_t bytes_placed = 0;
+    std::uint64_t bytes_under_way = 0;
   };
   [[nodiscard]] Traffic traffic() const;
 

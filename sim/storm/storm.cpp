@@ -65,7 +65,7 @@ void run_to_end(const Plan& plan, World& world, Application& application, Oracle
   bool is_healed = false;
   while (!application.is_done() && oracle.verdict().empty()) {
     if (events.next() > limit) return oracle.accuse("not at its end in time");
-    if (!is_healed && events.next() > healed) {
+    if (!is_healed && events.next() >= healed) {  // before anybody wakes and acts on it
       is_healed = true;
       bounds.healed();
     }

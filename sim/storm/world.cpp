@@ -315,8 +315,10 @@ void World::apply(const FaultPlan& fault) {
       fabric_.to_fabric(here).faults.spike_delay = fault.delay;
       return;
     case FaultKind::slow:
-      fabric_.to_fabric(here).faults.slowdown = fabric_.to_port(here).faults.slowdown =
-          fault.amount;
+      for (Link* const link : {&fabric_.to_fabric(here), &fabric_.to_port(here)}) {
+        link->faults.slowdown = fault.amount;
+        link->faults.slow_until = kStart + std::min(fault.at + fault.lasts, plan_.heals_at);
+      }
       return;
     case FaultKind::flap:
       for (const bool back : {false, true}) {

@@ -438,5 +438,28 @@ TEST_CASE("handshake__a_newer_address_is_called_while_the_older_does_not_answer"
   CHECK(world.stats(0).peer_failures == 0);
 }
 
+// Its WELCOME is lost, and it disconnects: the caller knows nothing of that, and goes on calling.
+TEST_CASE("handshake__who_has_disconnected_unheard_answers_again", "[S25]") {
+  bool loses = true;
+  WorldConfig config;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx || node != 1 || !loses) return {};
+    return Fate{.drop = true};
+  };
+  World world(config);
+  (void)world.peer(0, 1);
+  world.run_for(microseconds(100));
+  world.disconnect(1, 0);
+  world.run_for(microseconds(100));
+  loses = false;
+  REQUIRE(
+      world.run_until([&] { return world.stats(0).sessions_established == 1; }, milliseconds(100)));
+  Exchange exchange(world);
+  exchange.both_ways(1, 100, 100);
+  REQUIRE(exchange.run(milliseconds(50)));
+  exchange.check_all_ok();
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -259,5 +259,23 @@ TEST_CASE("limits__a_path_whose_numbers_are_all_in_flight_is_probed", "[L8][A5]"
   }
 }
 
+// Each question makes the sender send a packet that is turned away again.
+TEST_CASE("limits__what_was_turned_away_is_asked_for_ever_more_seldom", "[M9]") {
+  WorldConfig config;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.timer_granularity_us = 5;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (int i = 0; i < 18; ++i) (void)exchange.send(0, 1, 7, 1000);
+  world.run_for(milliseconds(5000));
+  CHECK(world.drops(1, DropReason::no_descriptor) > 0);
+  CHECK(world.stats(1).requests_sent < 60);
+  for (int i = 0; i < 18; ++i) (void)exchange.receive(1, 0, 7, 1000);
+  REQUIRE(exchange.run(milliseconds(500)));
+  exchange.check_all_ok();
+}
+
 }  // namespace
 }  // namespace hawser::test

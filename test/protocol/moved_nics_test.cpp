@@ -206,5 +206,41 @@ TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_
   check_no_failure(world);
 }
 
+// While its NIC is away the other end closes the session. It announces where it is, and hears that.
+TEST_CASE("moved_nics__who_comes_back_hears_that_its_session_is_over", "[S26]") {
+  World world({});
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  world.apply(0, 0, "kill");
+  world.disconnect(1, 0);
+  world.run_for(milliseconds(50));
+  const std::size_t sent = exchange.send(0, 1, 7, 100);
+  world.apply(0, 0, "revive:moved");
+  REQUIRE(exchange.run_until([&] { return exchange.sent(sent).completion.has_value(); },
+                             milliseconds(200)));
+  CHECK(exchange.sent(sent).completion->status == Status::peer_closed);
+}
+
+// The same, and the other end calls it anew, where it was.
+TEST_CASE("moved_nics__who_is_called_where_it_was_is_found", "[S27]") {
+  World world({});
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  world.apply(0, 0, "kill");
+  world.disconnect(1, 0);
+  world.reconnect(1, 0);
+  world.run_for(milliseconds(50));
+  REQUIRE(world.stats(1).sessions_established == 1);
+  world.apply(0, 0, "revive:moved");
+  REQUIRE(
+      world.run_until([&] { return world.stats(1).sessions_established == 2; }, milliseconds(500)));
+  world.run_for(milliseconds(1));
+  Exchange exchange(world);
+  exchange.both_ways(2, 1000, 1000);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+}
+
 }  // namespace
 }  // namespace hawser::test

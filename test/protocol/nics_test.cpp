@@ -420,5 +420,38 @@ TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides", "[F1]")
   }
 }
 
+// There is no slot beside those of the first pairs, or not for all of these.
+TEST_CASE("nics__the_last_pair_is_found_where_no_slot_is_left", "[P7]") {
+  for (const std::uint64_t slots : {1u, 3u, 4u}) {
+    for (const auto& [ours, theirs] : {std::pair{3u, 3u}, {0u, 2u}, {3u, 1u}}) {
+      INFO(slots << " slots, " << ours << " and " << theirs);
+      WorldConfig config;
+      config.nics = 4;
+      config.tunables.max_path_slots = slots;
+      World world(config);
+      world.connect_all();
+      world.run_for(milliseconds(5));
+      Exchange exchange(world);
+      exchange.both_ways(2, 100000, 1000);
+      for (std::uint32_t nic = 0; nic < 4; ++nic) {
+        if (nic != ours) world.apply(0, nic, "kill");
+        if (nic != theirs) world.apply(1, nic, "kill");
+      }
+      REQUIRE(exchange.run(milliseconds(3000)));
+      exchange.check_all_ok();
+      for (std::uint32_t nic = 0; nic < 4; ++nic) {
+        for (const std::uint32_t node : {0u, 1u}) {
+          world.apply(
+              node, nic,
+              (nic == ours && node == 0) || (nic == theirs && node == 1) ? "kill" : "revive");
+        }
+      }
+      exchange.both_ways(2, 100000, 1000);
+      REQUIRE(exchange.run(milliseconds(3000)));
+      exchange.check_all_ok();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test

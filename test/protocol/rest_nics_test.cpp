@@ -275,7 +275,12 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   CHECK(announced >= 1);
   CHECK(announced <= 2);
   CHECK(rests(world, 0));
-  CHECK(world.drops(0, DropReason::stale_session) == announced);
+  CHECK(world.drops(0, DropReason::stale_session) == 0);
+  peer.challenge(++announced);
+  world.run_for(milliseconds(1));
+  CHECK(rests(world, 0));
+  CHECK(world.drops(0, DropReason::stale_session) == 1);
+  CHECK(peer.heard().empty());
 }
 
 TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {

@@ -157,7 +157,8 @@ TEST_CASE("sessions_table__hello_that_echoes_our_token") {
   check(State::calling, {"WELCOME", kReady}, hello);
   check(State::answered, {"WELCOME", kReady}, hello);
   check(State::ready, {"WELCOME", kReady}, hello);
-  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, hello);
+  check(State::failed, {"RESET", kNotReady, Status::peer_timeout, DropReason::stale_session},
+        hello);
 }
 
 TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing", "[S8]") {
@@ -315,7 +316,8 @@ TEST_CASE("sessions_table__welcome") {
   check(State::calling, {"WELCOME", kReady}, echoing);
   check(State::answered, {"WELCOME", kReady}, echoing);
   check(State::ready, {"", kReady}, echoing);
-  check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, echoing);
+  check(State::failed, {"RESET", kNotReady, Status::peer_timeout, DropReason::stale_session},
+        echoing);
   // Of an incarnation that is not known, but that has had a packet of ours: it is told another
   // token.
   const auto restarted = [&](Scene& s) {

@@ -84,6 +84,23 @@ TEST_CASE("fabric__frames_are_as_late_as_rates_and_latencies_make_them") {
   CHECK(fabric.frames().out() == 0);
 }
 
+// What waits when the slowness ends goes at the full rate from then on.
+TEST_CASE("link__what_was_slow_is_so_until_a_moment") {
+  constexpr std::uint32_t kFrame = 1000;
+  sim::Link link({.bytes_per_s = 1'000'000'000, .latency = {}}, 1);
+  const Time start{};
+  link.faults.slowdown = 1000;
+  link.faults.slow_until = start + microseconds(1500);
+  CHECK(link.pass(start, kFrame).departs == start + microseconds(1000));
+  // A half of it at the slow rate, in 500 us; the other half at the full one.
+  const Time second = link.pass(start, kFrame).departs;
+  CHECK(second == start + Duration{1'500'500});
+  CHECK(link.pass(start, kFrame).departs == second + microseconds(1));
+  CHECK(link.waiting_bytes(start) == 3 * kFrame);
+  CHECK(link.waiting_bytes(start + microseconds(1000)) == 2 * kFrame);
+  CHECK(link.waiting_bytes(start + microseconds(1500)) == kFrame + kFrame / 2);
+}
+
 TEST_CASE("fabric__a_full_queue_drops_and_a_long_one_marks") {
   EventQueue events(kStart);
   Fabric fabric(events, 1);
