@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "test/engine/driver/conformance/rigs.hpp"
+#include "test/engine/driver/conformance/rig.hpp"
 
 namespace hawser::test {
 

@@ -7,6 +7,7 @@
 
 #include "engine/driver/verbs_nic.hpp"
 #include "hawser/engine.hpp"
+#include "test/engine/driver/conformance/rigs.hpp"
 #include "test/engine/driver/verbs_exchange.hpp"
 
 namespace hawser::test {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "test/engine/driver/conformance/stub_rigs.hpp"
 #include "test/engine/driver/verbs_exchange.hpp"
 
 namespace hawser::test {
