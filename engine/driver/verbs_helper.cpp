@@ -70,7 +70,9 @@ bool VerbsHelper::take_repaired() {
 }
 
 void VerbsHelper::tell() {
-  // In this order: else quiet() could take the news before the descriptor has them.
+  // Afterwards too: else quiet() could take the news before the descriptor has them. And before,
+  // as who is woken may find this thread asleep behind the raise, and must be able to quiet it.
+  has_news_.store(true, std::memory_order_release);
   raise(news_.get());
   has_news_.store(true, std::memory_order_release);
 }
@@ -110,20 +112,30 @@ bool VerbsHelper::serve(bool retry) {
 bool VerbsHelper::read_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(port_.context.get(), &event) == 0) {
-    const bool of_port =
-        event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
-    if ((of_port && event.element.port_num == port_.number) ||
-        event.event_type == IBV_EVENT_DEVICE_FATAL) {
-      port_up_.store(event.event_type == IBV_EVENT_PORT_ACTIVE, std::memory_order_release);
-      tell();
-    }
-    // Events of queue pairs: their completions tell the same.
+    take(event);
     ibv_ack_async_event(&event);
   }
   if (errno == EAGAIN || errno == EINTR) return true;
   port_up_.store(false, std::memory_order_release);  // the device was removed
   tell();
   return false;
+}
+
+void VerbsHelper::take(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+      if (event.element.port_num != port_.number) return;
+      port_up_.store(event.event_type == IBV_EVENT_PORT_ACTIVE, std::memory_order_release);
+      break;
+    case IBV_EVENT_DEVICE_FATAL: port_up_.store(false, std::memory_order_release); break;
+    case IBV_EVENT_CQ_ERR: dead_queue_.store(true, std::memory_order_release); [[fallthrough]];
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR: failed_.store(true, std::memory_order_release); break;
+    default: return;
+  }
+  tell();
 }
 
 }  // namespace hawser::engine

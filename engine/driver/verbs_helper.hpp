@@ -31,6 +31,13 @@ class VerbsHelper {
   // Any thread.
   void wake() const;
   [[nodiscard]] bool is_port_up() const { return port_up_.load(std::memory_order_acquire); }
+  // Whether the device has said that a queue pair or a completion queue has failed, once. The
+  // latter can't be brought back.
+  [[nodiscard]] bool take_failure() {
+    return failed_.load(std::memory_order_relaxed) &&
+           failed_.exchange(false, std::memory_order_acquire);
+  }
+  [[nodiscard]] bool has_dead_queue() const { return dead_queue_.load(std::memory_order_acquire); }
 
   // The datapath asks for a repair, and may touch no queue pair until it is done. Then it takes
   // note, once.
@@ -49,6 +56,7 @@ class VerbsHelper {
   [[nodiscard]] bool serve(bool retry);
   // False if the device will have none any more.
   [[nodiscard]] bool read_events();
+  void take(const ibv_async_event& event);
   void tell();
 
   const VerbsPort& port_;
@@ -59,6 +67,8 @@ class VerbsHelper {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> port_up_{true};
   std::atomic<bool> has_news_{false};
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> dead_queue_{false};
   std::atomic<Repair> repair_state_{Repair::none};
   std::thread thread_;
 };

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 
-#include "engine/driver/verbs_handles.hpp"
+#include "engine/driver/verbs_port.hpp"
 
 namespace hawser::engine {
 
 // Throws Error, with what to do, if the memory can't be locked.
-[[nodiscard]] VerbsMemory lock_memory(ibv_pd* domain, std::byte* data, std::size_t bytes,
+[[nodiscard]] VerbsMemory lock_memory(const VerbsPort& port, std::byte* data, std::size_t bytes,
                                       int access);
 
 }  // namespace hawser::engine

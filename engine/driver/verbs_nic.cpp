@@ -156,7 +156,7 @@ std::size_t VerbsNic::reap(std::span<std::uint64_t> cookies) {
   return count + control_.sender().reap(cookies.subspan(count), pool_);
 }
 
-void VerbsNic::take_send_completions() {
+bool VerbsNic::take_send_completions() {
   std::array<ibv_wc, kPollBatch> completions;
   int count = 0;
   do {
@@ -166,6 +166,9 @@ void VerbsNic::take_send_completions() {
       queue(VerbsSender::queue_of(completion)).sender().complete(completion);
     }
   } while (count == kPollBatch);
+  if (count >= 0) return true;
+  stop();
+  return false;
 }
 
 std::size_t VerbsNic::rx_burst(Queue which, std::span<proto::RxPacket> packets) {
@@ -174,9 +177,22 @@ std::size_t VerbsNic::rx_burst(Queue which, std::span<proto::RxPacket> packets) 
 
 bool VerbsNic::reset() { return data_.reset() && control_.reset(); }
 
+void VerbsNic::stop() {
+  data_.stop();
+  control_.stop();
+}
+
+bool VerbsNic::restart() {
+  bool works = take_send_completions();
+  works = data_.restart() && works;
+  works = control_.restart() && works;
+  return works && !helper_.has_dead_queue();
+}
+
 std::size_t VerbsNic::events(std::span<NicEvent> events) {
   if (events.empty()) return 0;
   helper_.quiet();
+  if (helper_.take_failure()) stop();
   const bool broken = data_.is_broken() || control_.is_broken();
   if (health_ == Health::up) {
     if (!broken && helper_.is_port_up()) return 0;
@@ -187,15 +203,18 @@ std::size_t VerbsNic::events(std::span<NicEvent> events) {
   if (health_ == Health::down) {
     if (broken) {
       health_ = Health::repairing;
+      stop();  // both pairs are reset, also one that has not failed
       helper_.ask_for_repair();
       return 0;
     }
     if (!helper_.is_port_up()) return 0;
   } else {
-    if (!helper_.take_repaired()) return 0;
-    take_send_completions();
-    data_.restart();
-    control_.restart();
+    if (health_ == Health::dead || !helper_.take_repaired()) return 0;
+    if (!restart()) {
+      health_ = Health::dead;
+      stop();
+      return 0;
+    }
   }
   health_ = Health::up;
   events.front() = {NicEvent::Kind::up};

@@ -6,7 +6,8 @@
 // A failure. A queue pair that fails (it sends while its port is down, the device refuses) takes
 // nothing any more: the NIC says `down`, what is sent is lost, and once the port is up the helper
 // resets both pairs. That ends all sends that the device still had; numbers and QKey stay, so the
-// address does, and the NIC says `up`.
+// address does, and the NIC says `up`. Meanwhile nothing is posted on either pair. A completion
+// queue that has overrun can't be brought back: the NIC stays down, all its sends having ended.
 #pragma once
 
 #include <cstddef>
@@ -59,14 +60,19 @@ class VerbsNic final : public proto::Nic {
   void deregister_memory(const void* data, std::size_t bytes) override;
 
  private:
-  enum class Health : std::uint8_t { up, down, repairing };
+  enum class Health : std::uint8_t { up, down, repairing, dead };
 
   [[nodiscard]] VerbsQueue& queue(proto::Queue which) {
     return which == proto::Queue::data ? data_ : control_;
   }
   [[nodiscard]] SendPositions tails() const;
   [[nodiscard]] SendPositions done() const;
-  void take_send_completions();
+  // False if the queue refuses to say.
+  bool take_send_completions();
+  // Nothing is posted any more until the NIC is repaired.
+  void stop();
+  // After a repair. False if a completion queue is of no use any more.
+  [[nodiscard]] bool restart();
   [[nodiscard]] bool reset();
 
   proto::PacketPool& pool_;

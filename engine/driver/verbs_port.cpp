@@ -128,8 +128,13 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
 
 void read_port(VerbsPort& port) {
   ibv_port_attr attributes{};
-  if (ibv_query_port(port.context.get(), port.number, &attributes) != 0) {
+  const int error = ibv_query_port(port.context.get(), port.number, &attributes);
+  if (error == EINVAL) {
     throw Error(port.name + ": the device has no port " + std::to_string(port.number));
+  }
+  if (error != 0) {
+    throw Error(port.name + ": the device does not answer (" + std::strerror(error) +
+                "); it may have been removed (`rdma link` lists devices)");
   }
   if (attributes.state != IBV_PORT_ACTIVE) {
     throw Error(port.name + ": the port is " + ibv_port_state_str(attributes.state) +
@@ -138,6 +143,11 @@ void read_port(VerbsPort& port) {
   port.link = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? VerbsAddress::Link::ethernet
                                                                : VerbsAddress::Link::infiniband;
   if (port.link == VerbsAddress::Link::infiniband) port.lid = attributes.lid;
+  if (attributes.active_mtu < IBV_MTU_256 || attributes.active_mtu > IBV_MTU_4096) {
+    throw Error(port.name + ": the device states no MTU (code " +
+                std::to_string(static_cast<int>(attributes.active_mtu)) +
+                "); is its driver older than this kernel?");
+  }
   port.mtu_bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
   // A packet without payload may fill its buffer.
   if (port.mtu_bytes < proto::PacketBuffer::kBytes) {

@@ -51,7 +51,7 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
                        VerbsRegions& regions)
     : port_(port),
       qkey_(config.qkey),
-      completions_(VerbsReceiver::make_completions(port.context.get(), config.receive_slots)) {
+      completions_(VerbsReceiver::make_completions(port, config.receive_slots)) {
   std::uint32_t inline_bytes = kInlineBytes;
   for (; !pair_; inline_bytes = 0) {
     auto attributes =
@@ -67,9 +67,12 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
     throw Error(port.name + ": its queue pair doesn't get ready: " + std::strerror(error));
   }
   const VerbsSendLimits limits{config.send_slots, config.copy_slots, port.mtu_bytes, inline_bytes};
-  sender_.emplace(pair_.get(), port.domain.get(), config.queue, limits, remotes, regions);
-  receiver_.emplace(pair_.get(), port.domain.get(), completions_, config.queue,
-                    config.receive_slots, port.mtu_bytes);
+  sender_.emplace(pair_.get(), port, config.queue, limits, remotes, regions);
+  const bool ipv4 = port.link == VerbsAddress::Link::ethernet && is_ipv4(port.gid.gid);
+  receiver_.emplace(
+      pair_.get(), port, completions_,
+      VerbsReceiver::Shape{config.queue, config.receive_slots, port.mtu_bytes,
+                           ipv4 ? VerbsReceiver::Route::ipv4 : VerbsReceiver::Route::other});
 }
 
 // Before the memory that it reads and writes.
@@ -86,9 +89,14 @@ bool VerbsQueue::reset() {
          make_ready(pair_.get(), port_.number, qkey_) == 0;
 }
 
-void VerbsQueue::restart() {
+void VerbsQueue::stop() {
+  sender_->stop();
+  receiver_->stop();
+}
+
+bool VerbsQueue::restart() {
   sender_->restart();
-  receiver_->restart();
+  return receiver_->restart();
 }
 
 }  // namespace hawser::engine

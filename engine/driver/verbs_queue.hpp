@@ -42,8 +42,11 @@ class VerbsQueue {
   // Blocks. Takes everything from the device and makes the pair ready again, number and QKey as
   // before; nobody else uses the pair meanwhile. False if the device refuses.
   [[nodiscard]] bool reset();
+  // Before a reset: nothing is posted any more until a restart.
+  void stop();
   // After a reset and once `send_completions` is empty: sends are over, receives are posted anew.
-  void restart();
+  // False if the completion queue of receives is of no use any more.
+  [[nodiscard]] bool restart();
 
  private:
   const VerbsPort& port_;

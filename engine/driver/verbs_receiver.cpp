@@ -27,56 +27,52 @@ std::size_t stride_of(std::uint32_t datagram_bytes) {
   return kDataOffset + (datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// RoCE over IPv6 has the IP header there; over IPv4 it has 20 bytes of anything and the IP header.
-// Bytes that could be both are told apart by a mark that was set before the buffer was posted.
-constexpr std::byte kUntouched{0xff};
-
-bool is_marked(const std::byte* grh) {
+// RoCE over IPv6 and InfiniBand have an IPv6 header there; RoCE over IPv4 has 20 bytes of anything,
+// which may look like one, and then the IP header.
+bool is_marked(const std::byte* grh, VerbsReceiver::Route route) {
   constexpr unsigned kCongestionExperienced = 3;
   const auto byte = [grh](std::size_t i) { return std::to_integer<unsigned>(grh[i]); };
-  unsigned traffic_class = 0;
-  if (byte(0) >> 4 == 6) {
-    traffic_class = (byte(0) & 0xf) << 4 | byte(1) >> 4;
-  } else if (byte(20) == 0x45) {
-    traffic_class = byte(21);
-  }
+  const unsigned traffic_class =
+      route == VerbsReceiver::Route::ipv4 ? byte(21) : (byte(0) & 0xf) << 4 | byte(1) >> 4;
   return (traffic_class & kCongestionExperienced) == kCongestionExperienced;
 }
 
 }  // namespace
 
-VerbsReceiver::Completions VerbsReceiver::make_completions(ibv_context* context,
+VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port,
                                                            std::uint32_t slots) {
+  ibv_context* const context = port.context.get();
   Completions made;
   made.channel.reset(ibv_create_comp_channel(context));
   if (!made.channel) {
-    throw Error(std::string("no completion channel can be made: ") + std::strerror(errno));
+    throw Error(port.name + ": no completion channel can be made: " + std::strerror(errno));
   }
   const int flags = ::fcntl(made.channel->fd, F_GETFL);
   (void)::fcntl(made.channel->fd, F_SETFL, flags | O_NONBLOCK);
   made.queue.reset(ibv_create_cq(context, static_cast<int>(slots), nullptr, made.channel.get(), 0));
   if (!made.queue) {
-    throw Error("no completion queue of " + std::to_string(slots) +
+    throw Error(port.name + ": no completion queue of " + std::to_string(slots) +
                 " entries can be made: " + std::strerror(errno));
   }
   return made;
 }
 
-VerbsReceiver::VerbsReceiver(ibv_qp* pair, ibv_pd* domain, Completions& completions,
-                             proto::Queue queue, std::uint32_t slots,
-                             std::uint32_t max_datagram_bytes)
+VerbsReceiver::VerbsReceiver(ibv_qp* pair, const VerbsPort& port, Completions& completions,
+                             const Shape& shape)
     : pair_(pair),
       completions_(completions),
-      queue_(queue),
-      slots_(slots),
-      stride_(stride_of(max_datagram_bytes)),
-      memory_(allocate_aligned(slots * stride_)),
-      registered_(lock_memory(domain, memory_.get(), slots * stride_, IBV_ACCESS_LOCAL_WRITE)),
-      pending_(slots),
-      held_(slots, false) {
-  lent_.reserve(slots);
-  idle_.reserve(slots);
-  for (std::uint32_t i = slots; i-- > 0;) idle_.push_back(i);
+      queue_(shape.queue),
+      route_(shape.route),
+      slots_(shape.slots),
+      stride_(stride_of(shape.max_datagram_bytes)),
+      memory_(allocate_aligned(slots_ * stride_)),
+      registered_(lock_memory(port, memory_.get(), slots_ * stride_, IBV_ACCESS_LOCAL_WRITE)),
+      pending_(slots_),
+      held_(slots_, false),
+      devices_(slots_, false) {
+  lent_.reserve(slots_);
+  idle_.reserve(slots_);
+  for (std::uint32_t i = slots_; i-- > 0;) idle_.push_back(i);
   post_idle(1);
   arm();
 }
@@ -92,12 +88,14 @@ std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
   std::size_t count = hand_out(packets);
   if (count == packets.size() || waking_ == Waking::armed) return count;
   arm();
-  if (drain()) count += hand_out(packets.subspan(count));
+  if (drain() == Drained::some) count += hand_out(packets.subspan(count));
   return count;
 }
 
-void VerbsReceiver::restart() {
-  drain();
+bool VerbsReceiver::restart() {
+  const bool refused = drain() == Drained::refused;
+  // The reset may have taken completions with it whose event is there.
+  if (waking_ == Waking::armed) consume_event();
   std::fill(held_.begin(), held_.end(), false);
   for (const std::uint32_t index : lent_) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
@@ -105,18 +103,23 @@ void VerbsReceiver::restart() {
   for (std::uint32_t i = 0; i < slots_; ++i) {
     if (!held_[i]) idle_.push_back(i);
   }
+  std::fill(devices_.begin(), devices_.end(), false);
   posted_ = 0;
-  broken_ = false;
+  broken_ = refused;
   post_idle(1);
+  return !refused;
 }
 
-bool VerbsReceiver::drain() {
+VerbsReceiver::Drained VerbsReceiver::drain() {
   std::array<ibv_wc, kPollBatch> completions;
   bool any = false;
   for (;;) {
     const int count = ibv_poll_cq(completions_.queue.get(), kPollBatch, completions.data());
-    if (count < 0) broken_ = true;
-    if (count <= 0) break;
+    if (count < 0) {
+      broken_ = true;
+      return Drained::refused;
+    }
+    if (count == 0) break;
     any = true;
     for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
       accept(completion);
@@ -125,15 +128,27 @@ bool VerbsReceiver::drain() {
   }
   if (any && waking_ == Waking::armed) waking_ = Waking::fired;
   if (any && posted_ == 0 && !broken_) ++stats_.dry;
-  return any;
+  return any ? Drained::some : Drained::none;
 }
 
 void VerbsReceiver::accept(const ibv_wc& completion) {
-  --posted_;
+  // Nothing that a confused device says may lead out of the ring, or lend a buffer twice.
+  if (completion.wr_id >= slots_ || !devices_[completion.wr_id]) {
+    broken_ = true;
+    ++stats_.unexpected;
+    return;
+  }
   const auto index = static_cast<std::uint32_t>(completion.wr_id);
+  devices_[index] = false;
+  --posted_;
   if (completion.status != IBV_WC_SUCCESS) {
     broken_ = true;
     ++stats_.failed;
+    return;
+  }
+  if (completion.opcode != IBV_WC_RECV || completion.byte_len > stride_ - kGrhOffset) {
+    broken_ = true;
+    ++stats_.unexpected;
     return;
   }
   if (completion.byte_len <= kGrhBytes) {
@@ -142,8 +157,8 @@ void VerbsReceiver::accept(const ibv_wc& completion) {
     return;
   }
   const bool has_header = (completion.wc_flags & IBV_WC_GRH) != 0;
-  HAWSER_ASSERT(pending_.push(
-      {index, completion.byte_len - kGrhBytes, has_header && is_marked(slot(index) + kGrhOffset)}));
+  HAWSER_ASSERT(pending_.push({index, completion.byte_len - kGrhBytes,
+                               has_header && is_marked(slot(index) + kGrhOffset, route_)}));
 }
 
 std::size_t VerbsReceiver::hand_out(std::span<RxPacket> packets) {
@@ -166,20 +181,20 @@ void VerbsReceiver::post_idle(std::size_t least) {
     if (count == 0) return;
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t index = idle_[idle_.size() - 1 - i];
-      std::byte* const grh = slot(index) + kGrhOffset;
-      grh[0] = kUntouched;
-      parts[i] = {reinterpret_cast<std::uint64_t>(grh),
+      parts[i] = {reinterpret_cast<std::uint64_t>(slot(index) + kGrhOffset),
                   static_cast<std::uint32_t>(stride_ - kGrhOffset), registered_->lkey};
       requests[i] = {index, i + 1 < count ? &requests[i + 1] : nullptr, &parts[i], 1};
     }
     ibv_recv_wr* refused = nullptr;
     ++stats_.doorbells;
+    std::size_t taken = count;
     if (ibv_post_recv(pair_, requests.data(), &refused) != 0) {
       broken_ = true;
-      return;
+      taken = refused == nullptr ? 0 : static_cast<std::size_t>(refused - requests.data());
     }
-    idle_.resize(idle_.size() - count);
-    posted_ += static_cast<std::uint32_t>(count);
+    for (std::size_t i = 0; i < taken; ++i) devices_[requests[i].wr_id] = true;
+    idle_.resize(idle_.size() - taken);
+    posted_ += static_cast<std::uint32_t>(taken);
   }
 }
 

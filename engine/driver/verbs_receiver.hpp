@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/driver/aligned_memory.hpp"
-#include "engine/driver/verbs_handles.hpp"
+#include "engine/driver/verbs_port.hpp"
 #include "proto/nic.hpp"
 #include "proto/ring.hpp"
 
@@ -24,9 +24,10 @@ namespace hawser::engine {
 struct VerbsReceiveStats {
   std::uint64_t datagrams = 0;
   std::uint64_t doorbells = 0;
-  std::uint64_t malformed = 0;  // shorter than any datagram
-  std::uint64_t failed = 0;     // completions with an error; their buffers are not posted again
-  std::uint64_t dry = 0;        // times that no buffer was posted any more
+  std::uint64_t malformed = 0;   // shorter than any datagram
+  std::uint64_t failed = 0;      // completions with an error; their buffers are not posted again
+  std::uint64_t unexpected = 0;  // completions of no receive here: the device is confused
+  std::uint64_t dry = 0;         // times that no buffer was posted any more
 };
 
 class VerbsReceiver {
@@ -37,12 +38,20 @@ class VerbsReceiver {
     VerbsCompletions queue;
   };
   // Throws Error.
-  [[nodiscard]] static Completions make_completions(ibv_context* context, std::uint32_t slots);
+  [[nodiscard]] static Completions make_completions(const VerbsPort& port, std::uint32_t slots);
+
+  // What a datagram's route header is: of RoCE over IPv4, or any other.
+  enum class Route : std::uint8_t { ipv4, other };
+  struct Shape {
+    proto::Queue queue = proto::Queue::data;
+    std::uint32_t slots = 0;
+    std::uint32_t max_datagram_bytes = 0;
+    Route route = Route::other;
+  };
 
   // `pair` receives into `completions`; it is destroyed before this. Throws Error if memory can't
   // be locked.
-  VerbsReceiver(ibv_qp* pair, ibv_pd* domain, Completions& completions, proto::Queue queue,
-                std::uint32_t slots, std::uint32_t max_datagram_bytes);
+  VerbsReceiver(ibv_qp* pair, const VerbsPort& port, Completions& completions, const Shape& shape);
   ~VerbsReceiver();
   VerbsReceiver(const VerbsReceiver&) = delete;
   VerbsReceiver& operator=(const VerbsReceiver&) = delete;
@@ -50,8 +59,11 @@ class VerbsReceiver {
   // As Nic::rx_burst.
   [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
 
-  // The queue pair was reset: what has arrived stays, every other buffer is posted.
-  void restart();
+  // The queue pair was reset: what has arrived stays, every other buffer is posted. False if the
+  // completion queue is of no use any more.
+  [[nodiscard]] bool restart();
+  // Nothing is posted any more until a restart.
+  void stop() { broken_ = true; }
 
   [[nodiscard]] int descriptor() const { return completions_.channel->fd; }
   [[nodiscard]] bool is_broken() const { return broken_; }
@@ -75,8 +87,9 @@ class VerbsReceiver {
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return memory_.get() + index * stride_;
   }
-  // Takes all completions there are; false if there were none.
-  bool drain();
+  // Takes all completions there are; the queue may refuse to say.
+  enum class Drained : std::uint8_t { none, some, refused };
+  Drained drain();
   void accept(const ibv_wc& completion);
   void post_idle(std::size_t least);
   [[nodiscard]] std::size_t hand_out(std::span<proto::RxPacket> packets);
@@ -86,6 +99,7 @@ class VerbsReceiver {
   ibv_qp* pair_;
   Completions& completions_;
   proto::Queue queue_;
+  Route route_;
   std::uint32_t slots_;
   std::size_t stride_;
   AlignedMemory memory_;
@@ -93,7 +107,8 @@ class VerbsReceiver {
   proto::Ring<Arrival> pending_;
   std::vector<std::uint32_t> lent_;
   std::vector<std::uint32_t> idle_;
-  std::vector<bool> held_;  // of restart
+  std::vector<bool> held_;     // of restart
+  std::vector<bool> devices_;  // the slots that the device has
   std::uint32_t posted_ = 0;
   Waking waking_ = Waking::idle;
   unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end

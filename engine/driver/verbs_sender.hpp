@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/driver/aligned_memory.hpp"
-#include "engine/driver/verbs_handles.hpp"
+#include "engine/driver/verbs_port.hpp"
 #include "engine/driver/verbs_regions.hpp"
 #include "engine/driver/verbs_remotes.hpp"
 #include "proto/nic.hpp"
@@ -28,11 +28,12 @@ struct VerbsSendStats {
   std::uint64_t doorbells = 0;
   std::uint64_t datagrams = 0;
   std::uint64_t completions = 0;
-  std::uint64_t inlined = 0;  // datagrams inside their requests
-  std::uint64_t copied = 0;   // datagrams of which something was not registered
-  std::uint64_t lost = 0;     // datagrams that could not be sent
-  std::uint64_t failed = 0;   // completions with an error
-  int last_error = 0;         // ibv_wc_status of the last of those
+  std::uint64_t inlined = 0;     // datagrams inside their requests
+  std::uint64_t copied = 0;      // datagrams of which something was not registered
+  std::uint64_t lost = 0;        // datagrams that could not be sent
+  std::uint64_t failed = 0;      // completions with an error
+  int last_error = 0;            // ibv_wc_status of the last of those
+  std::uint64_t unexpected = 0;  // completions of no send here: the device is confused
 };
 
 struct VerbsSendLimits {
@@ -45,8 +46,8 @@ struct VerbsSendLimits {
 class VerbsSender {
  public:
   // All outlive this, but `pair`, which is destroyed first. Throws Error if memory can't be locked.
-  VerbsSender(ibv_qp* pair, ibv_pd* domain, proto::Queue queue, const VerbsSendLimits& limits,
-              const VerbsRemotes& remotes, VerbsRegions& regions);
+  VerbsSender(ibv_qp* pair, const VerbsPort& port, proto::Queue queue,
+              const VerbsSendLimits& limits, const VerbsRemotes& remotes, VerbsRegions& regions);
 
   // As Nic::tx_burst, for packets of this queue.
   [[nodiscard]] std::size_t send(std::span<const proto::TxPacket> packets);
@@ -63,7 +64,8 @@ class VerbsSender {
     broken_ = false;
   }
 
-  // The queue pair takes nothing any more: what is sent is lost.
+  // Nothing is posted any more until a restart: what is sent is lost.
+  void stop() { broken_ = true; }
   [[nodiscard]] bool is_broken() const { return broken_; }
   // The positions of the next send, and of the oldest that the device may still read.
   [[nodiscard]] std::uint64_t tail() const { return tail_; }

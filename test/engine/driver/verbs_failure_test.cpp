@@ -1,29 +1,20 @@
-// The verbs NIC when ports fail and remotes are nowhere; runs where there are RDMA devices, whose
-// cables it pulls.
+// The verbs NIC when ports fail and remotes are nowhere, over RDMA devices, whose cables it pulls,
+// and over their double.
 #include <arpa/inet.h>
 #include <poll.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "engine/driver/verbs_nic.hpp"
 #include "hawser/engine.hpp"
-#include "test/engine/driver/conformance/verbs_rigs.hpp"
+#include "test/engine/driver/conformance/rigs.hpp"
+#include "test/engine/driver/verbs_exchange.hpp"
 
 namespace hawser::test {
 namespace {
 
 using engine::VerbsNic;
 using Kind = proto::NicEvent::Kind;
-
-void run(const std::string& command) {
-  INFO(command);
-  REQUIRE(std::system(command.c_str()) == 0);
-}
-
-void set_link(const std::string& interface, const std::string& state) {
-  run("ip link set " + interface + " " + state);
-}
 
 // Why there can be no NIC on the device; empty if there can.
 std::string refusal_of(const std::string& device) {
@@ -34,40 +25,6 @@ std::string refusal_of(const std::string& device) {
     return error.what();
   }
   return "";
-}
-
-// The next event, within some seconds; its descriptors wake whoever waits for it.
-bool hears(Nic& nic, Kind kind) {
-  std::array<pollfd, 8> polled{};
-  std::array<int, 8> fds;
-  const std::size_t count = nic.descriptors(fds);
-  for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
-  for (int round = 0; round < 1000; ++round) {
-    std::array<proto::NicEvent, 1> events;
-    std::array<RxPacket, 64> packets;
-    (void)nic.rx_burst(Queue::data, packets);
-    (void)nic.rx_burst(Queue::control, packets);
-    if (nic.events(events) == 1) {
-      CHECK(events[0].kind == kind);
-      return events[0].kind == kind;
-    }
-    (void)::poll(polled.data(), count, 10);
-  }
-  return false;
-}
-
-// Sends and reaps `count` packets; returns how many came.
-std::size_t exchange(PooledVerbsRig& rig, Nic& from, RemoteHandle to, Nic& receiver,
-                     std::size_t count, Queue queue = Queue::data) {
-  Burst burst(rig.pool);
-  for (std::uint64_t id = 0; id < count; ++id) {
-    burst.add({.id = id, .payload_bytes = 500, .remote = to, .queue = queue});
-  }
-  rig.send_all(from, burst);
-  const std::size_t arrived = rig.settle(receiver, queue).size();
-  CHECK(rig.reap_rest(from).size() == count);
-  CHECK(rig.pool.in_use() == 0);
-  return arrived;
 }
 
 }  // namespace
@@ -81,11 +38,11 @@ TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost
   CHECK(exchange(rig, mine, to_theirs, theirs, 10) == 10);
   const proto::NicAddress address = mine.address();
   for (int round = 0; round < 2; ++round) {
-    set_link("a0", "down");
+    rig.set_link("a0", "down");
     REQUIRE(hears(mine, Kind::down));
     REQUIRE(hears(theirs, Kind::down));  // lost its carrier with it
     CHECK(exchange(rig, mine, to_theirs, theirs, 20) == 0);
-    set_link("a0", "up");
+    rig.set_link("a0", "up");
     REQUIRE(hears(mine, Kind::up));
     REQUIRE(hears(theirs, Kind::up));
     for (const Queue queue : {Queue::data, Queue::control}) {
@@ -104,33 +61,31 @@ TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers b
   Nic& mine = rig.make();
   Nic& theirs = rig.make();
   const RemoteHandle to = open(mine, theirs);
-  set_link("a0", "down");
+  rig.set_link("a0", "down");
   Burst burst(rig.pool);
   for (std::uint64_t id = 0; id < 20; ++id) burst.add({.id = id, .remote = to});
   CHECK(burst.send(mine) == 20);
   rig.destroy(mine);
   CHECK(rig.pool.in_use() == 0);
-  set_link("a0", "up");
+  rig.set_link("a0", "up");
 }
 
 TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence") {
-  set_link("a0", "down");
+  PooledVerbsRig rig;
+  rig.set_link("a0", "down");
   const std::string words = refusal_of("rxe_a0");
-  set_link("a0", "up");
+  rig.set_link("a0", "up");
   CHECK_THAT(words, Catch::Contains("verbs:rxe_a0: the port is") && Catch::Contains("ip link"));
 }
 
 TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence") {
-  // On the cable that no other test here uses. The device follows the MTU of its interface when
-  // that comes up.
-  const auto set_mtu = [](const std::string& mtu) {
-    run("ip link set a1 down && ip link set a1 mtu " + mtu + " && ip link set a1 up");
-  };
-  set_mtu("1280");
+  PooledVerbsRig rig;
+  // On the cable that no other test here uses.
+  rig.set_mtu("a1", "1280");
   const std::string before = refusal_of("rxe_a1");
-  set_mtu("900");
+  rig.set_mtu("a1", "900");
   const std::string words = refusal_of("rxe_a1");
-  set_mtu("4200");
+  rig.set_mtu("a1", "4200");
   CHECK(before == "");
   CHECK_THAT(words, Catch::Contains("verbs:rxe_a1: its MTU of 512 bytes is too small"));
 }
@@ -166,7 +121,7 @@ TEST_CASE("verbs NIC: more destinations than there is room for, one after anothe
     const std::string text = "fe80::" + std::to_string(1000 + number);
     REQUIRE(::inet_pton(AF_INET6, text.c_str(), address.gid.data()) == 1);
     other = to_nic_address(address);
-    run("ip -6 neigh replace " + text + " lladdr 02:00:00:00:00:01 dev a0");
+    rig.add_neighbour(text);
     RemoteHandle handle = proto::kNoRemote;
     Status status = Status::again;
     for (int round = 0; round < 1000 && status == Status::again; ++round) {

@@ -1,11 +1,10 @@
-// The verbs NIC beyond the contract that all NICs keep; runs where there are RDMA devices.
+// The verbs NIC beyond the contract that all NICs keep, over RDMA devices and over their double.
 #include "engine/driver/verbs_nic.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "hawser/engine.hpp"
-#include "test/engine/driver/conformance/verbs_rigs.hpp"
+#include "test/engine/driver/conformance/rigs.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
@@ -123,10 +122,9 @@ TEST_CASE("verbs NIC: a mark of congestion is shown with the packet that bears i
                          [](const RxPacket& packet) { return packet.congestion_experienced; });
   };
   CHECK(marked() == 0);
-  // Marks what is ECN-capable, and would lose what isn't.
-  REQUIRE(std::system("tc qdisc add dev a0 root netem loss 100% ecn") == 0);
+  rig.mark(true);
   CHECK(marked() == 10);
-  REQUIRE(std::system("tc qdisc del dev a0 root") == 0);
+  rig.mark(false);
   CHECK(marked() == 0);
 }
 
@@ -152,6 +150,7 @@ TEST_CASE("verbs NIC: a packet with another QKey does not arrive, and does no ha
 }
 
 TEST_CASE("verbs NIC: what can't be had is said in a sentence") {
+  const PooledVerbsRig rig;
   using Catch::Contains;
   VerbsNicConfig config = verbs_config("mlx5_99");
   CHECK_THAT(refusal(config),
@@ -165,6 +164,7 @@ TEST_CASE("verbs NIC: what can't be had is said in a sentence") {
 }
 
 TEST_CASE("verbs NIC: ports are listed with what they would use") {
+  const PooledVerbsRig rig;
   const auto ports = engine::verbs_ports();
   REQUIRE(ports.size() >= 2);
   CHECK(ports[0].name == "rxe_a0");

@@ -3,25 +3,13 @@
 
 #include <poll.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
-#include "engine/driver/verbs_nic.hpp"
-#include "test/engine/driver/conformance/rig.hpp"
+#include "test/engine/driver/conformance/verbs_config.hpp"
 
 namespace hawser::test {
-
-inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
-
-inline engine::VerbsNicConfig verbs_config(const std::string& device) {
-  return {.port = {.device = device},
-          .qkey = 0x12345,
-          .receive_bytes = 1 << 20,
-          .send_slots = 256,
-          .max_remotes = kRigRemotes,
-          .max_regions = 16,
-          .entropies = 4};
-}
 
 // Packets that the two devices have sent and received so far.
 inline std::uint64_t rdma_packets() {
@@ -38,8 +26,6 @@ inline std::uint64_t rdma_packets() {
   return sum;
 }
 
-enum class Registered { nothing, headers };
-
 // Every other NIC is at the other end of the cable.
 template <Registered kRegistered>
 class VerbsRig final : public RigBase {
@@ -48,13 +34,31 @@ class VerbsRig final : public RigBase {
 
   [[nodiscard]] bool holds() const override { return true; }
 
+  // Marks what is ECN-capable, and would lose what isn't.
+  void mark(bool marked) {
+    run(marked ? "tc qdisc add dev a0 root netem loss 100% ecn" : "tc qdisc del dev a0 root");
+  }
+  // Both ends of a cable hear of it.
+  void set_link(const std::string& interface, const std::string& state) {
+    run("ip link set " + interface + " " + state);
+  }
+  // The device follows the MTU of its interface when that comes up.
+  void set_mtu(const std::string& interface, const std::string& bytes) {
+    set_link(interface, "down mtu " + bytes);
+    set_link(interface, "up");
+  }
+  // Somebody at the other end of a0's cable answers for `address`.
+  void add_neighbour(const std::string& address) {
+    run("ip -6 neigh replace " + address + " lladdr 02:00:00:00:00:01 dev a0");
+  }
+
  private:
+  static void run(const std::string& command) {
+    INFO(command);
+    REQUIRE(std::system(command.c_str()) == 0);
+  }
   std::unique_ptr<Nic> make_nic() override {
-    auto nic = std::make_unique<engine::VerbsNic>(verbs_config(kRdmaDevices[made_++ % 2]), pool);
-    if (kRegistered == Registered::headers) {
-      REQUIRE(nic->register_memory(pool.memory().data(), pool.memory().size()) == Status::ok);
-    }
-    return nic;
+    return make_verbs_nic(kRdmaDevices[made_++ % 2], kRegistered, pool);
   }
   // A device that counts no packet for some milliseconds has none on its way.
   void let_arrive() override {

@@ -1,0 +1,35 @@
+// Verbs NICs as the driver tests make them, on whichever devices.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/driver/verbs_nic.hpp"
+#include "test/engine/driver/conformance/rig.hpp"
+
+namespace hawser::test {
+
+inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
+
+inline engine::VerbsNicConfig verbs_config(const std::string& device) {
+  return {.port = {.device = device},
+          .qkey = 0x12345,
+          .receive_bytes = 1 << 20,
+          .send_slots = 256,
+          .max_remotes = kRigRemotes,
+          .max_regions = 16,
+          .entropies = 4};
+}
+
+enum class Registered { nothing, headers };
+
+inline std::unique_ptr<engine::VerbsNic> make_verbs_nic(const std::string& device,
+                                                        Registered registered, SimplePool& pool) {
+  auto nic = std::make_unique<engine::VerbsNic>(verbs_config(device), pool);
+  if (registered == Registered::headers) {
+    REQUIRE(nic->register_memory(pool.memory().data(), pool.memory().size()) == Status::ok);
+  }
+  return nic;
+}
+
+}  // namespace hawser::test

@@ -1,0 +1,121 @@
+// The verbs NIC and a device that takes only some of what it is given, or nothing.
+#include "test/engine/driver/stub/two_nics.hpp"
+
+namespace hawser::test {
+namespace {
+
+using stub::Call;
+using stub::Side;
+using Kind = proto::NicEvent::Kind;
+using Two = TwoNics<PooledVerbsRig>;
+using BareTwo = TwoNics<BareVerbsRig>;
+
+}  // namespace
+
+TEST_CASE("verbs NIC: a chain of sends is refused from any request on") {
+  for (const std::uint64_t taken : {0u, 1u, 5u, 31u, 32u, 33u, 63u}) {
+    for (const bool held : {false, true}) {
+      CAPTURE(taken, held);
+      Two two;
+      two.fabric().hold(held);
+      two.fabric().refuse_after(Side::send, taken, ENOMEM);
+      two.send(0, 64);  // all are the NIC's, sent or lost
+      std::size_t reaped = two.reap().size();
+      // What follows a chain that is over is lost, and over with it; of a chain that was taken in
+      // part nothing is.
+      const bool whole = taken % 32 == 0 && (!held || taken == 0);
+      CHECK(reaped == (whole ? 64 : held ? 0 : taken / 32 * 32));
+      REQUIRE(hears(two.mine, Kind::down));
+      two.send(100, 10);  // lost, after the others
+      REQUIRE(hears(two.mine, Kind::up));
+      two.fabric().hold(false);
+      CHECK(two.rig.settle(two.theirs).size() == (held ? 0 : taken));
+      CHECK(two.mine.stats(Queue::data).send.lost == 64 - taken + 10);
+      reaped += two.reap().size();
+      CHECK(reaped == 74);
+      two.works();
+    }
+  }
+}
+
+TEST_CASE("verbs NIC: a chain of sends is refused, the copied ones too") {
+  for (const std::uint64_t taken : {0u, 1u, 20u}) {
+    CAPTURE(taken);
+    BareTwo two;
+    for (int round = 0; round < 20; ++round) {  // more than there are copy slots, if any leaked
+      two.fabric().refuse_after(Side::send, taken, ENOMEM);
+      two.send(0, 32);
+      const std::size_t early = two.reap().size();
+      REQUIRE(hears(two.mine, Kind::down));
+      REQUIRE(hears(two.mine, Kind::up));
+      CHECK(early + two.reap().size() == 32);
+    }
+    two.works();
+  }
+}
+
+TEST_CASE("verbs NIC: posting sends fails as a whole, with any error") {
+  for (const int error : {EINVAL, ENOMEM, EIO, ENODEV, EAGAIN}) {
+    CAPTURE(error);
+    Two two;
+    two.fabric().fail(Call::post_send, error);
+    two.send(0, 40);
+    two.recovers(40);
+  }
+}
+
+TEST_CASE("verbs NIC: receive buffers are refused from any request on") {
+  for (const std::uint64_t taken : {0u, 1u, 31u, 32u, 40u}) {
+    CAPTURE(taken);
+    Two two;
+    two.fabric().refuse_after(Side::receive, taken, ENOMEM);
+    std::size_t arrived = 0;
+    for (std::uint64_t id = 0; id < 800; id += 20) {  // until some are posted again, and filled
+      two.send(id, 20);
+      CHECK(two.reap().size() == 20);
+      arrived += two.rig.settle(two.theirs).size();
+    }
+    CHECK(arrived < 800);
+    CHECK(two.theirs.stats(Queue::data).receive.unexpected == 0);
+    REQUIRE(hears(two.theirs, Kind::down));
+    REQUIRE(hears(two.theirs, Kind::up));
+    two.works();
+  }
+}
+
+TEST_CASE("verbs NIC: a device that refuses receive buffers at the start is asked again") {
+  PooledVerbsRig rig;
+  rig.fabric.fail(Call::post_recv, ENOMEM);
+  auto& mine = dynamic_cast<engine::VerbsNic&>(rig.make());
+  auto& theirs = dynamic_cast<engine::VerbsNic&>(rig.make());
+  REQUIRE(hears(mine, Kind::down));
+  REQUIRE(hears(mine, Kind::up));
+  CHECK(exchange(rig, theirs, open(theirs, mine), mine, 200) == 200);
+}
+
+TEST_CASE("verbs NIC: arming is refused") {
+  Two two;
+  two.fabric().fail(Call::req_notify_cq, EIO);
+  two.send(0, 1);
+  CHECK(two.rig.settle(two.theirs).size() == 1);
+  REQUIRE(hears(two.theirs, Kind::down));
+  REQUIRE(hears(two.theirs, Kind::up));
+  CHECK(two.reap().size() == 1);
+  two.works();
+}
+
+TEST_CASE("verbs NIC: memory that can't be registered is sent from by a copy") {
+  BareTwo two;
+  std::vector<std::byte> memory(4096);
+  two.fabric().fail(Call::reg_mr, ENOMEM);
+  CHECK(two.mine.register_memory(memory.data(), memory.size()) == Status::nic_error);
+  two.send(0, 10);
+  CHECK(two.rig.settle(two.theirs).size() == 10);
+  CHECK(two.mine.stats(Queue::data).send.copied == 10);
+  CHECK(two.reap().size() == 10);
+  CHECK(two.mine.register_memory(memory.data(), memory.size()) == Status::ok);
+  two.mine.deregister_memory(memory.data(), memory.size());
+  two.works();
+}
+
+}  // namespace hawser::test

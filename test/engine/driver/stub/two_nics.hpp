@@ -1,0 +1,74 @@
+// Two verbs NICs over the double, at the two ends of a cable, and what the tests of errors ask of
+// them: that what was taken comes out of reap, each cookie once, and that they recover.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+
+#include "test/engine/driver/conformance/stub_rigs.hpp"
+#include "test/engine/driver/verbs_exchange.hpp"
+
+namespace hawser::test {
+
+inline const std::string kMine = kRdmaDevices[0];
+inline const std::string kTheirs = kRdmaDevices[1];
+
+inline std::uint32_t pair_number(const Nic& nic, Queue queue) {
+  engine::VerbsAddress address;
+  REQUIRE(from_nic_address(nic.address(), address));
+  return queue == Queue::data ? address.data_qpn : address.control_qpn;
+}
+
+template <class Rig>
+struct TwoNics {
+  using Kind = proto::NicEvent::Kind;
+
+  Rig rig;
+  engine::VerbsNic& mine = dynamic_cast<engine::VerbsNic&>(rig.make());
+  engine::VerbsNic& theirs = dynamic_cast<engine::VerbsNic&>(rig.make());
+  RemoteHandle to_theirs = open(mine, theirs);
+  RemoteHandle to_mine = open(theirs, mine);
+
+  stub::Fabric& fabric() { return rig.fabric; }
+
+  // Hands over `count` datagrams with the cookies `first` and up; too long to travel in requests.
+  // The payloads stay readable until forget_sent().
+  void send(std::uint64_t first, std::size_t count, Queue queue = Queue::data) {
+    Burst& burst = sent_.emplace_back(rig.pool);
+    for (std::uint64_t id = first; id < first + count; ++id) {
+      burst.add({.id = id, .payload_bytes = 500, .remote = to_theirs, .queue = queue});
+    }
+    REQUIRE(burst.send(mine) == count);
+  }
+  // What comes out of reap now; what has come out is the sender's, who writes over it.
+  std::vector<std::uint64_t> reap() { return reap_all(mine); }
+
+  // Comes down and up again, having given all back.
+  void recovers(std::size_t cookies) {
+    REQUIRE(hears(mine, Kind::down));
+    REQUIRE(hears(mine, Kind::up));
+    const std::vector<std::uint64_t> reaped = reap();
+    CHECK(reaped.size() == cookies);
+    CHECK(std::adjacent_find(reaped.begin(), reaped.end()) == reaped.end());
+    works();
+  }
+  // Both queues, both ways, and nothing of before is left.
+  void works() {
+    (void)rig.settle(mine);
+    (void)rig.settle(theirs);
+    (void)rig.settle(mine, Queue::control);
+    (void)rig.settle(theirs, Queue::control);
+    for (const Queue queue : {Queue::data, Queue::control}) {
+      CHECK(exchange(rig, mine, to_theirs, theirs, 100, queue) == 100);
+      CHECK(exchange(rig, theirs, to_mine, mine, 100, queue) == 100);
+    }
+    CHECK(rig.pool.in_use() == 0);
+    std::array<proto::NicEvent, 1> events;
+    CHECK(mine.events(events) == 0);
+  }
+
+ private:
+  std::deque<Burst> sent_;
+};
+
+}  // namespace hawser::test

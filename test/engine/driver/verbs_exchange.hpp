@@ -1,0 +1,48 @@
+// What tests of failing verbs NICs ask again and again: has it been heard, and does it work?
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+
+#include "test/engine/driver/conformance/rig.hpp"
+
+namespace hawser::test {
+
+// The next event, within some seconds; its descriptors wake whoever waits for it.
+inline bool hears(Nic& nic, proto::NicEvent::Kind kind) {
+  std::array<pollfd, 8> polled{};
+  std::array<int, 8> fds;
+  const std::size_t count = nic.descriptors(fds);
+  for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < limit) {
+    std::array<proto::NicEvent, 1> events;
+    std::array<RxPacket, 64> packets;
+    (void)nic.rx_burst(Queue::data, packets);
+    (void)nic.rx_burst(Queue::control, packets);
+    if (nic.events(events) == 1) {
+      CHECK(events[0].kind == kind);
+      return events[0].kind == kind;
+    }
+    (void)::poll(polled.data(), count, 10);
+  }
+  return false;
+}
+
+// Sends and reaps `count` packets; returns how many came.
+template <class Rig>
+std::size_t exchange(Rig& rig, Nic& from, RemoteHandle to, Nic& receiver, std::size_t count,
+                     Queue queue = Queue::data) {
+  Burst burst(rig.pool);
+  for (std::uint64_t id = 0; id < count; ++id) {
+    burst.add({.id = id, .payload_bytes = 500, .remote = to, .queue = queue});
+  }
+  rig.send_all(from, burst);
+  const std::size_t arrived = rig.settle(receiver, queue).size();
+  CHECK(rig.reap_rest(from).size() == count);
+  CHECK(rig.pool.in_use() == 0);
+  return arrived;
+}
+
+}  // namespace hawser::test

@@ -1,0 +1,198 @@
+// Protection domains, registered memory and address handles.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "test/support/stub_verbs/world.hpp"
+
+#undef ibv_reg_mr
+
+namespace hawser::test::stub {
+namespace {
+
+// The low bits change from one registration in a place to the next, so that an old key shows.
+constexpr std::uint32_t kGenerationBits = 8;
+constexpr std::uint32_t kGenerations = 1u << kGenerationBits;
+
+ibv_mr* register_memory(ibv_pd* pd, void* data, std::size_t bytes, unsigned access) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  int error = all.faults.strike(Call::reg_mr);
+  if (bytes == 0) error = EINVAL;
+  if (error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  static std::uint32_t generation = 0;  // under the lock
+  auto* const memory = new Memory;
+  auto place = std::ranges::find(all.memories, nullptr);
+  if (place == all.memories.end()) place = all.memories.insert(place, nullptr);
+  *place = memory;
+  const auto index = static_cast<std::uint32_t>(place - all.memories.begin()) + 1;
+  memory->context = pd->context;
+  memory->pd = pd;
+  memory->addr = data;
+  memory->length = bytes;
+  memory->access = access;
+  memory->lkey = memory->rkey = index << kGenerationBits | ++generation % kGenerations;
+  ++static_cast<Domain*>(pd)->objects;
+  ++all.objects;
+  return memory;
+}
+
+// Whether the attributes are such that the kernel makes a handle of them. Zero or an error number.
+int refusal_of(Context& context, const ibv_ah_attr& attributes) {
+  const auto& ports = context.device->settings.ports;
+  if (attributes.port_num < 1 || attributes.port_num > ports.size()) return EINVAL;
+  const PortSettings& port = ports[attributes.port_num - 1];
+  if (port.infiniband && attributes.is_global == 0) return 0;  // LIDs are not looked up
+  if (attributes.is_global == 0) return EINVAL;
+  const auto own = std::ranges::find(port.gids, attributes.grh.sgid_index, &GidRow::index);
+  if (own == port.gids.end()) return EINVAL;
+  if (port.infiniband) return 0;
+  // The address is resolved on the network, where somebody must answer.
+  for (const auto& device : world().devices) {
+    for (const PortSettings& other : device->settings.ports) {
+      for (const GidRow& row : other.gids) {
+        if (std::memcmp(row.gid.data(), attributes.grh.dgid.raw, row.gid.size()) == 0) return 0;
+      }
+    }
+  }
+  return ETIMEDOUT;
+}
+
+}  // namespace
+
+Memory* memory_with(std::uint32_t key) {
+  const auto& memories = world().memories;
+  const std::uint32_t index = key >> kGenerationBits;
+  if (index < 1 || index > memories.size()) return nullptr;
+  Memory* const memory = memories[index - 1];
+  return memory != nullptr && memory->lkey == key ? memory : nullptr;
+}
+
+Memory* memory_of(const ibv_sge& part, const ibv_pd* domain, unsigned access) {
+  World& all = world();
+  Memory* const memory = memory_with(part.lkey);
+  if (memory == nullptr || memory->pd != domain) {
+    all.violation("a request has a key that stands for no memory of its domain");
+    return nullptr;
+  }
+  const auto begin = reinterpret_cast<std::uint64_t>(memory->addr);
+  if (part.addr < begin || part.addr + part.length > begin + memory->length) {
+    all.violation("a request reaches out of its registered memory");
+    return nullptr;
+  }
+  if ((memory->access & access) != access) {
+    all.violation("a request writes memory that was registered for reading");
+    return nullptr;
+  }
+  return memory;
+}
+
+}  // namespace hawser::test::stub
+
+using namespace hawser::test::stub;  // NOLINT: what follows are libibverbs' own functions
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  if (const int error = all.faults.strike(Call::alloc_pd)) {
+    errno = error;
+    return nullptr;
+  }
+  auto* const domain = new Domain;
+  domain->context = context;
+  ++context_of(context).objects;
+  ++all.objects;
+  return domain;
+}
+
+int ibv_dealloc_pd(ibv_pd* pd) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  auto* const domain = static_cast<Domain*>(pd);
+  if (domain->objects > 0) {
+    all.violation("a protection domain goes before what was made in it");
+    return EBUSY;
+  }
+  --context_of(pd->context).objects;
+  --all.objects;
+  delete domain;
+  return 0;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* data, std::size_t bytes, int access) {
+  return register_memory(pd, data, bytes, static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* data, std::size_t bytes, std::uint64_t address,
+                         unsigned access) {
+  if (address != reinterpret_cast<std::uint64_t>(data)) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  return register_memory(pd, data, bytes, access);
+}
+
+// Memory of other devices: no host has that without hardware.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
+int ibv_dereg_mr(ibv_mr* mr) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  auto* const memory = static_cast<Memory*>(mr);
+  std::ranges::replace(all.memories, memory, nullptr);
+  --static_cast<Domain*>(mr->pd)->objects;
+  --all.objects;
+  if (memory->uses == 0) {
+    delete memory;
+  } else {
+    all.violation("memory is deregistered while the device has it");
+  }
+  return 0;
+}
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  World& all = world();
+  std::unique_lock lock(all.mutex);
+  ++all.blocked_handles;
+  all.changed.wait(lock, [&] { return !all.handles_are_blocked; });
+  --all.blocked_handles;
+  int error = all.faults.strike(Call::create_ah);
+  if (error == 0) error = refusal_of(context_of(pd->context), *attributes);
+  if (error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  auto* const handle = new Handle;
+  handle->context = pd->context;
+  handle->pd = pd;
+  handle->attributes = *attributes;
+  all.handles.push_back(handle);
+  ++static_cast<Domain*>(pd)->objects;
+  ++all.objects;
+  return handle;
+}
+
+int ibv_destroy_ah(ibv_ah* ah) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  auto* const handle = static_cast<Handle*>(ah);
+  std::erase(all.handles, handle);
+  --static_cast<Domain*>(ah->pd)->objects;
+  --all.objects;
+  if (handle->uses == 0) {
+    delete handle;
+  } else {
+    all.violation("an address handle goes while a send has it");
+  }
+  return 0;
+}
+
+}  // extern "C"

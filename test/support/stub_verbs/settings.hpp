@@ -1,0 +1,60 @@
+// What a device of the stub is like. Everything may be changed while it is open (Fabric::change).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hawser::test::stub {
+
+using Gid = std::array<std::byte, 16>;
+
+// "10.0.0.1" as RoCE writes it, or an IPv6 address.
+[[nodiscard]] Gid gid_of(const char* address);
+
+struct GidRow {
+  std::uint32_t index = 0;
+  ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
+  Gid gid{};
+};
+
+struct PortSettings {
+  ibv_port_state state = IBV_PORT_ACTIVE;
+  bool infiniband = false;
+  std::uint16_t lid = 0;
+  std::uint16_t pkey = 0xffff;
+  std::uint8_t mtu = IBV_MTU_4096;  // a code of ibv_mtu, or whatever a device might say
+  std::uint8_t speed = 32;          // 25 Gb/s a lane
+  std::uint8_t width = 2;           // 4 lanes
+  std::vector<GidRow> gids{};
+};
+
+// What becomes of a send while its port is down. Devices differ, and all three were seen.
+enum class WhenDown : std::uint8_t {
+  fails,   // the queue pair goes to the error state
+  loses,   // it completes as if all were well
+  stalls,  // it waits for the port
+};
+
+struct DeviceSettings {
+  std::string name{};
+  std::vector<PortSettings> ports{};  // port 1 first
+  std::uint32_t max_inline_bytes = 256;
+  WhenDown when_down = WhenDown::fails;
+  // A send's error stops the sending side alone (the specification's SQE state), not the pair.
+  bool errors_stop_sends_only = false;
+  // A reset takes the pair's completions out of the completion queues (as mlx5 does; rxe doesn't).
+  bool reset_cleans = true;
+  // What poll_cq says of a completion queue that has overrun: -1, or that there is nothing.
+  bool dead_queues_say_so = false;
+  // What RoCE over IPv4 leaves in the 20 bytes before the IP header: anything.
+  std::byte grh_filler{0};
+  // Offers ibv_create_qp_ex and ibv_create_cq_ex.
+  bool extended = false;
+};
+
+}  // namespace hawser::test::stub
