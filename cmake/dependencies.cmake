@@ -37,9 +37,9 @@ pkg_check_modules(HAWSER_VERBS libibverbs)
 if(HAWSER_VERBS_FOUND)
   add_library(hawser_verbs INTERFACE)
   target_include_directories(hawser_verbs SYSTEM INTERFACE ${HAWSER_VERBS_INCLUDE_DIRS})
-  # A program with HAWSER_STUBBED_VERBS brings the functions itself (test/support/stub_verbs/).
+  # A program with HAWSER_FAKE_VERBS brings the functions itself (test/support/fake_verbs/).
   target_link_libraries(hawser_verbs INTERFACE
-    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HAWSER_STUBBED_VERBS>>>:${HAWSER_VERBS_LINK_LIBRARIES}>)
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HAWSER_FAKE_VERBS>>>:${HAWSER_VERBS_LINK_LIBRARIES}>)
 else()
   message(STATUS "No libibverbs here: built without RDMA NICs")
 endif()

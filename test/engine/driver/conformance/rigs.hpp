@@ -1,12 +1,12 @@
 // The drivers of every host that the conformance suite is run over. The verbs driver is run in
 // programs of its own: over RDMA devices (verbs_rigs.hpp), and over a double of libibverbs, which
-// every host has (stub_rigs.hpp).
+// every host has (fake_rigs.hpp).
 #pragma once
 
 #ifdef HAWSER_VERBS_RIGS
 #include "test/engine/driver/conformance/verbs_rigs.hpp"
-#elif defined(HAWSER_STUB_RIGS)
-#include "test/engine/driver/conformance/stub_rigs.hpp"
+#elif defined(HAWSER_FAKE_RIGS)
+#include "test/engine/driver/conformance/fake_rigs.hpp"
 #else
 
 #include "engine/driver/memory_nic.hpp"

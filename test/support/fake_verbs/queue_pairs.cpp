@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 QueuePair& pair_of(ibv_qp* pair) {
   return static_cast<QueuePair&>(*reinterpret_cast<ibv_qp_ex*>(pair));
@@ -147,14 +147,14 @@ QueuePair* make_pair(Domain& domain, const ibv_qp_init_attr& attributes) {
   return pair;
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake
 
-using namespace hawser::test::stub;  // NOLINT: what follows are libibverbs' own functions
+using namespace hawser::test::fake;  // NOLINT: what follows are libibverbs' own functions
 
 extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  QueuePair* const made = hawser::test::stub::make_pair(*static_cast<Domain*>(pd), *attributes);
+  QueuePair* const made = hawser::test::fake::make_pair(*static_cast<Domain*>(pd), *attributes);
   return made == nullptr ? nullptr : base_of(*made);
 }
 

@@ -1,11 +1,11 @@
 // The verbs NIC and what a device may say of the work it was given: errors of every kind, and
 // things that make no sense. No cookie is lost or comes twice, and the NIC works again.
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
 
-using stub::Side;
+using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
@@ -30,7 +30,7 @@ TEST_CASE("verbs NIC: a send that completes with an error, whichever") {
     for (const ibv_wc_status status : errors()) {
       CAPTURE(status, sends_only);
       Two two;
-      two.fabric().change(kMine, [&](stub::DeviceSettings& settings) {
+      two.fabric().change(kMine, [&](fake::DeviceSettings& settings) {
         settings.errors_stop_sends_only = sends_only;
       });
       two.fabric().complete_with(Side::send, status, 20);
@@ -151,7 +151,7 @@ TEST_CASE("verbs NIC: polling fails once") {
     CAPTURE(skip);
     Two two;
     two.send(0, 50);
-    two.fabric().fail(stub::Call::poll_cq, EIO, skip);
+    two.fabric().fail(fake::Call::poll_cq, EIO, skip);
     const std::size_t early = two.reap().size();
     // Whichever NIC and queue it was.
     std::array<proto::NicEvent, 1> events;
@@ -177,7 +177,7 @@ TEST_CASE("verbs NIC: polling fails once") {
 TEST_CASE("verbs NIC: polling fails for good: it stays down, and gives all back") {
   Two two;
   two.send(0, 50);
-  two.fabric().fail(stub::Call::poll_cq, EIO, 0, ~std::uint64_t{0});
+  two.fabric().fail(fake::Call::poll_cq, EIO, 0, ~std::uint64_t{0});
   CHECK(two.reap().empty());
   REQUIRE(hears(two.mine, Kind::down));
   std::vector<std::uint64_t> reaped;

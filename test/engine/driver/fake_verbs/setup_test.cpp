@@ -1,13 +1,13 @@
 // The verbs NIC and everything that can fail while it is made: one clear sentence each, and
 // nothing is left behind (the double counts what exists).
 #include "hawser/engine.hpp"
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
 
 using Catch::Contains;
-using stub::Call;
+using fake::Call;
 
 // Why there can be no NIC on rxe_a0; empty if there can.
 std::string refusal() {
@@ -79,12 +79,12 @@ TEST_CASE("verbs NIC: what is wrong is said") {
 }
 
 TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
-  const auto with = [](const std::function<void(stub::PortSettings&)>& how) {
+  const auto with = [](const std::function<void(fake::PortSettings&)>& how) {
     Cables cables = make_cables();
-    cables.fabric.change(kMine, [&](stub::DeviceSettings& device) { how(device.ports[0]); });
+    cables.fabric.change(kMine, [&](fake::DeviceSettings& device) { how(device.ports[0]); });
     return refusal();
   };
-  using Port = stub::PortSettings;
+  using Port = fake::PortSettings;
   CHECK_THAT(with([](Port& port) { port.gids.clear(); }), Contains("no GID"));
   CHECK_THAT(with([](Port& port) { port.gids[0].type = IBV_GID_TYPE_ROCE_V1; }),
              Contains("no GID of RoCE v2"));
@@ -105,7 +105,7 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
 TEST_CASE("verbs NIC: a device without room inside requests") {
   PooledVerbsRig rig;
   for (const std::string& name : {kMine, kTheirs}) {
-    rig.fabric.change(name, [](stub::DeviceSettings& device) { device.max_inline_bytes = 0; });
+    rig.fabric.change(name, [](fake::DeviceSettings& device) { device.max_inline_bytes = 0; });
   }
   auto& mine = dynamic_cast<engine::VerbsNic&>(rig.make());
   Nic& theirs = rig.make();

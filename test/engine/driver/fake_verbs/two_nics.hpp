@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "test/engine/driver/conformance/stub_rigs.hpp"
+#include "test/engine/driver/conformance/fake_rigs.hpp"
 #include "test/engine/driver/verbs_exchange.hpp"
 
 namespace hawser::test {
@@ -29,7 +29,7 @@ struct TwoNics {
   RemoteHandle to_theirs = open(mine, theirs);
   RemoteHandle to_mine = open(theirs, mine);
 
-  stub::Fabric& fabric() { return rig.fabric; }
+  fake::Fabric& fabric() { return rig.fabric; }
 
   // Hands over `count` datagrams with the cookies `first` and up; too long to travel in requests.
   // The payloads stay readable until forget_sent().

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 QueuePair& building(ibv_qp_ex* pair) { return static_cast<QueuePair&>(*pair); }
@@ -194,4 +194,4 @@ void offer_extended(Context& context) {
   context.create_cq_ex = create_completions;
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

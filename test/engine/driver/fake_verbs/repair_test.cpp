@@ -1,13 +1,13 @@
 // The verbs NIC while it is brought back, and when it is destroyed, whatever its state.
 #include <thread>
 
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
 
-using stub::Call;
-using stub::Side;
+using fake::Call;
+using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
@@ -44,7 +44,7 @@ TEST_CASE("verbs NIC: while it is brought back nothing is posted, on the other q
     CAPTURE(cleans);
     Two two;
     two.fabric().change(kMine,
-                        [&](stub::DeviceSettings& settings) { settings.reset_cleans = cleans; });
+                        [&](fake::DeviceSettings& settings) { settings.reset_cleans = cleans; });
     fail_data_queue(two, 10);
     REQUIRE(hears(two.mine, Kind::down));
     std::array<proto::NicEvent, 1> events;
@@ -69,7 +69,7 @@ TEST_CASE("verbs NIC: what wakes is quiet again after a repair, and wakes again"
     CAPTURE(cleans);
     Two two;
     two.fabric().change(kMine,
-                        [&](stub::DeviceSettings& settings) { settings.reset_cleans = cleans; });
+                        [&](fake::DeviceSettings& settings) { settings.reset_cleans = cleans; });
     fail_data_queue(two, 10);  // all posted receives complete, which wakes
     CHECK(two.reap().size() == 10);
     std::array<proto::NicEvent, 1> events;
@@ -159,7 +159,7 @@ TEST_CASE("verbs NIC: making address handles blocks, and nothing else does") {
   proto::NicAddress other = two.theirs.address();
   engine::VerbsAddress address;
   REQUIRE(from_nic_address(other, address));
-  const stub::Gid gid = stub::gid_of("fe80::99");
+  const fake::Gid gid = fake::gid_of("fe80::99");
   address.gid = gid;
   two.rig.add_neighbour("fe80::99");
   other = to_nic_address(address);

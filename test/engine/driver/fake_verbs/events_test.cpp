@@ -1,15 +1,15 @@
 // The verbs NIC and what a device reports by itself: of its ports, of itself, of its queues.
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
 
-using stub::Side;
+using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
 // Until the helper has read all of the device's events.
-void wait_until_read(stub::Fabric& fabric) {
+void wait_until_read(fake::Fabric& fabric) {
   while (fabric.events_waiting(kMine) > 0) (void)::poll(nullptr, 0, 1);
 }
 
@@ -57,12 +57,12 @@ TEST_CASE("verbs NIC: its port flaps ten thousand times") {
 }
 
 TEST_CASE("verbs NIC: its port goes down, and the device fails, loses or keeps what is sent") {
-  using stub::WhenDown;
+  using fake::WhenDown;
   for (const WhenDown when_down : {WhenDown::fails, WhenDown::loses, WhenDown::stalls}) {
     CAPTURE(static_cast<int>(when_down));
     Two two;
     two.fabric().change(kMine,
-                        [&](stub::DeviceSettings& settings) { settings.when_down = when_down; });
+                        [&](fake::DeviceSettings& settings) { settings.when_down = when_down; });
     for (int round = 0; round < 3; ++round) {
       two.fabric().set_port(kMine, 1, IBV_PORT_DOWN);
       REQUIRE(hears(two.mine, Kind::down));
@@ -109,7 +109,7 @@ TEST_CASE("verbs NIC: reading events is interrupted, or has nothing") {
   for (const int error : {EINTR, EAGAIN}) {
     CAPTURE(error);
     Two two;
-    two.fabric().fail(stub::Call::get_async_event, error, 0, 100);
+    two.fabric().fail(fake::Call::get_async_event, error, 0, 100);
     two.fabric().set_port(kMine, 1, IBV_PORT_DOWN);
     REQUIRE(hears(two.mine, Kind::down));
     two.fabric().set_port(kMine, 1, IBV_PORT_ACTIVE);
@@ -143,7 +143,7 @@ TEST_CASE("verbs NIC: a completion queue has overrun: it stays down, and gives a
       CAPTURE(says_so, static_cast<int>(side));
       Two two;
       two.fabric().change(
-          kMine, [&](stub::DeviceSettings& settings) { settings.dead_queues_say_so = says_so; });
+          kMine, [&](fake::DeviceSettings& settings) { settings.dead_queues_say_so = says_so; });
       two.fabric().hold(true);
       two.send(0, 40);
       two.fabric().raise_of_completions(pair_number(two.mine, Queue::data), side);

@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
 #undef ibv_reg_mr
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 // The low bits change from one registration in a place to the next, so that an old key shows.
@@ -90,9 +90,9 @@ Memory* memory_of(const ibv_sge& part, const ibv_pd* domain, unsigned access) {
   return memory;
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake
 
-using namespace hawser::test::stub;  // NOLINT: what follows are libibverbs' own functions
+using namespace hawser::test::fake;  // NOLINT: what follows are libibverbs' own functions
 
 extern "C" {
 

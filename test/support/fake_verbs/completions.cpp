@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 Completions& completions_of(ibv_cq* queue) {
   return static_cast<Completions&>(*reinterpret_cast<ibv_cq_ex*>(queue));
@@ -94,9 +94,9 @@ Completions* make_completions(ibv_context* context, std::uint32_t entries, void*
   return queue;
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake
 
-using namespace hawser::test::stub;  // NOLINT: what follows are libibverbs' own functions
+using namespace hawser::test::fake;  // NOLINT: what follows are libibverbs' own functions
 
 namespace {
 

@@ -1,4 +1,4 @@
-// The stub's inside: its objects, which are libibverbs' own with what the stub knows of them
+// The double's inside: its objects, which are libibverbs' own with what the double knows of them
 // behind, and the world that they live in.
 #pragma once
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "proto/ring.hpp"
-#include "test/support/stub_verbs/fabric.hpp"
+#include "test/support/fake_verbs/fabric.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 inline constexpr std::uint32_t kGrhBytes = 40;
 inline constexpr std::size_t kMaxParts = 4;
@@ -194,4 +194,4 @@ int request_notification(ibv_cq* queue, int solicited_only);
 [[nodiscard]] Completions* make_completions(ibv_context* context, std::uint32_t entries, void* own,
                                             ibv_comp_channel* channel);
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

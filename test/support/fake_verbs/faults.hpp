@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 // Calls of libibverbs that can fail. The first ones, up to kSetupCalls, are those of setup.
 enum class Call : std::uint8_t {
@@ -125,4 +125,4 @@ class Faults {
   std::array<Lie, 2> lies_{};
 };
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

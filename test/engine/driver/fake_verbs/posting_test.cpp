@@ -1,11 +1,11 @@
 // The verbs NIC and a device that takes only some of what it is given, or nothing.
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
 
-using stub::Call;
-using stub::Side;
+using fake::Call;
+using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 using BareTwo = TwoNics<BareVerbsRig>;

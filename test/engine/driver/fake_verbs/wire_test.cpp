@@ -2,7 +2,7 @@
 // labels, marks of congestion over IPv4, InfiniBand.
 #include <set>
 
-#include "test/engine/driver/stub/two_nics.hpp"
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
 namespace {
@@ -32,14 +32,14 @@ TEMPLATE_TEST_CASE("verbs NIC: each entropy has a source port of its own", "", P
   const std::uint16_t entropies = two.mine.caps().entropies;
   REQUIRE(entropies == 4);
   std::vector<std::uint64_t> before;
-  for (const stub::HandleInfo& handle : two.fabric().handles(kMine)) before.push_back(handle.sent);
+  for (const fake::HandleInfo& handle : two.fabric().handles(kMine)) before.push_back(handle.sent);
   REQUIRE(before.size() == entropies);
   for (std::uint16_t entropy = 0; entropy < entropies; ++entropy) {
     for (int i = 0; i <= entropy; ++i) send_with(two, entropy);
   }
   std::set<std::uint16_t> ports;
   std::multiset<std::uint64_t> sent;
-  for (const stub::HandleInfo& handle : two.fabric().handles(kMine)) {
+  for (const fake::HandleInfo& handle : two.fabric().handles(kMine)) {
     const ibv_global_route& grh = handle.attributes.grh;
     CHECK(grh.flow_label > 0);
     CHECK(grh.flow_label < 1u << 20);
@@ -69,7 +69,7 @@ TEMPLATE_TEST_CASE("verbs NIC: marks of congestion are read, whatever lies befor
   for (const unsigned filler : {0x00u, 0xffu, 0x6fu, 0x63u, 0x45u}) {
     CAPTURE(filler);
     TwoNics<TestType> two;
-    two.fabric().change(kTheirs, [&](stub::DeviceSettings& settings) {
+    two.fabric().change(kTheirs, [&](fake::DeviceSettings& settings) {
       settings.grh_filler = static_cast<std::byte>(filler);
     });
     for (const bool marked : {false, true, false}) {
@@ -102,12 +102,12 @@ TEST_CASE("verbs NIC: datagrams with another QKey are kept away, and counted by 
 
 TEST_CASE("verbs NIC: another partition, another MTU: nothing comes, and nothing breaks") {
   TwoNics<PooledVerbsRig> two;
-  two.fabric().change(kTheirs, [](stub::DeviceSettings& device) { device.ports[0].pkey = 0x8001; });
+  two.fabric().change(kTheirs, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x8001; });
   two.send(0, 10);
   CHECK(two.reap().size() == 10);
   CHECK(two.rig.settle(two.theirs).empty());
   CHECK(two.fabric().counters(kTheirs).pkey_violations == 10);
-  two.fabric().change(kTheirs, [](stub::DeviceSettings& device) {
+  two.fabric().change(kTheirs, [](fake::DeviceSettings& device) {
     device.ports[0].pkey = 0xffff;
     device.ports[0].mtu = IBV_MTU_256;
   });
@@ -115,7 +115,7 @@ TEST_CASE("verbs NIC: another partition, another MTU: nothing comes, and nothing
   CHECK(two.reap().size() == 10);
   CHECK(two.rig.settle(two.theirs).empty());
   two.fabric().change(kTheirs,
-                      [](stub::DeviceSettings& device) { device.ports[0].mtu = IBV_MTU_4096; });
+                      [](fake::DeviceSettings& device) { device.ports[0].mtu = IBV_MTU_4096; });
   two.works();
 }
 

@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <limits>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
@@ -176,4 +176,4 @@ int post_receive(ibv_qp* to, ibv_recv_wr* requests, ibv_recv_wr** refused) {
   return error;
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

@@ -1,6 +1,6 @@
 // A test double of libibverbs: RDMA devices and the fabric between them, inside the test's process.
 //
-// A program that links stub_verbs instead of libibverbs runs the verbs driver as it is, and finds
+// A program that links fake_verbs instead of libibverbs runs the verbs driver as it is, and finds
 // here what devices do and what the test says: UD queue pairs with the states and rules of the
 // InfiniBand specification, on RoCE and InfiniBand ports; and every failure, by script. What a
 // device must never see (memory that isn't registered, buffers that change while they are its own,
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "test/support/stub_verbs/faults.hpp"
-#include "test/support/stub_verbs/settings.hpp"
+#include "test/support/fake_verbs/faults.hpp"
+#include "test/support/fake_verbs/settings.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 struct PortCounters {
   std::uint64_t delivered = 0;
@@ -86,4 +86,4 @@ class Fabric {
   [[nodiscard]] std::vector<std::string> end();
 };
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

@@ -9,12 +9,12 @@
 #include <cstring>
 
 #include "proto/assert.hpp"
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 Gid gid_of(const char* address) {
   Gid gid{};
@@ -60,9 +60,9 @@ int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr* attribu
 bool is_zero(const Gid& gid) { return gid == Gid{}; }
 
 }  // namespace
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake
 
-using namespace hawser::test::stub;  // NOLINT: what follows are libibverbs' own functions
+using namespace hawser::test::fake;  // NOLINT: what follows are libibverbs' own functions
 
 extern "C" {
 

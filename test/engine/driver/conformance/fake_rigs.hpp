@@ -1,10 +1,10 @@
-// The verbs driver over a double of libibverbs (test/support/stub_verbs/), on every host.
+// The verbs driver over a double of libibverbs (test/support/fake_verbs/), on every host.
 #pragma once
 
 #include <string>
 
 #include "test/engine/driver/conformance/verbs_config.hpp"
-#include "test/support/stub_verbs/fabric.hpp"
+#include "test/support/fake_verbs/fabric.hpp"
 
 namespace hawser::test {
 
@@ -35,12 +35,12 @@ class Cables {
   Cables(Link, ibv_mtu mtu) {
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       const ibv_gid_type type = Link::kInfiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
-      stub::PortSettings port;
+      fake::PortSettings port;
       port.infiniband = Link::kInfiniband;
       port.lid = static_cast<std::uint16_t>(Link::kInfiniband ? 10 + i : 0);
       port.mtu = static_cast<std::uint8_t>(mtu);
-      port.gids.push_back({0, type, stub::gid_of(Link::kAddresses[i])});
-      stub::DeviceSettings device;
+      port.gids.push_back({0, type, fake::gid_of(Link::kAddresses[i])});
+      fake::DeviceSettings device;
       device.name = kNames[i];
       device.ports.push_back(port);
       fabric.add(device);
@@ -55,14 +55,14 @@ class Cables {
   Cables(const Cables&) = delete;
   Cables& operator=(const Cables&) = delete;
 
-  stub::Fabric fabric;
+  fake::Fabric fabric;
 };
 
 // Every other NIC is at the other end of the cable. The fabric is a base, as it outlives the NICs.
 template <class Link, int kMtu, Registered kRegistered>
-class StubRig final : public Cables, public RigBase {
+class FakeRig final : public Cables, public RigBase {
  public:
-  StubRig() : Cables(Link{}, static_cast<ibv_mtu>(kMtu)) {}
+  FakeRig() : Cables(Link{}, static_cast<ibv_mtu>(kMtu)) {}
 
   void mark(bool marked) { fabric.mark(marked); }
   void set_link(const std::string& interface, const std::string& state) {
@@ -77,15 +77,15 @@ class StubRig final : public Cables, public RigBase {
     constexpr int kHeaders = 70;
     int code = IBV_MTU_256;
     while (code < IBV_MTU_4096 && (256 << code) + kHeaders <= std::stoi(bytes)) ++code;
-    fabric.change("rxe_" + interface, [code](stub::DeviceSettings& settings) {
+    fabric.change("rxe_" + interface, [code](fake::DeviceSettings& settings) {
       settings.ports[0].mtu = static_cast<std::uint8_t>(code);
     });
   }
   void add_neighbour(const std::string& address) {
-    fabric.change("rxe_b0", [&](stub::DeviceSettings& settings) {
+    fabric.change("rxe_b0", [&](fake::DeviceSettings& settings) {
       auto& gids = settings.ports[0].gids;
       gids.push_back({static_cast<std::uint32_t>(gids.size()), IBV_GID_TYPE_ROCE_V2,
-                      stub::gid_of(address.c_str())});
+                      fake::gid_of(address.c_str())});
     });
   }
 
@@ -96,12 +96,12 @@ class StubRig final : public Cables, public RigBase {
   std::size_t made_ = 0;
 };
 
-using PooledVerbsRig = StubRig<RoceV6, IBV_MTU_4096, Registered::headers>;
-using BareVerbsRig = StubRig<RoceV6, IBV_MTU_1024, Registered::nothing>;
-using PooledV4Rig = StubRig<RoceV4, IBV_MTU_1024, Registered::headers>;
-using BareV4Rig = StubRig<RoceV4, IBV_MTU_4096, Registered::nothing>;
-using PooledInfinibandRig = StubRig<Infiniband, IBV_MTU_4096, Registered::headers>;
-using BareInfinibandRig = StubRig<Infiniband, IBV_MTU_1024, Registered::nothing>;
+using PooledVerbsRig = FakeRig<RoceV6, IBV_MTU_4096, Registered::headers>;
+using BareVerbsRig = FakeRig<RoceV6, IBV_MTU_1024, Registered::nothing>;
+using PooledV4Rig = FakeRig<RoceV4, IBV_MTU_1024, Registered::headers>;
+using BareV4Rig = FakeRig<RoceV4, IBV_MTU_4096, Registered::nothing>;
+using PooledInfinibandRig = FakeRig<Infiniband, IBV_MTU_4096, Registered::headers>;
+using BareInfinibandRig = FakeRig<Infiniband, IBV_MTU_1024, Registered::nothing>;
 
 #define HAWSER_RIGS \
   PooledVerbsRig, BareVerbsRig, PooledV4Rig, BareV4Rig, PooledInfinibandRig, BareInfinibandRig

@@ -1,4 +1,4 @@
-// What a device of the stub is like. Everything may be changed while it is open (Fabric::change).
+// What a device of the double is like. Everything may be changed while it is open (Fabric::change).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 
 using Gid = std::array<std::byte, 16>;
 
@@ -57,4 +57,4 @@ struct DeviceSettings {
   bool extended = false;
 };
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "test/support/stub_verbs/fabric.hpp"
+#include "test/support/fake_verbs/fabric.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 constexpr std::uint32_t kQkey = 77;
@@ -370,4 +370,4 @@ TEST_CASE("double: the newer calls send and complete as the older ones, where th
   ibv_destroy_cq(ibv_cq_ex_to_cq(queue));
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 constexpr unsigned kCongestionExperienced = 3;
@@ -209,4 +209,4 @@ void deliver(QueuePair& from, const Request& send, std::uint32_t bytes) {
   if (wc.status != IBV_WC_SUCCESS) fail_pair(*to, Side::receive);
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake

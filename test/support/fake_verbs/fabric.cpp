@@ -1,4 +1,4 @@
-#include "test/support/stub_verbs/fabric.hpp"
+#include "test/support/fake_verbs/fabric.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "proto/assert.hpp"
-#include "test/support/stub_verbs/world.hpp"
+#include "test/support/fake_verbs/world.hpp"
 
-namespace hawser::test::stub {
+namespace hawser::test::fake {
 namespace {
 
 constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
@@ -55,7 +55,7 @@ Fabric::Fabric() { current() = std::make_unique<World>(); }
 Fabric::~Fabric() {
   const std::vector<std::string> violations = end();
   for (const std::string& violation : violations) {
-    std::fprintf(stderr, "stub_verbs: %s\n", violation.c_str());
+    std::fprintf(stderr, "fake_verbs: %s\n", violation.c_str());
   }
   HAWSER_ASSERT(violations.empty(), "a device was misused");
 }
@@ -241,4 +241,4 @@ std::vector<std::string> Fabric::take_violations() {
   return std::exchange(world().violations, {});
 }
 
-}  // namespace hawser::test::stub
+}  // namespace hawser::test::fake
