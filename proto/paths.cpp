@@ -112,7 +112,8 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
     return bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic, slot);
   };
   Path* path = bind(bridge);
-  if (path == nullptr && heard_last != nullptr) path = bind(heard_last);  // no slot is left
+  // No slot is left, or no memory: in place of one that does not work either.
+  if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
   if (path != nullptr) path->bridge = true;
   touch(peer);
 }
