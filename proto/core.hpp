@@ -6,14 +6,13 @@
 //   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
 //   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
 //   path_acks.cpp    acknowledged, lost, silent, PTO     closing.cpp        CLOSE, CLOSED, RESET
-//   paths.cpp        states, probing, bridges            small_packets.cpp  probes, envelopes,
-//   receive.cpp      fragments in, the floor                                routes
-//   receives.cpp     matching, completion                acknowledge.cpp    what is owed, control
-//   expect.cpp       levels, requests                                       packets
-//   grants.cpp       what of long messages may come
-//   blame.cpp        verdicts on NICs and links          addresses.cpp      NICs that moved
-//   trace.cpp        records for the caller's hook       report.cpp         statistics
-//   rest.cpp         peers that are quiet                binding.cpp        how many paths
+//   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
+//   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed, control
+//   receives.cpp     matching, completion                                   packets
+//   expect.cpp       levels, requests                    addresses.cpp      NICs that moved
+//   grants.cpp       what of long messages may come      report.cpp         statistics
+//   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
+//   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
@@ -338,6 +337,7 @@ struct Endpoint::Core {
   void on_request(Peer& peer, const wire::RequestView& request);
   void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
   void drop_retransmit(Peer& peer, std::uint32_t entry);
+  void drop_retransmits(Peer& peer, const OutgoingMessage& message);
   void consider_asking(OutgoingMessage& message);
   void ask_status(OutgoingMessage& message);
 

@@ -72,6 +72,7 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
   outgoing_timers.remove(index);
   message.ask_at = kNever;
+  drop_retransmits(peer, message);
   peer.outgoing.erase(message.number);
   --peer.open_sends;
   if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
@@ -263,13 +264,22 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
 }
 
 void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
-  Retransmit& entry = retransmits.at(index);
-  if (OutgoingMessage* message = outgoing.get(entry.message)) {
-    HAWSER_ASSERT(message->queued > 0);
-    --message->queued;
-  }
+  OutgoingMessage& message = outgoing.at(retransmits.at(index).message.index);
+  HAWSER_ASSERT(message.queued > 0);
+  --message.queued;
   peer.retransmits.remove(retransmits, index);
   retransmits.free(index);
+}
+
+// A message that is finished has nothing to send again. Where no path works it would wait for one,
+// and the peer could not rest.
+void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  for (std::uint32_t entry = peer.retransmits.front(); message.queued > 0;) {
+    const std::uint32_t following = peer.retransmits.next(retransmits, entry);
+    if (retransmits.at(entry).message.index == index) drop_retransmit(peer, entry);
+    entry = following;
+  }
 }
 
 namespace {

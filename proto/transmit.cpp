@@ -91,11 +91,10 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
   while (!peer.retransmits.empty()) {
     const std::uint32_t entry = peer.retransmits.front();
     const Retransmit retransmit = core.retransmits.at(entry);
-    OutgoingMessage* message = core.outgoing.get(retransmit.message);
+    OutgoingMessage& message = core.outgoing.at(retransmit.message.index);
     core.drop_retransmit(peer, entry);
-    if (message == nullptr || message->finished) continue;
-    if (message->stopped) {
-      core.consider_asking(*message);  // nothing of it may be under way any more
+    if (message.stopped) {
+      core.consider_asking(message);  // nothing of it may be under way any more
       continue;
     }
     pick = {retransmit.message.index, retransmit.fragment, true};

@@ -3,15 +3,17 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "test/protocol/message_scene.hpp"
 #include "test/protocol/rest_scene.hpp"
-#include "test/protocol/scripted_peer.hpp"
 
 namespace hawser::test {
 namespace {
 
 using proto::microseconds;
 using proto::milliseconds;
+using proto::wire::MessageStatus;
 using proto::wire::PacketType;
+using proto::wire::PacketWriter;
 
 // A NIC goes and comes while everybody rests: all hear of it, and rest again.
 TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
@@ -281,6 +283,26 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   CHECK(rests(world, 0));
   CHECK(world.drops(0, DropReason::stale_session) == 1);
   CHECK(peer.heard().empty());
+}
+
+// What was evacuated waits for a path, and the status of its message overtakes that: nothing is
+// left to send again, and who says no more rests.
+TEST_CASE("rest__a_message_that_ended_while_no_path_worked_waits_for_none", "[R1]") {
+  WorldConfig config = MessageScene::defaults();
+  config.tunables.rest_after_ms = kRestMs;
+  MessageScene scene(config);
+  (void)scene.send(100, Level::accepted);
+  scene.settle();
+  REQUIRE(scene.heard(0) == "data 0");
+  scene.control([](PacketWriter& w) { REQUIRE(w.nic_state(0, false, 1)); });
+  scene.settle();
+  REQUIRE(scene.world().stats(0).lost_by_evacuation == 1);
+  scene.status(0, MessageStatus::accepted);
+  scene.settle();
+  REQUIRE(scene.ended() == "ok");
+  CHECK(scene.world().run_until([&] { return rests(scene.world(), 0); },
+                                milliseconds(config.tunables.peer_timeout_ms)));
+  CHECK(scene.world().stats(0).fragments_retransmitted == 0);
 }
 
 TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
