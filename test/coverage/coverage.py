@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which branches of proto/ storms take, and which they don't: docs/coverage.md.
 
-    python3 test/coverage/coverage.py [--seeds A..B] [--build FOLDER] [--list]
+    python3 test/coverage/coverage.py [--seeds A..B] [--build FOLDER] [--list] [--page]
 
 Builds `hawser` with HAWSER_COVERAGE in FOLDER (build/coverage), runs the storms of these seeds and reads what
 gcov counted. Needs gcovr. Each worker of a swarm adds what it counted when it ends; one that dies counts nothing.
@@ -12,6 +12,8 @@ import os
 import pathlib
 import subprocess
 import sys
+
+import page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # An assertion can't fail: its branches are none of the protocol's.
@@ -76,12 +78,23 @@ def print_missing(files):
                 print(f"{name}:{number}: {missing} of {len(counts)}: {text[number - 1].strip()}")
 
 
+def update_page(files, seeds):
+    path = ROOT / "docs/coverage.md"
+    commit = subprocess.run(["git", "log", "-1", "--format=%h, %cs"], cwd=ROOT, check=True, capture_output=True,
+                            text=True).stdout.strip()
+    text, unknown = page.update(path.read_text(), files, ROOT, f"Commit {commit}, seeds {seeds.replace('..', ' to ')}")
+    path.write_text(text)
+    for name, line, missing in unknown:
+        print(f"new under '{page.NEW}': {name}: {missing}: {line}")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seeds", default="1..5000")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
     arguments.add_argument("--list", action="store_true", help="the branches that were not taken, too")
+    arguments.add_argument("--page", action="store_true", help="bring docs/coverage.md up to this run")
     arguments.add_argument("--read-only", action="store_true", help="what an earlier run counted")
     arguments.add_argument("--least", type=float, default=0, help="fail below so many percent")
     options = arguments.parse_args()
@@ -91,6 +104,8 @@ def main():
     files = read_counts(options.build)
     if options.list:
         print_missing(files)
+    if options.page:
+        update_page(files, options.seeds)
     return 0 if print_table(files) >= options.least else 1
 
 
