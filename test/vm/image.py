@@ -10,7 +10,7 @@ from reason import Impossible, call
 
 MODULES = """
 virtio_pci virtio_console 9pnet_virtio 9p overlay crc32_generic ib_core ib_uverbs rdma_ucm rdma_rxe
-sch_netem sch_prio cls_u32 veth
+sch_netem sch_prio cls_u32 veth bridge
 """.split()
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 BUSYBOX = pathlib.Path("/bin/busybox")

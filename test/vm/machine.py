@@ -37,7 +37,7 @@ def run(kernel, initrd, options):
         share = pathlib.Path(folder)
         (share / "command").write_text(command_of(options))
         (share / "settings").write_text(
-            f"cables={options.cables}\nmtu={options.mtu}\ntimeout={options.timeout}\n")
+            f"cables={options.cables}\nports={options.ports}\nmtu={options.mtu}\ntimeout={options.timeout}\n")
         with Machine(kernel, initrd, options, share) as machine:
             machine.wait_for(share / "ready", BOOT_SECONDS)
             # The guest ends the program; this limit is for a guest that can't any more.

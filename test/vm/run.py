@@ -6,7 +6,8 @@
 The machine boots one of Debian's kernels under qemu, without KVM and without privileges; its root is
 this host's, read-only, under an overlay in memory: every program is at its own path, and nothing that it
 writes stays. Its RDMA devices are soft RoCE (rdma_rxe) at both ends of veth cables: rxe_a0 - rxe_b0,
-rxe_a1 - rxe_b1. Standard output, standard error and the exit code are the program's.
+rxe_a1 - rxe_b1; and, with --ports, at the ports of one switch: rxe_n0, rxe_n1 and so on. Standard output,
+standard error and the exit code are the program's.
 
 Exit codes of its own: 77, with the reason, if this host cannot boot the machine, or 1 for the same if the
 environment has HAWSER_VM_REQUIRED=1; 124 if the program ran out of time; 125 if the machine died under it.
@@ -36,6 +37,7 @@ def parse():
     parser.add_argument("--memory", type=int, default=768, metavar="MIB",
                         help="memory of the machine (default 768)")
     parser.add_argument("--cables", type=int, default=2, help="pairs of RDMA devices (default 2)")
+    parser.add_argument("--ports", type=int, default=0, help="RDMA devices at one switch (default 0)")
     parser.add_argument("--mtu", type=int, default=4200,
                         help="of the cables; 4200 makes a path MTU of 4096, 1500 one of 1024")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",

@@ -1,19 +1,35 @@
-# Makes $1 veth cables of MTU $2 with a soft RoCE device at each end: rxe_a0 - rxe_b0, ...
+# Makes $1 veth cables of MTU $2 with a soft RoCE device at each end, rxe_a0 - rxe_b0, ...; and $3 soft
+# RoCE devices, rxe_n0, ..., whose cables end at one switch: each reaches each.
 # All are in one network namespace, as rxe doesn't work in others; what one end sends to the other's
 # link-local address crosses the cable, since the outgoing interface is part of the route.
 set -e
 ip link set lo up
+
+device_on() {
+  # No duplicate address detection: the address, and with it the GID, is there at once.
+  echo 0 >"/proc/sys/net/ipv6/conf/$1/accept_dad"
+  ip link set "$1" up
+  rdma link add "rxe_$1" type rxe netdev "$1"
+}
+
 cable=0
 while [ "$cable" -lt "$1" ]; do
   ip link add "a$cable" mtu "$2" type veth peer name "b$cable" mtu "$2"
-  for end in a b; do
-    name=$end$cable
-    # No duplicate address detection: the address, and with it the GID, is there at once.
-    echo 0 >"/proc/sys/net/ipv6/conf/$name/accept_dad"
-    ip link set "$name" up
-    rdma link add "rxe_$name" type rxe netdev "$name"
-  done
+  device_on "a$cable"
+  device_on "b$cable"
   cable=$((cable + 1))
+done
+
+if [ "$3" -gt 0 ]; then
+  ip link add switch mtu "$2" type bridge mcast_snooping 0
+  ip link set switch up
+fi
+port=0
+while [ "$port" -lt "$3" ]; do
+  ip link add "n$port" mtu "$2" type veth peer name "port$port" mtu "$2"
+  ip link set "port$port" master switch up
+  device_on "n$port"
+  port=$((port + 1))
 done
 # GIDs follow the addresses by a moment.
 for device in /sys/class/infiniband/*; do

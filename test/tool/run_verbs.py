@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Jobs over RDMA devices, with true faults: of the kernel's links, queues and devices.
+
+    run_verbs.py HAWSER [CASE ...]     as root, where test/vm/run.py --ports 8 has made rxe_n0 to rxe_n7
+
+Every rank has NICs of its own, as on hosts of its own; all ports are at one switch.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from run_harness import CASES, COMMAND, Failed, LIMIT_S, case, check, finish, free_port, run, start
+
+# Eight megabytes a step. A job in which something happens has enough steps for what comes after it.
+SHORT = ["--workload", "gpt2", "--scale", "64", "--steps", "2"]
+LONG = ["--workload", "gpt2", "--scale", "64", "--steps", "8"]
+LEFT, RIGHT = [0, 1, 2, 3], [4, 5, 6, 7]
+# A NIC is in use again if it carries this in what is left of a job; probes alone are far below.
+USED_BYTES = 500_000
+
+
+def ip(*words):
+    subprocess.run(["ip", "link", *words], check=True)
+
+
+@contextlib.contextmanager
+def netem(ports, *words):
+    """What these ports send goes through the kernel's emulator of networks."""
+    for port in ports:
+        subprocess.run(["tc", "qdisc", "add", "dev", f"n{port}", "root", "netem", *words], check=True)
+    try:
+        yield
+    finally:
+        for port in ports:
+            subprocess.run(["tc", "qdisc", "del", "dev", f"n{port}", "root"], check=True)
+
+
+@contextlib.contextmanager
+def short_frames(ports):
+    """These ports are of Ethernet's usual MTU."""
+    for port in ports:
+        ip("set", f"n{port}", "mtu", "1500")
+    try:
+        info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True).stdout
+        for port in ports:
+            check(re.search(rf"verbs:rxe_n{port} .*MTU 1024", info), info)
+        yield
+    finally:
+        for port in ports:
+            ip("set", f"n{port}", "mtu", "4200")
+
+
+def sent_bytes(port):
+    return int(pathlib.Path(f"/sys/class/net/n{port}/statistics/tx_bytes").read_text())
+
+
+class Job:
+    """One rank for each list of ports; a failed check ends all of them."""
+
+    def __init__(self, ports_of_ranks, arguments):
+        self.folder = tempfile.TemporaryDirectory()
+        self.report = pathlib.Path(self.folder.name) / "report.json"
+        self.output = ""
+        rendezvous = f"127.0.0.1:{free_port()}"
+        self.ranks = []
+        for rank, ports in enumerate(ports_of_ranks):
+            place = {"HAWSER_RANK": str(rank), "HAWSER_SIZE": str(len(ports_of_ranks)),
+                     "HAWSER_RENDEZVOUS": rendezvous}
+            nics = [word for port in ports for word in ("--nic", f"verbs:rxe_n{port}")]
+            report = ["--json", str(self.report)] if rank == 0 else []
+            self.ranks.append(start([*nics, *arguments, *report], env={**os.environ, **place}))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for rank in self.ranks:
+            if rank.poll() is None:
+                rank.kill()
+                rank.wait()
+        self.folder.cleanup()
+
+    def wait_until(self, percent):
+        """Until rank 0 has told that so much is done."""
+        end = time.monotonic() + LIMIT_S
+        while time.monotonic() < end:
+            line = self.ranks[0].stdout.readline()
+            check(line != "", f"ended before {percent}%:\n{self.output}")
+            self.output += line
+            told = re.match(r"\s*(\d+)% of the run", line)
+            if told and int(told[1]) >= percent:
+                return
+        raise Failed(f"not {percent}% within {LIMIT_S} s:\n{self.output}")
+
+    def finish(self):
+        """The report, of a job in which all is right."""
+        for number, rank in enumerate(self.ranks):
+            status, output = finish(rank)
+            check(status == 0, f"rank {number} ended with {status}:\n{self.output}{output}")
+            if number == 0:
+                self.output += output
+        report = json.loads(self.report.read_text())
+        check_right(report, self.output)
+        return report
+
+
+def check_right(report, output):
+    check(report["complete"] and not report["wrong"], f"incomplete or wrong:\n{output}")
+    check(all(rank["operations_left"] == 0 for rank in report["ranks"]), f"operations were left:\n{output}")
+    for number, nic in enumerate(report["nics"]):
+        check(nic["states"]["UP"] == sum(nic["states"].values()), f"NIC {number} is not up in the end:\n{output}")
+
+
+def payload_of_packets(report):
+    return report["counters"]["data_bytes_sent"] / report["counters"]["data_packets_sent"]
+
+
+def told(report, rank, what, nic):
+    """When a rank was told so of a NIC of its own."""
+    return [change[1] for change in report["ranks"][rank]["path_changes"] if change[0] == what and change[2] == nic]
+
+
+def check_left_and_returned(job, report, port, used, witnesses):
+    """NIC 2 of the rank that has this port: missed, blamed, and in use again."""
+    rank = 0 if port in LEFT else 1
+    check(report["counters"]["paths_down"] > 0 and report["counters"]["paths_returned"] > 0, job.output)
+    check("longest stall" in job.output, job.output)
+    for who in witnesses:
+        check(re.search(rf"NIC 2 of rank {rank} \({who} paths say so\), from .* to ", job.output),
+              f"{who} paths did not say so and take it back:\n{job.output}")
+    check(used >= USED_BYTES, f"{used} bytes over the NIC that returned:\n{job.output}")
+
+
+def run_with_port_down(port):
+    with Job([LEFT, RIGHT], LONG) as job:
+        job.wait_until(20)
+        ip("set", f"n{port}", "down")
+        job.wait_until(50)
+        ip("set", f"n{port}", "up")
+        before = sent_bytes(port)
+        report = job.finish()
+    check_left_and_returned(job, report, port, sent_bytes(port) - before, ["its own", "others'"])
+    rank = 0 if port in LEFT else 1
+    check(told(report, rank, "driver_down", 2) and told(report, rank, "driver_up", 2), job.output)
+
+
+@case
+def long_frames():
+    with Job([LEFT, RIGHT], SHORT) as job:
+        report = job.finish()
+    check(payload_of_packets(report) > 3000, job.output)
+    check(report["counters"]["paths_down"] == 0, job.output)
+
+
+@case
+def short_frames_and_loss():
+    with short_frames(LEFT + RIGHT), netem(LEFT + RIGHT, "loss", "1%"), Job([LEFT, RIGHT], SHORT) as job:
+        report = job.finish()
+    check(500 < payload_of_packets(report) < 1024, f"{payload_of_packets(report)} bytes a packet\n{job.output}")
+    check(report["counters"]["packets_lost"] > 0, job.output)
+
+
+@case
+def loss_delay_and_doubles():
+    faults = ["loss", "1%", "delay", "1ms", "2ms", "duplicate", "1%"]
+    with netem(LEFT + RIGHT, *faults), Job([LEFT, RIGHT], SHORT) as job:
+        report = job.finish()
+    check(report["counters"]["packets_lost"] > 0, job.output)
+    check(report["counters"]["data_packets_received"] > 0, job.output)
+
+
+@case
+def short_frames_on_one_side():
+    with short_frames(RIGHT), Job([LEFT, RIGHT], SHORT) as job:
+        report = job.finish()
+    check(500 < payload_of_packets(report) < 1024, f"{payload_of_packets(report)} bytes a packet\n{job.output}")
+
+
+@case
+def two_nics_and_four():
+    with netem(LEFT + RIGHT, "loss", "1%"), Job([LEFT[:2], RIGHT], SHORT) as job:
+        report = job.finish()
+    used = [[nic["data_packets_sent"] for nic in rank["nics"]] for rank in report["ranks"]]
+    check(len(used[0]) == 2 and len(used[1]) == 4 and all(all(nics) for nics in used), f"{used}\n{job.output}")
+
+
+@case
+def four_ranks_share_four_devices():
+    nics = [word for port in LEFT for word in ("--nic", f"verbs:rxe_n{port}")]
+    faults = ["--loss", "0.01", "--kill-nic", "1@1/3", "--revive-nic", "1@2/3"]
+    output, report = run(["--ranks", "4", *nics, *SHORT, *faults])
+    check(report["counters"]["packets_lost"] > 0, output)
+    check(report["counters"]["paths_returned"] > 0, output)
+
+
+@case
+def local_port_down_and_up():
+    run_with_port_down(2)
+
+
+@case
+def remote_port_down_and_up():
+    run_with_port_down(6)
+
+
+# The device takes what it is to send, says that it is sent, and nothing comes out of it.
+@case
+def silence_with_good_completions():
+    with Job([LEFT, RIGHT], LONG) as job:
+        job.wait_until(20)
+        with netem([2], "loss", "100%"):
+            job.wait_until(50)
+        before = sent_bytes(2)
+        report = job.finish()
+    check_left_and_returned(job, report, 2, sent_bytes(2) - before, ["its own"])
+    check(not told(report, 0, "driver_down", 2), job.output)
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return 0
+    COMMAND.append(os.path.abspath(sys.argv[1]))
+    for name in sys.argv[2:] or CASES:
+        begun = time.monotonic()
+        try:
+            CASES[name]()
+        except Failed as failure:
+            print(f"{name}: {failure}")
+            return 1
+        print(f"{name}: ok, {time.monotonic() - begun:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
