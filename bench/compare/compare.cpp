@@ -2,7 +2,8 @@
 // TCP, on this machine, in this run? Metric: seconds for a stream of 4 MiB messages, and for
 // ping-pongs of 8 bytes, between two processes pinned to different cores, all spinning; rounds
 // alternate A B C A B C; medians, spread and ratios. Runtime: 30 s. `--short` moves less, for the
-// tests. `--nics`, `--faults` vary Hawser.
+// tests. `--nics`, `--faults` vary Hawser; so do `--client-nic` and `--server-nic`, for NICs of
+// other kinds. `--json` prints all samples.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -173,20 +175,37 @@ void print(const Plan& plan, const std::map<std::string, Samples>& samples) {
   }
 }
 
+void print_json(const std::map<std::string, Samples>& samples) {
+  nlohmann::json all;
+  for (const auto& [name, each] : samples) {
+    all[name] = {{"stream_gb_s", each.stream_gb_s}, {"round_trip_us", each.round_trip_us}};
+  }
+  fmt::print("{}\n", all.dump());
+}
+
 int main_of(int argc, char** argv) {
   Plan plan;
   int peer_fd = -1;
   bool brief = false;
+  bool json = false;
   CLI::App app{"Hawser over UDP beside raw UDP and TCP: 4 MiB streams and 8-byte round trips"};
   app.add_flag("--short", brief, "Move little: for the tests");
   app.add_option("--rounds", plan.rounds, "Rounds that count");
   app.add_option("--bytes", plan.stream_bytes, "Bytes of a streamed message");
   app.add_option("--messages", plan.messages, "Streamed messages a round");
   app.add_option("--nics", plan.options.nics, "Hawser's NICs a side")->check(CLI::Range(1, 16));
+  app.add_option("--client-nic", plan.options.client_nics, "Hawser's NICs of one side, instead");
+  app.add_option("--server-nic", plan.options.server_nics, "Those of the other side");
+  app.add_option("--round-trips", plan.round_trips, "8-byte round trips a round");
+  app.add_flag("--json", json, "Print the samples as JSON instead of the table");
   app.add_option("--faults", plan.options.faults, "Hawser's faults, as in docs/faults.md");
   app.add_option("--transports", plan.transports, "Of hawser, udp, tcp");
   app.add_option("--peer-fd", peer_fd, "Internal: this is the second process")->group("");
   CLI11_PARSE(app, argc, argv);
+  if (plan.options.client_nics.empty() != plan.options.server_nics.empty()) {
+    fmt::print(stderr, "compare: --client-nic and --server-nic go together\n");
+    return 2;
+  }
   if (brief) {
     plan.rounds = 1;
     plan.messages = 4;
@@ -217,7 +236,11 @@ int main_of(int argc, char** argv) {
   const auto samples = run(plan, Wire(pair[0]));
   int status = 0;
   ::waitpid(child, &status, 0);
-  print(plan, samples);
+  if (json) {
+    print_json(samples);
+  } else {
+    print(plan, samples);
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 

@@ -1,4 +1,4 @@
-// Hawser over UDP NICs on loopback, progress inline, four messages under way.
+// Hawser over UDP NICs on loopback, or other NICs, progress inline, four messages under way.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -15,12 +15,14 @@ constexpr std::uint64_t kNanosecondsToWait = 1000000000;
 
 EngineConfig engine_config(const TransportOptions& options) {
   EngineConfig config;
-  for (unsigned i = 0; i < options.nics; ++i) {
+  config.nics = options.server ? options.server_nics : options.client_nics;
+  for (unsigned i = config.nics.empty() ? 0 : options.nics; i < options.nics; ++i) {
     config.nics.push_back("udp:127.0." + std::string(options.server ? "2." : "1.") +
                           std::to_string(i + 1));
   }
   config.faults = options.faults;
-  config.tunables.spin_us = 1000000;  // both processes have a core
+  // Both processes have a core; but what stands for an RDMA device may be threads of the kernel.
+  if (options.client_nics.empty()) config.tunables.spin_us = 1000000;
   return config;
 }
 

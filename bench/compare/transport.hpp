@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hawser::bench {
 
@@ -34,9 +35,10 @@ class Transport {
 };
 
 struct TransportOptions {
-  unsigned nics = 1;     // hawser: NICs of a side
-  bool checksum = true;  // raw UDP: CRC32C at both ends, as hawser has
-  std::string faults;    // hawser: see docs/faults.md
+  unsigned nics = 1;                                  // hawser: NICs of a side, on loopback
+  std::vector<std::string> client_nics, server_nics;  // instead of those
+  bool checksum = true;                               // raw UDP: CRC32C at both ends, as hawser has
+  std::string faults;                                 // hawser: see docs/faults.md
   bool server = false;
 };
 

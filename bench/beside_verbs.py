@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Question: how does Hawser over an RDMA device compare with what else runs over it, on the same devices, in this run?
+
+Metric: bytes a second of a stream between two processes, and seconds of 8-byte round trips; rounds alternate A B C A B C;
+medians, spread and ratios, with no loss and with 1%. Runtime: some minutes. Emulated devices show what software costs, and how
+it deals with loss, and nothing of a device's speed.
+
+    test/vm/run.py --cables 1 --memory 1500 --timeout 900 -- bench/beside_verbs.py build/release/bench/compare
+
+as root; also on a host with two RDMA devices: --client and --server name them. Needs perftest, ucx-utils and
+libfabric-bin; what is missing is left out. Peers: ib_send_bw over UD and RC (the device's own pace: UD loses what is lost),
+UCX's ud_verbs and rc by ucx_perftest, libfabric's verbs;ofi_rxd by fi_pingpong, whose rate is that of a ping-pong.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+LIMIT_S = 40
+BYTES = 1 << 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def pair(server, client, server_env=None, client_env=None):
+    """Starts both; the client's output, or None if they don't end well in time."""
+    waiting = subprocess.Popen(server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **(server_env or {})})
+    try:
+        time.sleep(2)  # it has to listen; none of them says when it does
+        done = subprocess.run(client, capture_output=True, text=True, timeout=LIMIT_S,
+                              env={**os.environ, **(client_env or {})})
+        return done.stdout if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
+def number(pattern, text):
+    found = re.search(pattern, text or "", re.M)
+    return float(found[1]) if found else None
+
+
+class Peers:
+    """Each measures one round: MB/s and microseconds, None for what it can't tell."""
+
+    def __init__(self, options):
+        self.compare, self.client, self.server = options.compare, options.client, options.server
+        self.messages = options.messages
+
+    def hawser(self):
+        done = subprocess.run(
+            [self.compare, "--json", "--transports", "hawser", "--rounds", "1", "--bytes", str(BYTES), "--messages",
+             str(self.messages), "--round-trips", "300", "--client-nic", f"verbs:{self.client}", "--server-nic", f"verbs:{self.server}"],
+            capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
+        samples = json.loads(done.stdout)["hawser"]
+        return 1000 * samples["stream_gb_s"][0], samples["round_trip_us"][0]
+
+    def send_bw(self, connection, size, count):
+        words = ["ib_send_bw", "-x", "0", "-c", connection, "-s", str(size), "-m", "4096", "-n", str(count), "-p", free_port()]
+        output = pair([*words, "-d", self.server], [*words, "-d", self.client, "127.0.0.1"])
+        return number(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", output), None
+
+    def ib_ud(self):
+        return self.send_bw("UD", 4096, self.messages * BYTES // 4096)
+
+    def ib_rc(self):
+        return self.send_bw("RC", 65536, self.messages * BYTES // 65536)
+
+    def ucx(self, transport):
+        def run(test, size, count):
+            common = {"UCX_TLS": f"{transport},self", "UCX_IB_GID_INDEX": "0"}
+            port = free_port()
+            return pair(["ucx_perftest", "-p", port],
+                        ["ucx_perftest", "-p", port, "127.0.0.1", "-t", test, "-s", str(size), "-n", str(count), "-w", "3"],
+                        {**common, "UCX_NET_DEVICES": f"{self.server}:1"}, {**common, "UCX_NET_DEVICES": f"{self.client}:1"})
+        rate = number(r"^Final: +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)", run("tag_bw", BYTES, self.messages))
+        half = number(r"^Final: +\d+ +[\d.]+ +([\d.]+)", run("tag_lat", 8, 300))
+        return rate, None if half is None else 2 * half
+
+    def ucx_ud(self):
+        return self.ucx("ud_verbs")
+
+    def ucx_rc(self):
+        return self.ucx("rc")
+
+    def ofi_rxd(self):
+        def run(size, count):
+            words = ["fi_pingpong", "-e", "rdm", "-p", "verbs;ofi_rxd", "-S", str(size), "-I", str(count)]
+            port = free_port()
+            return pair([*words, "-d", f"{self.server}-dgram", "-B", port],
+                        [*words, "-d", f"{self.client}-dgram", "-P", port, "127.0.0.1"])
+        rate = number(r"^\S+ +\d+ +\S+ +\S+ +[\d.]+s +([\d.]+)", run(65536, 2 * self.messages))
+        half = number(r"^\S+ +\d+ +\S+ +\S+ +[\d.]+s +[\d.]+ +([\d.]+)", run(8, 100))
+        return rate, None if half is None else 2 * half
+
+
+PEERS = {"hawser": None, "ib_ud": "ib_send_bw", "ib_rc": "ib_send_bw", "ucx_ud": "ucx_perftest", "ucx_rc": "ucx_perftest",
+         "ofi_rxd": "fi_pingpong"}
+
+
+def median(values):
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def told(values):
+    known = [value for value in values if value is not None]
+    if not known:
+        return f"{'-':>28}"
+    return f"{statistics.median(known):9.1f} {f'{min(known):.1f}..{max(known):.1f}':>18}"
+
+
+def compare(options, loss):
+    peers = Peers(options)
+    names = [name for name in options.peers if PEERS[name] is None or shutil.which(PEERS[name])]
+    samples = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            samples[name].append(getattr(peers, name)())
+    print(f"\nloss {loss:8} {'MB/s':>9} {'min..max':>18} {'8 B rtt us':>10} {'min..max':>17} {'hawser / it':>12} {'rtt':>7}")
+    own = [median(column) for column in zip(*samples["hawser"])] if "hawser" in samples else [None, None]
+    for name, rows in samples.items():
+        columns = list(zip(*rows))
+        ratios = [f"{mine / median(column):.2f}" if mine and median(column) else "-" for mine, column in zip(own, columns)]
+        failed = sum(row[0] is None for row in rows)
+        print(f"{name:13} {told(columns[0])} {told(columns[1])} {ratios[0]:>12} {ratios[1]:>7}"
+              f"{f'   {failed} of {len(rows)} did not end' if failed else ''}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("compare", help="the program bench/compare")
+    parser.add_argument("--client", default="rxe_a0")
+    parser.add_argument("--server", default="rxe_b0")
+    parser.add_argument("--interfaces", nargs=2, default=["a0", "b0"], help="whose sends netem loses")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=30, help="of 1 MiB, a stream")
+    parser.add_argument("--loss", nargs="*", default=["0%", "1%"])
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
+    options = parser.parse_args()
+    for loss in options.loss:
+        if loss != "0%":
+            for interface in options.interfaces:
+                subprocess.run(["tc", "qdisc", "replace", "dev", interface, "root", "netem", "loss", loss], check=True)
+        compare(options, loss)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
