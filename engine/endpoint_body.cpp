@@ -56,6 +56,8 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
   config.receive_bytes = tunables.nic_receive_bytes;
   config.max_remotes = max_remotes(tunables);
   config.datagram_bytes = datagram_bytes(tunables);
+  config.traffic_class = static_cast<std::uint8_t>(tunables.verbs_traffic_class);
+  config.service_level = static_cast<std::uint8_t>(tunables.verbs_service_level);
   return open_verbs_nic(config, pool);
 }
 

@@ -35,6 +35,8 @@ struct VerbsNicConfig {
   std::uint32_t max_remotes = 256;
   std::uint32_t max_regions = 1024;  // of registered memory
   std::uint16_t entropies = 8;       // flow labels to each remote, on RoCE
+  std::uint8_t traffic_class = 0;    // on RoCE; its low two bits are ECN's, and 0 or 2
+  std::uint8_t service_level = 0;    // 0 to 15
 };
 
 // Opens the port and makes the NIC. `pool` outlives it. Throws Error: no such device, no

@@ -11,7 +11,9 @@ namespace {
 constexpr std::uint32_t kLookAtMost = 64;
 constexpr std::uint8_t kHopLimit = 64;
 // ECN-capable (ECT(0)), so that switches mark instead of dropping.
-constexpr std::uint8_t kTrafficClass = 2;
+constexpr unsigned kEcnBits = 3;
+constexpr unsigned kEcnCapable = 2;
+constexpr std::chrono::milliseconds kRetryAfter{250};
 
 }  // namespace
 
@@ -23,13 +25,12 @@ std::uint32_t flow_label(std::uint16_t entropy) {
   return (entropy + 1u) * 0x1e37u & kLowBits;
 }
 
-VerbsDestinations::VerbsDestinations(const VerbsPort& port, std::uint32_t capacity,
-                                     std::uint16_t entropies)
+VerbsDestinations::VerbsDestinations(const VerbsPort& port, const Shape& shape)
     : port_(port),
-      entropies_(entropies),
-      places_(capacity),
-      destinations_(std::make_unique<Destination[]>(capacity)),
-      handles_(std::size_t{capacity} * entropies, nullptr) {}
+      shape_(shape),
+      places_(shape.capacity),
+      destinations_(std::make_unique<Destination[]>(shape.capacity)),
+      handles_(std::make_unique<VerbsHandle[]>(std::size_t{shape.capacity} * shape.entropies)) {}
 
 VerbsDestinations::~VerbsDestinations() {
   for (std::uint32_t i = 0; i < places_.capacity(); ++i) destroy(i);
@@ -47,7 +48,7 @@ Status VerbsDestinations::use(const VerbsAddress& remote, const SendPositions& d
   if (place.is_new) {
     destination.address = remote;
     destination.uses = 0;
-    destination.failed_before = false;
+    destination.retry_at.store(kAtOnce, std::memory_order_relaxed);
     destination.state.store(State::wanted, std::memory_order_release);
     wake = true;
     return Status::again;
@@ -59,13 +60,13 @@ Status VerbsDestinations::use(const VerbsAddress& remote, const SendPositions& d
       index = found;
       return Status::ok;
     case State::failed:
-      destination.failed_before = true;
       destination.state.store(State::wanted, std::memory_order_release);
       wake = true;
-      return Status::again;
-    case State::gone: forget(found); return Status::again;
-    default: return Status::again;
+      break;
+    case State::gone: forget(found); break;
+    default: break;
   }
+  return Status::again;
 }
 
 void VerbsDestinations::release(std::uint32_t index, const SendPositions& sent) {
@@ -81,12 +82,14 @@ void VerbsDestinations::make_room(const SendPositions& done, bool& wake) {
     const std::uint32_t index = hand_;
     hand_ = (hand_ + 1) % capacity;
     Destination& destination = destinations_[index];
-    switch (destination.state.load(std::memory_order_acquire)) {
+    State state = destination.state.load(std::memory_order_acquire);
+    switch (state) {
       case State::failed:
       case State::gone: forget(index); return;
       case State::ready:
+      case State::stale:
         if (destination.uses > 0 || !done.covers(destination.sent)) break;
-        destination.state.store(State::doomed, std::memory_order_release);
+        if (!destination.state.compare_exchange_strong(state, State::doomed)) break;
         wake = true;
         return;
       default: break;
@@ -99,52 +102,93 @@ void VerbsDestinations::forget(std::uint32_t index) {
   HAWSER_ASSERT(places_.close(proto::RemoteHandle{index}));
 }
 
-bool VerbsDestinations::serve(bool retry) {
-  bool waiting = false;
+bool VerbsDestinations::try_claim(Destination& destination, bool retries, Clock::time_point now,
+                                  Looked& looked) {
+  State state = destination.state.load(std::memory_order_acquire);
+  if (state == State::doomed) {
+    return destination.state.compare_exchange_strong(state, State::destroying);
+  }
+  if (state != State::wanted && state != State::stale) return false;
+  const Clock::time_point due = destination.retry_at.load(std::memory_order_relaxed);
+  if (due != kAtOnce && !retries) return false;
+  if (due > now) {
+    looked.next = std::min(looked.next, due);
+    return false;
+  }
+  return destination.state.compare_exchange_strong(
+      state, state == State::wanted ? State::making : State::remaking);
+}
+
+std::uint32_t VerbsDestinations::claim(bool retries, Clock::time_point now, Looked& looked) {
+  const auto capacity = static_cast<std::uint32_t>(places_.capacity());
+  std::uint32_t index = look_from_.load(std::memory_order_relaxed);
+  for (std::uint32_t passed = 0; passed < capacity; ++passed) {
+    index = index + 1 < capacity ? index + 1 : 0;
+    if (!try_claim(destinations_[index], retries, now, looked)) continue;
+    look_from_.store(index, std::memory_order_relaxed);
+    looked.found = true;
+    break;
+  }
+  return index;
+}
+
+void VerbsDestinations::carry_out(std::uint32_t index) {
+  Destination& destination = destinations_[index];
+  const State state = destination.state.load(std::memory_order_acquire);
+  if (state == State::destroying) {
+    destroy(index);
+    destination.state.store(State::gone, std::memory_order_release);
+    return;
+  }
+  const bool made = make(index);
+  destination.retry_at.store(made ? kAtOnce : Clock::now() + kRetryAfter,
+                             std::memory_order_relaxed);
+  const State failed = state == State::making ? State::failed : State::stale;
+  destination.state.store(made ? State::ready : failed, std::memory_order_release);
+}
+
+void VerbsDestinations::drop_handles() {
   for (std::uint32_t i = 0; i < places_.capacity(); ++i) {
     Destination& destination = destinations_[i];
-    const State state = destination.state.load(std::memory_order_acquire);
-    if (state == State::doomed) {
-      destroy(i);
-      destination.state.store(State::gone, std::memory_order_release);
-    } else if (state == State::wanted) {
-      if (destination.failed_before && !retry) {
-        waiting = true;
-        continue;
-      }
-      destination.state.store(make(i) ? State::ready : State::failed, std::memory_order_release);
-    }
+    State ready = State::ready;
+    (void)destination.state.compare_exchange_strong(ready, State::stale);
+    destroy(i);
+    destination.retry_at.store(kAtOnce, std::memory_order_relaxed);
   }
-  return waiting;
 }
 
 bool VerbsDestinations::make(std::uint32_t index) {
   const VerbsAddress& address = destinations_[index].address;
+  const VerbsQuality& quality = shape_.quality;
   ibv_ah_attr attributes{};
-  attributes.port_num = port_.number;
+  attributes.port_num = port_.number();
   attributes.dlid = address.lid;
+  attributes.sl = quality.service_level;
   attributes.is_global = address.link == VerbsAddress::Link::ethernet ? 1 : 0;
-  attributes.grh.sgid_index = static_cast<std::uint8_t>(port_.gid.index);
+  attributes.grh.sgid_index = static_cast<std::uint8_t>(port_.facts.gid.index);
   attributes.grh.hop_limit = kHopLimit;
-  attributes.grh.traffic_class = kTrafficClass;
+  attributes.grh.traffic_class =
+      static_cast<std::uint8_t>((quality.traffic_class & ~kEcnBits) | kEcnCapable);
   std::memcpy(attributes.grh.dgid.raw, address.gid.data(), address.gid.size());
-  for (std::uint16_t entropy = 0; entropy < entropies_; ++entropy) {
+  // Shown together: one that was shown may be in flight, and can't be taken back.
+  std::vector<ibv_ah*> made(shape_.entropies, nullptr);
+  for (std::uint16_t entropy = 0; entropy < shape_.entropies; ++entropy) {
     attributes.grh.flow_label = flow_label(entropy);
-    ibv_ah*& handle = handles_[std::size_t{index} * entropies_ + entropy];
-    handle = ibv_create_ah(port_.domain.get(), &attributes);
-    if (handle == nullptr) {
-      destroy(index);
-      return false;
-    }
+    made[entropy] = ibv_create_ah(port_.domain.get(), &attributes);
+    if (made[entropy] != nullptr) continue;
+    for (std::uint16_t i = 0; i < entropy; ++i) (void)ibv_destroy_ah(made[i]);
+    return false;
+  }
+  for (std::uint16_t entropy = 0; entropy < shape_.entropies; ++entropy) {
+    handle(index, entropy).store(made[entropy], std::memory_order_release);
   }
   return true;
 }
 
 void VerbsDestinations::destroy(std::uint32_t index) {
-  for (std::uint16_t entropy = 0; entropy < entropies_; ++entropy) {
-    ibv_ah*& handle = handles_[std::size_t{index} * entropies_ + entropy];
-    if (handle != nullptr) (void)ibv_destroy_ah(handle);
-    handle = nullptr;
+  for (std::uint16_t entropy = 0; entropy < shape_.entropies; ++entropy) {
+    ibv_ah* const old = handle(index, entropy).exchange(nullptr, std::memory_order_acq_rel);
+    if (old != nullptr) (void)ibv_destroy_ah(old);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace hawser::engine {
 namespace {
@@ -10,6 +11,7 @@ constexpr int kNever = std::numeric_limits<int>::max();
 
 // The lower, the better.
 int rank(const GidEntry& entry) {
+  if (entry.index > kMaxGidIndex) return kNever;
   switch (entry.kind) {
     case GidEntry::Kind::infiniband: return 0;
     case GidEntry::Kind::roce_v1: return kNever;
@@ -38,6 +40,18 @@ std::optional<GidEntry> choose_gid(std::span<const GidEntry> table) {
   const auto best = std::min_element(table.begin(), table.end(), better);
   if (best == table.end() || rank(*best) == kNever) return std::nullopt;
   return *best;
+}
+
+std::optional<GidEntry> choose_gid_again(std::span<const GidEntry> table, const GidEntry& present) {
+  std::vector<GidEntry> same;
+  std::vector<GidEntry> alike;
+  for (const GidEntry& entry : table) {
+    if (entry.kind != present.kind || rank(entry) != rank(present)) continue;
+    alike.push_back(entry);
+    if (entry.gid == present.gid) same.push_back(entry);
+  }
+  if (const auto kept = choose_gid(same)) return kept;
+  return choose_gid(alike);
 }
 
 }  // namespace hawser::engine

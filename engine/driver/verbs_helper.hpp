@@ -1,26 +1,24 @@
-// What a verbs NIC does beside its datapath, in a thread that sleeps: making address handles,
-// listening to the device's events, bringing queue pairs back that have failed.
+// What a verbs NIC does beside its datapath, in a thread that sleeps: listening to the device's
+// events, and bringing back what has failed. Address handles have threads of their own
+// (verbs_resolver.hpp), as making them blocks.
 //
-// The datapath leaves work and calls wake(), which is a system call and rare; what it asks for
-// itself, at every turn, is a load of an atomic.
+// What is asked of it at every turn is a load of an atomic.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <thread>
 
 #include "engine/descriptor.hpp"
-#include "engine/driver/verbs_destinations.hpp"
-#include "engine/driver/verbs_port.hpp"
+#include "engine/driver/verbs_repair.hpp"
 
 namespace hawser::engine {
 
 class VerbsHelper {
  public:
-  // `repair` resets the queue pairs and makes them ready again; false: not now. Both outlive this,
-  // as does `port`. Throws Error.
-  VerbsHelper(const VerbsPort& port, VerbsDestinations& destinations, std::function<bool()> repair);
+  // `repair` outlives this. Throws Error.
+  explicit VerbsHelper(VerbsRepair& repair);
   ~VerbsHelper();
   VerbsHelper(const VerbsHelper&) = delete;
   VerbsHelper& operator=(const VerbsHelper&) = delete;
@@ -28,20 +26,15 @@ class VerbsHelper {
   // Ends the thread.
   void stop();
 
-  // Any thread.
-  void wake() const;
-  [[nodiscard]] bool is_port_up() const { return port_up_.load(std::memory_order_acquire); }
-  // Whether the device has said that a queue pair or a completion queue has failed, once. The
-  // latter can't be brought back.
-  [[nodiscard]] bool take_failure() {
-    return failed_.load(std::memory_order_relaxed) &&
-           failed_.exchange(false, std::memory_order_acquire);
+  // The datapath. Whether the NIC may work, as far as its port and its device say: false until a
+  // repair if anything of it has failed, or its address is another one.
+  [[nodiscard]] bool is_sound() const {
+    return port_up_.load(std::memory_order_acquire) && !damaged_.load(std::memory_order_acquire);
   }
-  [[nodiscard]] bool has_dead_queue() const { return dead_queue_.load(std::memory_order_acquire); }
-
-  // The datapath asks for a repair, and may touch no queue pair until it is done. Then it takes
-  // note, once.
-  void ask_for_repair();
+  // The datapath asks for a repair, and touches nothing of the device until it is done. At some
+  // time before the device has let go of all sends. It takes note of each once.
+  void ask_for_repair(VerbsDamage least);
+  [[nodiscard]] bool take_let_go();
   [[nodiscard]] bool take_repaired();
 
   // Readable after a change; until the next quiet().
@@ -49,27 +42,43 @@ class VerbsHelper {
   void quiet();
 
  private:
-  enum class Repair : std::uint8_t { none, asked, done };
+  enum class State : std::uint8_t { none, asked, done };
+  using Clock = std::chrono::steady_clock;
 
   void run();
-  // True if something has to be tried again in a while.
-  [[nodiscard]] bool serve(bool retry);
+  void listen();
+  void serve();
+  void take_from_device();
+  void restore();
+  void refused();
+  void look_for_device();
   // False if the device will have none any more.
   [[nodiscard]] bool read_events();
   void take(const ibv_async_event& event);
+  // The port may be another one than before.
+  void look_at_port();
+  void damage(VerbsDamage least);
   void tell();
 
-  const VerbsPort& port_;
-  VerbsDestinations& destinations_;
-  std::function<bool()> repair_;
+  VerbsRepair& repair_;
   Descriptor wake_;
   Descriptor news_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> port_up_{true};
+  std::atomic<bool> damaged_{false};
   std::atomic<bool> has_news_{false};
-  std::atomic<bool> failed_{false};
-  std::atomic<bool> dead_queue_{false};
-  std::atomic<Repair> repair_state_{Repair::none};
+  std::atomic<bool> let_go_{false};
+  std::atomic<State> state_{State::none};
+  std::atomic<VerbsDamage> asked_{VerbsDamage::none};
+
+  // The thread's.
+  VerbsDamage damage_ = VerbsDamage::none;
+  VerbsDamage taken_ = VerbsDamage::none;  // by as much
+  unsigned refusals_ = 0;
+  int events_ = -1;  // the device's descriptor
+  bool is_up_ = true;
+  bool look_ = false;
+  Clock::time_point looked_at_{};
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ std::uint32_t send_slots(const VerbsNicConfig& config) {
 
 // Of a full packet, no longer than a datagram may be.
 std::uint32_t full_datagram(const VerbsNicConfig& config, const VerbsPort& port) {
-  return std::clamp(config.datagram_bytes, 1u, port.mtu_bytes);
+  return std::clamp(config.datagram_bytes, 1u, port.facts.mtu_bytes);
 }
 
 VerbsQueueConfig queue_config(const VerbsNicConfig& config, const VerbsPort& port, Queue queue) {
@@ -56,25 +56,32 @@ const VerbsNicConfig& checked(const VerbsNicConfig& config) {
         "verbs NIC: its configuration makes no sense (no remotes, no entropies, or a QKey "
         "of the range that is reserved)");
   }
+  constexpr unsigned kEcnBits = 3;
+  constexpr unsigned kEcnCapable = 2;
+  constexpr unsigned kMaxServiceLevel = 15;
+  const unsigned ecn = config.traffic_class & kEcnBits;
+  if (ecn != 0 && ecn != kEcnCapable) {
+    throw Error("verbs:" + to_string(config.port) + ": a traffic class of " +
+                std::to_string(config.traffic_class) +
+                " has bits of ECN set, which are the engine's; its low two bits must be 0 (a DSCP "
+                "of 26 is 104)");
+  }
+  if (config.service_level > kMaxServiceLevel) {
+    throw Error("verbs:" + to_string(config.port) + ": a service level is 0 to 15, not " +
+                std::to_string(config.service_level));
+  }
   return config;
 }
 
-VerbsCompletions make_send_completions(const VerbsNicConfig& config, const VerbsPort& port) {
-  // Every request completes when the queue pairs fail, not only those that asked for it.
-  const std::uint32_t entries = 2 * send_slots(config);
-  VerbsCompletions queue(
-      ibv_create_cq(port.context.get(), static_cast<int>(entries), nullptr, nullptr, 0));
-  if (queue) return queue;
-  throw Error(port.name + ": no completion queue of " + std::to_string(entries) +
-              " entries can be made: " + std::strerror(errno));
-}
+// Every request completes when the queue pairs fail, not only those that asked for it.
+std::uint32_t send_entries(const VerbsNicConfig& config) { return 2 * send_slots(config); }
 
-VerbsAddress local_address(const VerbsPort& port) {
-  VerbsAddress address;
-  address.link = port.link;
-  address.lid = port.lid;
-  address.gid = port.gid.gid;
-  return address;
+VerbsDestinations::Shape destinations_shape(const VerbsNicConfig& config, const VerbsPort& port) {
+  // On InfiniBand a flow label changes nothing.
+  const bool labels = port.facts.link == VerbsAddress::Link::ethernet;
+  return {config.max_remotes,
+          labels ? config.entropies : std::uint16_t{1},
+          {config.traffic_class, config.service_level}};
 }
 
 }  // namespace
@@ -82,40 +89,48 @@ VerbsAddress local_address(const VerbsPort& port) {
 VerbsNic::VerbsNic(const VerbsNicConfig& config, proto::PacketPool& pool)
     : pool_(pool),
       port_(open_verbs_port(checked(config).port)),
-      local_(local_address(port_)),
       regions_(port_.domain.get(), config.max_regions),
-      // On InfiniBand a flow label changes nothing.
-      destinations_(
-          port_, config.max_remotes,
-          port_.link == VerbsAddress::Link::ethernet ? config.entropies : std::uint16_t{1}),
+      destinations_(port_, destinations_shape(config, port_)),
+      resolver_(port_.name, destinations_),
       remotes_(destinations_, config.max_remotes),
-      send_completions_(make_send_completions(config, port_)),
+      send_completions_(VerbsRepair::make_send_completions(port_, send_entries(config))),
       data_(port_, send_completions_.get(), queue_config(config, port_, Queue::data), remotes_,
             regions_),
       control_(port_, send_completions_.get(), queue_config(config, port_, Queue::control),
                remotes_, regions_),
-      helper_(port_, destinations_, [this] { return reset(); }) {
-  local_.data_qpn = data_.number();
-  local_.control_qpn = control_.number();
+      repair_({port_, regions_, regions_mutex_, destinations_, resolver_, send_completions_, data_,
+               control_},
+              send_entries(config)),
+      helper_(repair_) {
   local_.qkey = config.qkey;
-  address_ = to_nic_address(local_);
-  caps_.max_datagram_bytes = port_.mtu_bytes;
+  caps_.max_datagram_bytes = port_.facts.mtu_bytes;
   caps_.entropies = destinations_.entropies();
   caps_.needs_checksum = false;  // ICRC, end to end
   caps_.receive_bytes = std::uint64_t{queue_config(config, port_, Queue::data).receive_slots -
                                       VerbsReceiver::kReserve} *
                         full_datagram(config, port_);
-  caps_.link_bytes_per_s = port_.link_bytes_per_s;
+  caps_.link_bytes_per_s = port_.facts.link_bytes_per_s;
+  (void)restart();  // a device that refuses already now is told of by events
 }
 
 VerbsNic::~VerbsNic() {
   helper_.stop();
+  resolver_.stop();
   for (VerbsQueue* const each : {&data_, &control_}) {
     each->close();
     std::array<std::uint64_t, kPollBatch> cookies;
     while (each->sender().reap(cookies, pool_) > 0) {
     }
   }
+}
+
+void VerbsNic::adopt_address() {
+  local_.link = port_.facts.link;
+  local_.lid = port_.facts.lid;
+  local_.gid = port_.facts.gid.gid;
+  local_.data_qpn = data_.number();
+  local_.control_qpn = control_.number();
+  address_ = to_nic_address(local_);
 }
 
 VerbsQueueStats VerbsNic::stats(Queue queue) const {
@@ -129,7 +144,7 @@ SendPositions VerbsNic::done() const { return {data_.sender().done(), control_.s
 Status VerbsNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   bool wake = false;
   const Status status = remotes_.open(remote, local_, done(), handle, wake);
-  if (wake) helper_.wake();
+  if (wake) resolver_.wake();
   return status;
 }
 
@@ -151,12 +166,12 @@ std::size_t VerbsNic::tx_burst(std::span<const TxPacket> packets) {
 }
 
 std::size_t VerbsNic::reap(std::span<std::uint64_t> cookies) {
-  take_send_completions();
+  if (up_) take_send_completions();
   const std::size_t count = data_.sender().reap(cookies, pool_);
   return count + control_.sender().reap(cookies.subspan(count), pool_);
 }
 
-bool VerbsNic::take_send_completions() {
+void VerbsNic::take_send_completions() {
   std::array<ibv_wc, kPollBatch> completions;
   int count = 0;
   do {
@@ -166,57 +181,54 @@ bool VerbsNic::take_send_completions() {
       queue(VerbsSender::queue_of(completion)).sender().complete(completion);
     }
   } while (count == kPollBatch);
-  if (count >= 0) return true;
-  stop();
-  return false;
+  if (count < 0) stop();
 }
 
 std::size_t VerbsNic::rx_burst(Queue which, std::span<proto::RxPacket> packets) {
   return queue(which).receiver().receive(packets);
 }
 
-bool VerbsNic::reset() { return data_.reset() && control_.reset(); }
-
 void VerbsNic::stop() {
   data_.stop();
   control_.stop();
 }
 
+void VerbsNic::give_up() {
+  data_.sender().give_up();
+  control_.sender().give_up();
+}
+
 bool VerbsNic::restart() {
-  bool works = take_send_completions();
-  works = data_.restart() && works;
-  works = control_.restart() && works;
-  return works && !helper_.has_dead_queue();
+  adopt_address();
+  const bool works = data_.restart();
+  return control_.restart() && works;
 }
 
 std::size_t VerbsNic::events(std::span<NicEvent> events) {
   if (events.empty()) return 0;
   helper_.quiet();
-  if (helper_.take_failure()) stop();
-  const bool broken = data_.is_broken() || control_.is_broken();
-  if (health_ == Health::up) {
-    if (!broken && helper_.is_port_up()) return 0;
-    health_ = Health::down;
+  if (up_) {
+    if (helper_.is_sound() && !data_.is_broken() && !control_.is_broken()) return 0;
+    take_send_completions();
+    stop();
+    up_ = false;
+    helper_.ask_for_repair(VerbsDamage::pairs);
     events.front() = {NicEvent::Kind::down};
     return 1;
   }
-  if (health_ == Health::down) {
-    if (broken) {
-      health_ = Health::repairing;
-      stop();  // both pairs are reset, also one that has not failed
-      helper_.ask_for_repair();
-      return 0;
-    }
-    if (!helper_.is_port_up()) return 0;
-  } else {
-    if (health_ == Health::dead || !helper_.take_repaired()) return 0;
-    if (!restart()) {
-      health_ = Health::dead;
-      stop();
-      return 0;
-    }
+  if (helper_.take_let_go()) give_up();
+  if (!helper_.take_repaired()) return 0;
+  give_up();
+  if (!helper_.is_sound()) {
+    helper_.ask_for_repair(VerbsDamage::pairs);
+    return 0;
   }
-  health_ = Health::up;
+  if (!restart()) {
+    stop();
+    helper_.ask_for_repair(VerbsDamage::queues);
+    return 0;
+  }
+  up_ = true;
   events.front() = {NicEvent::Kind::up};
   return 1;
 }
@@ -234,10 +246,12 @@ std::size_t VerbsNic::descriptors(std::span<int> fds) const {
 }
 
 Status VerbsNic::register_memory(const void* data, std::size_t bytes) {
+  const std::lock_guard lock(regions_mutex_);
   return regions_.add(data, bytes);
 }
 
 void VerbsNic::deregister_memory(const void* data, std::size_t bytes) {
+  const std::lock_guard lock(regions_mutex_);
   regions_.remove(data, bytes);
 }
 

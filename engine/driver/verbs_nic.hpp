@@ -1,17 +1,19 @@
 // The verbs NIC: one port of an RDMA device, with a data and a control UD queue pair on it.
 //
-// Sends complete on one queue for both pairs, receives on one each. What may block (address
-// handles, repairs) and what comes from the device by itself (port events) is the helper's.
+// Sends complete on one queue for both pairs, receives on one each. What may block (repairs) and
+// what comes from the device by itself (events) is the helper's, address handles are the
+// resolver's.
 //
-// A failure. A queue pair that fails (it sends while its port is down, the device refuses) takes
-// nothing any more: the NIC says `down`, what is sent is lost, and once the port is up the helper
-// resets both pairs. That ends all sends that the device still had; numbers and QKey stay, so the
-// address does, and the NIC says `up`. Meanwhile nothing is posted on either pair. A completion
-// queue that has overrun can't be brought back: the NIC stays down, all its sends having ended.
+// A failure, of whatever kind: the port is down, or has another GID or LID; a queue pair or a
+// completion queue is of no use any more; the device is removed. The NIC says `down`, and from then
+// on touches nothing of the device's: what is sent is lost. The helper has the device let go of all
+// sends, at once, and they come out of reap. Then, as soon as port and device allow it, it makes
+// anew what is damaged (verbs_repair.hpp), and the NIC says `up`, maybe with another address.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "engine/driver/verbs.hpp"
@@ -20,6 +22,8 @@
 #include "engine/driver/verbs_queue.hpp"
 #include "engine/driver/verbs_regions.hpp"
 #include "engine/driver/verbs_remotes.hpp"
+#include "engine/driver/verbs_repair.hpp"
+#include "engine/driver/verbs_resolver.hpp"
 
 namespace hawser::engine {
 
@@ -60,33 +64,34 @@ class VerbsNic final : public proto::Nic {
   void deregister_memory(const void* data, std::size_t bytes) override;
 
  private:
-  enum class Health : std::uint8_t { up, down, repairing, dead };
-
   [[nodiscard]] VerbsQueue& queue(proto::Queue which) {
     return which == proto::Queue::data ? data_ : control_;
   }
   [[nodiscard]] SendPositions tails() const;
   [[nodiscard]] SendPositions done() const;
-  // False if the queue refuses to say.
-  bool take_send_completions();
-  // Nothing is posted any more until the NIC is repaired.
+  void take_send_completions();
+  // Until the NIC is repaired.
   void stop();
-  // After a repair. False if a completion queue is of no use any more.
+  void give_up();
+  // After a repair: where the NIC is now. False if the device refuses to work.
   [[nodiscard]] bool restart();
-  [[nodiscard]] bool reset();
+  void adopt_address();
 
   proto::PacketPool& pool_;
   VerbsPort port_;
   VerbsAddress local_;
   VerbsRegions regions_;
+  std::mutex regions_mutex_;  // repairs register, too
   VerbsDestinations destinations_;
+  VerbsResolver resolver_;
   VerbsRemotes remotes_;
   VerbsCompletions send_completions_;
   VerbsQueue data_;
   VerbsQueue control_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
-  Health health_ = Health::up;
+  bool up_ = true;
+  VerbsRepair repair_;
   VerbsHelper helper_;  // the first to go: it uses all the others
 };
 

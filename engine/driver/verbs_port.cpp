@@ -11,8 +11,6 @@
 namespace hawser::engine {
 namespace {
 
-constexpr std::size_t kMaxGids = 256;
-
 class DeviceList {
  public:
   DeviceList() : devices_(ibv_get_device_list(&count_)) {}
@@ -96,66 +94,130 @@ GidEntry entry_of(const ibv_gid_entry& from) {
   return entry;
 }
 
-std::vector<GidEntry> gids_of(ibv_context& context, std::uint8_t port) {
-  std::array<ibv_gid_entry, kMaxGids> raw;
-  const ssize_t count = ibv_query_gid_table(&context, raw.data(), raw.size(), 0);
+// Of all ports of the device. They are told together or, if there are more than room, not at all.
+std::vector<ibv_gid_entry> read_gids(ibv_context& context, const std::string& what) {
+  constexpr std::size_t kUsual = 256;
+  constexpr std::size_t kMost = 65536;
+  std::vector<ibv_gid_entry> raw;
+  for (std::size_t room = kUsual;; room *= 2) {
+    raw.resize(room);
+    const ssize_t count = ibv_query_gid_table(&context, raw.data(), raw.size(), 0);
+    if (count >= 0) {
+      raw.resize(static_cast<std::size_t>(count));
+      return raw;
+    }
+    if (count == -EINVAL && room < kMost) continue;
+    throw Error(what +
+                ": its table of GIDs can't be read: " + std::strerror(static_cast<int>(-count)));
+  }
+}
+
+std::vector<GidEntry> gids_of(ibv_context& context, std::uint8_t port, const std::string& what) {
   std::vector<GidEntry> table;
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& entry = raw[static_cast<std::size_t>(i)];
+  for (const ibv_gid_entry& entry : read_gids(context, what)) {
     if (entry.port_num == port) table.push_back(entry_of(entry));
   }
   return table;
 }
 
-GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::string& what) {
-  const std::vector<GidEntry> table = gids_of(context, name.port);
-  if (!name.gid_index) {
-    if (const auto chosen = choose_gid(table)) return *chosen;
-    throw Error(what + ": the port has no GID of RoCE v2 or InfiniBand; give its interface an " +
-                "address (`rdma link` names it)");
-  }
-  const auto asked =
-      std::ranges::find(table, *name.gid_index, [](const GidEntry& entry) { return entry.index; });
-  if (asked != table.end()) return *asked;
+std::string list_of(const std::vector<GidEntry>& table) {
   std::string indices;
   for (const GidEntry& entry : table) {
     indices += (indices.empty() ? "" : ", ") + std::to_string(entry.index) + " (" +
                std::string(description_of(entry)) + ")";
   }
-  throw Error(what + ": its table of GIDs has no entry there; it has " +
-              (indices.empty() ? "none" : indices));
+  return indices.empty() ? "none" : indices;
 }
 
-void read_port(VerbsPort& port) {
+// `present` is null for a port that is opened first.
+GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::string& what,
+                  const GidEntry* present) {
+  const std::vector<GidEntry> table = gids_of(context, name.port, what);
+  if (!name.gid_index) {
+    const auto chosen = present == nullptr ? choose_gid(table) : choose_gid_again(table, *present);
+    if (chosen) return *chosen;
+    throw Error(what + ": the port has no GID of RoCE v2 or InfiniBand" +
+                (present == nullptr ? "" : ", or none of the IP version that it had") +
+                "; give its interface an address (`rdma link` names it)");
+  }
+  if (*name.gid_index > kMaxGidIndex) {
+    throw Error(what + ": a GID index is at most 255, as address handles have a byte for it");
+  }
+  const auto asked =
+      std::ranges::find(table, *name.gid_index, [](const GidEntry& entry) { return entry.index; });
+  if (asked != table.end()) return *asked;
+  throw Error(what + ": its table of GIDs has no entry there; it has " + list_of(table));
+}
+
+ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::string& what) {
   ibv_port_attr attributes{};
-  const int error = ibv_query_port(port.context.get(), port.number, &attributes);
+  const int error = ibv_query_port(&context, name.port, &attributes);
+  if (error == 0) return attributes;
   if (error == EINVAL) {
-    throw Error(port.name + ": the device has no port " + std::to_string(port.number));
+    throw Error(what + ": the device has no port " + std::to_string(name.port));
   }
-  if (error != 0) {
-    throw Error(port.name + ": the device does not answer (" + std::strerror(error) +
-                "); it may have been removed (`rdma link` lists devices)");
-  }
-  if (attributes.state != IBV_PORT_ACTIVE) {
-    throw Error(port.name + ": the port is " + ibv_port_state_str(attributes.state) +
-                "; bring its link up (`ip link`, `rdma link`)");
-  }
-  port.link = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? VerbsAddress::Link::ethernet
-                                                               : VerbsAddress::Link::infiniband;
-  if (port.link == VerbsAddress::Link::infiniband) port.lid = attributes.lid;
+  throw Error(what + ": the device does not answer (" + std::strerror(error) +
+              "); it may have been removed (`rdma link` lists devices)");
+}
+
+std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
   if (attributes.active_mtu < IBV_MTU_256 || attributes.active_mtu > IBV_MTU_4096) {
-    throw Error(port.name + ": the device states no MTU (code " +
+    throw Error(what + ": the device states no MTU (code " +
                 std::to_string(static_cast<int>(attributes.active_mtu)) +
                 "); is its driver older than this kernel?");
   }
-  port.mtu_bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
+  const std::uint32_t bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
   // A packet without payload may fill its buffer.
-  if (port.mtu_bytes < proto::PacketBuffer::kBytes) {
-    throw Error(port.name + ": its MTU of " + std::to_string(port.mtu_bytes) +
-                " bytes is too small, 1024 is the least; raise that of its interface (`ip link`): "
-                "1500 makes 1024, 4200 makes 4096");
+  if (bytes >= proto::PacketBuffer::kBytes) return bytes;
+  throw Error(what + ": its MTU of " + std::to_string(bytes) +
+              " bytes is too small, 1024 is the least; raise that of its interface (`ip link`): "
+              "1500 makes 1024, 4200 makes 4096");
+}
+
+// The queue pairs use the first entry. 0 stands for none, and reaches nobody.
+std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std::string& what) {
+  std::uint16_t key = 0;
+  if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
+    throw Error(what + ": its P_Key can't be read: " + std::strerror(errno));
   }
-  port.link_bytes_per_s = bytes_per_s(attributes);
+  if (key != 0) return key;
+  throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
+              "put the port into a partition (its P_Key at index 0)");
+}
+
+VerbsPortFacts facts_of(ibv_context& context, const VerbsPortName& name, const std::string& what,
+                        const GidEntry* present) {
+  const ibv_port_attr attributes = query(context, name, what);
+  if (attributes.state != IBV_PORT_ACTIVE) {
+    throw Error(what + ": the port is " + ibv_port_state_str(attributes.state) +
+                "; bring its link up (`ip link`, `rdma link`)");
+  }
+  VerbsPortFacts facts;
+  facts.link = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? VerbsAddress::Link::ethernet
+                                                                : VerbsAddress::Link::infiniband;
+  if (facts.link == VerbsAddress::Link::infiniband) {
+    facts.lid = attributes.lid;
+    facts.pkey = pkey_of(context, name, what);
+  }
+  facts.mtu_bytes = mtu_of(attributes, what);
+  facts.link_bytes_per_s = bytes_per_s(attributes);
+  facts.qkey_violations = attributes.qkey_viol_cntr;
+  facts.pkey_violations = attributes.bad_pkey_cntr;
+  facts.gid = pick_gid(context, name, what, present);
+  return facts;
+}
+
+VerbsDomain make_domain(ibv_context* context, const std::string& what) {
+  VerbsDomain domain(ibv_alloc_pd(context));
+  if (domain) return domain;
+  throw Error(what + ": the device has no protection domain left: " + std::strerror(errno));
+}
+
+std::string violations_of(const VerbsPortFacts& facts) {
+  if (facts.qkey_violations + facts.pkey_violations == 0) return "";
+  return "; it has turned away " + std::to_string(facts.qkey_violations) +
+         " datagrams for their QKey and " + std::to_string(facts.pkey_violations) +
+         " for their P_Key";
 }
 
 }  // namespace
@@ -163,15 +225,28 @@ void read_port(VerbsPort& port) {
 VerbsPort open_verbs_port(const VerbsPortName& name) {
   VerbsPort port;
   port.name = "verbs:" + to_string(name);
-  port.number = name.port;
+  port.asked = name;
   port.context = open_device(name, port.name);
-  read_port(port);
-  port.gid = pick_gid(*port.context, name, port.name);
-  port.domain.reset(ibv_alloc_pd(port.context.get()));
-  if (!port.domain) {
-    throw Error(port.name + ": the device has no protection domain left: " + std::strerror(errno));
-  }
+  port.facts = facts_of(*port.context, name, port.name, nullptr);
+  port.domain = make_domain(port.context.get(), port.name);
   return port;
+}
+
+VerbsPortFacts read_verbs_port(const VerbsPort& port) {
+  return facts_of(*port.context, port.asked, port.name, &port.facts.gid);
+}
+
+void reopen_verbs_port(VerbsPort& port) {
+  VerbsContext context = open_device(port.asked, port.name);
+  const VerbsPortFacts facts = facts_of(*context, port.asked, port.name, &port.facts.gid);
+  port.domain = make_domain(context.get(), port.name);
+  port.context = std::move(context);
+  port.facts = facts;
+}
+
+bool is_listed(const VerbsPort& port) {
+  const DeviceList list;
+  return std::ranges::find(list.devices(), port.context->device) != list.devices().end();
 }
 
 std::vector<VerbsPortInfo> verbs_ports() {
@@ -189,9 +264,10 @@ std::vector<VerbsPortInfo> verbs_ports() {
       try {
         const VerbsPort port = open_verbs_port(name);
         info.usable = true;
-        info.description = "up, MTU " + std::to_string(port.mtu_bytes) + ", GID " +
-                           std::to_string(port.gid.index) + " (" +
-                           std::string(description_of(port.gid)) + ")";
+        const GidEntry& gid = port.facts.gid;
+        info.description = "up, MTU " + std::to_string(port.facts.mtu_bytes) + ", GID " +
+                           std::to_string(gid.index) + " (" + std::string(description_of(gid)) +
+                           ")" + violations_of(port.facts);
       } catch (const Error& error) {
         info.description = error.what();
       }

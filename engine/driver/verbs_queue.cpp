@@ -29,7 +29,7 @@ ibv_qp_init_attr attributes_of(const VerbsQueueConfig& config, ibv_cq* send, ibv
 }
 
 // Reset, Init, Ready to Receive, Ready to Send. Zero or an error number.
-int make_ready(ibv_qp* pair, std::uint8_t port, std::uint32_t qkey) {
+int bring_up(ibv_qp* pair, std::uint8_t port, std::uint32_t qkey) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port;
@@ -50,43 +50,41 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
                        const VerbsQueueConfig& config, const VerbsRemotes& remotes,
                        VerbsRegions& regions)
     : port_(port),
-      qkey_(config.qkey),
+      config_(config),
+      max_datagram_bytes_(port.facts.mtu_bytes),
+      inline_bytes_(kInlineBytes),
       completions_(VerbsReceiver::make_completions(port, config.receive_slots)) {
-  std::uint32_t inline_bytes = kInlineBytes;
-  for (; !pair_; inline_bytes = 0) {
-    auto attributes =
-        attributes_of(config, send_completions, completions_.queue.get(), inline_bytes);
-    pair_.reset(ibv_create_qp(port.domain.get(), &attributes));
-    if (pair_) break;
-    if (inline_bytes > 0) continue;  // a device may have no room inside requests
-    throw Error(port.name + ": no UD queue pair of " + std::to_string(config.send_slots) +
-                " sends and " + std::to_string(config.receive_slots) +
-                " receives can be made: " + std::strerror(errno));
-  }
-  if (const int error = make_ready(pair_.get(), port.number, qkey_)) {
+  make_pair(send_completions);
+  if (const int error = bring_up(pair_.get(), port.number(), config.qkey)) {
     throw Error(port.name + ": its queue pair doesn't get ready: " + std::strerror(error));
   }
-  const VerbsSendLimits limits{config.send_slots, config.copy_slots, port.mtu_bytes, inline_bytes};
+  const VerbsSendLimits limits{config.send_slots, config.copy_slots, max_datagram_bytes_,
+                               inline_bytes_};
   sender_.emplace(pair_.get(), port, config.queue, limits, remotes, regions);
-  const bool ipv4 = port.link == VerbsAddress::Link::ethernet && is_ipv4(port.gid.gid);
-  receiver_.emplace(
-      pair_.get(), port, completions_,
-      VerbsReceiver::Shape{config.queue, config.receive_slots, port.mtu_bytes,
-                           ipv4 ? VerbsReceiver::Route::ipv4 : VerbsReceiver::Route::other});
+  receiver_.emplace(pair_.get(), port, completions_,
+                    VerbsReceiver::Shape{config.queue, config.receive_slots, max_datagram_bytes_});
+}
+
+// A device may have no room inside requests. One that takes the place of another must have as much.
+void VerbsQueue::make_pair(ibv_cq* send_completions) {
+  for (;;) {
+    auto attributes =
+        attributes_of(config_, send_completions, completions_.queue.get(), inline_bytes_);
+    pair_.reset(ibv_create_qp(port_.domain.get(), &attributes));
+    if (pair_) return;
+    if (inline_bytes_ == 0 || sender_) break;
+    inline_bytes_ = 0;
+  }
+  throw Error(port_.name + ": no UD queue pair of " + std::to_string(config_.send_slots) +
+              " sends and " + std::to_string(config_.receive_slots) +
+              " receives can be made: " + std::strerror(errno));
 }
 
 // Before the memory that it reads and writes.
 void VerbsQueue::close() {
-  if (!pair_) return;
+  stop();
   pair_.reset();
-  sender_->restart();
-}
-
-bool VerbsQueue::reset() {
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RESET;
-  return ibv_modify_qp(pair_.get(), &attributes, IBV_QP_STATE) == 0 &&
-         make_ready(pair_.get(), port_.number, qkey_) == 0;
+  sender_->give_up();
 }
 
 void VerbsQueue::stop() {
@@ -95,8 +93,34 @@ void VerbsQueue::stop() {
 }
 
 bool VerbsQueue::restart() {
+  using Route = VerbsReceiver::Route;
   sender_->restart();
-  return receiver_->restart();
+  const VerbsPortFacts& facts = port_.facts;
+  const bool ipv4 = facts.link == VerbsAddress::Link::ethernet && is_ipv4(facts.gid.gid);
+  return receiver_->restart(ipv4 ? Route::ipv4 : Route::other);
+}
+
+bool VerbsQueue::reset() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  return ibv_modify_qp(pair_.get(), &attributes, IBV_QP_STATE) == 0;
+}
+
+bool VerbsQueue::make_ready() { return bring_up(pair_.get(), port_.number(), config_.qkey) == 0; }
+
+void VerbsQueue::release() {
+  pair_.reset();
+  sender_->detach();
+  receiver_->detach();
+  completions_.queue.reset();
+  completions_.channel.reset();
+}
+
+void VerbsQueue::renew(ibv_cq* send_completions) {
+  completions_ = VerbsReceiver::make_completions(port_, config_.receive_slots);
+  make_pair(send_completions);
+  sender_->attach(pair_.get(), port_);
+  receiver_->attach(pair_.get(), port_);
 }
 
 }  // namespace hawser::engine

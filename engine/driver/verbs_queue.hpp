@@ -22,7 +22,8 @@ struct VerbsQueueConfig {
 
 class VerbsQueue {
  public:
-  // All arguments outlive this. Its sends complete on `send_completions`. Throws Error.
+  // All arguments outlive this. Its sends complete on `send_completions`. Nothing is posted before
+  // restart(). Throws Error.
   VerbsQueue(const VerbsPort& port, ibv_cq* send_completions, const VerbsQueueConfig& config,
              const VerbsRemotes& remotes, VerbsRegions& regions);
   ~VerbsQueue() { close(); }
@@ -39,18 +40,31 @@ class VerbsQueue {
   [[nodiscard]] const VerbsReceiver& receiver() const { return *receiver_; }
   [[nodiscard]] bool is_broken() const { return sender_->is_broken() || receiver_->is_broken(); }
 
-  // Blocks. Takes everything from the device and makes the pair ready again, number and QKey as
-  // before; nobody else uses the pair meanwhile. False if the device refuses.
-  [[nodiscard]] bool reset();
-  // Before a reset: nothing is posted any more until a restart.
+  // Before a repair: nothing is posted any more, and the datapath touches none of the device's
+  // objects, until a restart.
   void stop();
-  // After a reset and once `send_completions` is empty: sends are over, receives are posted anew.
-  // False if the completion queue of receives is of no use any more.
+  // After one. False if the device refuses.
   [[nodiscard]] bool restart();
 
+  // A repair, while stopped; these may block, and run in the helper's thread.
+  //   reset: takes everything from the device; number and QKey stay. False if it refuses.
+  //   discard: empties the completion queue of receives. False if it refuses to be polled.
+  //   release: destroys the pair, its completion queue and its registrations.
+  //   renew: makes them again, with another number. Throws Error.
+  //   make_ready: after reset or renew. False if the device refuses.
+  [[nodiscard]] bool reset();
+  [[nodiscard]] bool discard() { return VerbsReceiver::discard(completions_.queue.get()); }
+  void release();
+  void renew(ibv_cq* send_completions);
+  [[nodiscard]] bool make_ready();
+
  private:
+  void make_pair(ibv_cq* send_completions);
+
   const VerbsPort& port_;
-  std::uint32_t qkey_;
+  VerbsQueueConfig config_;
+  std::uint32_t max_datagram_bytes_;
+  std::uint32_t inline_bytes_ = 0;
   VerbsReceiver::Completions completions_;
   VerbsQueuePair pair_;
   std::optional<VerbsSender> sender_;

@@ -1,6 +1,7 @@
 #include "engine/driver/verbs_receiver.hpp"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "engine/driver/verbs_locking.hpp"
+#include "engine/system_error.hpp"
 #include "hawser/engine.hpp"
 #include "proto/assert.hpp"
 
@@ -37,6 +39,12 @@ bool is_marked(const std::byte* grh, VerbsReceiver::Route route) {
   return (traffic_class & kCongestionExperienced) == kCongestionExperienced;
 }
 
+Descriptor make_watch(const VerbsPort& port) {
+  Descriptor watch(::epoll_create1(EPOLL_CLOEXEC));
+  if (!watch) throw system_error(port.name + ": no descriptor can be made that wakes");
+  return watch;
+}
+
 }  // namespace
 
 VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port,
@@ -59,30 +67,47 @@ VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port
 
 VerbsReceiver::VerbsReceiver(ibv_qp* pair, const VerbsPort& port, Completions& completions,
                              const Shape& shape)
-    : pair_(pair),
-      completions_(completions),
+    : completions_(completions),
+      watch_(make_watch(port)),
       queue_(shape.queue),
-      route_(shape.route),
       slots_(shape.slots),
       stride_(stride_of(shape.max_datagram_bytes)),
       memory_(allocate_aligned(slots_ * stride_)),
-      registered_(lock_memory(port, memory_.get(), slots_ * stride_, IBV_ACCESS_LOCAL_WRITE)),
       pending_(slots_),
       held_(slots_, false),
       devices_(slots_, false) {
   lent_.reserve(slots_);
   idle_.reserve(slots_);
-  for (std::uint32_t i = slots_; i-- > 0;) idle_.push_back(i);
-  post_idle(1);
-  arm();
+  attach(pair, port);
 }
 
-VerbsReceiver::~VerbsReceiver() { ibv_ack_cq_events(completions_.queue.get(), unacknowledged_); }
+VerbsReceiver::~VerbsReceiver() { stop(); }
+
+void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
+  registered_ = lock_memory(port, memory_.get(), slots_ * stride_, IBV_ACCESS_LOCAL_WRITE);
+  // The channel of before has closed its descriptor, which so is watched no more.
+  epoll_event readable{};
+  readable.events = EPOLLIN;
+  if (::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, completions_.channel->fd, &readable) != 0) {
+    throw system_error(port.name + ": its completion channel can't be watched");
+  }
+  pair_ = pair;
+}
+
+void VerbsReceiver::stop() {
+  if (stopped_) return;
+  (void)drain();
+  // Whoever destroys the queue would wait for this.
+  if (unacknowledged_ > 0) ibv_ack_cq_events(completions_.queue.get(), unacknowledged_);
+  unacknowledged_ = 0;
+  broken_ = stopped_ = true;
+}
 
 std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
   packets = packets.first(std::min(packets.size(), proto::Nic::kMaxRxBurst));
   idle_.insert(idle_.end(), lent_.begin(), lent_.end());
   lent_.clear();
+  if (stopped_) return hand_out(packets);
   drain();
   post_idle(kPostBatch);
   std::size_t count = hand_out(packets);
@@ -92,22 +117,33 @@ std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
   return count;
 }
 
-bool VerbsReceiver::restart() {
-  const bool refused = drain() == Drained::refused;
-  // The reset may have taken completions with it whose event is there.
-  if (waking_ == Waking::armed) consume_event();
+bool VerbsReceiver::restart(Route route) {
+  route_ = route;
+  broken_ = stopped_ = false;
+  // What wakes may be left of what was taken from the device; or its queue is another one.
+  if (waking_ != Waking::idle) consume_event();
+  waking_ = Waking::idle;
   std::fill(held_.begin(), held_.end(), false);
   for (const std::uint32_t index : lent_) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
   idle_.clear();
-  for (std::uint32_t i = 0; i < slots_; ++i) {
+  for (std::uint32_t i = slots_; i-- > 0;) {
     if (!held_[i]) idle_.push_back(i);
   }
   std::fill(devices_.begin(), devices_.end(), false);
   posted_ = 0;
-  broken_ = refused;
   post_idle(1);
-  return !refused;
+  arm();
+  return !broken_;
+}
+
+bool VerbsReceiver::discard(ibv_cq* queue) {
+  std::array<ibv_wc, kPollBatch> completions;
+  int count = 0;
+  do {
+    count = ibv_poll_cq(queue, kPollBatch, completions.data());
+  } while (count > 0);
+  return count == 0;
 }
 
 VerbsReceiver::Drained VerbsReceiver::drain() {

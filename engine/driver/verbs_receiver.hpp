@@ -6,7 +6,8 @@
 // in its place; it lies such that the datagram begins on a cache line.
 //
 // Waiting. The completion queue is armed when it was seen empty: the next arrival then makes the
-// descriptor readable, once. Whoever arms looks again: what came before makes nothing readable.
+// descriptor readable, once. Whoever arms looks again: what came before makes nothing readable. The
+// descriptor stays the same when the queue is made anew: it watches that of the queue's channel.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/descriptor.hpp"
 #include "engine/driver/aligned_memory.hpp"
 #include "engine/driver/verbs_port.hpp"
 #include "proto/nic.hpp"
@@ -39,6 +41,8 @@ class VerbsReceiver {
   };
   // Throws Error.
   [[nodiscard]] static Completions make_completions(const VerbsPort& port, std::uint32_t slots);
+  // Takes out what is there. False if the queue refuses to be polled.
+  [[nodiscard]] static bool discard(ibv_cq* queue);
 
   // What a datagram's route header is: of RoCE over IPv4, or any other.
   enum class Route : std::uint8_t { ipv4, other };
@@ -46,11 +50,10 @@ class VerbsReceiver {
     proto::Queue queue = proto::Queue::data;
     std::uint32_t slots = 0;
     std::uint32_t max_datagram_bytes = 0;
-    Route route = Route::other;
   };
 
   // `pair` receives into `completions`; it is destroyed before this. Throws Error if memory can't
-  // be locked.
+  // be locked, or no descriptor can be made.
   VerbsReceiver(ibv_qp* pair, const VerbsPort& port, Completions& completions, const Shape& shape);
   ~VerbsReceiver();
   VerbsReceiver(const VerbsReceiver&) = delete;
@@ -59,13 +62,19 @@ class VerbsReceiver {
   // As Nic::rx_burst.
   [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
 
-  // The queue pair was reset: what has arrived stays, every other buffer is posted. False if the
-  // completion queue is of no use any more.
-  [[nodiscard]] bool restart();
-  // Nothing is posted any more until a restart.
-  void stop() { broken_ = true; }
+  // Nothing is posted any more, and the device's objects aren't touched, until a restart. What has
+  // arrived is still handed out.
+  void stop();
+  // The queue pair was reset, or is another one: what has arrived stays, every other buffer is
+  // posted. False if the device refuses.
+  [[nodiscard]] bool restart(Route route);
 
-  [[nodiscard]] int descriptor() const { return completions_.channel->fd; }
+  // While stopped, in any thread: as VerbsSender's. The completion queue goes after detach and is
+  // there again before attach.
+  void detach() { registered_.reset(); }
+  void attach(ibv_qp* pair, const VerbsPort& port);
+
+  [[nodiscard]] int descriptor() const { return watch_.get(); }
   [[nodiscard]] bool is_broken() const { return broken_; }
   [[nodiscard]] const VerbsReceiveStats& stats() const { return stats_; }
 
@@ -96,10 +105,11 @@ class VerbsReceiver {
   void arm();
   void consume_event();
 
-  ibv_qp* pair_;
+  ibv_qp* pair_ = nullptr;
   Completions& completions_;
+  Descriptor watch_;  // an epoll instance with the channel's descriptor
   proto::Queue queue_;
-  Route route_;
+  Route route_ = Route::other;
   std::uint32_t slots_;
   std::size_t stride_;
   AlignedMemory memory_;
@@ -113,6 +123,7 @@ class VerbsReceiver {
   Waking waking_ = Waking::idle;
   unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end
   bool broken_ = false;
+  bool stopped_ = true;
   VerbsReceiveStats stats_;
 };
 

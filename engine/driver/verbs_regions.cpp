@@ -15,6 +15,26 @@ std::vector<VerbsRegions::Region>::iterator VerbsRegions::exact(const std::byte*
       regions_, [&](const Region& region) { return region.begin == begin && region.end == end; });
 }
 
+// The device only reads; access 0 is local reading, which always is allowed.
+VerbsMemory VerbsRegions::make_memory(const std::byte* begin, const std::byte* end) {
+  if (domain_ == nullptr) return nullptr;
+  const auto bytes = static_cast<std::size_t>(end - begin);
+  return VerbsMemory(ibv_reg_mr(domain_, const_cast<std::byte*>(begin), bytes, 0));
+}
+
+void VerbsRegions::drop() {
+  for (Region& region : regions_) region.memory.reset();
+  domain_ = nullptr;
+}
+
+void VerbsRegions::renew(ibv_pd* domain) {
+  domain_ = domain;
+  for (Region& region : regions_) {
+    region.memory = make_memory(region.begin, region.end);
+    if (region.memory) region.key = region.memory->lkey;
+  }
+}
+
 Status VerbsRegions::add(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   if (const auto found = exact(begin, begin + bytes); found != regions_.end()) {
@@ -22,10 +42,10 @@ Status VerbsRegions::add(const void* data, std::size_t bytes) {
     return Status::ok;
   }
   if (regions_.size() == regions_.capacity()) return Status::again;
-  // The device only reads; access 0 is local reading, which always is allowed.
-  VerbsMemory memory(ibv_reg_mr(domain_, const_cast<void*>(data), bytes, 0));
-  if (!memory) return Status::nic_error;
-  Region region{begin, begin + bytes, nullptr, memory->lkey, 1, std::move(memory)};
+  VerbsMemory memory = make_memory(begin, begin + bytes);
+  if (!memory && domain_ != nullptr) return Status::nic_error;
+  const std::uint32_t key = memory ? memory->lkey : 0;
+  Region region{begin, begin + bytes, nullptr, key, 1, std::move(memory)};
   const auto after = std::ranges::upper_bound(regions_, begin, {},
                                               [](const Region& other) { return other.begin; });
   regions_.insert(after, std::move(region));
@@ -50,7 +70,7 @@ void VerbsRegions::update_reach() {
 const std::uint32_t* VerbsRegions::find(const std::byte* data, std::size_t bytes) {
   const std::byte* const end = data + bytes;
   const auto holds = [&](const Region& region) {
-    return region.begin <= data && end <= region.end;
+    return region.begin <= data && end <= region.end && region.memory != nullptr;
   };
   if (last_hit_ < regions_.size() && holds(regions_[last_hit_])) return &regions_[last_hit_].key;
   auto after = std::ranges::upper_bound(regions_, data, {},

@@ -24,6 +24,12 @@ class VerbsRegions {
   // Ends one add of exactly these bytes; none of what was sent from them is unreaped.
   void remove(const void* data, std::size_t bytes);
 
+  // The device is going: everything is deregistered, and what is added is registered later. Nothing
+  // is looked up meanwhile.
+  void drop();
+  // It is there again, and `domain` its own. What can't be registered any more is not found.
+  void renew(ibv_pd* domain);
+
   // The key for these bytes, null if no single region has them all.
   [[nodiscard]] const std::uint32_t* find(const std::byte* data, std::size_t bytes);
 
@@ -34,8 +40,9 @@ class VerbsRegions {
     const std::byte* reach = nullptr;  // the largest end up to here: how far back to search
     std::uint32_t key = 0;
     std::uint32_t additions = 0;
-    VerbsMemory memory;
+    VerbsMemory memory;  // null if it could not be registered anew
   };
+  [[nodiscard]] VerbsMemory make_memory(const std::byte* begin, const std::byte* end);
   [[nodiscard]] std::vector<Region>::iterator exact(const std::byte* begin, const std::byte* end);
   void update_reach();
 

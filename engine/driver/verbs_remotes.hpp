@@ -16,7 +16,7 @@ namespace hawser::engine {
 struct VerbsRemote {
   VerbsAddress address;
   std::uint32_t destination = 0;
-  std::span<ibv_ah* const> handles;  // by entropy
+  std::span<const VerbsHandle> handles;  // by entropy
 };
 
 class VerbsRemotes {

@@ -33,21 +33,25 @@ std::uint64_t address_of(const std::byte* bytes) { return reinterpret_cast<std::
 VerbsSender::VerbsSender(ibv_qp* pair, const VerbsPort& port, Queue queue,
                          const VerbsSendLimits& limits, const VerbsRemotes& remotes,
                          VerbsRegions& regions)
-    : pair_(pair),
-      queue_(queue),
+    : queue_(queue),
       limits_(limits),
       remotes_(remotes),
       regions_(regions),
       mask_(limits.slots - 1),
       sends_(limits.slots),
-      copies_(allocate_aligned(copy_bytes(limits))),
-      copies_registered_(lock_memory(port, copies_.get(), copy_bytes(limits), 0)) {
+      copies_(allocate_aligned(copy_bytes(limits))) {
+  attach(pair, port);
   HAWSER_ASSERT((limits.slots & mask_) == 0);
   for (std::size_t i = 0; i < kMaxChain; ++i) {
     requests_[i].opcode = IBV_WR_SEND;
     requests_[i].sg_list = parts_[i].data();
     requests_[i].next = i + 1 < kMaxChain ? &requests_[i + 1] : nullptr;
   }
+}
+
+void VerbsSender::attach(ibv_qp* pair, const VerbsPort& port) {
+  copies_registered_ = lock_memory(port, copies_.get(), copy_bytes(limits_), 0);
+  pair_ = pair;
 }
 
 std::size_t VerbsSender::send(std::span<const TxPacket> packets) {
@@ -68,7 +72,8 @@ std::size_t VerbsSender::build(std::span<const TxPacket> packets) {
   std::size_t count = 0;
   for (const TxPacket& packet : packets) {
     Send send{packet.buffer, packet.cookie};
-    if (!is_sendable(packet)) {
+    ibv_ah* const handle = handle_of(packet);
+    if (handle == nullptr) {
       send.lost = true;
       ++stats_.lost;
     } else {
@@ -78,7 +83,7 @@ std::size_t VerbsSender::build(std::span<const TxPacket> packets) {
       send.copied = placed == Placed::copied;
       const VerbsRemote& remote = remotes_.at(packet.remote);
       request.wr_id = id_of(tail_, queue_);
-      request.wr.ud.ah = remote.handles[packet.entropy % remote.handles.size()];
+      request.wr.ud.ah = handle;
       request.wr.ud.remote_qpn =
           queue_ == Queue::data ? remote.address.data_qpn : remote.address.control_qpn;
       request.wr.ud.remote_qkey = remote.address.qkey;
@@ -90,9 +95,13 @@ std::size_t VerbsSender::build(std::span<const TxPacket> packets) {
   return count;
 }
 
-bool VerbsSender::is_sendable(const TxPacket& packet) const {
+ibv_ah* VerbsSender::handle_of(const TxPacket& packet) const {
   const std::uint64_t bytes = std::uint64_t{packet.header_bytes} + packet.payload_bytes;
-  return !broken_ && bytes <= limits_.max_datagram_bytes && remotes_.is_open(packet.remote);
+  if (broken_ || bytes > limits_.max_datagram_bytes || !remotes_.is_open(packet.remote)) {
+    return nullptr;
+  }
+  const std::span<const VerbsHandle> handles = remotes_.at(packet.remote).handles;
+  return handles[packet.entropy % handles.size()].load(std::memory_order_acquire);
 }
 
 VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& request) {

@@ -58,14 +58,18 @@ class VerbsSender {
 
   // As Nic::reap.
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies, proto::PacketPool& pool);
-  // The queue pair was reset: everything is done, and it takes sends again.
-  void restart() {
-    end(tail_);
-    broken_ = false;
-  }
-
   // Nothing is posted any more until a restart: what is sent is lost.
   void stop() { broken_ = true; }
+  // The device has let go of all: everything is done.
+  void give_up() { end(tail_); }
+  // The queue pair is ready again, and takes sends.
+  void restart() { broken_ = false; }
+
+  // While stopped, in any thread: lets go of the queue pair, which was destroyed, and of what is
+  // registered with its device; and takes up another one. Throws Error, as the constructor.
+  void detach() { copies_registered_.reset(); }
+  void attach(ibv_qp* pair, const VerbsPort& port);
+
   [[nodiscard]] bool is_broken() const { return broken_; }
   // The positions of the next send, and of the oldest that the device may still read.
   [[nodiscard]] std::uint64_t tail() const { return tail_; }
@@ -87,7 +91,8 @@ class VerbsSender {
   [[nodiscard]] Send& at(std::uint64_t position) { return sends_[position & mask_]; }
   // Builds a chain from the front of `packets`; returns how many it took, lost ones included.
   [[nodiscard]] std::size_t build(std::span<const proto::TxPacket> packets);
-  [[nodiscard]] bool is_sendable(const proto::TxPacket& packet) const;
+  // Null for what can't be sent.
+  [[nodiscard]] ibv_ah* handle_of(const proto::TxPacket& packet) const;
   enum class Placed : std::uint8_t { in_place, copied, inlined, no_room };
   // Says where the device finds the bytes.
   [[nodiscard]] Placed place(const proto::TxPacket& packet, ibv_send_wr& request);
@@ -96,7 +101,7 @@ class VerbsSender {
   void pass_lost();
   void end(std::uint64_t position);
 
-  ibv_qp* pair_;
+  ibv_qp* pair_ = nullptr;
   proto::Queue queue_;
   VerbsSendLimits limits_;
   const VerbsRemotes& remotes_;

@@ -95,6 +95,10 @@ namespace hawser {
   X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, equally")      \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
     "receive buffer asked for per data socket (UDP); the kernel may give less")                    \
+  X(verbs_traffic_class, "number", 0, 0, 255, 0, 252,                                              \
+    "traffic class of verbs packets on RoCE, 4 times their DSCP; the low two bits are ECN's")      \
+  X(verbs_service_level, "number", 0, 0, 15, 0, 15,                                                \
+    "service level of verbs packets on InfiniBand, and their priority on RoCE")                    \
   X(packet_buffers, "count", 8192, 256, 1048576, 256, 8192,                                        \
     "header buffers of an endpoint's pool")                                                        \
   X(spin_us, "us", 20, 0, 1000000, 0, 1000,                                                        \

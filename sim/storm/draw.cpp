@@ -34,8 +34,9 @@ namespace {
 // what is drawn beside them.
 constexpr auto kNotDrawn = std::to_array<std::string_view>(
     {"max_peers", "unexpected_bytes", "max_operations", "packet_buffers", "nic_receive_bytes",
-     "spin_us", "yield_us", "command_budget", "peer_timeout_ms", "close_timeout_ms",
-     "initial_sequence", "handshake_retry_us", "max_in_flight_packets", "max_receive_messages"});
+     "verbs_traffic_class", "verbs_service_level", "spin_us", "yield_us", "command_budget",
+     "peer_timeout_ms", "close_timeout_ms", "initial_sequence", "handshake_retry_us",
+     "max_in_flight_packets", "max_receive_messages"});
 
 Tunables draw_tunables(Random& random) {
   Tunables tunables = small_world();

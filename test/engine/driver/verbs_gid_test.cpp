@@ -7,6 +7,7 @@ namespace hawser::test {
 namespace {
 
 using engine::choose_gid;
+using engine::choose_gid_again;
 using engine::Gid;
 using engine::GidEntry;
 using Kind = engine::GidEntry::Kind;
@@ -47,6 +48,25 @@ TEST_CASE("choice of GID: InfiniBand takes its first") {
   const std::vector<GidEntry> table{{0, Kind::infiniband, kLinkLocal},
                                     {1, Kind::infiniband, kGlobal}};
   CHECK(choose_gid(table)->index == 0);
+}
+
+TEST_CASE("choice of GID: an index that address handles can't name is never chosen") {
+  const std::vector<GidEntry> table{{255, Kind::roce_v2, kLinkLocal}, {256, Kind::roce_v2, kIpv4}};
+  CHECK(choose_gid(table)->index == 255);
+  CHECK_FALSE(choose_gid(std::span(table).subspan(1)));
+}
+
+TEST_CASE("choice of GID: again, the same wherever it lies, else one of its sort, else none") {
+  const Gid other = starting({0x20, 2});
+  const GidEntry present{3, Kind::roce_v2, kGlobal};
+  const std::vector<GidEntry> table{{0, Kind::roce_v2, kIpv4},
+                                    {1, Kind::roce_v2, kLinkLocal},
+                                    {2, Kind::roce_v1, kGlobal},
+                                    {4, Kind::roce_v2, other},
+                                    {5, Kind::roce_v2, kGlobal}};
+  CHECK(choose_gid_again(table, present)->index == 5);
+  CHECK(choose_gid_again(std::span(table).first(4), present)->index == 4);
+  CHECK_FALSE(choose_gid_again(std::span(table).first(3), present));
 }
 
 TEST_CASE("choice of GID: said in words") {

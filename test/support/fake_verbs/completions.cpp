@@ -62,6 +62,7 @@ int poll(ibv_cq* from, int most, ibv_wc* completions) {
   if (queue.dead && context_of(queue.context).device->settings.dead_queues_say_so) return -1;
   int count = 0;
   Completion completion;
+  if (gone(queue.context) != 0) return 0;
   while (count < most && pop(queue, completion)) completions[count++] = completion.wc;
   return count;
 }
@@ -69,6 +70,7 @@ int poll(ibv_cq* from, int most, ibv_wc* completions) {
 int request_notification(ibv_cq* queue, int) {
   const std::lock_guard lock(world().mutex);
   if (const int error = world().faults.strike(Call::req_notify_cq)) return error;
+  if (gone(queue->context) != 0) return 0;
   completions_of(queue).armed = true;
   return 0;
 }
@@ -79,6 +81,7 @@ Completions* make_completions(ibv_context* context, std::uint32_t entries, void*
   const std::lock_guard lock(all.mutex);
   int error = all.faults.strike(Call::create_cq);
   if (entries == 0) error = EINVAL;
+  if (error == 0) error = gone(context);
   if (error != 0) {
     errno = error;
     return nullptr;
@@ -118,7 +121,9 @@ extern "C" {
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
-  if (const int error = all.faults.strike(Call::create_comp_channel)) {
+  int error = all.faults.strike(Call::create_comp_channel);
+  if (error == 0) error = gone(context);
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
@@ -215,7 +220,10 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   {
     const std::lock_guard lock(all.mutex);
     if (const int error = all.faults.strike(Call::get_async_event)) return failed(error);
-    if (context_of(context).events_broken) return failed(EIO);
+    // What was told before it broke off can still be read.
+    Context& of = context_of(context);
+    const bool unread = !std::ranges::all_of(of.events, &AsyncEvent::read);
+    if (of.events_broken && !unread) return failed(EIO);
   }
   if (const int error = take_one(context->async_fd)) return failed(error);
   const std::lock_guard lock(all.mutex);
@@ -230,15 +238,17 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 void ibv_ack_async_event(ibv_async_event* event) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
-  for (const auto& device : all.devices) {
-    for (Context* const context : device->contexts) {
-      const auto found = std::ranges::find_if(context->events, [&](const AsyncEvent& other) {
-        return other.read && other.event.event_type == event->event_type &&
-               other.event.element.cq == event->element.cq;
-      });
-      if (found == context->events.end()) continue;
-      context->events.erase(found);
-      return;
+  for (const auto* const devices : {&all.devices, &all.removed_devices}) {
+    for (const auto& device : *devices) {
+      for (Context* const context : device->contexts) {
+        const auto found = std::ranges::find_if(context->events, [&](const AsyncEvent& other) {
+          return other.read && other.event.event_type == event->event_type &&
+                 other.event.element.cq == event->element.cq;
+        });
+        if (found == context->events.end()) continue;
+        context->events.erase(found);
+        return;
+      }
     }
   }
   all.violation("an event is acknowledged that was not read");

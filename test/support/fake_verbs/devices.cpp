@@ -29,6 +29,8 @@ Context& context_of(ibv_context* context) {
   return static_cast<Context&>(*reinterpret_cast<verbs_context*>(bytes));
 }
 
+int gone(ibv_context* context) { return context_of(context).device->removed ? EIO : 0; }
+
 namespace {
 
 // A port of the device, null if it has no such.
@@ -42,6 +44,7 @@ int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr* attribu
   const std::lock_guard lock(world().mutex);
   if (const int error = world().faults.strike(Call::query_port)) return error;
   const PortSettings* const port = port_at(context, number);
+  if (const int error = gone(context)) return error;
   if (port == nullptr) return EINVAL;
   ibv_port_attr said{};
   said.state = port->state;
@@ -50,6 +53,9 @@ int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr* attribu
   said.gid_tbl_len = static_cast<int>(port->gids.size());
   said.pkey_tbl_len = 1;
   said.lid = port->lid;
+  const PortCounters& counters = context_of(context).device->counters[number - 1u];
+  said.qkey_viol_cntr = static_cast<std::uint32_t>(counters.qkey_violations);
+  said.bad_pkey_cntr = static_cast<std::uint32_t>(counters.pkey_violations);
   said.active_speed = port->speed;
   said.active_width = port->width;
   said.link_layer = port->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
@@ -92,7 +98,9 @@ const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 ibv_context* ibv_open_device(ibv_device* which) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
-  if (const int error = all.faults.strike(Call::open_device)) {
+  int error = all.faults.strike(Call::open_device);
+  if (static_cast<Device*>(which)->removed) error = ENODEV;
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
@@ -134,6 +142,7 @@ int ibv_close_device(ibv_context* context) {
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   const std::lock_guard lock(world().mutex);
   if (const int error = world().faults.strike(Call::query_device)) return error;
+  if (const int error = gone(context)) return error;
   *attributes = {};
   attributes->phys_port_cnt =
       static_cast<std::uint8_t>(context_of(context).device->settings.ports.size());
@@ -150,6 +159,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
                              std::uint32_t, std::size_t) {
   const std::lock_guard lock(world().mutex);
   if (const int error = world().faults.strike(Call::query_gid_table)) return -error;
+  if (const int error = gone(context)) return -error;
   std::size_t count = 0;
   const auto& ports = context_of(context).device->settings.ports;
   for (std::size_t port = 0; port < ports.size(); ++port) {
@@ -165,6 +175,20 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
     }
   }
   return static_cast<ssize_t>(count);
+}
+
+int ibv_query_pkey(ibv_context* context, std::uint8_t number, int index, __be16* key) {
+  const std::lock_guard lock(world().mutex);
+  int error = world().faults.strike(Call::query_pkey);
+  if (error == 0) error = gone(context);
+  const PortSettings* const port = port_at(context, number);
+  if (error == 0 && (port == nullptr || index != 0)) error = EINVAL;
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  *key = htons(port->pkey);
+  return 0;
 }
 
 const char* ibv_port_state_str(ibv_port_state state) {

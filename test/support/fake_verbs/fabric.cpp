@@ -38,6 +38,10 @@ ibv_cq* completions_on(QueuePair& pair, Side side) {
   return side == Side::send ? pair.qp_base.send_cq : pair.qp_base.recv_cq;
 }
 
+void wake_all(Device& device) {
+  for (Context* const context : device.contexts) wake(context->context.async_fd);
+}
+
 void raise_on(Device& device, const ibv_async_event& event) {
   for (Context* const context : device.contexts) raise_event(*context, event);
 }
@@ -84,6 +88,46 @@ void Fabric::add(DeviceSettings settings) {
 void Fabric::change(const std::string& device, const std::function<void(DeviceSettings&)>& how) {
   const std::lock_guard lock(world().mutex);
   how(device_named(device).settings);
+}
+
+void Fabric::remove(const std::string& name, Removal removal) {
+  World& all = world();
+  const std::lock_guard lock(all.mutex);
+  Device& device = device_named(name);
+  device.removed = true;
+  ibv_async_event event{};
+  if (removal == Removal::told) {
+    event.event_type = IBV_EVENT_DEVICE_FATAL;
+    raise_on(device, event);
+    for (Context* const context : device.contexts) context->events_broken = true;
+    wake_all(device);
+  } else {
+    event.event_type = IBV_EVENT_PORT_ERR;
+    for (std::size_t port = 1; port <= device.settings.ports.size(); ++port) {
+      event.element.port_num = static_cast<int>(port);
+      raise_on(device, event);
+    }
+  }
+  const auto found =
+      std::ranges::find_if(all.devices, [&](const auto& other) { return other.get() == &device; });
+  all.removed_devices.push_back(std::move(*found));
+  all.devices.erase(found);
+}
+
+std::size_t Fabric::removed_in_use() const {
+  const std::lock_guard lock(world().mutex);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      world().removed_devices, [](const auto& device) { return !device->contexts.empty(); }));
+}
+
+void Fabric::set_gids(const std::string& name, std::uint8_t port, std::vector<GidRow> gids) {
+  const std::lock_guard lock(world().mutex);
+  Device& device = device_named(name);
+  device.settings.ports.at(port - 1u).gids = std::move(gids);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_GID_CHANGE;
+  event.element.port_num = port;
+  raise_on(device, event);
 }
 
 void Fabric::fail(Call call, int error, std::uint64_t skip, std::uint64_t times) {
@@ -201,6 +245,16 @@ void Fabric::block_handles(bool blocked) {
   {
     const std::lock_guard lock(world().mutex);
     world().handles_are_blocked = blocked;
+    world().blocked_gids.clear();
+  }
+  world().changed.notify_all();
+}
+
+void Fabric::block_handles_to(std::vector<Gid> gids) {
+  {
+    const std::lock_guard lock(world().mutex);
+    world().handles_are_blocked = !gids.empty();
+    world().blocked_gids = std::move(gids);
   }
   world().changed.notify_all();
 }

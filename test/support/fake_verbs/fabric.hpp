@@ -43,6 +43,15 @@ class Fabric {
 
   void add(DeviceSettings settings);
   void change(const std::string& device, const std::function<void(DeviceSettings&)>& how);
+  // The device is removed, as by the unloading of its driver: it is listed no more, carries out
+  // nothing that it has, and refuses everything but to let go of its objects. Whether it tells: a
+  // driver does by DEVICE_FATAL, and then has no events any more, or waits in silence, its ports
+  // down, until all have closed it. It may be added again.
+  enum class Removal : std::uint8_t { told, silent };
+  void remove(const std::string& device, Removal removal = Removal::told);
+  [[nodiscard]] std::size_t removed_in_use() const;  // removed devices that somebody has open
+  // Changes the port's table of GIDs and says so.
+  void set_gids(const std::string& device, std::uint8_t port, std::vector<GidRow> gids);
 
   // Calls of `call`, after `skip` of them, fail for `times` times. As in errno.h.
   void fail(Call call, int error, std::uint64_t skip = 0, std::uint64_t times = 1);
@@ -74,6 +83,7 @@ class Fabric {
   void mark(bool marked);
   // ibv_create_ah waits until it may go on.
   void block_handles(bool blocked);
+  void block_handles_to(std::vector<Gid> gids);  // only of these; none: of nobody
   [[nodiscard]] std::size_t handles_blocked() const;
 
   [[nodiscard]] PortCounters counters(const std::string& device, std::uint8_t port = 1) const;

@@ -24,6 +24,7 @@ enum class Call : std::uint8_t {
   modify_qp,
   kSetupCalls,
   query_device = kSetupCalls,
+  query_pkey,
   create_ah,
   post_send,
   post_recv,

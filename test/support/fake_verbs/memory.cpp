@@ -19,6 +19,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* data, std::size_t bytes, unsigned acce
   const std::lock_guard lock(all.mutex);
   int error = all.faults.strike(Call::reg_mr);
   if (bytes == 0) error = EINVAL;
+  if (error == 0) error = gone(pd->context);
   if (error != 0) {
     errno = error;
     return nullptr;
@@ -61,6 +62,15 @@ int refusal_of(Context& context, const ibv_ah_attr& attributes) {
   return ETIMEDOUT;
 }
 
+// Whether nobody has answered yet for whom the handle would lead to.
+bool is_blocked(const ibv_ah_attr& attributes) {
+  const World& all = world();
+  return all.handles_are_blocked &&
+         (all.blocked_gids.empty() || std::ranges::any_of(all.blocked_gids, [&](const Gid& gid) {
+            return std::memcmp(gid.data(), attributes.grh.dgid.raw, gid.size()) == 0;
+          }));
+}
+
 }  // namespace
 
 Memory* memory_with(std::uint32_t key) {
@@ -99,7 +109,9 @@ extern "C" {
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
-  if (const int error = all.faults.strike(Call::alloc_pd)) {
+  int error = all.faults.strike(Call::alloc_pd);
+  if (error == 0) error = gone(context);
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
@@ -162,9 +174,10 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   World& all = world();
   std::unique_lock lock(all.mutex);
   ++all.blocked_handles;
-  all.changed.wait(lock, [&] { return !all.handles_are_blocked; });
+  all.changed.wait(lock, [&] { return !is_blocked(*attributes); });
   --all.blocked_handles;
   int error = all.faults.strike(Call::create_ah);
+  if (error == 0) error = gone(pd->context);
   if (error == 0) error = refusal_of(context_of(pd->context), *attributes);
   if (error != 0) {
     errno = error;

@@ -93,6 +93,7 @@ void let_go(Request& request) {
 
 void run_sends(QueuePair& pair, std::uint64_t most) {
   WorkQueue& work = pair.sends;
+  if (gone(base_of(pair)->context) != 0) return;
   for (; work.next < work.tail && most > 0 && pair.qp_base.state == IBV_QPS_RTS; --most) {
     const bool stalls = device_of(pair).settings.when_down == WhenDown::stalls;
     if (stalls && port_of(pair).state != IBV_PORT_ACTIVE) return;

@@ -119,6 +119,7 @@ QueuePair* make_pair(Domain& domain, const ibv_qp_init_attr& attributes) {
       cap.max_recv_wr == 0 || cap.max_inline_data > settings.max_inline_bytes) {
     error = EINVAL;
   }
+  if (error == 0) error = gone(domain.context);
   if (error != 0) {
     errno = error;
     return nullptr;
@@ -162,6 +163,7 @@ int ibv_modify_qp(ibv_qp* which, ibv_qp_attr* attributes, int mask) {
   World& all = world();
   const std::lock_guard lock(all.mutex);
   if (const int error = all.faults.strike(Call::modify_qp)) return error;
+  if (const int error = gone(which->context)) return error;
   QueuePair& pair = pair_of(which);
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attributes->qp_state : which->state;
   if (!is_step(which->state, to, mask)) return EINVAL;

@@ -22,6 +22,7 @@ struct Device : ibv_device {
   DeviceSettings settings;
   std::vector<PortCounters> counters;
   std::vector<struct Context*> contexts;
+  bool removed = false;  // its users may only let go of it
 };
 
 struct AsyncEvent {
@@ -119,6 +120,7 @@ struct World {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<Device>> removed_devices;
   Faults faults;
   std::vector<std::string> violations;
   std::size_t objects = 0;
@@ -129,6 +131,7 @@ struct World {
   bool held = false;
   bool marked = false;
   bool handles_are_blocked = false;
+  std::vector<Gid> blocked_gids;  // to these alone, if there are any
   std::size_t blocked_handles = 0;
 
   void violation(std::string what) { violations.push_back(std::move(what)); }
@@ -140,6 +143,8 @@ struct World {
 [[nodiscard]] Context& context_of(ibv_context* context);
 [[nodiscard]] Completions& completions_of(ibv_cq* queue);
 [[nodiscard]] QueuePair& pair_of(ibv_qp* pair);
+// What any call that needs the device fails with: EIO if it was removed, else zero.
+[[nodiscard]] int gone(ibv_context* context);
 [[nodiscard]] inline ibv_qp* base_of(QueuePair& pair) { return &pair.qp_base; }
 [[nodiscard]] Device& device_of(QueuePair& pair);
 [[nodiscard]] PortSettings& port_of(QueuePair& pair);

@@ -81,6 +81,12 @@ class FakeRig final : public Cables, public RigBase {
       settings.ports[0].mtu = static_cast<std::uint8_t>(code);
     });
   }
+  void remove_device(const std::string& interface) {
+    fabric.change("rxe_" + interface, [&](fake::DeviceSettings& device) { removed_ = device; });
+    fabric.remove("rxe_" + interface, fake::Fabric::Removal::silent);
+  }
+  [[nodiscard]] bool is_removed(const std::string&) const { return fabric.removed_in_use() == 0; }
+  void add_device(const std::string&) { fabric.add(removed_); }
   void add_neighbour(const std::string& address) {
     fabric.change("rxe_b0", [&](fake::DeviceSettings& settings) {
       auto& gids = settings.ports[0].gids;
@@ -94,6 +100,7 @@ class FakeRig final : public Cables, public RigBase {
     return make_verbs_nic(kRdmaDevices[made_++ % 2], kRegistered, pool);
   }
   std::size_t made_ = 0;
+  fake::DeviceSettings removed_;
 };
 
 using PooledVerbsRig = FakeRig<RoceV6, IBV_MTU_4096, Registered::headers>;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -45,6 +46,19 @@ class VerbsRig final : public RigBase {
   // The device follows the MTU of its interface when that comes up.
   void set_mtu(const std::string& interface, const std::string& bytes) {
     set_link(interface, "down mtu " + bytes);
+    set_link(interface, "up");
+  }
+  // With its link down. The kernel waits for whoever has the device open, and so does the command,
+  // of which nobody hears but by is_removed.
+  void remove_device(const std::string& interface) {
+    set_link(interface, "down");
+    run("rdma link delete rxe_" + interface + " &");
+  }
+  [[nodiscard]] bool is_removed(const std::string& interface) const {
+    return ::access(("/sys/class/infiniband/rxe_" + interface).c_str(), F_OK) != 0;
+  }
+  void add_device(const std::string& interface) {
+    run("rdma link add rxe_" + interface + " type rxe netdev " + interface);
     set_link(interface, "up");
   }
   // Somebody at the other end of a0's cable answers for `address`.

@@ -50,9 +50,7 @@ TEST_CASE("verbs NIC: its port flaps ten thousand times") {
   }
   wait_until_read(two.fabric());
   std::array<proto::NicEvent, 1> events;
-  Kind last = Kind::up;
-  while (two.mine.events(events) == 1) last = events[0].kind;
-  CHECK(last == Kind::up);
+  if (two.mine.events(events) == 1) REQUIRE(hears(two.mine, Kind::up));
   two.works();
 }
 
@@ -65,44 +63,59 @@ TEST_CASE("verbs NIC: its port goes down, and the device fails, loses or keeps w
                         [&](fake::DeviceSettings& settings) { settings.when_down = when_down; });
     for (int round = 0; round < 3; ++round) {
       two.fabric().set_port(kMine, 1, IBV_PORT_DOWN);
+      two.send(0, 30);  // not knowing of it
       REQUIRE(hears(two.mine, Kind::down));
-      two.send(0, 50);
-      std::size_t reaped = two.reap().size();
+      two.send(100, 50);  // and knowing
+      // All comes back while the port is down: nobody waits for a cable to be given his memory.
+      std::size_t reaped = 0;
+      for (int i = 0; i < 5000 && reaped < 80; ++i) {
+        std::array<proto::NicEvent, 1> events;
+        CHECK(two.mine.events(events) == 0);
+        reaped += two.reap().size();
+        (void)::poll(nullptr, 0, 1);
+      }
+      CHECK(reaped == 80);
+      CHECK(two.rig.pool.in_use() == 0);
       two.fabric().set_port(kMine, 1, IBV_PORT_ACTIVE);
       REQUIRE(hears(two.mine, Kind::up));
-      reaped += two.reap().size();
-      CHECK(reaped == 50);
+      CHECK(two.reap().empty());
       two.works();
     }
   }
 }
 
-TEST_CASE("verbs NIC: the device is broken for good: down, once, and destroyed without a hang") {
+TEST_CASE("verbs NIC: the device says that it is broken for good, and works when opened anew") {
   for (const std::uint64_t times : {1, 10'000}) {
     Two two;
+    const proto::NicAddress before = two.mine.address();
     two.fabric().hold(true);
     two.send(0, 20);
     two.fabric().raise(kMine, IBV_EVENT_DEVICE_FATAL, 1, times);
     REQUIRE(hears(two.mine, Kind::down));
-    wait_until_read(two.fabric());
-    std::array<proto::NicEvent, 1> events;
-    CHECK(two.mine.events(events) == 0);
-    CHECK(two.reap().empty());
-    two.rig.destroy(two.mine);
-    CHECK(two.rig.pool.in_use() == 0);
+    two.fabric().hold(false);
+    two.comes_up();
+    CHECK(two.reap().size() == 20);
+    CHECK(two.mine.address() != before);
+    two.works();
   }
 }
 
-TEST_CASE("verbs NIC: the device is removed: its events break off") {
+TEST_CASE("verbs NIC: a device that is broken for good, and its NIC is destroyed meanwhile") {
+  Two two;
+  two.fabric().hold(true);
+  two.send(0, 20);
+  two.fabric().fail(fake::Call::open_device, EIO, 0, ~std::uint64_t{0});
+  two.fabric().raise(kMine, IBV_EVENT_DEVICE_FATAL);
+  REQUIRE(hears(two.mine, Kind::down));
+  two.rig.destroy(two.mine);
+  CHECK(two.rig.pool.in_use() == 0);
+}
+
+TEST_CASE("verbs NIC: its events break off without a word: it is opened anew") {
   Two two;
   two.send(0, 20);
   two.fabric().break_events(kMine);
-  REQUIRE(hears(two.mine, Kind::down));
-  CHECK(two.reap().size() == 20);
-  RemoteHandle again = proto::kNoRemote;
-  CHECK(two.mine.open_remote(two.theirs.address(), again) == Status::ok);
-  two.send(100, 20);  // as far as the device goes along
-  CHECK(two.reap().size() == 20);
+  two.returns(20);
 }
 
 TEST_CASE("verbs NIC: reading events is interrupted, or has nothing") {
@@ -137,11 +150,12 @@ TEST_CASE("verbs NIC: a queue pair has failed, says an event, and no completion 
   }
 }
 
-TEST_CASE("verbs NIC: a completion queue has overrun: it stays down, and gives all back") {
+TEST_CASE("verbs NIC: a completion queue has overrun: it gives all back, and is made anew") {
   for (const bool says_so : {false, true}) {
     for (const Side side : {Side::send, Side::receive}) {
       CAPTURE(says_so, static_cast<int>(side));
       Two two;
+      const proto::NicAddress before = two.mine.address();
       two.fabric().change(
           kMine, [&](fake::DeviceSettings& settings) { settings.dead_queues_say_so = says_so; });
       two.fabric().hold(true);
@@ -149,21 +163,10 @@ TEST_CASE("verbs NIC: a completion queue has overrun: it stays down, and gives a
       two.fabric().raise_of_completions(pair_number(two.mine, Queue::data), side);
       REQUIRE(hears(two.mine, Kind::down));
       two.fabric().hold(false);
-      std::vector<std::uint64_t> reaped;
-      std::array<proto::NicEvent, 1> events;
-      for (int round = 0; round < 1000 && reaped.size() < 40; ++round) {
-        CHECK(two.mine.events(events) == 0);
-        const auto some = two.reap();
-        reaped.insert(reaped.end(), some.begin(), some.end());
-        (void)::poll(nullptr, 0, 1);
-      }
-      CHECK(reaped.size() == 40);
-      for (std::uint64_t round = 1; round < 4; ++round) {  // more than it has slots for
-        two.send(100 * round, 100);
-        CHECK(two.reap().size() == 100);
-      }
-      CHECK(two.mine.events(events) == 0);
-      CHECK(two.rig.pool.in_use() == 0);
+      two.comes_up();
+      CHECK(two.reap().size() == 40);
+      CHECK(two.mine.address() != before);
+      two.works();
     }
   }
 }

@@ -10,10 +10,10 @@ using Catch::Contains;
 using fake::Call;
 
 // Why there can be no NIC on rxe_a0; empty if there can.
-std::string refusal() {
+std::string refusal(const engine::VerbsNicConfig& config = verbs_config(kMine)) {
   SimplePool pool(4);
   try {
-    const engine::VerbsNic nic(verbs_config(kMine), pool);
+    const engine::VerbsNic nic(config, pool);
   } catch (const Error& error) {
     return error.what();
   }
@@ -44,8 +44,9 @@ TEST_CASE("verbs NIC: each call of its making fails once") {
       CHECK(cables.fabric.objects() == 0);
     }
   }
-  // A queue pair is asked for again without room inside requests, twice in five rounds.
-  CHECK(survived == 10);
+  // A queue pair is asked for again without room inside requests, twice in five rounds; and the
+  // table of GIDs with room for more, once.
+  CHECK(survived == 11);
 }
 
 TEST_CASE("verbs NIC: what is wrong is said") {
@@ -60,7 +61,7 @@ TEST_CASE("verbs NIC: what is wrong is said") {
       {Call::get_device_list, ENOSYS, "none at all"},
       {Call::query_port, ENODEV, "may have been removed"},
       {Call::query_port, EINVAL, "no port 1"},
-      {Call::query_gid_table, EINVAL, "no GID"},
+      {Call::query_gid_table, EIO, "its table of GIDs can't be read"},
       {Call::alloc_pd, ENOMEM, "protection domain"},
       {Call::reg_mr, ENOMEM, "ulimit -l"},
       {Call::reg_mr, EFAULT, "can't be registered"},
@@ -100,6 +101,88 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
                Contains("states no MTU"));
   }
   CHECK(with([](Port& port) { port.speed = 77; }).empty());  // unknown speed: said to be unknown
+}
+
+TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
+  Cables cables = make_cables();
+  std::vector<fake::GidRow> rows;
+  for (std::uint32_t index = 0; index < 300; ++index) {
+    const bool last = index == 299;
+    rows.push_back({index, last || index == 200 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1,
+                    fake::gid_of(last ? "10.0.0.9" : "fe80::a0")});
+  }
+  cables.fabric.set_gids(kMine, 1, rows);
+  SimplePool pool(4);
+  {
+    // The best lies where it can't be used.
+    const engine::VerbsNic nic(verbs_config(kMine), pool);
+    engine::VerbsAddress address;
+    REQUIRE(from_nic_address(nic.address(), address));
+    CHECK(address.gid == fake::gid_of("fe80::a0"));
+  }
+  engine::VerbsNicConfig config = verbs_config(kMine);
+  config.port.gid_index = 299;
+  CHECK_THAT(refusal(config), Contains("GID index is at most 255"));
+  rows[200].type = IBV_GID_TYPE_ROCE_V1;
+  cables.fabric.set_gids(kMine, 1, rows);
+  CHECK_THAT(refusal(), Contains("no GID of RoCE v2"));
+}
+
+TEST_CASE("verbs NIC: a partition key that stands for none is said in a sentence") {
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  CHECK(refusal().empty());
+  cables.fabric.fail(Call::query_pkey, EIO);
+  CHECK_THAT(refusal(), Contains("verbs:rxe_a0: its P_Key can't be read"));
+  cables.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0; });
+  CHECK_THAT(refusal(), Contains("P_Key at index 0"));
+}
+
+TEST_CASE("verbs NIC: traffic class and service level are in every address handle") {
+  const auto handles_with = [](std::uint8_t traffic_class, std::uint8_t service_level) {
+    PooledVerbsRig rig;
+    Nic& theirs = rig.make();
+    engine::VerbsNicConfig config = verbs_config(kTheirs);
+    config.traffic_class = traffic_class;
+    config.service_level = service_level;
+    engine::VerbsNic mine(config, rig.pool);
+    (void)open(mine, theirs);
+    return rig.fabric.handles(kTheirs);
+  };
+  for (const std::uint8_t given : {std::uint8_t{104}, std::uint8_t{106}}) {
+    const auto handles = handles_with(given, 5);
+    REQUIRE(handles.size() == 4);
+    for (const fake::HandleInfo& handle : handles) {
+      CHECK(handle.attributes.grh.traffic_class == 106);  // ECT(0)
+      CHECK(handle.attributes.sl == 5);
+    }
+  }
+  CHECK(handles_with(0, 0).front().attributes.grh.traffic_class == 2);
+  const Cables cables = make_cables();
+  engine::VerbsNicConfig config = verbs_config(kMine);
+  for (const std::uint8_t wrong : {std::uint8_t{105}, std::uint8_t{3}}) {
+    config.traffic_class = wrong;
+    CHECK_THAT(refusal(config), Contains("verbs:rxe_a0: ") && Contains("low two bits"));
+  }
+  config.traffic_class = 0;
+  config.service_level = 16;
+  CHECK_THAT(refusal(config), Contains("a service level is 0 to 15"));
+}
+
+TEST_CASE("verbs NIC: datagrams that a port turned away are shown with it") {
+  PooledVerbsRig rig;
+  Nic& sender = rig.make();
+  Nic& receiver = rig.make();
+  (void)open(sender, receiver);
+  CHECK_FALSE(Contains("QKey").match(engine::verbs_ports().at(1).description));
+  proto::NicAddress forged = receiver.address();
+  forged.bytes[engine::VerbsAddressLayout::kQkey] ^= std::byte{1};
+  RemoteHandle wrong = proto::kNoRemote;
+  REQUIRE(sender.open_remote(forged, wrong) == Status::ok);  // the port is known by now
+  CHECK(exchange(rig, sender, wrong, receiver, 3) == 0);
+  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("3 datagrams for their QKey"));
+  rig.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x8002; });
+  CHECK(exchange(rig, sender, open(sender, receiver), receiver, 5) == 0);
+  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("5 for their P_Key"));
 }
 
 TEST_CASE("verbs NIC: a device without room inside requests") {

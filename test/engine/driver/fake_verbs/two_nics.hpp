@@ -43,6 +43,24 @@ struct TwoNics {
   // What comes out of reap now; what has come out is the sender's, who writes over it.
   std::vector<std::uint64_t> reap() { return reap_all(mine); }
 
+  // Comes down and up again where it is now, all having been given back; and so are the handles of
+  // each end for the other.
+  void returns(std::size_t cookies) {
+    REQUIRE(hears(mine, Kind::down));
+    comes_up();
+    CHECK(reap().size() == cookies);
+    works();
+  }
+  void comes_up() {
+    REQUIRE(hears(mine, Kind::up));
+    theirs.close_remote(to_mine);
+    to_mine = open(theirs, mine);
+    // Until its address handles are made anew.
+    RemoteHandle same = proto::kNoRemote;
+    while (mine.open_remote(theirs.address(), same) == Status::again) (void)::poll(nullptr, 0, 1);
+    CHECK(same == to_theirs);
+    mine.close_remote(same);
+  }
   // Comes down and up again, having given all back.
   void recovers(std::size_t cookies) {
     REQUIRE(hears(mine, Kind::down));

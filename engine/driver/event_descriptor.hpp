@@ -1,0 +1,39 @@
+// A descriptor that one thread raises and another waits for.
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+
+#include "engine/descriptor.hpp"
+#include "engine/system_error.hpp"
+
+namespace hawser::engine {
+
+// Throws Error, in the name of `whose`.
+[[nodiscard]] inline Descriptor make_event_descriptor(const std::string& whose) {
+  Descriptor fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!fd) throw system_error(whose + ": no event descriptor can be made");
+  return fd;
+}
+
+inline void raise_event(int fd) {
+  const std::uint64_t one = 1;
+  (void)!::write(fd, &one, sizeof one);  // full means that it is readable anyway
+}
+
+inline void lower_event(int fd) {
+  std::uint64_t count = 0;
+  (void)!::read(fd, &count, sizeof count);
+}
+
+// -1: without limit.
+inline void wait_for_event(int fd, int milliseconds) {
+  pollfd polled{fd, POLLIN, 0};
+  (void)::poll(&polled, 1, milliseconds);
+}
+
+}  // namespace hawser::engine
