@@ -241,6 +241,33 @@ void VerbsNic::deregister_memory(const void* data, std::size_t bytes) {
   regions_.remove(data, bytes);
 }
 
+Status VerbsNic::pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
+                     proto::PinnedMemory*& pinned) {
+  return regions_.pin(range, mapping, pinned);
+}
+
+void VerbsNic::unpin(proto::PinnedMemory* pinned) {
+  regions_.unpin(static_cast<VerbsRegion&>(*pinned));
+}
+
+bool VerbsNic::use(proto::PinnedMemory& pinned) {
+  return regions_.use(static_cast<VerbsRegion&>(pinned));
+}
+
+void VerbsNic::forget(proto::PinnedMemory& pinned) {
+  regions_.forget(static_cast<VerbsRegion&>(pinned));
+}
+
+bool VerbsNic::is_reading(const proto::PinnedMemory& pinned) const {
+  return static_cast<const VerbsRegion&>(pinned).reads > 0;
+}
+
+proto::PayloadBytes VerbsNic::payload_bytes() const {
+  const proto::PayloadBytes& data = data_.sender().stats().payload;
+  const proto::PayloadBytes& control = control_.sender().stats().payload;
+  return {data.in_place + control.in_place, data.copied + control.copied};
+}
+
 std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config, proto::PacketPool& pool) {
   return std::make_unique<VerbsNic>(config, pool);
 }
