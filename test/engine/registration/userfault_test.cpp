@@ -2,7 +2,11 @@
 // test says so and ends.
 #include "engine/registration/userfault.hpp"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +14,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -78,6 +83,41 @@ TEST_CASE("Userfault__an_unmapped_range_does_not_hold_when_munmap_has_returned")
     userfault.unwatch(watch);
     REQUIRE(watch.mapping.changed.load());
   }
+}
+
+// The one that is looked at before `watch` lies in memory where writing stops until the test lets
+// it: so the thread that marks is stopped between reading the event and marking `watch`.
+TEST_CASE("Userfault__does_not_hold_either_while_the_change_is_being_written_down") {
+  Pages pages(1);
+  Pages slow(1);
+  HAWSER_USERFAULT(userfault);
+  const Descriptor barrier(
+      static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
+  REQUIRE(barrier);
+  uffdio_api api{UFFD_API, UFFD_FEATURE_PAGEFAULT_FLAG_WP, 0};
+  REQUIRE(::ioctl(barrier.get(), UFFDIO_API, &api) == 0);
+  const auto where = reinterpret_cast<std::uint64_t>(slow.page(0));
+  uffdio_register covered{{where, page_bytes()}, UFFDIO_REGISTER_MODE_WP, 0};
+  REQUIRE(::ioctl(barrier.get(), UFFDIO_REGISTER, &covered) == 0);
+  const auto protect = [&](std::uint64_t mode) {
+    uffdio_writeprotect request{{where, page_bytes()}, mode};
+    return ::ioctl(barrier.get(), UFFDIO_WRITEPROTECT, &request) == 0;
+  };
+
+  Watch watch;
+  Watch& first = *new (slow.page(0)) Watch;
+  REQUIRE(starts(userfault, watch, pages.range(0, 1)));
+  REQUIRE(starts(userfault, first, pages.range(0, 1)));
+  REQUIRE(protect(UFFDIO_WRITEPROTECT_MODE_WP));
+  pages.unmap();
+  const bool held = watch.mapping.holds();
+  const bool was_changed = watch.mapping.changed.load();
+  REQUIRE(protect(0));
+  CHECK_FALSE(held);
+  CHECK_FALSE(was_changed);
+  userfault.unwatch(first);
+  userfault.unwatch(watch);
+  CHECK(watch.mapping.changed.load());
 }
 
 TEST_CASE("Userfault__tells_only_those_that_it_concerns") {
