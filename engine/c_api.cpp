@@ -31,7 +31,10 @@ static_assert(same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &
               same(Status::endpoint_closed, HAWSER_ENDPOINT_CLOSED) &&
               same(Status::unsupported, HAWSER_UNSUPPORTED) &&
               same(Status::nic_error, HAWSER_NIC_ERROR) &&
-              same(Status::store_full, HAWSER_STORE_FULL));
+              same(Status::store_full, HAWSER_STORE_FULL) && same(Status::in_use, HAWSER_IN_USE) &&
+              same(Status::overlapping, HAWSER_OVERLAPPING) &&
+              same(Status::too_large, HAWSER_TOO_LARGE) &&
+              same(Status::lock_limit, HAWSER_LOCK_LIMIT));
 static_assert(same(hawser::Level::accepted, HAWSER_ACCEPTED) &&
               same(hawser::Level::delivered, HAWSER_DELIVERED));
 static_assert(same(hawser::Collective::none, HAWSER_NO_COLLECTIVE) &&
@@ -46,6 +49,7 @@ static_assert(same(hawser::OperationKind::send, HAWSER_SEND) &&
 static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               static_cast<std::uint64_t>(hawser::kNoOperation) == HAWSER_NO_OPERATION &&
               static_cast<std::uint64_t>(hawser::kNoMessage) == HAWSER_NO_MESSAGE &&
+              static_cast<std::uint64_t>(hawser::kNoRegistration) == HAWSER_NO_REGISTRATION &&
               hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
 // Their size is part of the interface.
 static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
@@ -310,6 +314,55 @@ hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message)
 
 hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation) {
   return code(endpoint->endpoint->cancel(hawser::OperationId{operation}));
+}
+
+// ---- registration of memory
+
+hawser_status hawser_register_memory(hawser_endpoint* endpoint, const void* data, uint64_t bytes,
+                                     hawser_registration* registration, char* why,
+                                     size_t why_bytes) {
+  return guarded(why, why_bytes, [&] {
+    std::string sentence;
+    hawser::RegistrationId named = hawser::kNoRegistration;
+    const Status status = endpoint->endpoint->register_memory(data, bytes, named, &sentence);
+    if (status == Status::ok) *registration = static_cast<hawser_registration>(named);
+    if (status != Status::ok) copy_text(sentence, why, why_bytes);
+    return code(status);
+  });
+}
+
+hawser_status hawser_register_dmabuf(hawser_endpoint* endpoint, const hawser_dmabuf_range* range,
+                                     hawser_registration* registration, char* why,
+                                     size_t why_bytes) {
+  hawser_dmabuf_range taken;
+  if (range == nullptr || !take(range, taken)) {
+    copy_text("struct_size of the range is not one of this version", why, why_bytes);
+    return HAWSER_INVALID_ARGUMENT;
+  }
+  return guarded(why, why_bytes, [&] {
+    std::string sentence;
+    hawser::RegistrationId named = hawser::kNoRegistration;
+    const Status status = endpoint->endpoint->register_dmabuf(
+        {taken.fd, taken.offset, taken.bytes, taken.address}, named, &sentence);
+    if (status == Status::ok) *registration = static_cast<hawser_registration>(named);
+    if (status != Status::ok) copy_text(sentence, why, why_bytes);
+    return code(status);
+  });
+}
+
+hawser_status hawser_deregister_memory(hawser_endpoint* endpoint, hawser_registration registration,
+                                       char* why, size_t why_bytes) {
+  return guarded(why, why_bytes, [&] {
+    std::string sentence;
+    const Status status =
+        endpoint->endpoint->deregister_memory(hawser::RegistrationId{registration}, &sentence);
+    if (status != Status::ok) copy_text(sentence, why, why_bytes);
+    return code(status);
+  });
+}
+
+void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration registration) {
+  endpoint->endpoint->release_memory(hawser::RegistrationId{registration});
 }
 
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count) {

@@ -105,6 +105,9 @@ constexpr auto kGauges = std::to_array<Gauge>({
     {"messages_claimed", "claimed messages", &hawser::EndpointStats::messages_claimed},
     {"peers_awake", "peers with all their state", &hawser::EndpointStats::peers_awake},
     {"peers_at_rest", "peers kept as a record alone", &hawser::EndpointStats::peers_at_rest},
+    {"registrations", "registrations of memory, by the program and by the cache",
+     &hawser::EndpointStats::registrations},
+    {"registered_bytes", "bytes in them", &hawser::EndpointStats::registered_bytes},
 });
 constexpr std::size_t kGaugesAt = hawser::kCounters.size();
 constexpr std::size_t kDropsAt = kGaugesAt + kGauges.size();

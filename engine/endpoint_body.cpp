@@ -58,6 +58,9 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
   config.datagram_bytes = datagram_bytes(tunables);
   config.traffic_class = static_cast<std::uint8_t>(tunables.verbs_traffic_class);
   config.service_level = static_cast<std::uint8_t>(tunables.verbs_service_level);
+  // The headers, and what is registered by the program and by the cache.
+  config.max_regions = static_cast<std::uint32_t>(1 + tunables.max_registrations +
+                                                  tunables.registration_cache_entries);
   return open_verbs_nic(config, pool);
 }
 
@@ -99,6 +102,9 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
     open_nic(spec, settings);
     nics.push_back(nics_.back().get());
   }
+
+  memory_ = std::make_unique<EndpointMemory>(tunables_, nics);
+  if (memory_->descriptor() >= 0) descriptors_.push_back(memory_->descriptor());
 
   proto::EndpointConfig protocol;
   protocol.tunables = tunables_;
@@ -155,6 +161,7 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
 TurnResult EndpointBody::progress(Time now) {
   if (has_posted_faults()) apply_posted_faults();
   for (FaultNic* fault : faults_) fault->set_time(now);
+  memory_->turn();
   protocol_->begin_turn(now);
   TurnResult result = protocol_->finish_turn(monotonic_now());
   for (FaultNic* fault : faults_) {
@@ -193,6 +200,12 @@ void EndpointBody::apply_posted_faults() {
 EndpointStats EndpointBody::stats() const {
   EndpointStats stats = protocol_->stats();
   stats.buffers_in_use = pool_.in_use();
+  for (const auto& nic : nics_) {
+    const proto::PayloadBytes payload = nic->payload_bytes();
+    stats.payload_bytes_in_place += payload.in_place;
+    stats.payload_bytes_copied += payload.copied;
+  }
+  memory_->add_to(stats);
   return stats;
 }
 

@@ -14,6 +14,7 @@
 
 #include "engine/driver/fault_nic.hpp"
 #include "engine/packet_pool.hpp"
+#include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
 #include "proto/endpoint.hpp"
@@ -32,6 +33,14 @@ class EndpointBody {
   [[nodiscard]] const proto::Endpoint& protocol() const { return *protocol_; }
   [[nodiscard]] const Address& address() const { return address_; }
   [[nodiscard]] const Tunables& tunables() const { return tunables_; }
+
+  // As the protocol's send; its memory may be registered for the next one.
+  [[nodiscard]] Status send(proto::Time now, const proto::SendRequest& request) {
+    const Status status = protocol_->send(now, request);
+    if (status == Status::ok) memory_->send(request.data, request.bytes);
+    return status;
+  }
+  [[nodiscard]] Registrations& registrations() { return memory_->registrations(); }
 
   // One turn: faults that were posted, packets whose delay is over, the protocol's turn. wake_at
   // covers them all, and NICs that can't wake anybody: those are looked at again before long.
@@ -63,6 +72,7 @@ class EndpointBody {
   MempoolPacketPool pool_;
   std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
   std::vector<FaultNic*> faults_;                  // the same, or none at all
+  std::unique_ptr<EndpointMemory> memory_;
   std::unique_ptr<proto::Endpoint> protocol_;
   Address address_;
   std::vector<int> descriptors_;

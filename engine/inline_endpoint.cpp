@@ -6,6 +6,7 @@
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
 #include "engine/receive_requests.hpp"
+#include "engine/registration/calls.hpp"
 
 namespace hawser::engine {
 
@@ -42,7 +43,7 @@ Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t ta
   if (!names_.any_free()) return Status::again;
   const Time now = monotonic_now();
   const OperationId name = names_.take();
-  const Status status = body_.protocol().send(
+  const Status status = body_.send(
       now, {name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options});
   if (status != Status::ok) {
     names_.give(name);
@@ -182,6 +183,34 @@ Status InlineEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {
 
 std::size_t InlineEndpoint::poll_events(std::span<Event> events) {
   return body_.protocol().poll_events(events);
+}
+
+namespace {
+
+constexpr auto kHere = [](auto function) { function(); };
+
+}  // namespace
+
+Status InlineEndpoint::register_memory(const void* data, std::uint64_t bytes,
+                                       RegistrationId& registration, std::string* why) {
+  if (body_.protocol().closed()) return told_closed(why);
+  const proto::MemoryRange range{static_cast<const std::byte*>(data), bytes};
+  return add_registration(body_.registrations(), range, kHere, registration, why);
+}
+
+Status InlineEndpoint::register_dmabuf(const DmabufRange& range, RegistrationId& registration,
+                                       std::string* why) {
+  if (body_.protocol().closed()) return told_closed(why);
+  return add_registration(body_.registrations(), range, kHere, registration, why);
+}
+
+Status InlineEndpoint::deregister_memory(RegistrationId registration, std::string* why) {
+  return end_registration(body_.registrations(), registration, Registrations::End::now, kHere, why);
+}
+
+void InlineEndpoint::release_memory(RegistrationId registration) {
+  (void)end_registration(body_.registrations(), registration, Registrations::End::when_unread,
+                         kHere, nullptr);
 }
 
 void InlineEndpoint::inject_fault(std::size_t nic, std::string_view spec) {

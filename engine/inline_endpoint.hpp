@@ -57,6 +57,12 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
   [[nodiscard]] std::vector<Verdict> verdicts() const override { return body_.verdicts(); }
   std::size_t poll_events(std::span<Event> events) override;
+  [[nodiscard]] Status register_memory(const void* data, std::uint64_t bytes,
+                                       RegistrationId& registration, std::string* why) override;
+  [[nodiscard]] Status register_dmabuf(const DmabufRange& range, RegistrationId& registration,
+                                       std::string* why) override;
+  [[nodiscard]] Status deregister_memory(RegistrationId registration, std::string* why) override;
+  void release_memory(RegistrationId registration) override;
 
  private:
   // Takes a name for the receive and hands it over.

@@ -10,6 +10,7 @@
 #include "engine/idle_clock.hpp"
 #include "engine/log.hpp"
 #include "engine/receive_requests.hpp"
+#include "engine/registration/calls.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -73,6 +74,11 @@ void ThreadedEndpoint::carry(Call& call) const {
   thread_.ring();
   std::unique_lock lock(calls_mutex_);
   calls_changed_.wait(lock, [&] { return call.done; });
+}
+
+// What Registrations' calls run on the engine thread.
+auto ThreadedEndpoint::there() const {
+  return [this](auto function) { on_engine_thread([&](Time) { function(); }); };
 }
 
 Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
@@ -176,6 +182,29 @@ Status ThreadedEndpoint::disconnect(PeerId peer) {
     status = body_.protocol().disconnect(now, peer);
   });
   return status;
+}
+
+Status ThreadedEndpoint::register_memory(const void* data, std::uint64_t bytes,
+                                         RegistrationId& registration, std::string* why) {
+  if (closing_.load(std::memory_order_relaxed)) return told_closed(why);
+  const proto::MemoryRange range{static_cast<const std::byte*>(data), bytes};
+  return add_registration(body_.registrations(), range, there(), registration, why);
+}
+
+Status ThreadedEndpoint::register_dmabuf(const DmabufRange& range, RegistrationId& registration,
+                                         std::string* why) {
+  if (closing_.load(std::memory_order_relaxed)) return told_closed(why);
+  return add_registration(body_.registrations(), range, there(), registration, why);
+}
+
+Status ThreadedEndpoint::deregister_memory(RegistrationId registration, std::string* why) {
+  return end_registration(body_.registrations(), registration, Registrations::End::now, there(),
+                          why);
+}
+
+void ThreadedEndpoint::release_memory(RegistrationId registration) {
+  (void)end_registration(body_.registrations(), registration, Registrations::End::when_unread,
+                         there(), nullptr);
 }
 
 std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions) {
@@ -358,7 +387,7 @@ Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
 // False: it has to wait.
 bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
   OperationSlot& slot = operations_.at(index);
-  const Status status = body_.protocol().send(now, std::get<proto::SendRequest>(slot.request));
+  const Status status = body_.send(now, std::get<proto::SendRequest>(slot.request));
   if (status == Status::again) return false;
   if (status != Status::ok) refuse(slot, status);
   return true;

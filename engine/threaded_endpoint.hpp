@@ -65,6 +65,12 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
   [[nodiscard]] std::vector<Verdict> verdicts() const override;
   std::size_t poll_events(std::span<Event> events) override;
+  [[nodiscard]] Status register_memory(const void* data, std::uint64_t bytes,
+                                       RegistrationId& registration, std::string* why) override;
+  [[nodiscard]] Status register_dmabuf(const DmabufRange& range, RegistrationId& registration,
+                                       std::string* why) override;
+  [[nodiscard]] Status deregister_memory(RegistrationId registration, std::string* why) override;
+  void release_memory(RegistrationId registration) override;
 
  private:
   // A call that an application thread waits for; it lies on that thread's stack.
@@ -77,6 +83,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   // Application threads.
   template <class Function>
   void on_engine_thread(Function function) const;
+  [[nodiscard]] auto there() const;
   void carry(Call& call) const;
   [[nodiscard]] Status post(OperationId operation);
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -100,6 +101,39 @@ struct Screen {
   std::uint32_t receiver_value = 0;
 };
 
+// Memory that payloads may come from.
+struct MemoryRange {
+  const std::byte* data = nullptr;  // where sends name it
+  std::size_t bytes = 0;
+  // A device's memory: the descriptor of its dma-buf, and where in that `data` is. Else -1.
+  int dmabuf = -1;
+  std::uint64_t dmabuf_offset = 0;
+};
+
+// Whether addresses still mean the memory that was pinned. Written by whoever watches the process's
+// mappings; read for each packet.
+struct Mapping {
+  std::atomic<bool> changed{false};             // for good
+  const std::atomic<bool>* in_doubt = nullptr;  // for a moment
+  [[nodiscard]] bool holds() const {
+    // In this order: a change is written down before the doubt ends.
+    return (in_doubt == nullptr || !in_doubt->load(std::memory_order_acquire)) &&
+           !changed.load(std::memory_order_acquire);
+  }
+};
+
+// Memory that a driver has made readable for its device: the driver's object, which others name.
+class PinnedMemory {
+ protected:
+  ~PinnedMemory() = default;
+};
+
+// Payload bytes, since construction.
+struct PayloadBytes {
+  std::uint64_t in_place = 0;  // read by a device where they lay
+  std::uint64_t copied = 0;    // by the driver, as the device may not read there
+};
+
 class Nic {
  public:
   virtual ~Nic() = default;
@@ -155,6 +189,28 @@ class Nic {
   //   ok: sends from it are fast · else: sends from it still work, by a copy.
   [[nodiscard]] virtual Status register_memory(const void* data, std::size_t bytes) = 0;
   virtual void deregister_memory(const void* data, std::size_t bytes) = 0;
+
+  // The same in halves, for a driver whose device must be told what it may read: what blocks, and
+  // what the datapath does. False: no memory is more to the driver than any other, and the rest is
+  // never called.
+  [[nodiscard]] virtual bool pins_memory() const { return false; }
+  // Blocks; any thread, while another uses the NIC. `mapping`, if not null, lives until unpin.
+  //   ok: `pinned` is set; it ends with unpin, or with the NIC · invalid_argument: nothing is
+  //   mapped there · too_large, lock_limit: see Status · unsupported: not such memory ·
+  //   nic_error: the device or the kernel refuses.
+  [[nodiscard]] virtual Status pin(const MemoryRange&, const Mapping*, PinnedMemory*&) {
+    return Status::unsupported;
+  }
+  // As pin. It is not used, or was forgotten and is not read any more.
+  virtual void unpin(PinnedMemory*) {}
+  // Payloads in it go out in place from now on, as long as its mapping holds. False: the driver
+  // has no room for more, and nothing changed.
+  [[nodiscard]] virtual bool use(PinnedMemory&) { return false; }
+  // Payloads in it are copied from now on.
+  virtual void forget(PinnedMemory&) {}
+  // Whether the device may still read it, for sends that have not ended.
+  [[nodiscard]] virtual bool is_reading(const PinnedMemory&) const { return false; }
+  [[nodiscard]] virtual PayloadBytes payload_bytes() const { return {}; }
 };
 
 }  // namespace hawser::proto

@@ -116,6 +116,20 @@ class FaultNic final : public proto::Nic {
   void deregister_memory(const void* data, std::size_t bytes) override {
     inner_->deregister_memory(data, bytes);
   }
+  [[nodiscard]] bool pins_memory() const override { return inner_->pins_memory(); }
+  [[nodiscard]] Status pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
+                           proto::PinnedMemory*& pinned) override {
+    return inner_->pin(range, mapping, pinned);
+  }
+  void unpin(proto::PinnedMemory* pinned) override { inner_->unpin(pinned); }
+  [[nodiscard]] bool use(proto::PinnedMemory& pinned) override { return inner_->use(pinned); }
+  void forget(proto::PinnedMemory& pinned) override { inner_->forget(pinned); }
+  [[nodiscard]] bool is_reading(const proto::PinnedMemory& pinned) const override {
+    return inner_->is_reading(pinned);
+  }
+  [[nodiscard]] proto::PayloadBytes payload_bytes() const override {
+    return inner_->payload_bytes();
+  }
 
  private:
   using Slot = HeldPackets::Slot;

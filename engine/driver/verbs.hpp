@@ -33,7 +33,7 @@ struct VerbsNicConfig {
   std::uint32_t datagram_bytes = 4096;            // of a full packet, to tell caps().receive_bytes
   std::uint32_t send_slots = 1024;                // sends of a queue between tx_burst and reap
   std::uint32_t max_remotes = 256;
-  std::uint32_t max_regions = 1024;  // of registered memory
+  std::uint32_t max_regions = 1024;  // of registered memory in use
   std::uint16_t entropies = 8;       // flow labels to each remote, on RoCE
   std::uint8_t traffic_class = 0;    // on RoCE; its low two bits are ECN's, and 0 or 2
   std::uint8_t service_level = 0;    // 0 to 15
@@ -55,5 +55,9 @@ struct VerbsPortInfo {
 
 // Whether this build has libibverbs.
 [[nodiscard]] bool has_verbs() noexcept;
+
+// Whether a fork leaves the device with the pages that the parent goes on writing to, and the child
+// with all of its memory. Else registered memory and forks don't go together.
+[[nodiscard]] bool registered_memory_survives_fork() noexcept;
 
 }  // namespace hawser::engine

@@ -14,4 +14,6 @@ std::vector<VerbsPortInfo> verbs_ports() { return {}; }
 
 bool has_verbs() noexcept { return false; }
 
+bool registered_memory_survives_fork() noexcept { return true; }
+
 }  // namespace hawser::engine

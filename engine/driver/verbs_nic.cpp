@@ -98,8 +98,7 @@ VerbsNic::VerbsNic(const VerbsNicConfig& config, proto::PacketPool& pool)
             regions_),
       control_(port_, send_completions_.get(), queue_config(config, port_, Queue::control),
                remotes_, regions_),
-      repair_({port_, regions_, regions_mutex_, destinations_, resolver_, send_completions_, data_,
-               control_},
+      repair_({port_, regions_, destinations_, resolver_, send_completions_, data_, control_},
               send_entries(config)),
       helper_(repair_) {
   local_.qkey = config.qkey;
@@ -246,13 +245,38 @@ std::size_t VerbsNic::descriptors(std::span<int> fds) const {
 }
 
 Status VerbsNic::register_memory(const void* data, std::size_t bytes) {
-  const std::lock_guard lock(regions_mutex_);
   return regions_.add(data, bytes);
 }
 
 void VerbsNic::deregister_memory(const void* data, std::size_t bytes) {
-  const std::lock_guard lock(regions_mutex_);
   regions_.remove(data, bytes);
+}
+
+Status VerbsNic::pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
+                     proto::PinnedMemory*& pinned) {
+  return regions_.pin(range, mapping, pinned);
+}
+
+void VerbsNic::unpin(proto::PinnedMemory* pinned) {
+  regions_.unpin(static_cast<VerbsRegion&>(*pinned));
+}
+
+bool VerbsNic::use(proto::PinnedMemory& pinned) {
+  return regions_.use(static_cast<VerbsRegion&>(pinned));
+}
+
+void VerbsNic::forget(proto::PinnedMemory& pinned) {
+  regions_.forget(static_cast<VerbsRegion&>(pinned));
+}
+
+bool VerbsNic::is_reading(const proto::PinnedMemory& pinned) const {
+  return static_cast<const VerbsRegion&>(pinned).reads > 0;
+}
+
+proto::PayloadBytes VerbsNic::payload_bytes() const {
+  const proto::PayloadBytes& data = data_.sender().stats().payload;
+  const proto::PayloadBytes& control = control_.sender().stats().payload;
+  return {data.in_place + control.in_place, data.copied + control.copied};
 }
 
 std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config, proto::PacketPool& pool) {

@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "engine/driver/verbs.hpp"
@@ -62,6 +61,14 @@ class VerbsNic final : public proto::Nic {
   // Blocks while the kernel pins the pages.
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes) override;
   void deregister_memory(const void* data, std::size_t bytes) override;
+  [[nodiscard]] bool pins_memory() const override { return true; }
+  [[nodiscard]] Status pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
+                           proto::PinnedMemory*& pinned) override;
+  void unpin(proto::PinnedMemory* pinned) override;
+  [[nodiscard]] bool use(proto::PinnedMemory& pinned) override;
+  void forget(proto::PinnedMemory& pinned) override;
+  [[nodiscard]] bool is_reading(const proto::PinnedMemory& pinned) const override;
+  [[nodiscard]] proto::PayloadBytes payload_bytes() const override;
 
  private:
   [[nodiscard]] VerbsQueue& queue(proto::Queue which) {
@@ -81,7 +88,6 @@ class VerbsNic final : public proto::Nic {
   VerbsPort port_;
   VerbsAddress local_;
   VerbsRegions regions_;
-  std::mutex regions_mutex_;  // repairs register, too
   VerbsDestinations destinations_;
   VerbsResolver resolver_;
   VerbsRemotes remotes_;

@@ -279,4 +279,10 @@ std::vector<VerbsPortInfo> verbs_ports() {
 
 bool has_verbs() noexcept { return true; }
 
+// The kernel copies pinned pages for the child at once (since 5.12). Where it doesn't, the library
+// can hide the pages from children (RDMAV_FORK_SAFE), which is worse for memory of all kinds.
+bool registered_memory_survives_fork() noexcept {
+  return ibv_is_fork_initialized() == IBV_FORK_UNNEEDED;
+}
+
 }  // namespace hawser::engine

@@ -1,86 +1,152 @@
 #include "engine/driver/verbs_regions.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace hawser::engine {
+namespace {
 
-VerbsRegions::VerbsRegions(ibv_pd* domain, std::size_t capacity) : domain_(domain) {
-  regions_.reserve(capacity);
+Status status_of(int error) {
+  switch (error) {
+    case ENOMEM:
+    case EAGAIN:
+    case EPERM: return Status::lock_limit;
+    case EFAULT: return Status::invalid_argument;
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EPROTONOSUPPORT: return Status::unsupported;
+    default: return Status::nic_error;
+  }
 }
 
-std::vector<VerbsRegions::Region>::iterator VerbsRegions::exact(const std::byte* begin,
-                                                                const std::byte* end) {
-  return std::ranges::find_if(
-      regions_, [&](const Region& region) { return region.begin == begin && region.end == end; });
+}  // namespace
+
+VerbsRegions::VerbsRegions(ibv_pd* domain, std::size_t capacity) : domain_(domain) {
+  rows_.reserve(capacity);
+}
+
+bool VerbsRegions::is_too_large(std::size_t bytes) const {
+  ibv_device_attr attributes{};
+  return domain_ != nullptr && ibv_query_device(domain_->context, &attributes) == 0 &&
+         attributes.max_mr_size > 0 && bytes > attributes.max_mr_size;
+}
+
+Status VerbsRegions::pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
+                         proto::PinnedMemory*& pinned) {
+  const std::lock_guard lock(mutex_);
+  if (is_too_large(range.bytes)) return Status::too_large;
+  VerbsRegion& region = regions_.emplace_back();
+  region.begin = range.data;
+  region.end = range.data + range.bytes;
+  region.mapping = mapping;
+  if (range.dmabuf >= 0) region.dmabuf = Descriptor(::fcntl(range.dmabuf, F_DUPFD_CLOEXEC, 0));
+  region.dmabuf_offset = range.dmabuf_offset;
+  const bool has_its_memory = range.dmabuf < 0 || region.dmabuf;
+  if (has_its_memory && (domain_ == nullptr || connect(region))) {
+    pinned = &region;
+    return Status::ok;
+  }
+  const Status refusal = status_of(errno);
+  regions_.pop_back();
+  return refusal;
 }
 
 // The device only reads; access 0 is local reading, which always is allowed.
-VerbsMemory VerbsRegions::make_memory(const std::byte* begin, const std::byte* end) {
-  if (domain_ == nullptr) return nullptr;
-  const auto bytes = static_cast<std::size_t>(end - begin);
-  return VerbsMemory(ibv_reg_mr(domain_, const_cast<std::byte*>(begin), bytes, 0));
+bool VerbsRegions::connect(VerbsRegion& region) {
+  auto* const data = const_cast<std::byte*>(region.begin);
+  const auto bytes = static_cast<std::size_t>(region.end - region.begin);
+  region.memory.reset(region.dmabuf ? ibv_reg_dmabuf_mr(domain_, region.dmabuf_offset, bytes,
+                                                        reinterpret_cast<std::uint64_t>(data),
+                                                        region.dmabuf.get(), 0)
+                                    : ibv_reg_mr(domain_, data, bytes, 0));
+  if (region.memory) region.key = region.memory->lkey;
+  return region.memory != nullptr;
+}
+
+void VerbsRegions::unpin(VerbsRegion& region) {
+  const std::lock_guard lock(mutex_);
+  regions_.remove_if([&](const VerbsRegion& other) { return &other == &region; });
 }
 
 void VerbsRegions::drop() {
-  for (Region& region : regions_) region.memory.reset();
+  const std::lock_guard lock(mutex_);
+  for (VerbsRegion& region : regions_) region.memory.reset();
   domain_ = nullptr;
 }
 
 void VerbsRegions::renew(ibv_pd* domain) {
+  const std::lock_guard lock(mutex_);
   domain_ = domain;
-  for (Region& region : regions_) {
-    region.memory = make_memory(region.begin, region.end);
-    if (region.memory) region.key = region.memory->lkey;
-  }
+  for (VerbsRegion& region : regions_) (void)connect(region);
+}
+
+bool VerbsRegions::use(VerbsRegion& region) {
+  if (rows_.size() == rows_.capacity()) return false;
+  const auto after = std::ranges::upper_bound(rows_, region.begin, {}, &Row::begin);
+  rows_.insert(after, Row{&region, region.begin, nullptr});
+  update_reach();
+  return true;
+}
+
+void VerbsRegions::forget(VerbsRegion& region) {
+  std::erase_if(rows_, [&](const Row& row) { return row.region == &region; });
+  update_reach();
+}
+
+std::vector<VerbsRegions::Row>::iterator VerbsRegions::added(const std::byte* begin,
+                                                             const std::byte* end) {
+  return std::ranges::find_if(rows_, [&](const Row& row) {
+    return row.region->additions > 0 && row.begin == begin && row.region->end == end;
+  });
 }
 
 Status VerbsRegions::add(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
-  if (const auto found = exact(begin, begin + bytes); found != regions_.end()) {
-    ++found->additions;
+  if (const auto found = added(begin, begin + bytes); found != rows_.end()) {
+    ++found->region->additions;
     return Status::ok;
   }
-  if (regions_.size() == regions_.capacity()) return Status::again;
-  VerbsMemory memory = make_memory(begin, begin + bytes);
-  if (!memory && domain_ != nullptr) return Status::nic_error;
-  const std::uint32_t key = memory ? memory->lkey : 0;
-  Region region{begin, begin + bytes, nullptr, key, 1, std::move(memory)};
-  const auto after = std::ranges::upper_bound(regions_, begin, {},
-                                              [](const Region& other) { return other.begin; });
-  regions_.insert(after, std::move(region));
-  update_reach();
-  return Status::ok;
+  if (rows_.size() == rows_.capacity()) return Status::again;
+  proto::PinnedMemory* pinned = nullptr;
+  if (pin({begin, bytes}, nullptr, pinned) != Status::ok) return Status::nic_error;
+  auto& region = static_cast<VerbsRegion&>(*pinned);
+  region.additions = 1;
+  return use(region) ? Status::ok : Status::again;
 }
 
 void VerbsRegions::remove(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
-  const auto found = exact(begin, begin + bytes);
-  if (found == regions_.end() || --found->additions > 0) return;
-  regions_.erase(found);
-  update_reach();
+  const auto found = added(begin, begin + bytes);
+  if (found == rows_.end() || --found->region->additions > 0) return;
+  VerbsRegion& region = *found->region;
+  forget(region);
+  unpin(region);
 }
 
 void VerbsRegions::update_reach() {
   const std::byte* reach = nullptr;
-  for (Region& region : regions_) region.reach = reach = std::max(reach, region.end);
+  for (Row& row : rows_) row.reach = reach = std::max(reach, row.region->end);
   last_hit_ = 0;
 }
 
-const std::uint32_t* VerbsRegions::find(const std::byte* data, std::size_t bytes) {
+VerbsRegion* VerbsRegions::find(const std::byte* data, std::size_t bytes) {
   const std::byte* const end = data + bytes;
-  const auto holds = [&](const Region& region) {
-    return region.begin <= data && end <= region.end && region.memory != nullptr;
+  const auto holds = [&](const Row& row) {
+    const VerbsRegion& region = *row.region;
+    return region.begin <= data && end <= region.end && region.memory != nullptr &&
+           (region.mapping == nullptr || region.mapping->holds());
   };
-  if (last_hit_ < regions_.size() && holds(regions_[last_hit_])) return &regions_[last_hit_].key;
-  auto after = std::ranges::upper_bound(regions_, data, {},
-                                        [](const Region& region) { return region.begin; });
-  while (after != regions_.begin()) {
+  if (last_hit_ < rows_.size() && holds(rows_[last_hit_])) return rows_[last_hit_].region;
+  auto after = std::ranges::upper_bound(rows_, data, {}, &Row::begin);
+  while (after != rows_.begin()) {
     --after;
     if (after->reach < end) return nullptr;
     if (holds(*after)) {
-      last_hit_ = static_cast<std::size_t>(after - regions_.begin());
-      return &after->key;
+      last_hit_ = static_cast<std::size_t>(after - rows_.begin());
+      return after->region;
     }
   }
   return nullptr;

@@ -119,10 +119,7 @@ void VerbsRepair::drop_device() {
   release_queues();
   parts_.resolver.pause();
   parts_.destinations.drop_handles();
-  {
-    const std::lock_guard lock(parts_.regions_mutex);
-    parts_.regions.drop();
-  }
+  parts_.regions.drop();
   parts_.port.domain.reset();
   parts_.port.context.reset();
 }
@@ -141,10 +138,7 @@ bool VerbsRepair::reopen_device() {
     parts_.port.facts = before;
     return false;
   }
-  {
-    const std::lock_guard lock(parts_.regions_mutex);
-    parts_.regions.renew(parts_.port.domain.get());
-  }
+  parts_.regions.renew(parts_.port.domain.get());
   parts_.resolver.resume();
   return true;
 }

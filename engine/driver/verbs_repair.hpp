@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "engine/driver/verbs_destinations.hpp"
 #include "engine/driver/verbs_port.hpp"
@@ -29,7 +28,6 @@ class VerbsRepair {
   struct Parts {
     VerbsPort& port;
     VerbsRegions& regions;
-    std::mutex& regions_mutex;
     VerbsDestinations& destinations;
     VerbsResolver& resolver;
     VerbsCompletions& send_completions;

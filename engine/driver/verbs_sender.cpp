@@ -78,7 +78,7 @@ std::size_t VerbsSender::build(std::span<const TxPacket> packets) {
       ++stats_.lost;
     } else {
       ibv_send_wr& request = requests_[chained_];
-      const Placed placed = place(packet, request);
+      const Placed placed = place(packet, request, send.region);
       if (placed == Placed::no_room) break;
       send.copied = placed == Placed::copied;
       const VerbsRemote& remote = remotes_.at(packet.remote);
@@ -104,7 +104,8 @@ ibv_ah* VerbsSender::handle_of(const TxPacket& packet) const {
   return handles[packet.entropy % handles.size()].load(std::memory_order_acquire);
 }
 
-VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& request) {
+VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& request,
+                                       VerbsRegion*& region) {
   ibv_sge* const parts = request.sg_list;
   const std::byte* const header = packet.buffer->bytes;
   parts[0] = {address_of(header), packet.header_bytes, 0};
@@ -116,12 +117,17 @@ VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& requ
     ++stats_.inlined;
     return Placed::inlined;
   }
-  const std::uint32_t* const header_key = regions_.find(header, packet.header_bytes);
-  const std::uint32_t* const payload_key =
-      packet.payload_bytes == 0 ? header_key : regions_.find(packet.payload, packet.payload_bytes);
-  if (header_key != nullptr && payload_key != nullptr) {
-    parts[0].lkey = *header_key;
-    parts[1].lkey = *payload_key;
+  VerbsRegion* const payload =
+      packet.payload_bytes == 0 ? nullptr : regions_.find(packet.payload, packet.payload_bytes);
+  const VerbsRegion* const headers = regions_.find(header, packet.header_bytes);
+  if (headers != nullptr && (payload != nullptr || packet.payload_bytes == 0)) {
+    parts[0].lkey = headers->key;
+    if (payload != nullptr) {
+      parts[1].lkey = payload->key;
+      ++payload->reads;
+      region = payload;
+    }
+    stats_.payload.in_place += packet.payload_bytes;
     return Placed::in_place;
   }
   if (copy_tail_ - copy_head_ == limits_.copy_slots) return Placed::no_room;
@@ -134,6 +140,7 @@ VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& requ
               copies_registered_->lkey};
   request.num_sge = 1;
   ++stats_.copied;
+  stats_.payload.copied += packet.payload_bytes;
   return Placed::copied;
 }
 
@@ -192,7 +199,11 @@ Queue VerbsSender::queue_of(const ibv_wc& completion) {
 }
 
 void VerbsSender::end(std::uint64_t position) {
-  for (; done_ < position; ++done_) copy_head_ += at(done_).copied ? 1 : 0;
+  for (; done_ < position; ++done_) {
+    const Send& send = at(done_);
+    copy_head_ += send.copied ? 1 : 0;
+    if (send.region != nullptr) --send.region->reads;
+  }
 }
 
 void VerbsSender::pass_lost() {

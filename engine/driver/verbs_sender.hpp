@@ -28,10 +28,11 @@ struct VerbsSendStats {
   std::uint64_t doorbells = 0;
   std::uint64_t datagrams = 0;
   std::uint64_t completions = 0;
-  std::uint64_t inlined = 0;     // datagrams inside their requests
-  std::uint64_t copied = 0;      // datagrams of which something was not registered
-  std::uint64_t lost = 0;        // datagrams that could not be sent
-  std::uint64_t failed = 0;      // completions with an error
+  std::uint64_t inlined = 0;  // datagrams inside their requests
+  std::uint64_t copied = 0;   // datagrams of which something was not registered
+  std::uint64_t lost = 0;     // datagrams that could not be sent
+  std::uint64_t failed = 0;   // completions with an error
+  proto::PayloadBytes payload{};
   int last_error = 0;            // ibv_wc_status of the last of those
   std::uint64_t unexpected = 0;  // completions of no send here: the device is confused
 };
@@ -84,8 +85,9 @@ class VerbsSender {
   struct Send {
     proto::PacketBuffer* buffer = nullptr;
     std::uint64_t cookie = proto::TxPacket::kNoCookie;
-    bool lost = false;    // no request stands for it
-    bool copied = false;  // it has a copy slot
+    VerbsRegion* region = nullptr;  // that its payload is read from
+    bool lost = false;              // no request stands for it
+    bool copied = false;            // it has a copy slot
   };
 
   [[nodiscard]] Send& at(std::uint64_t position) { return sends_[position & mask_]; }
@@ -94,8 +96,9 @@ class VerbsSender {
   // Null for what can't be sent.
   [[nodiscard]] ibv_ah* handle_of(const proto::TxPacket& packet) const;
   enum class Placed : std::uint8_t { in_place, copied, inlined, no_room };
-  // Says where the device finds the bytes.
-  [[nodiscard]] Placed place(const proto::TxPacket& packet, ibv_send_wr& request);
+  // Says where the device finds the bytes, and counts the payload's region, if that is read.
+  [[nodiscard]] Placed place(const proto::TxPacket& packet, ibv_send_wr& request,
+                             VerbsRegion*& region);
   [[nodiscard]] std::byte* copy_slot(std::uint64_t number) const;
   void post();
   void pass_lost();

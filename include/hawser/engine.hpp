@@ -164,6 +164,33 @@ class Endpoint {
   // Hands out events, oldest first; returns how many. With engine threads from any thread.
   virtual std::size_t poll_events(std::span<Event> events) = 0;
 
+  // Registers memory with every NIC that asks for that, so that sends from it go out in place. It
+  // is never needed: what is not registered is copied, or registered by the cache
+  // (docs/registration.md). Blocks while the system pins the pages. Before the memory is unmapped
+  // or freed it must be deregistered. `why`, if not null and the answer isn't `ok`, gets a sentence
+  // that says what to do; the log has it too.
+  //   ok: `registration` is set; the memory stays the caller's, who may read and write it ·
+  //   again: max_registrations stand · invalid_argument: null, of no bytes, or not mapped ·
+  //   overlapping, too_large, lock_limit: see Status · nic_error: a NIC refuses · endpoint_closed ·
+  //   unsupported: not an endpoint of this engine. In all these cases nothing was taken.
+  [[nodiscard]] virtual Status register_memory(const void* data, std::uint64_t bytes,
+                                               RegistrationId& registration,
+                                               std::string* why = nullptr);
+  // As register_memory, of another device's memory. Sends name it by `range.address`, where the
+  // processor must be able to read it: short sends, and NICs that take no dma-buf, copy from there.
+  //   unsupported: also if no NIC of this endpoint, or not the system, takes dma-bufs.
+  [[nodiscard]] virtual Status register_dmabuf(const DmabufRange& range,
+                                               RegistrationId& registration,
+                                               std::string* why = nullptr);
+  // Blocks while the system lets go of the pages.
+  //   ok: the memory is not registered any more · in_use: a NIC still reads it, and nothing changed
+  //   · unknown_operation: no such registration, or it was deregistered before.
+  [[nodiscard]] virtual Status deregister_memory(RegistrationId registration,
+                                                 std::string* why = nullptr);
+  // As deregister_memory, for who can't wait: what a NIC still reads is deregistered as soon as its
+  // sends have ended, by the endpoint; no later send goes out of it in place.
+  virtual void release_memory(RegistrationId registration);
+
  protected:
   Endpoint() = default;
 };
@@ -178,6 +205,16 @@ inline Status Endpoint::receive_claimed(MessageId, void*, std::uint64_t, const R
   return Status::unsupported;
 }
 inline Status Endpoint::put_back(MessageId) { return Status::unsupported; }
+inline Status Endpoint::register_memory(const void*, std::uint64_t, RegistrationId&, std::string*) {
+  return Status::unsupported;
+}
+inline Status Endpoint::register_dmabuf(const DmabufRange&, RegistrationId&, std::string*) {
+  return Status::unsupported;
+}
+inline Status Endpoint::deregister_memory(RegistrationId, std::string*) {
+  return Status::unsupported;
+}
+inline void Endpoint::release_memory(RegistrationId) {}
 
 class Engine {
  public:

@@ -25,10 +25,12 @@ typedef struct hawser_endpoint hawser_endpoint;
 typedef uint32_t hawser_peer;
 typedef uint64_t hawser_operation;
 typedef uint64_t hawser_message; /* a claimed one */
+typedef uint64_t hawser_registration;
 
 #define HAWSER_ANY_PEER UINT32_MAX
 #define HAWSER_NO_OPERATION UINT64_MAX
 #define HAWSER_NO_MESSAGE UINT64_MAX
+#define HAWSER_NO_REGISTRATION UINT64_MAX
 #define HAWSER_MAX_MESSAGE_BYTES ((UINT64_C(1) << 40) - 1)
 #define HAWSER_MAX_ADDRESS_BYTES 2048u
 
@@ -49,7 +51,11 @@ enum {
   HAWSER_ENDPOINT_CLOSED,
   HAWSER_UNSUPPORTED,
   HAWSER_NIC_ERROR,
-  HAWSER_STORE_FULL
+  HAWSER_STORE_FULL,
+  HAWSER_IN_USE,
+  HAWSER_OVERLAPPING,
+  HAWSER_TOO_LARGE,
+  HAWSER_LOCK_LIMIT
 };
 /* "ok", "again", ...; "?" for what is no status. */
 const char* hawser_status_name(hawser_status status);
@@ -255,6 +261,27 @@ size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, si
 size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
                    uint64_t timeout_ns);
 int hawser_fd(const hawser_endpoint* endpoint);
+
+/* ---- registration of memory (docs/registration.md); `why`, if it is not NULL and the answer isn't
+ * HAWSER_OK, gets a sentence that says what to do, cut to why_bytes with its terminating 0 ---- */
+
+typedef struct hawser_dmabuf_range {
+  size_t struct_size;
+  uint64_t offset;
+  uint64_t bytes;
+  const void* address;
+  int fd;
+} hawser_dmabuf_range;
+
+hawser_status hawser_register_memory(hawser_endpoint* endpoint, const void* data, uint64_t bytes,
+                                     hawser_registration* registration, char* why,
+                                     size_t why_bytes);
+hawser_status hawser_register_dmabuf(hawser_endpoint* endpoint, const hawser_dmabuf_range* range,
+                                     hawser_registration* registration, char* why,
+                                     size_t why_bytes);
+hawser_status hawser_deregister_memory(hawser_endpoint* endpoint, hawser_registration registration,
+                                       char* why, size_t why_bytes);
+void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration registration);
 
 /* ---- looking inside; statuses: HAWSER_OK, or HAWSER_AGAIN where memory is short ---- */
 

@@ -45,6 +45,17 @@ enum class Status : std::uint8_t {
   // (max_receive_messages) while messages that this receive may wait for were turned away. The
   // buffer was not written. Receive what lies there (probe tells), or raise the limit.
   store_full,
+  // A NIC still reads from the memory: sends from it have not ended. Its registration stands; poll
+  // until they have completed, then call again.
+  in_use,
+  // The memory shares bytes with a registration that stands. Nothing was taken: use that one, or
+  // deregister it first.
+  overlapping,
+  // More bytes than a NIC can register at once. Nothing was taken: register it in parts.
+  too_large,
+  // The operating system locks no more memory for this process. Nothing was taken: raise the limit
+  // (`ulimit -l`, or memlock in /etc/security/limits.conf), or deregister something.
+  lock_limit,
 };
 
 // The name as written above, for messages and logs.
@@ -66,6 +77,10 @@ enum class Status : std::uint8_t {
     case Status::unsupported: return "unsupported";
     case Status::nic_error: return "nic_error";
     case Status::store_full: return "store_full";
+    case Status::in_use: return "in_use";
+    case Status::overlapping: return "overlapping";
+    case Status::too_large: return "too_large";
+    case Status::lock_limit: return "lock_limit";
   }
   return "?";
 }

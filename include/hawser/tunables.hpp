@@ -101,6 +101,14 @@ namespace hawser {
     "service level of verbs packets on InfiniBand, and their priority on RoCE")                    \
   X(packet_buffers, "count", 8192, 256, 1048576, 256, 8192,                                        \
     "header buffers of an endpoint's pool")                                                        \
+  X(max_registrations, "count", 1024, 0, 65536, 0, 64,                                             \
+    "registrations of memory by the program that an endpoint holds at once")                       \
+  X(registration_cache_bytes, "bytes", 1073741824, 0, 1099511627776, 0, 16777216,                  \
+    "memory of sends that is kept registered, pinned once a NIC; 0 turns the cache off")           \
+  X(registration_cache_entries, "count", 1024, 0, 65536, 0, 64,                                    \
+    "buffers of sends that are kept registered; 0 turns the cache off")                            \
+  X(registration_min_bytes, "bytes", 16384, 1, 1099511627776, 1, 1048576,                          \
+    "shorter sends are copied: pinning pages costs more than copying few bytes")                   \
   X(spin_us, "us", 20, 0, 1000000, 0, 1000,                                                        \
     "how long waiting spins before it yields the processor")                                       \
   X(yield_us, "us", 200, 0, 1000000, 0, 1000,                                                      \

@@ -25,6 +25,19 @@ inline constexpr OperationId kNoOperation{~std::uint64_t{0}};
 enum class MessageId : std::uint64_t {};
 inline constexpr MessageId kNoMessage{~std::uint64_t{0}};
 
+// Names a registration of memory at the endpoint that has it, until it is deregistered. Never
+// reused within 2^32 registrations.
+enum class RegistrationId : std::uint64_t {};
+inline constexpr RegistrationId kNoRegistration{~std::uint64_t{0}};
+
+// A part of another device's memory, as a dma-buf.
+struct DmabufRange {
+  int fd = -1;                    // read in the call; stays the caller's
+  std::uint64_t offset = 0;       // where in the dma-buf it begins
+  std::uint64_t bytes = 0;        // more than 0
+  const void* address = nullptr;  // where it is mapped, readable by the processor, for sends
+};
+
 // Longest message, in bytes.
 inline constexpr std::uint64_t kMaxMessageBytes = (std::uint64_t{1} << 40) - 1;
 

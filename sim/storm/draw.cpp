@@ -30,13 +30,28 @@ Tunables small_world() {
 
 namespace {
 
-// Not drawn from their hostile extremes: what sizes memory, what only threads and sockets know, and
-// what is drawn beside them.
-constexpr auto kNotDrawn = std::to_array<std::string_view>(
-    {"max_peers", "unexpected_bytes", "max_operations", "packet_buffers", "nic_receive_bytes",
-     "verbs_traffic_class", "verbs_service_level", "spin_us", "yield_us", "command_budget",
-     "peer_timeout_ms", "close_timeout_ms", "initial_sequence", "handshake_retry_us",
-     "max_in_flight_packets", "max_receive_messages"});
+// Not drawn from their hostile extremes: what sizes memory, what only threads, sockets and RDMA
+// devices know, and what is drawn beside them.
+constexpr auto kNotDrawn = std::to_array<std::string_view>({"max_peers",
+                                                            "unexpected_bytes",
+                                                            "max_operations",
+                                                            "packet_buffers",
+                                                            "nic_receive_bytes",
+                                                            "verbs_traffic_class",
+                                                            "verbs_service_level",
+                                                            "spin_us",
+                                                            "yield_us",
+                                                            "command_budget",
+                                                            "peer_timeout_ms",
+                                                            "close_timeout_ms",
+                                                            "max_registrations",
+                                                            "registration_cache_bytes",
+                                                            "registration_cache_entries",
+                                                            "registration_min_bytes",
+                                                            "initial_sequence",
+                                                            "handshake_retry_us",
+                                                            "max_in_flight_packets",
+                                                            "max_receive_messages"});
 
 Tunables draw_tunables(Random& random) {
   Tunables tunables = small_world();

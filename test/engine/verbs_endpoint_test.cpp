@@ -1,8 +1,12 @@
 // Whole endpoints over RDMA devices: two hosts' worth of NICs, joined by two cables (test/vm/). The
 // NICs of one cable don't reach those of the other, as in a rail-optimised fabric.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <string>
 
 #include "hawser/engine.hpp"
@@ -15,6 +19,29 @@ void run(const std::string& command) {
   INFO(command);
   REQUIRE(std::system(command.c_str()) == 0);
 }
+
+// A mapping that is nobody else's.
+struct Mapped {
+  explicit Mapped(std::size_t size) : bytes(size), data(map(nullptr, 0)) {}
+  ~Mapped() { ::munmap(data, bytes); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  std::byte* map(void* where, int flags) const {
+    void* const mapped =
+        ::mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    return static_cast<std::byte*>(mapped);
+  }
+  // Other pages, of the same addresses.
+  void replace() const { REQUIRE(map(data, MAP_FIXED) == data); }
+  [[nodiscard]] std::span<const std::byte> fill(std::uint64_t seed) const {
+    const std::vector<std::byte> now = pattern(bytes, seed);
+    std::memcpy(data, now.data(), bytes);
+    return {data, bytes};
+  }
+  std::size_t bytes;
+  std::byte* data;
+};
 
 }  // namespace
 
@@ -36,6 +63,64 @@ TEST_CASE("VerbsEndpoint__sends_and_receives") {
     }
   }
   CHECK(pair.gets_quiet());
+}
+
+TEST_CASE("VerbsEndpoint__sends_in_place_and_never_what_was_mapped_there_before") {
+  constexpr std::size_t kBytes = 64 << 10;
+  const Mapped memory(kBytes);
+  VerbsPair pair(0);
+  std::vector<std::byte> received(kBytes);
+  const auto sends = [&](std::span<const std::byte> bytes, std::uint64_t tag) {
+    post_receive(*pair.b, kAnyPeer, tag, received);
+    post_send(*pair.a, pair.b_of_a, tag, bytes);
+    CHECK(pair.next(*pair.b).status == Status::ok);
+    CHECK(pair.next(*pair.a).status == Status::ok);
+    CHECK(std::ranges::equal(received, bytes));
+  };
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    // Until it is registered; then the device reads the pages that are there now.
+    const std::uint64_t made = pair.a->stats().registrations_made;
+    const std::uint64_t hits = pair.a->stats().registration_hits;
+    for (int i = 0; i < 5000 && pair.a->stats().registrations_made == made; ++i) {
+      sends(memory.fill(round), round);
+    }
+    const std::uint64_t in_place = pair.a->stats().payload_bytes_in_place;
+    sends(memory.fill(100 + round), round);
+    CHECK(pair.a->stats().registration_hits > hits);
+    CHECK(pair.a->stats().payload_bytes_in_place >= in_place + kBytes);
+    memory.replace();
+    sends(memory.fill(200 + round), round);
+  }
+  CHECK(pair.a->stats().registrations_stale == 20);
+}
+
+TEST_CASE("VerbsEndpoint__registers_memory_of_the_program") {
+  const Mapped memory(1 << 20);
+  Tunables tunables = patient();
+  tunables.registration_cache_bytes = 0;
+  VerbsPair pair(1, tunables);
+  RegistrationId id = kNoRegistration;
+  std::string why;
+  {
+    INFO(why);
+    REQUIRE(pair.a->register_memory(memory.data, memory.bytes, id, &why) == Status::ok);
+  }
+  std::vector<std::byte> received(memory.bytes);
+  post_receive(*pair.b, kAnyPeer, 1, received);
+  post_send(*pair.a, pair.b_of_a, 1, memory.fill(1));
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+  CHECK(std::equal(received.begin(), received.end(), memory.data));
+  CHECK(pair.a->stats().payload_bytes_in_place >= memory.bytes);
+  CHECK(pair.a->stats().payload_bytes_copied == 0);
+  CHECK(pair.a->deregister_memory(id, &why) == Status::ok);
+  // Soft RoCE has no memory of other devices.
+  const DmabufRange range{0, 0, 4096, memory.data};
+  CHECK(pair.a->register_dmabuf(range, id, &why) != Status::ok);
+  CHECK_FALSE(why.empty());
+  // What isn't mapped.
+  const auto* const nowhere = reinterpret_cast<const std::byte*>(std::uintptr_t{4096});
+  CHECK(pair.a->register_memory(nowhere, 4096, id, &why) == Status::invalid_argument);
 }
 
 TEST_CASE("VerbsEndpoint__survives_a_cable_that_loses_packets") {

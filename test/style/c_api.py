@@ -19,6 +19,7 @@ STRUCTS = {
     "Hint": ("hawser_hint", set()),
     "Completion": ("hawser_completion", set()),
     "Envelope": ("hawser_envelope", set()),
+    "DmabufRange": ("hawser_dmabuf_range", set()),
     "NicStats": ("hawser_nic_stats", set()),
     "PathStats": ("hawser_path_stats", set()),
     # The caller has named the peer, and gives the array for the paths.

@@ -253,5 +253,6 @@ def port_in_use():
 def info():
     output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
-                 "fragment_bytes", "command_budget"):
+                 "fragment_bytes", "command_budget",
+                 "registration_cache_bytes", "registration cache"):
         check(word in output, f"no {word} in:\n{output}")

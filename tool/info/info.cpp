@@ -4,6 +4,7 @@
 
 #include "engine/driver/verbs.hpp"
 #include "engine/host_limits.hpp"
+#include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
 #include "hawser/tunables.hpp"
 
@@ -26,6 +27,10 @@ std::string rdma_text() {
   for (const engine::VerbsPortInfo& port : ports) {
     text += fmt::format("  {:<40} {}\n", "verbs:" + port.name, port.description);
   }
+  Tunables tunables;
+  engine::apply_environment(tunables);
+  text += fmt::format("  {:<40} {}\n", "registration cache",
+                      engine::describe_registration_cache(tunables));
   if (!ports.empty()) return text;
   if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
   // The kernel's own list: a device may be there without a driver in user space.

@@ -241,6 +241,17 @@ void Fabric::mark(bool marked) {
   world().marked = marked;
 }
 
+void Fabric::copy_on_fork(bool copied) {
+  const std::lock_guard lock(world().mutex);
+  world().copies_on_fork = copied;
+}
+
+std::size_t Fabric::registrations() const {
+  const std::lock_guard lock(world().mutex);
+  const auto& memories = world().memories;
+  return memories.size() - static_cast<std::size_t>(std::ranges::count(memories, nullptr));
+}
+
 void Fabric::block_handles(bool blocked) {
   {
     const std::lock_guard lock(world().mutex);

@@ -79,6 +79,10 @@ class Fabric {
   // While held, sends stay at the device. let_go carries out so many of each queue pair.
   void hold(bool held);
   void let_go(std::uint64_t sends);
+  // Whether the kernel copies pinned pages for a child at once.
+  void copy_on_fork(bool copied);
+  // Registrations that exist, of all devices.
+  [[nodiscard]] std::size_t registrations() const;
   // Congestion is met: what is ECN-capable arrives marked.
   void mark(bool marked);
   // ibv_create_ah waits until it may go on.

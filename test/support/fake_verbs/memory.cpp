@@ -18,7 +18,8 @@ ibv_mr* register_memory(ibv_pd* pd, void* data, std::size_t bytes, unsigned acce
   World& all = world();
   const std::lock_guard lock(all.mutex);
   int error = all.faults.strike(Call::reg_mr);
-  if (bytes == 0) error = EINVAL;
+  const std::uint64_t most = context_of(pd->context).device->settings.max_memory_bytes;
+  if (bytes == 0 || (most > 0 && bytes > most)) error = EINVAL;
   if (error == 0) error = gone(pd->context);
   if (error != 0) {
     errno = error;
@@ -149,10 +150,24 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* data, std::size_t bytes, std::uint64_
   return register_memory(pd, data, bytes, access);
 }
 
-// Memory of other devices: no host has that without hardware.
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+// The memory is this process's in truth: what the addresses of the requests say.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t, std::size_t bytes, std::uint64_t address,
+                          int fd, int access) {
+  if (!context_of(pd->context).device->settings.takes_dmabufs) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if (fd < 0) {
+    errno = EBADF;
+    return nullptr;
+  }
+  return register_memory(pd, reinterpret_cast<void*>(address), bytes,
+                         static_cast<unsigned>(access));
+}
+
+ibv_fork_status ibv_is_fork_initialized() {
+  const std::lock_guard lock(world().mutex);
+  return world().copies_on_fork ? IBV_FORK_UNNEEDED : IBV_FORK_DISABLED;
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {

@@ -53,6 +53,10 @@ struct DeviceSettings {
   bool dead_queues_say_so = false;
   // What RoCE over IPv4 leaves in the 20 bytes before the IP header: anything.
   std::byte grh_filler{0};
+  // The longest memory that can be registered; 0: the device doesn't say.
+  std::uint64_t max_memory_bytes = std::uint64_t{1} << 40;
+  // Memory of other devices can be registered, any descriptor being taken for a dma-buf's.
+  bool takes_dmabufs = false;
   // Offers ibv_create_qp_ex and ibv_create_cq_ex.
   bool extended = false;
 };

@@ -128,6 +128,7 @@ struct World {
   std::vector<QueuePair*> pairs;
   std::vector<Handle*> handles;
   std::uint32_t last_pair_number = 0x10;
+  bool copies_on_fork = true;
   bool held = false;
   bool marked = false;
   bool handles_are_blocked = false;

@@ -1,0 +1,60 @@
+// The calls of the public API on registrations, for whoever makes an endpoint's progress:
+// `on_datapath` runs a function on the thread that does, and returns when it has run.
+#pragma once
+
+#include <string>
+
+#include "engine/log.hpp"
+#include "engine/registration/registrations.hpp"
+
+namespace hawser::engine {
+
+inline Status told(Status status, const std::string& sentence, std::string* why) {
+  if (status == Status::ok) return status;
+  log_warning(sentence);
+  if (why != nullptr) *why = sentence;
+  return status;
+}
+
+inline Status told_closed(std::string* why) {
+  return told(Status::endpoint_closed,
+              "The endpoint is closed, and nothing more is sent; register at another one", why);
+}
+
+template <class OnDatapath>
+Status add_registration(Registrations& registrations, const proto::MemoryRange& range,
+                        OnDatapath on_datapath, RegistrationId& registration, std::string* why) {
+  std::string sentence;
+  RegistrationId taken = kNoRegistration;
+  const Status status = registrations.take(range, taken, sentence);
+  if (status != Status::ok) return told(status, sentence, why);
+  on_datapath([&] { registrations.begin(taken); });
+  registration = taken;
+  return Status::ok;
+}
+
+template <class OnDatapath>
+Status add_registration(Registrations& registrations, const DmabufRange& range,
+                        OnDatapath on_datapath, RegistrationId& registration, std::string* why) {
+  if (range.fd < 0) {
+    return told(Status::invalid_argument,
+                "A dma-buf is named by its descriptor, which is not negative; export one first",
+                why);
+  }
+  const proto::MemoryRange memory{static_cast<const std::byte*>(range.address), range.bytes,
+                                  range.fd, range.offset};
+  return add_registration(registrations, memory, on_datapath, registration, why);
+}
+
+template <class OnDatapath>
+Status end_registration(Registrations& registrations, RegistrationId registration,
+                        Registrations::End how, OnDatapath on_datapath, std::string* why) {
+  std::string sentence;
+  bool finish = false;
+  Status status = Status::ok;
+  on_datapath([&] { status = registrations.end(registration, how, finish, sentence); });
+  if (finish) registrations.finish(registration);
+  return told(status, sentence, why);
+}
+
+}  // namespace hawser::engine

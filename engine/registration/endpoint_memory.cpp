@@ -1,0 +1,133 @@
+#include "engine/registration/endpoint_memory.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "engine/background_thread.hpp"
+#include "engine/driver/verbs.hpp"
+#include "engine/log.hpp"
+#include "engine/system_error.hpp"
+
+namespace hawser::engine {
+namespace {
+
+bool is_wanted(const Tunables& tunables) {
+  return tunables.registration_cache_bytes > 0 && tunables.registration_cache_entries > 0;
+}
+
+// Why there is none, or an empty string.
+std::string complaint(const Tunables& tunables, std::shared_ptr<Userfault>& userfault) {
+  if (!is_wanted(tunables)) return "its tunables turn it off";
+  if (!registered_memory_survives_fork()) {
+    return "after a fork the device would read other pages than the program writes (Linux 5.12 "
+           "copies them in time)";
+  }
+  std::string why;
+  userfault = Userfault::shared(why);
+  return why;
+}
+
+}  // namespace
+
+EndpointMemory::EndpointMemory(const Tunables& tunables, const std::vector<proto::Nic*>& nics)
+    : pinning_(nics),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      registrations_(tunables.max_registrations, pinning_, [this] { wake(); }) {
+  if (!wake_) throw system_error("No event descriptor can be made");
+  if (pinning_.empty()) {
+    why_no_cache_ = "no NIC asks for registered memory";
+    return;
+  }
+  start_cache(tunables);
+  thread_ = start_background_thread("hawser-memory", [this] { run(); });
+}
+
+void EndpointMemory::start_cache(const Tunables& tunables) {
+  why_no_cache_ = complaint(tunables, userfault_);
+  if (!why_no_cache_.empty()) {
+    if (is_wanted(tunables)) {
+      log_warning("Sends from memory that the program doesn't register are copied: " +
+                  why_no_cache_);
+    }
+    return;
+  }
+  registrar_.emplace(tunables.registration_cache_entries, pinning_, *userfault_, news_,
+                     [this] { wake(); });
+  cache_.emplace(
+      RegistrationLimits{tunables.registration_cache_bytes, tunables.registration_cache_entries,
+                         tunables.registration_min_bytes},
+      *registrar_);
+}
+
+EndpointMemory::~EndpointMemory() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_release);
+  wake();
+  thread_.join();
+}
+
+void EndpointMemory::turn() {
+  registrations_.turn();
+  if (!cache_) return;
+  if (news_.take()) registrar_->deliver(*cache_);
+  cache_->turn();
+}
+
+void EndpointMemory::wake() const {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);  // full means that it is readable anyway
+}
+
+void EndpointMemory::run() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    pollfd fd{wake_.get(), POLLIN, 0};
+    (void)::poll(&fd, 1, -1);
+    std::uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof count);
+    registrations_.serve();
+    if (!registrar_) continue;
+    registrar_->serve();
+    tell_of_refusal();
+  }
+}
+
+void EndpointMemory::tell_of_refusal() {
+  const Status refusal = registrar_->take_refusal();
+  if (refusal == Status::ok || told_of_refusal_) return;
+  told_of_refusal_ = true;
+  log_warning(
+      refusal == Status::lock_limit
+          ? std::string_view(
+                "Memory of sends can't be locked for the devices, and is copied; raise "
+                "the limit (`ulimit -l unlimited`, or memlock in "
+                "/etc/security/limits.conf), or lower registration_cache_bytes")
+          : std::string_view("A device refuses to register memory of sends, which is copied"));
+}
+
+void EndpointMemory::add_to(EndpointStats& stats) const {
+  stats.registrations = registrations_.count();
+  stats.registered_bytes = registrations_.bytes();
+  if (!cache_) return;
+  stats.registrations += cache_->registrations();
+  stats.registered_bytes += cache_->bytes();
+  const RegistrationStats& cache = cache_->stats();
+  stats.registration_hits = cache.hits;
+  stats.registration_misses = cache.misses;
+  stats.registrations_made = cache.made;
+  stats.registrations_refused = cache.refused;
+  stats.registrations_evicted = cache.evicted;
+  stats.registrations_stale = cache.stale;
+}
+
+std::string describe_registration_cache(const Tunables& tunables) {
+  std::shared_ptr<Userfault> userfault;
+  const std::string why = verbs_ports().empty() ? "no NIC here asks for registered memory"
+                                                : complaint(tunables, userfault);
+  if (!why.empty()) return "off: " + why;
+  return "on: what is sent is registered, until it is unmapped";
+}
+
+}  // namespace hawser::engine

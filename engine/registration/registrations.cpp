@@ -1,0 +1,199 @@
+#include "engine/registration/registrations.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "proto/assert.hpp"
+
+namespace hawser::engine {
+namespace {
+
+RegistrationId id_of(std::size_t index, std::uint32_t generation) {
+  return RegistrationId{std::uint64_t{generation} << 32 | index};
+}
+
+std::string complaint_of(Status status, const proto::MemoryRange& range, const std::string& nic) {
+  const std::string what = nic + ": " + std::to_string(range.bytes) + " bytes";
+  switch (status) {
+    case Status::too_large:
+      return what + " are more than the device registers at once; register them in parts";
+    case Status::lock_limit:
+      return what +
+             " can't be locked for the device; raise the limit (`ulimit -l unlimited`, or memlock "
+             "in /etc/security/limits.conf), or deregister something";
+    case Status::invalid_argument:
+      return what + " to register are not all mapped; register memory that exists";
+    case Status::unsupported:
+      return nic +
+             " takes no dma-buf; register memory of this process, which the device's data is "
+             "copied to";
+    default:
+      return what +
+             " can't be registered: the device refuses; send without registering them, "
+             "which copies";
+  }
+}
+
+}  // namespace
+
+Registrations::Registrations(std::uint64_t limit, const Pinning& pinning,
+                             std::function<void()> wake)
+    : pinning_(pinning), wake_(std::move(wake)), limit_(limit) {}
+
+Status Registrations::take(const proto::MemoryRange& range, RegistrationId& id, std::string& why) {
+  if (range.data == nullptr || range.bytes == 0 ||
+      range.bytes > std::numeric_limits<std::uintptr_t>::max() -
+                        reinterpret_cast<std::uintptr_t>(range.data)) {
+    why =
+        "Memory to register has an address and at least one byte, and doesn't reach beyond the "
+        "end of the addresses; pass the buffer that is sent from";
+    return Status::invalid_argument;
+  }
+  if (range.dmabuf >= 0 && pinning_.empty()) {
+    why =
+        "No NIC of this endpoint takes dma-bufs; use a NIC of an RDMA device, or send from memory "
+        "of this process";
+    return Status::unsupported;
+  }
+  std::size_t index = 0;
+  if (const Status status = reserve(range, index, why); status != Status::ok) return status;
+  Pins pins{};
+  std::string refuser;
+  const Status status = pinning_.pin_all(range, pins, refuser);
+  const std::lock_guard lock(mutex_);
+  Row& row = rows_[index];
+  if (status != Status::ok) {
+    release(row);
+    why = complaint_of(status, range, refuser);
+    return status;
+  }
+  row.pins = pins;
+  row.state = State::standing;
+  id = id_of(index, row.generation);
+  return Status::ok;
+}
+
+Status Registrations::reserve(const proto::MemoryRange& range, std::size_t& index,
+                              std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const std::byte* const end = range.data + range.bytes;
+  const bool overlaps = std::ranges::any_of(rows_, [&](const Row& row) {
+    return row.state != State::free && range.data < row.begin + row.bytes && row.begin < end;
+  });
+  if (overlaps) {
+    why = "The memory overlaps a registration that stands; use that one, or deregister it first";
+    return Status::overlapping;
+  }
+  const auto free = std::ranges::find(rows_, State::free, &Row::state);
+  index = static_cast<std::size_t>(free - rows_.begin());
+  if (index >= limit_) {
+    why = std::to_string(limit_) +
+          " registrations stand, which is max_registrations; deregister one, or raise the tunable";
+    return Status::again;
+  }
+  if (free == rows_.end()) rows_.emplace_back();
+  Row& row = rows_[index];
+  row.state = State::pinning;
+  row.begin = range.data;
+  row.bytes = range.bytes;
+  return Status::ok;
+}
+
+Registrations::Row* Registrations::find(RegistrationId id) {
+  const auto number = static_cast<std::uint64_t>(id);
+  const std::size_t index = number & 0xffffffffu;
+  if (index >= rows_.size() || rows_[index].generation != number >> 32) return nullptr;
+  return &rows_[index];
+}
+
+void Registrations::begin(RegistrationId id) {
+  const std::lock_guard lock(mutex_);
+  Row* const row = find(id);
+  HAWSER_ASSERT(row != nullptr && row->state == State::standing, "not taken");
+  pinning_.use(row->pins);
+}
+
+Status Registrations::end(RegistrationId id, End how, bool& finish, std::string& why) {
+  const std::lock_guard lock(mutex_);
+  Row* const row = find(id);
+  if (row == nullptr || row->state != State::standing) {
+    why = "There is no such registration; it was deregistered before, or is another endpoint's";
+    return Status::unknown_operation;
+  }
+  const bool read = pinning_.is_reading(row->pins);
+  if (read && how == End::now) {
+    why =
+        "A NIC still reads from the memory; poll until the sends from it have completed, and "
+        "deregister it then";
+    return Status::in_use;
+  }
+  pinning_.forget(row->pins);
+  row->state = read ? State::leaving : State::finishing;
+  if (read) leaving_.fetch_add(1, std::memory_order_relaxed);
+  finish = !read;
+  return Status::ok;
+}
+
+void Registrations::finish(RegistrationId id) {
+  Pins pins{};
+  {
+    const std::lock_guard lock(mutex_);
+    Row* const row = find(id);
+    HAWSER_ASSERT(row != nullptr && row->state == State::finishing, "not ended");
+    std::swap(pins, row->pins);
+  }
+  pinning_.unpin(pins);
+  const std::lock_guard lock(mutex_);
+  release(*find(id));
+}
+
+void Registrations::release(Row& row) {
+  row.state = State::free;
+  row.bytes = 0;
+  ++row.generation;
+}
+
+void Registrations::turn() {
+  if (leaving_.load(std::memory_order_relaxed) == 0) return;
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Row& row : rows_) {
+      if (row.state != State::leaving || pinning_.is_reading(row.pins)) continue;
+      row.state = State::unread;
+      leaving_.fetch_sub(1, std::memory_order_relaxed);
+      any = true;
+    }
+  }
+  if (any) wake_();
+}
+
+void Registrations::serve() {
+  for (;;) {
+    RegistrationId id = kNoRegistration;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::ranges::find(rows_, State::unread, &Row::state);
+      if (found == rows_.end()) return;
+      found->state = State::finishing;
+      id = id_of(static_cast<std::size_t>(found - rows_.begin()), found->generation);
+    }
+    finish(id);
+  }
+}
+
+std::size_t Registrations::count() const {
+  const std::lock_guard lock(mutex_);
+  return rows_.size() -
+         static_cast<std::size_t>(std::ranges::count(rows_, State::free, &Row::state));
+}
+
+std::uint64_t Registrations::bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const Row& row : rows_) sum += row.bytes;
+  return sum;
+}
+
+}  // namespace hawser::engine

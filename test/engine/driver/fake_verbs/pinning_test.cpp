@@ -1,0 +1,182 @@
+// Memory that is registered in halves: pinned by any thread, used and forgotten by the datapath.
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
+
+namespace hawser::test {
+namespace {
+
+using Two = TwoNics<PooledVerbsRig>;
+using fake::Call;
+
+constexpr std::uint32_t kPayload = 500;
+
+// What sends come from; outlives the NICs.
+struct Memory {
+  std::vector<std::byte> bytes = datagram(1, 8192);
+  [[nodiscard]] proto::MemoryRange range() const { return {bytes.data(), bytes.size()}; }
+};
+
+// A datagram of that memory is handed over.
+void post(Two& two, const Memory& memory, std::size_t at) {
+  PacketBuffer* buffer = nullptr;
+  REQUIRE(two.rig.pool.take({&buffer, 1}) == 1);
+  fill({buffer->bytes, 32}, 1);
+  const TxPacket packet{.buffer = buffer,
+                        .header_bytes = 32,
+                        .payload_bytes = kPayload,
+                        .payload = memory.bytes.data() + at,
+                        .remote = two.to_theirs,
+                        .cookie = 7};
+  REQUIRE(two.mine.tx_burst({&packet, 1}) == 1);
+}
+
+// One goes and is received. True: it went out in place.
+bool goes_in_place(Two& two, const Memory& memory, std::size_t at = 1000) {
+  const proto::PayloadBytes before = two.mine.payload_bytes();
+  post(two, memory, at);
+  const auto arrived = two.rig.settle(two.theirs);
+  REQUIRE(arrived.size() == 1);
+  CHECK(std::equal(arrived[0].begin() + 32, arrived[0].end(),
+                   memory.bytes.begin() + static_cast<std::ptrdiff_t>(at)));
+  CHECK(two.rig.reap_rest(two.mine).size() == 1);
+  const proto::PayloadBytes after = two.mine.payload_bytes();
+  CHECK(after.in_place - before.in_place + after.copied - before.copied == kPayload);
+  return after.in_place > before.in_place;
+}
+
+}  // namespace
+
+TEST_CASE("verbs NIC: pinned memory is read in place from its use until it is forgotten") {
+  const Memory memory;
+  Two two;
+  proto::PinnedMemory* pinned = nullptr;
+  REQUIRE(two.mine.pins_memory());
+  REQUIRE(two.mine.pin(memory.range(), nullptr, pinned) == Status::ok);
+  CHECK_FALSE(goes_in_place(two, memory));
+  REQUIRE(two.mine.use(*pinned));
+  CHECK(goes_in_place(two, memory));
+  CHECK(goes_in_place(two, memory, 8192 - kPayload));
+  two.mine.forget(*pinned);
+  CHECK_FALSE(goes_in_place(two, memory));
+  const std::size_t before = two.fabric().registrations();
+  two.mine.unpin(pinned);
+  CHECK(two.fabric().registrations() == before - 1);
+}
+
+TEST_CASE("verbs NIC: memory whose mapping does not hold is copied") {
+  const Memory memory;
+  std::atomic<bool> doubt{false};
+  proto::Mapping mapping;
+  mapping.in_doubt = &doubt;
+  Two two;
+  proto::PinnedMemory* pinned = nullptr;
+  REQUIRE(two.mine.pin(memory.range(), &mapping, pinned) == Status::ok);
+  REQUIRE(two.mine.use(*pinned));
+  CHECK(goes_in_place(two, memory));
+  doubt = true;
+  CHECK_FALSE(goes_in_place(two, memory));
+  doubt = false;
+  CHECK(goes_in_place(two, memory));
+  mapping.changed = true;
+  CHECK_FALSE(goes_in_place(two, memory));
+  // Another registration of the same bytes may hold.
+  proto::PinnedMemory* other = nullptr;
+  REQUIRE(two.mine.pin(memory.range(), nullptr, other) == Status::ok);
+  REQUIRE(two.mine.use(*other));
+  CHECK(goes_in_place(two, memory));
+}
+
+TEST_CASE("verbs NIC: what a device reads of pinned memory is known until the sends have ended") {
+  const Memory memory;
+  Two two;
+  proto::PinnedMemory* pinned = nullptr;
+  REQUIRE(two.mine.pin(memory.range(), nullptr, pinned) == Status::ok);
+  REQUIRE(two.mine.use(*pinned));
+  CHECK_FALSE(two.mine.is_reading(*pinned));
+  two.fabric().hold(true);
+  post(two, memory, 0);
+  post(two, memory, 1000);
+  two.mine.forget(*pinned);
+  CHECK(two.mine.is_reading(*pinned));
+  SECTION("as they complete") {
+    two.fabric().let_go(1);
+    CHECK(two.reap().size() == 1);
+    CHECK(two.mine.is_reading(*pinned));
+    two.fabric().let_go(1);
+    CHECK(two.reap().size() == 1);
+  }
+  SECTION("as they fail, and the NIC is repaired") {
+    two.fabric().complete_with(fake::Side::send, IBV_WC_GENERAL_ERR);
+    two.fabric().let_go(1);
+    (void)two.reap();
+    REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
+    REQUIRE(hears(two.mine, proto::NicEvent::Kind::up));
+    (void)two.reap();
+  }
+  two.fabric().hold(false);
+  CHECK_FALSE(two.mine.is_reading(*pinned));
+  two.mine.unpin(pinned);
+}
+
+TEST_CASE("verbs NIC: a post that is refused leaves nothing that seems to be read") {
+  const Memory memory;
+  Two two;
+  proto::PinnedMemory* pinned = nullptr;
+  REQUIRE(two.mine.pin(memory.range(), nullptr, pinned) == Status::ok);
+  REQUIRE(two.mine.use(*pinned));
+  two.fabric().fail(Call::post_send, ENOMEM);
+  post(two, memory, 0);
+  REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
+  REQUIRE(hears(two.mine, proto::NicEvent::Kind::up));
+  CHECK(two.reap().size() == 1);
+  CHECK_FALSE(two.mine.is_reading(*pinned));
+  CHECK(goes_in_place(two, memory));
+}
+
+TEST_CASE("verbs NIC: why memory can not be pinned") {
+  struct Row {
+    int error;
+    Status status;
+  };
+  const Row row = GENERATE(Row{ENOMEM, Status::lock_limit}, Row{EPERM, Status::lock_limit},
+                           Row{EAGAIN, Status::lock_limit}, Row{EFAULT, Status::invalid_argument},
+                           Row{EOPNOTSUPP, Status::unsupported}, Row{EIO, Status::nic_error});
+  const Memory memory;
+  Two two;
+  two.fabric().fail(Call::reg_mr, row.error);
+  proto::PinnedMemory* pinned = nullptr;
+  CHECK(two.mine.pin(memory.range(), nullptr, pinned) == row.status);
+  CHECK(pinned == nullptr);
+  two.fabric().change(kMine,
+                      [](fake::DeviceSettings& settings) { settings.max_memory_bytes = 99; });
+  CHECK(two.mine.pin(memory.range(), nullptr, pinned) == Status::too_large);
+  CHECK(two.mine.pin({memory.bytes.data(), 99}, nullptr, pinned) == Status::ok);
+  // It ends with its NIC.
+}
+
+TEST_CASE("verbs NIC: other threads pin while the datapath sends") {
+  const Memory memory;
+  Two two;
+  proto::PinnedMemory* used = nullptr;
+  REQUIRE(two.mine.pin(memory.range(), nullptr, used) == Status::ok);
+  REQUIRE(two.mine.use(*used));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        proto::PinnedMemory* pinned = nullptr;
+        if (two.mine.pin(memory.range(), nullptr, pinned) != Status::ok) std::abort();
+        two.mine.unpin(pinned);
+      }
+    });
+  }
+  for (int round = 0; round < 50; ++round) CHECK(goes_in_place(two, memory));
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace hawser::test
