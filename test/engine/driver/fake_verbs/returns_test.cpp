@@ -227,6 +227,25 @@ TEST_CASE("verbs NIC: its device goes again and again, also while it is made ane
   }
 }
 
+TEST_CASE("verbs NIC: what is refused for long is done more thoroughly") {
+  Two two;
+  const engine::VerbsAddress before = where(two.mine);
+  const std::uint64_t opened = two.fabric().calls(Call::open_device);
+  SECTION("resets: other queue pairs are made") {
+    two.fabric().fail(Call::modify_qp, EIO, 0, 9);
+    two.fabric().raise_of_pair(pair_number(two.mine, Queue::data), IBV_EVENT_QP_FATAL);
+    two.returns(0);
+    CHECK(two.fabric().calls(Call::open_device) == opened);
+  }
+  SECTION("queue pairs: the device is opened anew") {
+    two.fabric().fail(Call::create_qp, ENOMEM, 0, 9);
+    two.fabric().raise_of_completions(pair_number(two.mine, Queue::data), fake::Side::send);
+    two.returns(0);
+    CHECK(two.fabric().calls(Call::open_device) > opened);
+  }
+  CHECK(where(two.mine).data_qpn != before.data_qpn);
+}
+
 TEST_CASE("verbs NIC: its device is removed, and it is destroyed before that is back") {
   for (const auto removal : {Fabric::Removal::told, Fabric::Removal::silent}) {
     for (const int wait : {0, 30}) {
