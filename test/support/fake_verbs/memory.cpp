@@ -1,4 +1,6 @@
 // Protection domains, registered memory and address handles.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -157,10 +159,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t, std::size_t bytes, std::uin
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  if (fd < 0) {
-    errno = EBADF;
-    return nullptr;
-  }
+  if (::fcntl(fd, F_GETFD) < 0) return nullptr;  // EBADF
   return register_memory(pd, reinterpret_cast<void*>(address), bytes,
                          static_cast<unsigned>(access));
 }

@@ -1,4 +1,7 @@
 // Memory that is registered in halves: pinned by any thread, used and forgotten by the datapath.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -177,6 +180,55 @@ TEST_CASE("verbs NIC: other threads pin while the datapath sends") {
   }
   for (int round = 0; round < 50; ++round) CHECK(goes_in_place(two, memory));
   for (std::thread& thread : threads) thread.join();
+}
+
+// Also what was pinned while the device was away, and what lies on another device, whose descriptor
+// the user has closed since.
+TEST_CASE("verbs NIC: what is pinned outlasts its device") {
+  std::array<Memory, 3> memories;
+  Two two;
+  two.fabric().change(kMine, [](fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
+  std::array<proto::PinnedMemory*, 3> pinned{};
+  const auto pin = [&](std::size_t i, int dmabuf) {
+    proto::MemoryRange range = memories[i].range();
+    range.dmabuf = dmabuf;
+    REQUIRE(two.mine.pin(range, nullptr, pinned[i]) == Status::ok);
+    REQUIRE(two.mine.use(*pinned[i]));
+  };
+  pin(0, -1);
+  const int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  REQUIRE(descriptor >= 0);
+  pin(1, descriptor);
+  REQUIRE(::close(descriptor) == 0);
+  CHECK(goes_in_place(two, memories[0]));
+  CHECK(goes_in_place(two, memories[1]));
+
+  two.fabric().remove(kMine, fake::Fabric::Removal::told);
+  REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
+  for (int i = 0; i < 5000 && two.fabric().removed_in_use() > 0; ++i) {
+    std::array<proto::NicEvent, 1> events;
+    CHECK(two.mine.events(events) == 0);
+    (void)two.reap();
+    (void)::poll(nullptr, 0, 1);
+  }
+  REQUIRE(two.fabric().removed_in_use() == 0);
+  pin(2, -1);
+  fake::PortSettings port;
+  port.gids.push_back({0, IBV_GID_TYPE_ROCE_V2, fake::gid_of("fe80::a7")});
+  fake::DeviceSettings device;
+  device.name = kMine;
+  device.ports.push_back(port);
+  device.takes_dmabufs = true;
+  two.fabric().add(device);
+  two.comes_up();
+  for (const Memory& memory : memories) CHECK(goes_in_place(two, memory));
+
+  const std::size_t before = two.fabric().registrations();
+  for (proto::PinnedMemory* const each : pinned) {
+    two.mine.forget(*each);
+    two.mine.unpin(each);
+  }
+  CHECK(two.fabric().registrations() == before - 3);
 }
 
 }  // namespace hawser::test
