@@ -129,23 +129,15 @@ void VerbsRegions::remove(const void* data, std::size_t bytes) {
 void VerbsRegions::update_reach() {
   const std::byte* reach = nullptr;
   for (Row& row : rows_) row.reach = reach = std::max(reach, row.region->end);
-  last_hit_ = 0;
 }
 
-VerbsRegion* VerbsRegions::find(const std::byte* data, std::size_t bytes) {
-  const std::byte* const end = data + bytes;
-  const auto holds = [&](const Row& row) {
-    const VerbsRegion& region = *row.region;
-    return region.begin <= data && end <= region.end && region.memory != nullptr &&
-           (region.mapping == nullptr || region.mapping->holds());
-  };
-  if (last_hit_ < rows_.size() && holds(rows_[last_hit_])) return rows_[last_hit_].region;
-  auto after = std::ranges::upper_bound(rows_, data, {}, &Row::begin);
+VerbsRegion* VerbsRegions::search(const std::byte* begin, const std::byte* end, std::size_t& hint) {
+  auto after = std::ranges::upper_bound(rows_, begin, {}, &Row::begin);
   while (after != rows_.begin()) {
     --after;
     if (after->reach < end) return nullptr;
-    if (holds(*after)) {
-      last_hit_ = static_cast<std::size_t>(after - rows_.begin());
+    if (holds(*after->region, begin, end)) {
+      hint = static_cast<std::size_t>(after - rows_.begin());
       return after->region;
     }
   }

@@ -61,8 +61,14 @@ class VerbsRegions {
   // found.
   void renew(ibv_pd* domain);
 
-  // The region for these bytes, null if no single one has them all.
-  [[nodiscard]] VerbsRegion* find(const std::byte* data, std::size_t bytes);
+  // The region for these bytes, null if no single one has them all. `hint` is the caller's memory
+  // of where it found the last one of the same kind; 0 at first.
+  [[nodiscard]] VerbsRegion* find(const std::byte* data, std::size_t bytes, std::size_t& hint) {
+    if (hint < rows_.size() && holds(*rows_[hint].region, data, data + bytes)) {
+      return rows_[hint].region;
+    }
+    return search(data, data + bytes, hint);
+  }
 
  private:
   struct Row {
@@ -75,6 +81,13 @@ class VerbsRegions {
   // Registers it with the device that is there. False: see errno.
   [[nodiscard]] bool connect(VerbsRegion& region);
   void update_reach();
+  [[nodiscard]] static bool holds(const VerbsRegion& region, const std::byte* begin,
+                                  const std::byte* end) {
+    return region.begin <= begin && end <= region.end && region.memory != nullptr &&
+           (region.mapping == nullptr || region.mapping->holds());
+  }
+  [[nodiscard]] VerbsRegion* search(const std::byte* begin, const std::byte* end,
+                                    std::size_t& hint);
 
   ibv_pd* domain_;
   // Over the domain, the list, and the memory and keys in it; but the datapath reads these without,
@@ -82,7 +95,6 @@ class VerbsRegions {
   std::mutex mutex_;
   std::list<VerbsRegion> regions_;
   std::vector<Row> rows_;  // of those in use, by begin; its room is never given up
-  std::size_t last_hit_ = 0;
 };
 
 }  // namespace hawser::engine

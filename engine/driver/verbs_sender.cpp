@@ -101,7 +101,9 @@ ibv_ah* VerbsSender::handle_of(const TxPacket& packet) const {
     return nullptr;
   }
   const std::span<const VerbsHandle> handles = remotes_.at(packet.remote).handles;
-  return handles[packet.entropy % handles.size()].load(std::memory_order_acquire);
+  std::size_t entropy = packet.entropy;
+  if (entropy >= handles.size()) entropy %= handles.size();  // a division costs as much as the rest
+  return handles[entropy].load(std::memory_order_acquire);
 }
 
 VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& request,
@@ -118,8 +120,10 @@ VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& requ
     return Placed::inlined;
   }
   VerbsRegion* const payload =
-      packet.payload_bytes == 0 ? nullptr : regions_.find(packet.payload, packet.payload_bytes);
-  const VerbsRegion* const headers = regions_.find(header, packet.header_bytes);
+      packet.payload_bytes == 0
+          ? nullptr
+          : regions_.find(packet.payload, packet.payload_bytes, payload_hint_);
+  const VerbsRegion* const headers = regions_.find(header, packet.header_bytes, header_hint_);
   if (headers != nullptr && (payload != nullptr || packet.payload_bytes == 0)) {
     parts[0].lkey = headers->key;
     if (payload != nullptr) {

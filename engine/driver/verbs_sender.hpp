@@ -109,6 +109,8 @@ class VerbsSender {
   VerbsSendLimits limits_;
   const VerbsRemotes& remotes_;
   VerbsRegions& regions_;
+  std::size_t header_hint_ = 0;
+  std::size_t payload_hint_ = 0;
 
   std::uint64_t mask_;
   std::vector<Send> sends_;
