@@ -159,9 +159,10 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
 TurnResult EndpointBody::progress(Time now) {
   if (has_posted_faults()) apply_posted_faults();
   for (FaultNic* fault : faults_) fault->set_time(now);
-  memory_->turn();
   protocol_->begin_turn(now);
   TurnResult result = protocol_->finish_turn(monotonic_now());
+  // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
+  memory_->turn();
   for (FaultNic* fault : faults_) {
     result.wake_at = proto::earlier(result.wake_at, fault->next_release());
   }

@@ -104,6 +104,34 @@ TEST_CASE("Registration__memory_that_a_NIC_reads_is_not_deregistered") {
   CHECK(pair.becomes([&] { return pair.a->stats().registrations == 0; }));
 }
 
+TEST_CASE("Registration__ends_with_the_turn_that_reaps_its_last_send") {
+  OwnMemory memory(kBytes);
+  FakePair pair(0, without_cache());
+  pair.exchange(memory.bytes());
+  Registration registration;
+  REQUIRE(register_memory(*pair.a, memory.data(), kBytes, registration) == Status::ok);
+  pair.fabric.hold(true);
+  std::vector<std::byte> received(4096);
+  post_receive(*pair.b, kAnyPeer, 77, received);
+  const std::uint64_t before = pair.a->stats().payload_bytes_in_place;
+  post_send(*pair.a, pair.b_of_a, 77, memory.bytes().first(4096));
+  REQUIRE(pair.becomes([&] { return pair.a->stats().payload_bytes_in_place > before; }));
+  registration.release();
+  pair.fabric.hold(false);
+  pair.fabric.let_go(1000);
+  // The answer is there before the sender looks: one turn of it reaps and completes.
+  Completion completion;
+  REQUIRE(pair.b->wait(std::span(&completion, 1), kPatienceNs) == 1);
+  for (int i = 0; i < 20; ++i) pair.b->wait({}, 1'000'000);
+  while (pair.a->poll(std::span(&completion, 1)) == 0) pair.b->poll({});
+  CHECK(completion.released);
+  // Nobody may have reason to turn the endpoint for long.
+  for (int i = 0; i < 20000 && pair.fabric.registrations() > pair.own; ++i) {
+    pair.b->wait({}, 1'000'000);
+  }
+  CHECK(pair.fabric.registrations() == pair.own);
+}
+
 TEST_CASE("Registration__misuse_is_typed_and_says_what_to_do") {
   OwnMemory memory(4 * kBytes);
   Tunables tunables = without_cache();
