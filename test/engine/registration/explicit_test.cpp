@@ -1,6 +1,5 @@
 // Registrations that the program makes, and every way to get them wrong.
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -127,7 +126,9 @@ TEST_CASE("Registration__ends_with_the_turn_that_reaps_its_last_send") {
   while (pair.a->poll(std::span(&completion, 1)) == 0) pair.b->poll({});
   CHECK(completion.released);
   // Nobody may have reason to turn the endpoint for long.
-  for (int i = 0; i < 20000 && pair.fabric.registrations() > pair.own; ++i) ::usleep(1000);
+  for (int i = 0; i < 20000 && pair.fabric.registrations() > pair.own; ++i) {
+    pair.b->wait({}, 1'000'000);
+  }
   CHECK(pair.fabric.registrations() == pair.own);
 }
 
