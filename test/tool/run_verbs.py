@@ -56,6 +56,15 @@ def short_frames(ports):
             ip("set", f"n{port}", "mtu", "4200")
 
 
+def make_port(port):
+    """What test/vm/guest/rxe.sh did, once more."""
+    ip("add", f"n{port}", "mtu", "4200", "type", "veth", "peer", "name", f"port{port}", "mtu", "4200")
+    pathlib.Path(f"/proc/sys/net/ipv6/conf/n{port}/accept_dad").write_text("0")
+    ip("set", f"port{port}", "master", "switch", "up")
+    ip("set", f"n{port}", "up")
+    subprocess.run(["rdma", "link", "add", f"rxe_n{port}", "type", "rxe", "netdev", f"n{port}"], check=True)
+
+
 def sent_bytes(port):
     return int(pathlib.Path(f"/sys/class/net/n{port}/statistics/tx_bytes").read_text())
 
@@ -207,6 +216,19 @@ def local_port_down_and_up():
 @case
 def remote_port_down_and_up():
     run_with_port_down(6)
+
+
+# It returns as another one: with another address, and other queue pairs.
+@case
+def device_deleted_and_made_again():
+    with Job([LEFT, RIGHT], LONG) as job:
+        job.wait_until(20)
+        ip("del", "n2")
+        job.wait_until(50)
+        make_port(2)
+        report = job.finish()
+    check_left_and_returned(job, report, 2, sent_bytes(2), ["its own", "others'"])
+    check(told(report, 0, "driver_down", 2) and told(report, 0, "driver_up", 2), job.output)
 
 
 # The device takes what it is to send, says that it is sent, and nothing comes out of it.
