@@ -14,13 +14,16 @@ using test::fake::Fabric;
 // Packets that the first NIC of `to` has received.
 std::uint64_t by_first(const Endpoint& to) { return to.nic_stats()[0].packets_received; }
 
-// Messages both ways, until both first NICs have received again.
+// Messages both ways, until both first NICs have received again. Probes of paths that are down come
+// some time apart.
 bool carries_again(VerbsPair& pair, std::uint64_t& seed) {
   const std::uint64_t a = by_first(*pair.a);
   const std::uint64_t b = by_first(*pair.b);
-  for (int round = 0; round < 500; ++round) {
+  for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 2'000'000) {
     pair.exchange(*pair.a, 100'000, seed++);
     pair.exchange(*pair.b, 100'000, seed++);
+    pair.a->wait({}, 1'000'000);
+    pair.b->wait({}, 1'000'000);
     if (by_first(*pair.a) >= a + 20 && by_first(*pair.b) >= b + 20) return true;
   }
   return false;
