@@ -197,6 +197,17 @@ def ctrl_c_ends_a_swarm_with_its_figures():
 
 
 @case
+def sigterm_to_all_processes_is_no_failure_of_a_storm():
+    process = subprocess.Popen([sys.argv[1], "storm", "--seeds", "1..100000000"], stdout=subprocess.PIPE,
+                               text=True, start_new_session=True)
+    process.stdout.readline()  # the first line of progress
+    os.killpg(process.pid, signal.SIGTERM)
+    out, _ = process.communicate(timeout=LIMIT_S)
+    check(process.returncode == 130, f"exit {process.returncode}: {out}")
+    check("interrupted" in out and "FAILED" not in out, out)
+
+
+@case
 def from_a_seed_to_a_small_plan():
     seed = failing_seed()
     with tempfile.TemporaryDirectory() as folder:

@@ -30,8 +30,9 @@ constexpr int kPollMs = 50;
 [[noreturn]] void be_the_copy(pid_t parent, int error_output, const std::function<void()>& work) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it went before the line above
+  // The parent answers for both, also where a whole process group gets them.
   (void)::signal(SIGINT, SIG_IGN);
-  (void)::signal(SIGTERM, SIG_DFL);
+  (void)::signal(SIGTERM, SIG_IGN);
   (void)::signal(SIGABRT, SIG_DFL);  // a test framework may have taken it
   const rlimit none{0, 0};
   (void)::setrlimit(RLIMIT_CORE, &none);  // one failing seed after the other
