@@ -6,6 +6,7 @@ import re
 import select
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -166,3 +167,20 @@ def check_failure(output, dead, survivors):
               f"rank {rank} does not name rank {dead}:\n{output}")
     ended = re.search(r"all ranks had ended ([\d.]+) s after", output)
     check(ended and float(ended[1]) < 15, output)
+
+
+def main():
+    """Of a program of cases: `--list`, or the path of `hawser` and the cases to run (all of them)."""
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return 0
+    COMMAND.append(os.path.abspath(sys.argv[1]))
+    for name in sys.argv[2:] or CASES:
+        begun = time.monotonic()
+        try:
+            CASES[name]()
+        except Failed as failure:
+            print(f"{name}: {failure}")
+            return 1
+        print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
+    return 0

@@ -15,12 +15,11 @@ import re
 import socket
 import sys
 import tempfile
-import time
 
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
-from run_harness import (CASES, COMMAND, CSV, SMALL, TEXT, Failed, all_ranks, case, check, finish,
-                         free_port, run, start, wait_for)
+from run_harness import (CSV, SMALL, TEXT, all_ranks, case, check, finish, free_port, main, run,
+                         start, wait_for)
 
 # --- runs that must be right -----------------------------------------------------------------------
 
@@ -209,22 +208,6 @@ def random_bytes_at_the_ports():
     report = json.loads(output[output.index("{\n"):output.rindex("\n}") + 2])
     dropped = sum(report["drops"].values())
     check(dropped > 50, f"{sent} sent, {dropped} dropped: {report['drops']}\n{output}")
-
-
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return 0
-    COMMAND.append(os.path.abspath(sys.argv[1]))
-    for name in sys.argv[2:] or CASES:
-        begun = time.monotonic()
-        try:
-            CASES[name]()
-        except Failed as failure:
-            print(f"{name}: {failure}")
-            return 1
-        print(f"{name}: ok, {time.monotonic() - begun:.1f} s")
-    return 0
 
 
 if __name__ == "__main__":

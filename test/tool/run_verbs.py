@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from run_harness import CASES, COMMAND, Failed, case, check, finish, free_port, run, start
+from run_harness import COMMAND, Failed, case, check, finish, free_port, main, run, start
 
 # Eight megabytes a step.
 SHORT = ["--workload", "gpt2", "--scale", "64", "--steps", "2"]
@@ -253,22 +253,6 @@ def silence_with_good_completions():
         report = job.finish()
     check_left_and_returned(job, report, 2, sent_bytes(2) - before, ["its own"])
     check(not told(report, 0, "driver_down", 2), job.output)
-
-
-def main():
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return 0
-    COMMAND.append(os.path.abspath(sys.argv[1]))
-    for name in sys.argv[2:] or CASES:
-        begun = time.monotonic()
-        try:
-            CASES[name]()
-        except Failed as failure:
-            print(f"{name}: {failure}")
-            return 1
-        print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
-    return 0
 
 
 if __name__ == "__main__":
