@@ -173,6 +173,7 @@ void StormOptionParser::take_storms(StormOptions& o) const {
     o.swarm.first = o.swarm.last = parse_seed(seed_, seed_);
   }
   if (given("--plan")) check_is_file(o.plan_file);
+  if (given("--json") && o.json.empty()) throw InputError("--json needs the name of a file, or -");
   if (o.single) {
     for (const char* const name : {"--jobs", "--keep-going", "--seconds"}) {
       if (given(name)) throw InputError(fmt::format("{} is for --seeds", name));
@@ -201,6 +202,11 @@ void StormOptionParser::take_files(StormOptions& o) const {
   for (const auto& [file, what] : written) {
     if (given("--plan") && are_one_file(file, o.plan_file)) {
       throw InputError(fmt::format("'{}' would be overwritten", o.plan_file));
+    }
+    for (const auto& [other, what_else] : written) {
+      if (&other != &file && !file.empty() && are_one_file(file, other)) {
+        throw InputError(fmt::format("'{}' can't hold both {} and {}", file, what, what_else));
+      }
     }
   }
   for (const auto& [file, what] : written) check_writable(file, what);
