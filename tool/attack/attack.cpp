@@ -31,7 +31,9 @@ namespace {
 constexpr std::array kKinds{AttackKind::garbage, AttackKind::truncated, AttackKind::replay,
                             AttackKind::forged};
 constexpr std::size_t kBatch = 64;
-constexpr std::uint64_t kLookNs = 500'000'000;  // for new targets
+// Between two looks for new targets: the least while they come, doubled while none does.
+constexpr std::uint64_t kLeastLookNs = 10'000'000;
+constexpr std::uint64_t kMostLookNs = 500'000'000;
 constexpr useconds_t kIdleUs = 2000;
 // Packets that an observer keeps. Old ones are replayed too.
 constexpr std::size_t kKept = 4096;
@@ -74,9 +76,12 @@ class Attacker {
 
  private:
   void look_for_targets(std::uint64_t now) {
-    if (now - looked_ns_ < (targets_.empty() ? kLookNs / 50 : kLookNs)) return;
+    if (now - looked_ns_ < look_again_ns_) return;
     looked_ns_ = now;
+    const std::size_t before = targets_.size();
     targets_ = sockets_of_ranks(::getppid());
+    const bool may_come = targets_.empty() || targets_.size() > before;
+    look_again_ns_ = may_come ? kLeastLookNs : std::min(2 * look_again_ns_, kMostLookNs);
     result_.sockets = std::max<std::uint64_t>(result_.sockets, targets_.size());
   }
 
@@ -168,6 +173,7 @@ class Attacker {
   std::vector<std::byte> room_;
   std::vector<sockaddr_in> targets_;
   std::uint64_t looked_ns_ = 0;
+  std::uint64_t look_again_ns_ = kLeastLookNs;
   std::array<Captured, kBatch> batch_;
   std::vector<Captured> kept_;
   std::size_t newest_ = 0;
