@@ -105,7 +105,16 @@ function(hawser_test name)
   elseif(arg_PROCESSES)
     list(APPEND properties LABELS processes)
   endif()
+  set_property(TARGET ${name} PROPERTY HAWSER_TEST_PROPERTIES "${properties}")
   catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES ${properties})
+endfunction()
+
+# All cases of a test once more, with a variable of the environment set.
+function(hawser_test_again name how variable)
+  get_target_property(properties ${name} HAWSER_TEST_PROPERTIES)
+  # Its list of tests is named by the arguments: they have to differ from the first time's.
+  catch_discover_tests(${name} TEST_PREFIX "${name}, ${how}: " EXTRA_ARGS --use-colour no
+    PROPERTIES ${properties} ENVIRONMENT ${variable})
 endfunction()
 
 # A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other

@@ -15,6 +15,8 @@ class CallersLoop {
 
   // From the first call on, wake_at does what it says; before, nobody is there to wake.
   [[nodiscard]] int descriptor() const noexcept;
+  // Whether somebody may be waiting for it.
+  [[nodiscard]] bool is_used() const noexcept { return used_; }
 
   // Readable at `when`; if that has passed, at once.
   void wake_at(proto::Time now, proto::Time when) noexcept;

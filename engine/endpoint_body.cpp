@@ -174,6 +174,12 @@ TurnResult EndpointBody::progress(Time now) {
   return result;
 }
 
+bool EndpointBody::arm() {
+  bool look_again = false;
+  for (const auto& nic : nics_) look_again |= nic->arm();
+  return look_again;
+}
+
 std::string EndpointBody::complaint_about_fault(std::size_t nic, std::string_view spec) const {
   FaultSettings settings;
   FaultActions actions;

@@ -46,8 +46,11 @@ class EndpointBody {
   // covers them all, and NICs that can't wake anybody: those are looked at again before long.
   proto::TurnResult progress(proto::Time now);
 
-  // Readable when a NIC has something.
+  // Readable when a NIC has something that came after arm().
   [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
+  // Before each time that somebody blocks on them. True: something may have come just before, so a
+  // turn without progress must follow first.
+  [[nodiscard]] bool arm();
 
   [[nodiscard]] bool has_posted_faults() const {
     return has_posted_.load(std::memory_order_acquire);

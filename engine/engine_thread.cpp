@@ -96,6 +96,9 @@ void EngineThread::pause(Time now, Time wake_at) {
     pause_briefly(advice);
     return;
   }
+  bool look_again = false;
+  for (Served* served : served_) look_again |= served->arm();
+  if (look_again) return;
   const bool armed = bell_.arm();
   const bool work = changed_.load(std::memory_order_acquire) ||
                     std::ranges::any_of(served_, [](Served* s) { return s->has_commands(); });

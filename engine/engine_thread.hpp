@@ -26,6 +26,8 @@ class Served {
   virtual proto::TurnResult serve(proto::Time now) = 0;
   // Something has come from other threads since the last turn.
   [[nodiscard]] virtual bool has_commands() const = 0;
+  // Before the thread blocks. True: something may have come, so it must serve once more first.
+  [[nodiscard]] virtual bool arm() = 0;
 };
 
 class EngineThread {

@@ -123,7 +123,11 @@ std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, Tu
 std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
   const Time now = monotonic_now();
   TurnResult result;
-  const std::size_t count = turn(now, completions, result);
+  std::size_t count = turn(now, completions, result);
+  // Who waits for the descriptor may do so next.
+  if (count == 0 && !result.progressed && loop_.is_used() && body_.arm()) {
+    count = turn(now, completions, result);
+  }
   if (count > 0 || result.progressed) idle_.progressed();
   // More packets may be there, or more completions than there was room for.
   const bool more = result.progressed || (count > 0 && count == completions.size());
@@ -153,6 +157,7 @@ void InlineEndpoint::pause(Time now, Time until) {
     pause_briefly(advice);
     return;
   }
+  if (body_.arm()) return;  // to look once more
   if (bell_.arm() && !body_.has_posted_faults()) sources_.wait(now, until);
   bell_.disarm();
 }

@@ -101,6 +101,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   // The engine thread.
   proto::TurnResult serve(proto::Time now) override;
   [[nodiscard]] bool has_commands() const override;
+  [[nodiscard]] bool arm() override { return body_.arm(); }
   [[nodiscard]] bool execute_commands(proto::Time now);
   void execute(std::uint32_t index, proto::Time now);
   [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);

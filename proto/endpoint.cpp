@@ -293,6 +293,7 @@ Status Endpoint::disconnect(Time now, PeerId id) {
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->state == SessionState::ready) core.send_close(*peer);
   if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
+  flush(core.nics);
   return Status::ok;
 }
 

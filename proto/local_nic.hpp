@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "proto/nic.hpp"
 #include "proto/time.hpp"
@@ -24,6 +25,7 @@ struct LocalNic {
   std::uint64_t taken_bytes = 0;  // from its data ring, whatever they were
   NicAddress address{};           // as the peers were told
   bool has_moved = false;         // since the endpoint was made
+  bool gathers = false;           // it may hold packets back until it is flushed
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -32,5 +34,14 @@ struct LocalNic {
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
 };
+
+// At both ends of each turn, and at once where no turn need follow.
+inline void flush(std::span<LocalNic> nics) {
+  for (LocalNic& local : nics) {
+    if (!local.gathers) continue;
+    local.gathers = false;
+    local.nic->flush();
+  }
+}
 
 }  // namespace hawser::proto

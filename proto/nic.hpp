@@ -111,7 +111,7 @@ struct MemoryRange {
 };
 
 // Whether addresses still mean the memory that was pinned. Written by whoever watches the process's
-// mappings; read for each packet.
+// mappings; read for each burst of packets.
 struct Mapping {
   std::atomic<bool> changed{false};             // for good
   const std::atomic<bool>* in_doubt = nullptr;  // for a moment
@@ -157,8 +157,13 @@ class Nic {
   //   for packets that could not be sent too (the datagram is then lost). The others: the caller's
   //   as before; the ring is full, try after reap.
   [[nodiscard]] virtual std::size_t tx_burst(std::span<const TxPacket> packets) = 0;
+  // What was handed over goes out with this, if it hasn't yet: a driver may gather packets, so that
+  // one doorbell or system call serves many. Who sends calls it before doing anything else for
+  // long.
+  virtual void flush() {}
 
-  // Cookies of sends whose buffers the NIC no longer reads, in any order; each cookie once.
+  // Cookies of sends whose buffers the NIC no longer reads, in any order; each cookie once. Of what
+  // was not flushed none need come.
   [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
@@ -181,9 +186,13 @@ class Nic {
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
 
   // Appends the descriptors that become readable when rx_burst or events have something.
-  // Returns how many were written; a memory NIC has none. They speak of what is new: who blocks on
-  // them has first seen rx_burst give fewer than asked for on both queues.
+  // Returns how many were written; a memory NIC has none. They speak of what comes after arm(), and
+  // are level-triggered until the next one.
   [[nodiscard]] virtual std::size_t descriptors(std::span<int> fds) const = 0;
+  // Before each time that somebody blocks on the descriptors. True: something may have come just
+  // before, so rx_burst is to be seen giving fewer than asked for on both queues first. Who polls
+  // doesn't call it, and a driver that has to ask its device for wake-ups then doesn't.
+  [[nodiscard]] virtual bool arm() { return false; }
 
   // Announces memory that payloads may come from. UDP needs nothing; verbs registers.
   //   ok: sends from it are fast · else: sends from it still work, by a copy.

@@ -29,6 +29,7 @@ bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
   if (nics[nic].nic->tx_burst(std::span(&packet, 1)) == 1) {
     ++nics[nic].packets_sent;
     nics[nic].bytes_sent += packet.header_bytes + packet.payload_bytes;
+    nics[nic].gathers = true;
     return true;
   }
   ++counters.nic_backpressure;

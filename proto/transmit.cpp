@@ -243,6 +243,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   }
   for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
   if (accepted > 0) {
+    nics[path->local_nic].gathers = true;
     path->last_sent = now;
     peer.told_floor = peer.floor;
     const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);

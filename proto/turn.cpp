@@ -249,6 +249,7 @@ void Endpoint::Core::begin_turn(Time at) {
   previous_pass = this_pass;
   this_pass = now;
 
+  flush(nics);  // what calls between turns have sent
   reap();
   take_nic_events();
   receive_all();
@@ -270,6 +271,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
     tend_paths(peer);
     rearm(peer);
   }
+  flush(nics);
   TurnResult result;
   result.progressed = progressed;
   result.wake_at =

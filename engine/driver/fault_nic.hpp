@@ -107,9 +107,11 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] std::uint64_t overruns() const override { return inner_->overruns(); }
   void screen(const proto::Screen& screen) override { inner_->screen(screen); }
   [[nodiscard]] std::uint64_t screened() const override { return inner_->screened(); }
+  void flush() override { inner_->flush(); }
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {
     return inner_->descriptors(fds);
   }
+  [[nodiscard]] bool arm() override { return inner_->arm(); }
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes) override {
     return inner_->register_memory(data, bytes);
   }

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <memory>
 
 namespace hawser::engine {
@@ -16,10 +17,15 @@ struct VerbsDeleter {
   }
 };
 
+// A newer call of libibverbs was refused because the provider doesn't have it.
+inline bool is_not_offered(int error) {
+  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
+}
+
 using VerbsContext = std::unique_ptr<ibv_context, VerbsDeleter<ibv_close_device>>;
 using VerbsDomain = std::unique_ptr<ibv_pd, VerbsDeleter<ibv_dealloc_pd>>;
 using VerbsChannel = std::unique_ptr<ibv_comp_channel, VerbsDeleter<ibv_destroy_comp_channel>>;
-using VerbsCompletions = std::unique_ptr<ibv_cq, VerbsDeleter<ibv_destroy_cq>>;
+using VerbsCompletionQueue = std::unique_ptr<ibv_cq, VerbsDeleter<ibv_destroy_cq>>;
 using VerbsQueuePair = std::unique_ptr<ibv_qp, VerbsDeleter<ibv_destroy_qp>>;
 using VerbsMemory = std::unique_ptr<ibv_mr, VerbsDeleter<ibv_dereg_mr>>;
 

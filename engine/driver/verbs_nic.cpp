@@ -23,7 +23,7 @@ constexpr std::uint32_t kControlReceives = 512;
 constexpr std::uint32_t kControlCopies = 64;
 constexpr std::uint32_t kDataCopies = 256;
 constexpr std::uint32_t kMaxSlots = 16384;
-constexpr std::size_t kPollBatch = 32;
+constexpr std::size_t kReapBatch = 32;
 
 std::uint32_t send_slots(const VerbsNicConfig& config) {
   return std::bit_ceil(std::clamp(config.send_slots, 64u, kMaxSlots));
@@ -117,7 +117,7 @@ VerbsNic::~VerbsNic() {
   resolver_.stop();
   for (VerbsQueue* const each : {&data_, &control_}) {
     each->close();
-    std::array<std::uint64_t, kPollBatch> cookies;
+    std::array<std::uint64_t, kReapBatch> cookies;
     while (each->sender().reap(cookies, pool_) > 0) {
     }
   }
@@ -153,15 +153,21 @@ std::size_t VerbsNic::tx_burst(std::span<const TxPacket> packets) {
   std::size_t done = 0;
   while (done < packets.size()) {
     const std::span<const TxPacket> rest = packets.subspan(done);
-    const Queue which = rest.front().queue;
-    const auto run = static_cast<std::size_t>(
-        std::ranges::find_if(rest, [which](const TxPacket& p) { return p.queue != which; }) -
-        rest.begin());
-    const std::size_t sent = queue(which).sender().send(rest.first(run));
+    const std::size_t sent = queue(rest.front().queue).sender().send(rest);
+    if (sent == 0) break;
     done += sent;
-    if (sent < run) break;
   }
   return done;
+}
+
+void VerbsNic::flush() {
+  data_.sender().flush();
+  control_.sender().flush();
+}
+
+bool VerbsNic::arm() {
+  const bool data = data_.receiver().arm();
+  return control_.receiver().arm() || data;
 }
 
 std::size_t VerbsNic::reap(std::span<std::uint64_t> cookies) {
@@ -171,15 +177,12 @@ std::size_t VerbsNic::reap(std::span<std::uint64_t> cookies) {
 }
 
 void VerbsNic::take_send_completions() {
-  std::array<ibv_wc, kPollBatch> completions;
   int count = 0;
   do {
-    count = ibv_poll_cq(send_completions_.get(), kPollBatch, completions.data());
-    for (int i = 0; i < count; ++i) {
-      const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
-      queue(VerbsSender::queue_of(completion)).sender().complete(completion);
-    }
-  } while (count == kPollBatch);
+    count = send_completions_.poll(VerbsCompletions::kMost, [this](const VerbsCompletion& each) {
+      queue(VerbsSender::queue_of(each)).sender().complete(each);
+    });
+  } while (count == VerbsCompletions::kMost);
   if (count < 0) stop();
 }
 

@@ -49,6 +49,7 @@ class VerbsNic final : public proto::Nic {
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
+  void flush() override;
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
@@ -58,6 +59,7 @@ class VerbsNic final : public proto::Nic {
   // filled) none.
   [[nodiscard]] std::uint64_t overruns() const override;
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;
+  [[nodiscard]] bool arm() override;
   // Blocks while the kernel pins the pages.
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes) override;
   void deregister_memory(const void* data, std::size_t bytes) override;

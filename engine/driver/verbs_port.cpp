@@ -222,12 +222,26 @@ std::string violations_of(const VerbsPortFacts& facts) {
 
 }  // namespace
 
+namespace {
+
+// Soft RoCE offers them, and up to rdma-core 63 gets them wrong: the lengths of what has more than
+// one part (wr_set_sge_list, wr_set_inline_data_list), and completions are skipped
+// (ibv_next_poll that finds nothing, and then ibv_end_poll).
+bool are_newer_calls_sound(ibv_context* context) {
+  constexpr std::uint32_t kSoftRoceVendor = 0xffffff;
+  ibv_device_attr attributes{};
+  return ibv_query_device(context, &attributes) != 0 || attributes.vendor_id != kSoftRoceVendor;
+}
+
+}  // namespace
+
 VerbsPort open_verbs_port(const VerbsPortName& name) {
   VerbsPort port;
   port.name = "verbs:" + to_string(name);
   port.asked = name;
   port.context = open_device(name, port.name);
   port.facts = facts_of(*port.context, name, port.name, nullptr);
+  port.newer_calls = are_newer_calls_sound(port.context.get());
   port.domain = make_domain(port.context.get(), port.name);
   return port;
 }
@@ -242,6 +256,7 @@ void reopen_verbs_port(VerbsPort& port) {
   port.domain = make_domain(context.get(), port.name);
   port.context = std::move(context);
   port.facts = facts;
+  port.newer_calls = are_newer_calls_sound(port.context.get());
 }
 
 bool is_listed(const VerbsPort& port) {

@@ -29,6 +29,7 @@ struct VerbsPort {
   VerbsContext context;
   VerbsDomain domain;
   VerbsPortFacts facts;
+  bool newer_calls = true;  // ibv_wr_* and ibv_start_poll, where the provider offers them
   [[nodiscard]] std::uint8_t number() const { return asked.port; }
 };
 

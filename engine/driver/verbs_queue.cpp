@@ -68,9 +68,9 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
 // A device may have no room inside requests. One that takes the place of another must have as much.
 void VerbsQueue::make_pair(ibv_cq* send_completions) {
   for (;;) {
-    auto attributes =
+    const ibv_qp_init_attr attributes =
         attributes_of(config_, send_completions, completions_.queue.get(), inline_bytes_);
-    pair_.reset(ibv_create_qp(port_.domain.get(), &attributes));
+    pair_.reset(VerbsPoster::make_pair(port_, attributes));
     if (pair_) return;
     if (inline_bytes_ == 0 || sender_) break;
     inline_bytes_ = 0;

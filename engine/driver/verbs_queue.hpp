@@ -53,7 +53,7 @@ class VerbsQueue {
   //   renew: makes them again, with another number. Throws Error.
   //   make_ready: after reset or renew. False if the device refuses.
   [[nodiscard]] bool reset();
-  [[nodiscard]] bool discard() { return VerbsReceiver::discard(completions_.queue.get()); }
+  [[nodiscard]] bool discard() { return completions_.queue.discard(); }
   void release();
   void renew(ibv_cq* send_completions);
   [[nodiscard]] bool make_ready();

@@ -23,7 +23,6 @@ constexpr std::uint32_t kGrhBytes = 40;
 // The datagram begins on the slot's second cache line.
 constexpr std::size_t kDataOffset = kCacheLine;
 constexpr std::size_t kGrhOffset = kDataOffset - kGrhBytes;
-constexpr int kPollBatch = 64;
 
 std::size_t stride_of(std::uint32_t datagram_bytes) {
   return kDataOffset + (datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
@@ -57,7 +56,7 @@ VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port
   }
   const int flags = ::fcntl(made.channel->fd, F_GETFL);
   (void)::fcntl(made.channel->fd, F_SETFL, flags | O_NONBLOCK);
-  made.queue.reset(ibv_create_cq(context, static_cast<int>(slots), nullptr, made.channel.get(), 0));
+  made.queue = VerbsCompletions(port, slots, made.channel.get());
   if (!made.queue) {
     throw Error(port.name + ": no completion queue of " + std::to_string(slots) +
                 " entries can be made: " + std::strerror(errno));
@@ -75,8 +74,8 @@ VerbsReceiver::VerbsReceiver(ibv_qp* pair, const VerbsPort& port, Completions& c
       memory_(allocate_aligned(slots_ * stride_)),
       pending_(slots_),
       held_(slots_, false),
-      devices_(slots_, false) {
-  lent_.reserve(slots_);
+      devices_(slots_, false),
+      posts_(slots_) {
   idle_.reserve(slots_);
   attach(pair, port);
 }
@@ -85,6 +84,12 @@ VerbsReceiver::~VerbsReceiver() { stop(); }
 
 void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
   registered_ = lock_memory(port, memory_.get(), slots_ * stride_, IBV_ACCESS_LOCAL_WRITE);
+  for (std::uint32_t index = 0; index < slots_; ++index) {
+    Post& post = posts_[index];
+    post.part = {reinterpret_cast<std::uint64_t>(slot(index) + kGrhOffset),
+                 static_cast<std::uint32_t>(stride_ - kGrhOffset), registered_->lkey};
+    post.request = {index, nullptr, &post.part, 1};
+  }
   // The channel of before has closed its descriptor, which so is watched no more.
   epoll_event readable{};
   readable.events = EPOLLIN;
@@ -96,7 +101,7 @@ void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
 
 void VerbsReceiver::stop() {
   if (stopped_) return;
-  (void)drain();
+  take_all([this](const Arrival& arrival) { HAWSER_ASSERT(pending_.push(arrival)); });
   // Whoever destroys the queue would wait for this.
   if (unacknowledged_ > 0) ibv_ack_cq_events(completions_.queue.get(), unacknowledged_);
   unacknowledged_ = 0;
@@ -105,16 +110,24 @@ void VerbsReceiver::stop() {
 
 std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
   packets = packets.first(std::min(packets.size(), proto::Nic::kMaxRxBurst));
-  idle_.insert(idle_.end(), lent_.begin(), lent_.end());
-  lent_.clear();
-  if (stopped_) return hand_out(packets);
-  drain();
-  post_idle(kPostBatch);
-  std::size_t count = hand_out(packets);
-  if (count == packets.size() || waking_ == Waking::armed) return count;
-  arm();
-  if (drain() == Drained::some) count += hand_out(packets.subspan(count));
-  return count;
+  idle_.insert(idle_.end(), lent_.begin(), lent_.begin() + lent_count_);
+  lent_count_ = 0;
+  while (lent_count_ < packets.size() && !pending_.empty()) lend(pending_.pop(), packets);
+  if (!stopped_) {
+    take_all([&](const Arrival& arrival) {
+      if (lent_count_ < packets.size()) return lend(arrival, packets);
+      HAWSER_ASSERT(pending_.push(arrival));
+    });
+    post_idle(kPostBatch);
+  }
+  stats_.datagrams += lent_count_;
+  return lent_count_;
+}
+
+void VerbsReceiver::lend(const Arrival& arrival, std::span<RxPacket> packets) {
+  packets[lent_count_] = {slot(arrival.slot) + kDataOffset, arrival.bytes, queue_,
+                          arrival.congestion_experienced};
+  lent_[lent_count_++] = arrival.slot;
 }
 
 bool VerbsReceiver::restart(Route route) {
@@ -124,7 +137,7 @@ bool VerbsReceiver::restart(Route route) {
   if (waking_ != Waking::idle) consume_event();
   waking_ = Waking::idle;
   std::fill(held_.begin(), held_.end(), false);
-  for (const std::uint32_t index : lent_) held_[index] = true;
+  for (const std::uint32_t index : std::span(lent_).first(lent_count_)) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
   idle_.clear();
   for (std::uint32_t i = slots_; i-- > 0;) {
@@ -133,115 +146,92 @@ bool VerbsReceiver::restart(Route route) {
   std::fill(devices_.begin(), devices_.end(), false);
   posted_ = 0;
   post_idle(1);
-  arm();
   return !broken_;
 }
 
-bool VerbsReceiver::discard(ibv_cq* queue) {
-  std::array<ibv_wc, kPollBatch> completions;
-  int count = 0;
-  do {
-    count = ibv_poll_cq(queue, kPollBatch, completions.data());
-  } while (count > 0);
-  return count == 0;
-}
-
-VerbsReceiver::Drained VerbsReceiver::drain() {
-  std::array<ibv_wc, kPollBatch> completions;
+// All, before anything is posted: so that it shows when the device has none left.
+template <class Keep>
+void VerbsReceiver::take_all(Keep keep) {
+  constexpr int kMost = VerbsCompletions::kMost;
   bool any = false;
-  for (;;) {
-    const int count = ibv_poll_cq(completions_.queue.get(), kPollBatch, completions.data());
-    if (count < 0) {
-      broken_ = true;
-      return Drained::refused;
-    }
-    if (count == 0) break;
-    any = true;
-    for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
-      accept(completion);
-    }
-    if (count < kPollBatch) break;
+  int count = kMost;
+  while (count == kMost) {
+    count = completions_.queue.poll(kMost, [&](const VerbsCompletion& completion) {
+      if (!accept(completion)) return;
+      const auto index = static_cast<std::uint32_t>(completion.id);
+      keep(Arrival{index, completion.bytes - kGrhBytes,
+                   completion.has_route_header && is_marked(slot(index) + kGrhOffset, route_)});
+    });
+    any = any || count > 0;
   }
-  if (any && waking_ == Waking::armed) waking_ = Waking::fired;
-  if (any && posted_ == 0 && !broken_) ++stats_.dry;
-  return any ? Drained::some : Drained::none;
+  broken_ = broken_ || count < 0;
+  if (!any) return;
+  if (waking_ == Waking::armed) waking_ = Waking::fired;
+  if (posted_ == 0 && !broken_) ++stats_.dry;
 }
 
-void VerbsReceiver::accept(const ibv_wc& completion) {
+bool VerbsReceiver::accept(const VerbsCompletion& completion) {
   // Nothing that a confused device says may lead out of the ring, or lend a buffer twice.
-  if (completion.wr_id >= slots_ || !devices_[completion.wr_id]) {
+  if (completion.id >= slots_ || !devices_[completion.id]) {
     broken_ = true;
     ++stats_.unexpected;
-    return;
+    return false;
   }
-  const auto index = static_cast<std::uint32_t>(completion.wr_id);
-  devices_[index] = false;
+  devices_[completion.id] = false;
   --posted_;
   if (completion.status != IBV_WC_SUCCESS) {
     broken_ = true;
     ++stats_.failed;
-    return;
+    return false;
   }
-  if (completion.opcode != IBV_WC_RECV || completion.byte_len > stride_ - kGrhOffset) {
+  if (completion.opcode != IBV_WC_RECV || completion.bytes > stride_ - kGrhOffset) {
     broken_ = true;
     ++stats_.unexpected;
-    return;
+    return false;
   }
-  if (completion.byte_len <= kGrhBytes) {
+  if (completion.bytes <= kGrhBytes) {
     ++stats_.malformed;
-    idle_.push_back(index);
-    return;
+    idle_.push_back(static_cast<std::uint32_t>(completion.id));
+    return false;
   }
-  const bool has_header = (completion.wc_flags & IBV_WC_GRH) != 0;
-  HAWSER_ASSERT(pending_.push({index, completion.byte_len - kGrhBytes,
-                               has_header && is_marked(slot(index) + kGrhOffset, route_)}));
+  return true;
 }
 
-std::size_t VerbsReceiver::hand_out(std::span<RxPacket> packets) {
-  std::size_t count = 0;
-  while (count < packets.size() && !pending_.empty()) {
-    const Arrival arrival = pending_.pop();
-    packets[count++] = {slot(arrival.slot) + kDataOffset, arrival.bytes, queue_,
-                        arrival.congestion_experienced};
-    lent_.push_back(arrival.slot);
-  }
-  stats_.datagrams += count;
-  return count;
-}
-
+// From the end: what was used last is in the cache still.
 void VerbsReceiver::post_idle(std::size_t least) {
-  std::array<ibv_recv_wr, kPostBatch> requests;
-  std::array<ibv_sge, kPostBatch> parts;
-  while (!broken_ && idle_.size() >= least) {
+  while (!broken_ && !idle_.empty() && idle_.size() >= least) {
     const std::size_t count = std::min<std::size_t>(idle_.size(), kPostBatch);
-    if (count == 0) return;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t index = idle_[idle_.size() - 1 - i];
-      parts[i] = {reinterpret_cast<std::uint64_t>(slot(index) + kGrhOffset),
-                  static_cast<std::uint32_t>(stride_ - kGrhOffset), registered_->lkey};
-      requests[i] = {index, i + 1 < count ? &requests[i + 1] : nullptr, &parts[i], 1};
+    ibv_recv_wr* chain = nullptr;
+    for (const std::uint32_t index : std::span(idle_).last(count)) {
+      posts_[index].request.next = chain;
+      chain = &posts_[index].request;
+      devices_[index] = true;
     }
     ibv_recv_wr* refused = nullptr;
     ++stats_.doorbells;
-    std::size_t taken = count;
-    if (ibv_post_recv(pair_, requests.data(), &refused) != 0) {
+    std::size_t left = 0;
+    if (ibv_post_recv(pair_, chain, &refused) != 0) {
       broken_ = true;
-      taken = refused == nullptr ? 0 : static_cast<std::size_t>(refused - requests.data());
+      for (ibv_recv_wr* each = refused; each != nullptr; each = each->next, ++left) {
+        devices_[each->wr_id] = false;
+      }
     }
-    for (std::size_t i = 0; i < taken; ++i) devices_[requests[i].wr_id] = true;
-    idle_.resize(idle_.size() - taken);
-    posted_ += static_cast<std::uint32_t>(taken);
+    idle_.erase(idle_.end() - static_cast<std::ptrdiff_t>(count - left), idle_.end());
+    posted_ += static_cast<std::uint32_t>(count - left);
   }
 }
 
-void VerbsReceiver::arm() {
+bool VerbsReceiver::arm() {
+  if (stopped_ || waking_ == Waking::armed) return false;
   if (waking_ == Waking::fired) consume_event();
-  if (waking_ != Waking::idle) return;
+  // Else the event is on its way still, and wakes.
+  if (waking_ != Waking::idle) return false;
   if (ibv_req_notify_cq(completions_.queue.get(), 0) != 0) {
     broken_ = true;
-    return;
+    return true;
   }
   waking_ = Waking::armed;
+  return true;
 }
 
 void VerbsReceiver::consume_event() {

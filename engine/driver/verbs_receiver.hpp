@@ -1,15 +1,16 @@
 // The receiving side of one UD queue pair: a ring of buffers that the device fills.
 //
-// A buffer is posted (the device's), then pending (filled, not handed out yet), then lent (handed
-// out: its view is valid until the next call), then idle, then posted again, many at a time. Of a
-// datagram's buffer the first 40 bytes are the route header (GRH) of InfiniBand, or what RoCE puts
-// in its place; it lies such that the datagram begins on a cache line.
+// A buffer is posted (the device's), then lent (handed out: its view is valid until the next call),
+// then idle, then posted again, many at a time. What arrived beyond what was asked for is pending.
+// Of a datagram's buffer the first 40 bytes are the route header (GRH) of InfiniBand, or what
+// RoCE puts in its place; it lies such that the datagram begins on a cache line.
 //
-// Waiting. The completion queue is armed when it was seen empty: the next arrival then makes the
-// descriptor readable, once. Whoever arms looks again: what came before makes nothing readable. The
+// Waiting. The next arrival after arm() makes the descriptor readable, once. Whoever arms looks
+// again: what came before makes nothing readable. Who polls never arms, and pays nothing. The
 // descriptor stays the same when the queue is made anew: it watches that of the queue's channel.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,6 +18,7 @@
 
 #include "engine/descriptor.hpp"
 #include "engine/driver/aligned_memory.hpp"
+#include "engine/driver/verbs_completions.hpp"
 #include "engine/driver/verbs_port.hpp"
 #include "proto/nic.hpp"
 #include "proto/ring.hpp"
@@ -41,9 +43,6 @@ class VerbsReceiver {
   };
   // Throws Error.
   [[nodiscard]] static Completions make_completions(const VerbsPort& port, std::uint32_t slots);
-  // Takes out what is there. False if the queue refuses to be polled.
-  [[nodiscard]] static bool discard(ibv_cq* queue);
-
   // What a datagram's route header is: of RoCE over IPv4, or any other.
   enum class Route : std::uint8_t { ipv4, other };
   struct Shape {
@@ -61,6 +60,9 @@ class VerbsReceiver {
 
   // As Nic::rx_burst.
   [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
+
+  // As Nic::arm.
+  [[nodiscard]] bool arm();
 
   // Nothing is posted any more, and the device's objects aren't touched, until a restart. What has
   // arrived is still handed out.
@@ -96,13 +98,18 @@ class VerbsReceiver {
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return memory_.get() + index * stride_;
   }
-  // Takes all completions there are; the queue may refuse to say.
-  enum class Drained : std::uint8_t { none, some, refused };
-  Drained drain();
-  void accept(const ibv_wc& completion);
+  struct Post {
+    ibv_recv_wr request;
+    ibv_sge part;
+  };
+
+  // Calls keep(const Arrival&) for all that the device has.
+  template <class Keep>
+  void take_all(Keep keep);
+  // False for what is no arrival.
+  [[nodiscard]] bool accept(const VerbsCompletion& completion);
+  void lend(const Arrival& arrival, std::span<proto::RxPacket> packets);
   void post_idle(std::size_t least);
-  [[nodiscard]] std::size_t hand_out(std::span<proto::RxPacket> packets);
-  void arm();
   void consume_event();
 
   ibv_qp* pair_ = nullptr;
@@ -115,10 +122,12 @@ class VerbsReceiver {
   AlignedMemory memory_;
   VerbsMemory registered_;
   proto::Ring<Arrival> pending_;
-  std::vector<std::uint32_t> lent_;
+  std::array<std::uint32_t, proto::Nic::kMaxRxBurst> lent_{};
+  std::uint32_t lent_count_ = 0;
   std::vector<std::uint32_t> idle_;
-  std::vector<bool> held_;     // of restart
-  std::vector<bool> devices_;  // the slots that the device has
+  std::vector<bool> held_;             // of restart
+  std::vector<std::uint8_t> devices_;  // whether the device has the slot
+  std::vector<Post> posts_;            // a receive request for each slot, as it is posted
   std::uint32_t posted_ = 0;
   Waking waking_ = Waking::idle;
   unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end

@@ -127,21 +127,41 @@ void VerbsRegions::remove(const void* data, std::size_t bytes) {
 }
 
 void VerbsRegions::update_reach() {
+  ++version_;
   const std::byte* reach = nullptr;
   for (Row& row : rows_) row.reach = reach = std::max(reach, row.region->end);
 }
 
-VerbsRegion* VerbsRegions::search(const std::byte* begin, const std::byte* end, std::size_t& hint) {
+VerbsRegion* VerbsRegions::search(const std::byte* begin, const std::byte* end) {
   auto after = std::ranges::upper_bound(rows_, begin, {}, &Row::begin);
   while (after != rows_.begin()) {
     --after;
     if (after->reach < end) return nullptr;
-    if (holds(*after->region, begin, end)) {
-      hint = static_cast<std::size_t>(after - rows_.begin());
-      return after->region;
+    VerbsRegion& region = *after->region;
+    if (end <= region.end && region.memory != nullptr &&
+        (region.mapping == nullptr || region.mapping->holds())) {
+      return &region;
     }
   }
   return nullptr;
+}
+
+void VerbsLookup::forget() {
+  begin_ = end_ = nullptr;
+  users_ = nullptr;
+  mapping_ = nullptr;
+  version_ = regions_.version();
+}
+
+bool VerbsLookup::search(const std::byte* begin, const std::byte* end) {
+  VerbsRegion* const found = regions_.search(begin, end);
+  if (found == nullptr) return false;
+  begin_ = found->begin;
+  end_ = found->end;
+  users_ = &found->reads;
+  mapping_ = found->mapping;
+  key_ = found->key;
+  return true;
 }
 
 }  // namespace hawser::engine

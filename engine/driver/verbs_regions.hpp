@@ -3,8 +3,9 @@
 // Registering asks the kernel, pins pages and may take milliseconds: any thread does it, and the
 // region it makes means nothing to the datapath until that uses it. Looking up is on the datapath:
 // the region of the last hit first, then a search. A region whose mapping doesn't hold is passed
-// over. Sends count the region that they are read from until they are done, so a region that was
-// forgotten is known to be unread.
+// over; whether it holds is asked once a burst, as nobody may change what a send that was handed
+// over lies in. Sends count the region that they are read from until they are done, so a region
+// that was forgotten is known to be unread.
 #pragma once
 
 #include <cstddef>
@@ -61,14 +62,10 @@ class VerbsRegions {
   // found.
   void renew(ibv_pd* domain);
 
-  // The region for these bytes, null if no single one has them all. `hint` is the caller's memory
-  // of where it found the last one of the same kind; 0 at first.
-  [[nodiscard]] VerbsRegion* find(const std::byte* data, std::size_t bytes, std::size_t& hint) {
-    if (hint < rows_.size() && holds(*rows_[hint].region, data, data + bytes)) {
-      return rows_[hint].region;
-    }
-    return search(data, data + bytes, hint);
-  }
+  // The region for these bytes, null if no single one has them all.
+  [[nodiscard]] VerbsRegion* search(const std::byte* begin, const std::byte* end);
+  // Another one than before: what was found may not be in use any more.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
 
  private:
   struct Row {
@@ -81,20 +78,43 @@ class VerbsRegions {
   // Registers it with the device that is there. False: see errno.
   [[nodiscard]] bool connect(VerbsRegion& region);
   void update_reach();
-  [[nodiscard]] static bool holds(const VerbsRegion& region, const std::byte* begin,
-                                  const std::byte* end) {
-    return region.begin <= begin && end <= region.end && region.memory != nullptr &&
-           (region.mapping == nullptr || region.mapping->holds());
-  }
-  [[nodiscard]] VerbsRegion* search(const std::byte* begin, const std::byte* end,
-                                    std::size_t& hint);
-
   ibv_pd* domain_;
   // Over the domain, the list, and the memory and keys in it; but the datapath reads these without,
   // as nothing is looked up while they change.
   std::mutex mutex_;
   std::list<VerbsRegion> regions_;
   std::vector<Row> rows_;  // of those in use, by begin; its room is never given up
+  std::uint64_t version_ = 1;
+};
+
+// A search that remembers its last hit: one for each kind of memory that packets alternate between.
+class VerbsLookup {
+ public:
+  explicit VerbsLookup(VerbsRegions& regions) : regions_(regions) {}
+
+  // Before each burst.
+  void check() {
+    if (version_ != regions_.version() || (mapping_ != nullptr && !mapping_->holds())) forget();
+  }
+  // Whether the device can read the bytes, 1 or more; users() and key() are then theirs.
+  [[nodiscard]] bool find(const std::byte* data, std::size_t bytes) {
+    return (begin_ <= data && data + bytes <= end_) || search(data, data + bytes);
+  }
+  [[nodiscard]] std::uint64_t* users() const { return users_; }
+  [[nodiscard]] std::uint32_t key() const { return key_; }
+  // After regions were dropped and renewed.
+  void forget();
+
+ private:
+  [[nodiscard]] bool search(const std::byte* begin, const std::byte* end);
+
+  VerbsRegions& regions_;
+  const std::byte* begin_ = nullptr;
+  const std::byte* end_ = nullptr;
+  std::uint64_t* users_ = nullptr;
+  const proto::Mapping* mapping_ = nullptr;
+  std::uint64_t version_ = 0;
+  std::uint32_t key_ = 0;
 };
 
 }  // namespace hawser::engine

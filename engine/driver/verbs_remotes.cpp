@@ -1,5 +1,7 @@
 #include "engine/driver/verbs_remotes.hpp"
 
+#include <span>
+
 namespace hawser::engine {
 
 Status VerbsRemotes::open(const proto::NicAddress& remote, const VerbsAddress& local,
@@ -13,8 +15,12 @@ Status VerbsRemotes::open(const proto::NicAddress& remote, const VerbsAddress& l
   if (status != Status::ok) return status;
   const RemoteTable::Opened opened = table_.open(remote);
   if (opened.is_new) {
-    remotes_[static_cast<std::size_t>(opened.handle)] = {address, destination,
-                                                         destinations_.handles(destination)};
+    const std::span<const VerbsHandle> handles = destinations_.handles(destination);
+    remotes_[static_cast<std::size_t>(opened.handle)] = {handles.data(),
+                                                         static_cast<std::uint32_t>(handles.size()),
+                                                         address.qkey,
+                                                         {address.data_qpn, address.control_qpn},
+                                                         destination};
   } else {
     destinations_.release(destination, {});  // an open remote uses it once
   }
@@ -24,7 +30,10 @@ Status VerbsRemotes::open(const proto::NicAddress& remote, const VerbsAddress& l
 }
 
 void VerbsRemotes::close(proto::RemoteHandle handle, const SendPositions& sent) {
-  if (table_.close(handle)) destinations_.release(at(handle).destination, sent);
+  if (!table_.close(handle)) return;
+  VerbsRemote& remote = remotes_[static_cast<std::size_t>(handle)];
+  remote.handles = nullptr;
+  destinations_.release(remote.destination, sent);
 }
 
 }  // namespace hawser::engine

@@ -2,9 +2,9 @@
 // there. The datapath's alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
-#include <vector>
+#include <memory>
 
 #include "engine/driver/remote_table.hpp"
 #include "engine/driver/verbs_address.hpp"
@@ -13,17 +13,23 @@
 
 namespace hawser::engine {
 
+// All that a send needs of it.
 struct VerbsRemote {
-  VerbsAddress address;
+  const VerbsHandle* handles = nullptr;  // by entropy; null if it isn't open
+  std::uint32_t entropies = 1;
+  std::uint32_t qkey = 0;
+  std::array<std::uint32_t, 2> numbers{};  // of its queue pairs, by Queue
   std::uint32_t destination = 0;
-  std::span<const VerbsHandle> handles;  // by entropy
 };
 
 class VerbsRemotes {
  public:
   // `destinations` outlives this.
   VerbsRemotes(VerbsDestinations& destinations, std::uint32_t capacity)
-      : destinations_(destinations), table_(capacity), remotes_(capacity) {}
+      : destinations_(destinations),
+        table_(capacity),
+        capacity_(capacity),
+        remotes_(std::make_unique<VerbsRemote[]>(capacity)) {}
 
   // As Nic::open_remote, for one that `local` can address; `done` and `wake` as in
   // VerbsDestinations::use.
@@ -32,16 +38,18 @@ class VerbsRemotes {
   // As Nic::close_remote; `sent` are the positions of the next sends.
   void close(proto::RemoteHandle handle, const SendPositions& sent);
 
-  [[nodiscard]] bool is_open(proto::RemoteHandle handle) const { return table_.is_open(handle); }
-  // Of an open one.
-  [[nodiscard]] const VerbsRemote& at(proto::RemoteHandle handle) const {
-    return remotes_[static_cast<std::size_t>(handle)];
+  // Null if it isn't open.
+  [[nodiscard]] const VerbsRemote* find(proto::RemoteHandle handle) const {
+    const auto index = static_cast<std::uint32_t>(handle);
+    if (index >= capacity_ || remotes_[index].handles == nullptr) return nullptr;
+    return &remotes_[index];
   }
 
  private:
   VerbsDestinations& destinations_;
   RemoteTable table_;
-  std::vector<VerbsRemote> remotes_;
+  std::uint32_t capacity_;
+  std::unique_ptr<VerbsRemote[]> remotes_;
 };
 
 }  // namespace hawser::engine

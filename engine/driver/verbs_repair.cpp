@@ -23,8 +23,7 @@ VerbsRepair::VerbsRepair(const Parts& parts, std::uint32_t send_entries)
       least_mtu_(parts.port.facts.mtu_bytes) {}
 
 VerbsCompletions VerbsRepair::make_send_completions(const VerbsPort& port, std::uint32_t entries) {
-  VerbsCompletions queue(
-      ibv_create_cq(port.context.get(), static_cast<int>(entries), nullptr, nullptr, 0));
+  VerbsCompletions queue(port, entries, nullptr);
   if (queue) return queue;
   throw Error(port.name + ": no completion queue of " + std::to_string(entries) +
               " entries can be made: " + std::strerror(errno));
@@ -42,8 +41,7 @@ bool VerbsRepair::take(VerbsDamage& damage) {
 }
 
 bool VerbsRepair::discard() {
-  return VerbsReceiver::discard(parts_.send_completions.get()) && parts_.data.discard() &&
-         parts_.control.discard();
+  return parts_.send_completions.discard() && parts_.data.discard() && parts_.control.discard();
 }
 
 VerbsRepair::Outcome VerbsRepair::restore(VerbsDamage damage) {

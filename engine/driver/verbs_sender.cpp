@@ -36,151 +36,200 @@ VerbsSender::VerbsSender(ibv_qp* pair, const VerbsPort& port, Queue queue,
     : queue_(queue),
       limits_(limits),
       remotes_(remotes),
-      regions_(regions),
+      headers_(regions),
+      payloads_(regions),
       mask_(limits.slots - 1),
       sends_(limits.slots),
       copies_(allocate_aligned(copy_bytes(limits))) {
   attach(pair, port);
   HAWSER_ASSERT((limits.slots & mask_) == 0);
   for (std::size_t i = 0; i < kMaxChain; ++i) {
-    requests_[i].opcode = IBV_WR_SEND;
-    requests_[i].sg_list = parts_[i].data();
-    requests_[i].next = i + 1 < kMaxChain ? &requests_[i + 1] : nullptr;
+    Request& request = requests_[i];
+    request.call.opcode = IBV_WR_SEND;
+    request.call.sg_list = request.parts.data();
+    request.call.next = i + 1 < kMaxChain ? &requests_[i + 1].call : nullptr;
   }
 }
 
 void VerbsSender::attach(ibv_qp* pair, const VerbsPort& port) {
   copies_registered_ = lock_memory(port, copies_.get(), copy_bytes(limits_), 0);
-  pair_ = pair;
+  poster_.attach(pair);
 }
 
+// The datapath: inlined by hand, as each call costs a tenth of it.
 std::size_t VerbsSender::send(std::span<const TxPacket> packets) {
-  std::size_t taken = 0;
-  while (taken < packets.size()) {
-    const std::size_t count = build(packets.subspan(taken));
-    if (count == 0) break;
+  packets = packets.first(std::min<std::size_t>(packets.size(), sends_.size() - (tail_ - reaped_)));
+  if (broken_) return lose_all(packets);
+  headers_.check();
+  payloads_.check();
+  const std::uint64_t begin = tail_;
+  const Queue queue = queue_;
+  std::uint64_t position = begin;
+  Request* request = next_;
+  for (const TxPacket& packet : packets) {
+    if (packet.queue != queue) break;
+    const VerbsRemote* const remote = remotes_.find(packet.remote);
+    ibv_ah* const handle = handle_of(remote, packet.entropy);
+    const std::uint64_t bytes = std::uint64_t{packet.header_bytes} + packet.payload_bytes;
+    if (handle == nullptr || bytes > limits_.max_datagram_bytes) {
+      lose(packet, at(position++));
+      continue;
+    }
+    std::uint64_t* const users = place(packet, bytes, *request);
+    if (users == nullptr) break;
+    ++*users;
+    request->call.wr_id = id_of(position, queue);
+    request->call.wr.ud = {handle, remote->numbers[static_cast<std::size_t>(queue)], remote->qkey};
+    at(position++) = {packet.buffer, packet.cookie, users};
+    if (++request < requests_.data() + kMaxChain) continue;
+    tail_ = position;
+    next_ = request;
     post();
-    taken += count;
+    request = next_;
+    if (broken_) break;
+  }
+  tail_ = position;
+  next_ = request;
+  pass_lost();
+  return position - begin;
+}
+
+void VerbsSender::flush() {
+  if (next_ == requests_.data()) return;
+  if (broken_) {
+    lose_from(requests_.data());
+    next_ = requests_.data();
+  } else {
+    post();
   }
   pass_lost();
-  return taken;
 }
 
-std::size_t VerbsSender::build(std::span<const TxPacket> packets) {
-  packets = packets.first(
-      std::min<std::size_t>({packets.size(), kMaxChain, sends_.size() - (tail_ - reaped_)}));
-  std::size_t count = 0;
-  for (const TxPacket& packet : packets) {
-    Send send{packet.buffer, packet.cookie};
-    ibv_ah* const handle = handle_of(packet);
-    if (handle == nullptr) {
-      send.lost = true;
-      ++stats_.lost;
-    } else {
-      ibv_send_wr& request = requests_[chained_];
-      const Placed placed = place(packet, request, send.region);
-      if (placed == Placed::no_room) break;
-      send.copied = placed == Placed::copied;
-      const VerbsRemote& remote = remotes_.at(packet.remote);
-      request.wr_id = id_of(tail_, queue_);
-      request.wr.ud.ah = handle;
-      request.wr.ud.remote_qpn =
-          queue_ == Queue::data ? remote.address.data_qpn : remote.address.control_qpn;
-      request.wr.ud.remote_qkey = remote.address.qkey;
-      ++chained_;
-    }
-    at(tail_++) = send;
-    ++count;
-  }
-  return count;
+inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t entropy) {
+  if (remote == nullptr) return nullptr;
+  std::uint32_t index = entropy;
+  if (index >= remote->entropies) index %= remote->entropies;  // costs as much as all the rest
+  return remote->handles[index].load(std::memory_order_acquire);
 }
 
-ibv_ah* VerbsSender::handle_of(const TxPacket& packet) const {
-  const std::uint64_t bytes = std::uint64_t{packet.header_bytes} + packet.payload_bytes;
-  if (broken_ || bytes > limits_.max_datagram_bytes || !remotes_.is_open(packet.remote)) {
-    return nullptr;
-  }
-  const std::span<const VerbsHandle> handles = remotes_.at(packet.remote).handles;
-  std::size_t entropy = packet.entropy;
-  if (entropy >= handles.size()) entropy %= handles.size();  // a division costs as much as the rest
-  return handles[entropy].load(std::memory_order_acquire);
-}
-
-VerbsSender::Placed VerbsSender::place(const TxPacket& packet, ibv_send_wr& request,
-                                       VerbsRegion*& region) {
-  ibv_sge* const parts = request.sg_list;
+[[gnu::always_inline]] inline std::uint64_t* VerbsSender::place(const TxPacket& packet,
+                                                                std::uint64_t bytes,
+                                                                Request& request) {
+  if (bytes <= limits_.inline_bytes) return place_inline(packet, request);
   const std::byte* const header = packet.buffer->bytes;
-  parts[0] = {address_of(header), packet.header_bytes, 0};
-  parts[1] = {address_of(packet.payload), packet.payload_bytes, 0};
-  request.num_sge = packet.payload_bytes > 0 ? 2 : 1;
-  request.send_flags = 0;
-  if (packet.header_bytes + packet.payload_bytes <= limits_.inline_bytes) {
-    request.send_flags = IBV_SEND_INLINE;
-    ++stats_.inlined;
-    return Placed::inlined;
+  const std::byte* const payload = packet.payload;
+  const std::uint32_t header_bytes = packet.header_bytes;
+  const std::uint32_t payload_bytes = packet.payload_bytes;
+  if (!headers_.find(header, header_bytes)) return place_copy(packet, request);
+  request.call.send_flags = 0;
+  request.call.num_sge = 1;
+  request.parts[0] = {address_of(header), header_bytes, headers_.key()};
+  if (payload_bytes == 0) return &unshared_;
+  if (!payloads_.find(payload, payload_bytes)) return place_copy(packet, request);
+  request.call.num_sge = 2;
+  request.parts[1] = {address_of(payload), payload_bytes, payloads_.key()};
+  stats_.payload.in_place += payload_bytes;
+  return payloads_.users();
+}
+
+// The payload behind the header, where there is room: providers take one part faster than two.
+[[gnu::noinline]] std::uint64_t* VerbsSender::place_inline(const TxPacket& packet,
+                                                           Request& request) {
+  std::byte* const bytes = packet.buffer->bytes;
+  if (packet.payload_bytes > 0) {
+    std::memcpy(bytes + packet.header_bytes, packet.payload, packet.payload_bytes);
   }
-  VerbsRegion* const payload =
-      packet.payload_bytes == 0
-          ? nullptr
-          : regions_.find(packet.payload, packet.payload_bytes, payload_hint_);
-  const VerbsRegion* const headers = regions_.find(header, packet.header_bytes, header_hint_);
-  if (headers != nullptr && (payload != nullptr || packet.payload_bytes == 0)) {
-    parts[0].lkey = headers->key;
-    if (payload != nullptr) {
-      parts[1].lkey = payload->key;
-      ++payload->reads;
-      region = payload;
-    }
-    stats_.payload.in_place += packet.payload_bytes;
-    return Placed::in_place;
-  }
-  if (copy_tail_ - copy_head_ == limits_.copy_slots) return Placed::no_room;
+  request.parts[0] = {address_of(bytes), packet.header_bytes + packet.payload_bytes, 0};
+  request.call.num_sge = 1;
+  request.call.send_flags = IBV_SEND_INLINE;
+  ++stats_.inlined;
+  return &unshared_;
+}
+
+[[gnu::noinline]] std::uint64_t* VerbsSender::place_copy(const TxPacket& packet, Request& request) {
+  if (copied_ == limits_.copy_slots) return nullptr;
   std::byte* const slot = copy_slot(copy_tail_++);
-  std::memcpy(slot, header, packet.header_bytes);
+  std::memcpy(slot, packet.buffer->bytes, packet.header_bytes);
   if (packet.payload_bytes > 0) {
     std::memcpy(slot + packet.header_bytes, packet.payload, packet.payload_bytes);
   }
-  parts[0] = {address_of(slot), packet.header_bytes + packet.payload_bytes,
-              copies_registered_->lkey};
-  request.num_sge = 1;
+  request.parts[0] = {address_of(slot), packet.header_bytes + packet.payload_bytes,
+                      copies_registered_->lkey};
+  request.call.num_sge = 1;
+  request.call.send_flags = 0;
   ++stats_.copied;
   stats_.payload.copied += packet.payload_bytes;
-  return Placed::copied;
+  return &copied_;
 }
 
 std::byte* VerbsSender::copy_slot(std::uint64_t number) const {
   return copies_.get() + number % limits_.copy_slots * limits_.max_datagram_bytes;
 }
 
+[[gnu::noinline]] void VerbsSender::lose(const TxPacket& packet, Send& send) {
+  send = {packet.buffer, packet.cookie, &lost_};
+  ++lost_;
+  ++stats_.lost;
+}
+
+[[gnu::noinline]] std::size_t VerbsSender::lose_all(std::span<const TxPacket> packets) {
+  std::size_t count = 0;
+  for (; count < packets.size() && packets[count].queue == queue_; ++count) {
+    lose(packets[count], at(tail_++));
+  }
+  pass_lost();
+  return count;
+}
+
+void VerbsSender::lose_from(const Request* request) {
+  for (; request < next_; ++request) {
+    Send& send = at(request->call.wr_id >> 1);
+    --*send.users;
+    send.users = &lost_;
+    ++lost_;
+    ++stats_.lost;
+  }
+}
+
 void VerbsSender::post() {
-  if (chained_ == 0) return;
-  ibv_send_wr& last = requests_[chained_ - 1];
+  ibv_send_wr& last = (next_ - 1)->call;
   ibv_send_wr* const rest = last.next;
   last.next = nullptr;
   last.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   ++stats_.doorbells;
-  const int error = ibv_post_send(pair_, requests_.data(), &refused);
+  const int error = poster_.post(&requests_.front().call, refused);
   last.next = rest;
-  stats_.datagrams += chained_;
+  posted_end_ = tail_;
+  const Request* taken = next_;
   if (error != 0) {
-    // No device refuses what fits in its queue, unless something is broken. The requests before
-    // the refused one were taken; nothing follows that would complete them.
+    // No device refuses what fits in its queue, unless something is broken. The requests before the
+    // refused one were taken; nothing follows that would complete them.
     broken_ = true;
-    for (ibv_send_wr* request = refused; request != nullptr && request <= &last; ++request) {
-      at(request->wr_id >> 1).lost = true;
-      ++stats_.lost;
-      --stats_.datagrams;
-    }
+    taken = requests_.data();
+    while (taken < next_ && &taken->call != refused) ++taken;
+    lose_from(taken);
   }
-  chained_ = 0;
+  stats_.datagrams += static_cast<std::uint64_t>(taken - requests_.data());
+  next_ = requests_.data();
 }
 
-void VerbsSender::complete(const ibv_wc& completion) {
+void VerbsSender::stop() {
+  broken_ = true;
+  flush();
+}
+
+void VerbsSender::restart() {
+  headers_.forget();
+  payloads_.forget();
+  broken_ = false;
+}
+
+void VerbsSender::complete(const VerbsCompletion& completion) {
   ++stats_.completions;
-  const std::uint64_t position = completion.wr_id >> 1;
+  const std::uint64_t position = completion.id >> 1;
   // A device that has lost count may still read what it was given: nothing ends before a reset.
-  if (position < done_ || position >= tail_) {
+  if (position < done_ || position >= posted_end_) {
     ++stats_.unexpected;
     broken_ = true;
     return;
@@ -194,43 +243,34 @@ void VerbsSender::complete(const ibv_wc& completion) {
     broken_ = true;
     return;
   }
-  end(position + 1);
+  done_ = position + 1;
   pass_lost();
 }
 
-Queue VerbsSender::queue_of(const ibv_wc& completion) {
-  return static_cast<Queue>(completion.wr_id & 1);
-}
-
-void VerbsSender::end(std::uint64_t position) {
-  for (; done_ < position; ++done_) {
-    const Send& send = at(done_);
-    copy_head_ += send.copied ? 1 : 0;
-    if (send.region != nullptr) --send.region->reads;
-  }
+Queue VerbsSender::queue_of(const VerbsCompletion& completion) {
+  return static_cast<Queue>(completion.id & 1);
 }
 
 void VerbsSender::pass_lost() {
-  while (done_ < tail_ && at(done_).lost) end(done_ + 1);
+  if (lost_ == 0) return;
+  while (done_ < tail_ && at(done_).users == &lost_) ++done_;
 }
 
 std::size_t VerbsSender::reap(std::span<std::uint64_t> cookies, proto::PacketPool& pool) {
   std::array<PacketBuffer*, kGiveBatch> buffers;
-  std::size_t held = 0;
   std::size_t count = 0;
-  for (; reaped_ < done_; ++reaped_) {
-    const Send& send = at(reaped_);
-    if (send.cookie != TxPacket::kNoCookie) {
-      if (count == cookies.size()) break;
-      cookies[count++] = send.cookie;
+  while (reaped_ < done_ && count < cookies.size()) {
+    const std::size_t batch =
+        std::min<std::size_t>({done_ - reaped_, buffers.size(), cookies.size() - count});
+    for (std::size_t i = 0; i < batch; ++i) {
+      const Send& send = at(reaped_ + i);
+      buffers[i] = send.buffer;
+      --*send.users;
+      if (send.cookie != TxPacket::kNoCookie) cookies[count++] = send.cookie;
     }
-    buffers[held++] = send.buffer;
-    if (held == buffers.size()) {
-      pool.give(buffers);
-      held = 0;
-    }
+    pool.give(std::span(buffers).first(batch));
+    reaped_ += batch;
   }
-  if (held > 0) pool.give(std::span(buffers).first(held));
   return count;
 }
 

@@ -1,10 +1,11 @@
-// The sending side of one UD queue pair. A burst becomes chains of work requests, each handed over
-// by one doorbell; header and payload are read where they lie if their memory is registered, and
-// are copied next to each other if not; small datagrams travel inside the request.
+// The sending side of one UD queue pair. What is sent becomes chains of work requests, each handed
+// over by one doorbell: when it is as long as a chain may be, or at the next flush. Header and
+// payload are read where they lie if their memory is registered, and are copied next to each other
+// if not; small datagrams travel inside the request.
 //
 // The reap rule. Only the last request of a chain asks for a completion. A queue pair completes in
 // order, so a completion ends all sends before it; and as every chain ends with one, every send is
-// reaped without another send having to follow. Sends have positions that run free:
+// reaped without another send having to follow its flush. Sends have positions that run free:
 //   reaped_ <= done_ <= tail_    reaped: out of reap · done: the device reads it no more
 // A packet that can't be sent takes a position too, is done as soon as those before it are, and so
 // comes out of reap like any other.
@@ -17,7 +18,9 @@
 #include <vector>
 
 #include "engine/driver/aligned_memory.hpp"
+#include "engine/driver/verbs_completions.hpp"
 #include "engine/driver/verbs_port.hpp"
+#include "engine/driver/verbs_poster.hpp"
 #include "engine/driver/verbs_regions.hpp"
 #include "engine/driver/verbs_remotes.hpp"
 #include "proto/nic.hpp"
@@ -50,21 +53,22 @@ class VerbsSender {
   VerbsSender(ibv_qp* pair, const VerbsPort& port, proto::Queue queue,
               const VerbsSendLimits& limits, const VerbsRemotes& remotes, VerbsRegions& regions);
 
-  // As Nic::tx_burst, for packets of this queue.
+  // As Nic::tx_burst, up to the first packet of the other queue; and Nic::flush.
   [[nodiscard]] std::size_t send(std::span<const proto::TxPacket> packets);
+  void flush();
 
   // A completion of this queue pair.
-  void complete(const ibv_wc& completion);
-  [[nodiscard]] static proto::Queue queue_of(const ibv_wc& completion);
+  void complete(const VerbsCompletion& completion);
+  [[nodiscard]] static proto::Queue queue_of(const VerbsCompletion& completion);
 
   // As Nic::reap.
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies, proto::PacketPool& pool);
   // Nothing is posted any more until a restart: what is sent is lost.
-  void stop() { broken_ = true; }
+  void stop();
   // The device has let go of all: everything is done.
-  void give_up() { end(tail_); }
+  void give_up() { done_ = tail_; }
   // The queue pair is ready again, and takes sends.
-  void restart() { broken_ = false; }
+  void restart();
 
   // While stopped, in any thread: lets go of the queue pair, which was destroyed, and of what is
   // registered with its device; and takes up another one. Throws Error, as the constructor.
@@ -80,52 +84,57 @@ class VerbsSender {
 
  private:
   static constexpr std::size_t kMaxChain = 32;
-  static constexpr std::size_t kMaxParts = 2;
 
   struct Send {
     proto::PacketBuffer* buffer = nullptr;
     std::uint64_t cookie = proto::TxPacket::kNoCookie;
-    VerbsRegion* region = nullptr;  // that its payload is read from
-    bool lost = false;              // no request stands for it
-    bool copied = false;            // it has a copy slot
+    std::uint64_t* users = nullptr;  // of what its payload lies in; &lost_ if it was not posted
+  };
+  struct Request {
+    ibv_send_wr call;
+    std::array<ibv_sge, 2> parts;
   };
 
   [[nodiscard]] Send& at(std::uint64_t position) { return sends_[position & mask_]; }
-  // Builds a chain from the front of `packets`; returns how many it took, lost ones included.
-  [[nodiscard]] std::size_t build(std::span<const proto::TxPacket> packets);
-  // Null for what can't be sent.
-  [[nodiscard]] ibv_ah* handle_of(const proto::TxPacket& packet) const;
-  enum class Placed : std::uint8_t { in_place, copied, inlined, no_room };
-  // Says where the device finds the bytes, and counts the payload's region, if that is read.
-  [[nodiscard]] Placed place(const proto::TxPacket& packet, ibv_send_wr& request,
-                             VerbsRegion*& region);
+  // Null if there is no way there.
+  [[nodiscard]] static ibv_ah* handle_of(const VerbsRemote* remote, std::uint16_t entropy);
+  // Says where the device finds the bytes. What counts the users of that; null: no room.
+  [[nodiscard]] std::uint64_t* place(const proto::TxPacket& packet, std::uint64_t bytes,
+                                     Request& request);
+  [[nodiscard]] std::uint64_t* place_inline(const proto::TxPacket& packet, Request& request);
+  [[nodiscard]] std::uint64_t* place_copy(const proto::TxPacket& packet, Request& request);
   [[nodiscard]] std::byte* copy_slot(std::uint64_t number) const;
+  void lose(const proto::TxPacket& packet, Send& send);
+  [[nodiscard]] std::size_t lose_all(std::span<const proto::TxPacket> packets);
+  // Requests of the chain, from here on.
+  void lose_from(const Request* request);
   void post();
   void pass_lost();
-  void end(std::uint64_t position);
 
-  ibv_qp* pair_ = nullptr;
+  VerbsPoster poster_;
   proto::Queue queue_;
   VerbsSendLimits limits_;
   const VerbsRemotes& remotes_;
-  VerbsRegions& regions_;
-  std::size_t header_hint_ = 0;
-  std::size_t payload_hint_ = 0;
+  VerbsLookup headers_;
+  VerbsLookup payloads_;
 
   std::uint64_t mask_;
   std::vector<Send> sends_;
   std::uint64_t tail_ = 0;
   std::uint64_t done_ = 0;
   std::uint64_t reaped_ = 0;
+  std::uint64_t posted_end_ = 0;  // behind the last that the device was given
 
+  // Of sends that are not reaped:
+  std::uint64_t lost_ = 0;      // those that were not posted
+  std::uint64_t unshared_ = 0;  // those whose payload needs no counting
+  std::uint64_t copied_ = 0;    // those with a copy slot; slots are freed in order
+  std::uint64_t copy_tail_ = 0;
   AlignedMemory copies_;
   VerbsMemory copies_registered_;
-  std::uint64_t copy_tail_ = 0;  // slots are freed in the order in which they were taken
-  std::uint64_t copy_head_ = 0;
 
-  std::array<ibv_send_wr, kMaxChain> requests_{};
-  std::array<std::array<ibv_sge, kMaxParts>, kMaxChain> parts_{};
-  std::size_t chained_ = 0;
+  std::array<Request, kMaxChain> requests_{};
+  Request* next_ = requests_.data();  // those before it are the chain, not posted yet
   bool broken_ = false;
   VerbsSendStats stats_;
 };

@@ -109,6 +109,7 @@ std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
     count = random_.below(count);
     ++counters_.partial_bursts;
   }
+  unflushed_ = unflushed_ || count > 0;
   for (const TxPacket& packet : packets.first(count)) {
     const auto number = static_cast<std::uint32_t>(packet.remote);
     HAWSER_ASSERT(number < openings_.size() && openings_[number] > 0, "a handle that is not open");
@@ -151,6 +152,7 @@ void SimNic::intrude(std::uint32_t id) {
 }
 
 std::size_t SimNic::reap(std::span<std::uint64_t> cookies) {
+  HAWSER_ASSERT(!unflushed_, "what was handed over in the last turn was not flushed");
   std::size_t count = 0;
   while (!faults.holds_sends && !sent_.empty() && sent_.front().reapable <= events_.now()) {
     if (sent_.front().cookie != TxPacket::kNoCookie) {

@@ -97,6 +97,8 @@ class SimNic final : public proto::Nic, public PortOwner {
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
+  // Nothing is gathered here; but a turn, which begins with reap, must have ended with this.
+  void flush() override { unflushed_ = false; }
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
@@ -142,6 +144,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   std::deque<Sent> sent_;
   std::array<ReceiveRing, 2> rings_;
   std::vector<proto::NicEvent> news_;
+  bool unflushed_ = false;
   std::vector<std::uint32_t> openings_;  // by handle, which is the address's number
   NicCounters counters_;
 };

@@ -28,6 +28,7 @@ class ObservedNic final : public proto::Nic {
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override {
     return nic_.tx_burst(packets);
   }
+  void flush() override { nic_.flush(); }
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override {
     return nic_.reap(cookies);
   }
@@ -45,6 +46,7 @@ class ObservedNic final : public proto::Nic {
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {
     return nic_.descriptors(fds);
   }
+  [[nodiscard]] bool arm() override { return nic_.arm(); }
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes) override {
     return nic_.register_memory(data, bytes);
   }

@@ -59,6 +59,13 @@ inline RemoteHandle open(Nic& nic, const Nic& remote) {
   return handle;
 }
 
+// Hands over, and lets nothing wait for more. Returns how many the NIC took.
+inline std::size_t send_now(Nic& nic, std::span<const TxPacket> packets) {
+  const std::size_t taken = nic.tx_burst(packets);
+  nic.flush();
+  return taken;
+}
+
 // A datagram to be sent, with the payload that the NIC may read until it is reaped.
 struct Outgoing {
   std::uint64_t id = 0;
@@ -96,7 +103,7 @@ class Burst {
 
   // Hands over what is left; returns how many went.
   std::size_t send(Nic& nic) {
-    const std::size_t taken = nic.tx_burst(packets().subspan(sent_));
+    const std::size_t taken = send_now(nic, packets().subspan(sent_));
     sent_ += taken;
     return taken;
   }

@@ -61,7 +61,7 @@ TEST_CASE("verbs NIC: what is registered is not copied, what is small travels in
                           .payload = payload.data() + 100,
                           .remote = to,
                           .cookie = 7};
-    REQUIRE(sender.tx_burst({&packet, 1}) == 1);
+    REQUIRE(send_now(sender, {&packet, 1}) == 1);
     auto arrived = rig.settle(receiver);
     REQUIRE(arrived.size() == 1);
     std::vector<std::byte> expected = datagram(2, header_bytes);
@@ -100,7 +100,7 @@ TEST_CASE("verbs NIC: every entropy reaches the remote") {
     fill({buffers[i]->bytes, 200}, i);
     packets[i] = {.buffer = buffers[i], .header_bytes = 200, .remote = to, .entropy = i};
   }
-  REQUIRE(sender.tx_burst(packets) == 4);
+  REQUIRE(send_now(sender, packets) == 4);
   CHECK(rig.settle(receiver).size() == 4);
   (void)rig.reap_rest(sender);
 }
@@ -197,7 +197,7 @@ TEST_CASE("verbs NIC: nothing is taken from the heap after construction") {
                     .queue = i % 7 == 0 ? Queue::control : Queue::data,
                     .cookie = i};
     }
-    const std::size_t taken = a.tx_burst(std::span(packets).first(count));
+    const std::size_t taken = send_now(a, std::span(packets).first(count));
     rig.pool.give(std::span(buffers).first(count).subspan(taken));
     while (a.reap(cookies) > 0) {
     }

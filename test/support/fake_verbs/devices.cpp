@@ -144,6 +144,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   if (const int error = world().faults.strike(Call::query_device)) return error;
   if (const int error = gone(context)) return error;
   *attributes = {};
+  attributes->vendor_id = context_of(context).device->settings.vendor_id;
   attributes->max_mr_size = context_of(context).device->settings.max_memory_bytes;
   attributes->phys_port_cnt =
       static_cast<std::uint8_t>(context_of(context).device->settings.ports.size());

@@ -59,6 +59,7 @@ struct DeviceSettings {
   bool takes_dmabufs = false;
   // Offers ibv_create_qp_ex and ibv_create_cq_ex.
   bool extended = false;
+  std::uint32_t vendor_id = 0;
 };
 
 }  // namespace hawser::test::fake

@@ -1,6 +1,7 @@
 // The verbs driver over a double of libibverbs (test/support/fake_verbs/), on every host.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 
 #include "test/engine/driver/conformance/verbs_config.hpp"
@@ -25,6 +26,9 @@ struct Infiniband {
                                                          "fe80::4"};
 };
 
+// Whether devices have ibv_wr_* and ibv_start_poll: all tests run with both.
+inline bool devices_are_extended() { return std::getenv("HAWSER_FAKE_EXTENDED") != nullptr; }
+
 // Two cables with a device at each end: rxe_a0 to rxe_b0, rxe_a1 to rxe_b1. What they were misused
 // for fails the test when it ends.
 class Cables {
@@ -42,6 +46,7 @@ class Cables {
       port.gids.push_back({0, type, fake::gid_of(Link::kAddresses[i])});
       fake::DeviceSettings device;
       device.name = kNames[i];
+      device.extended = devices_are_extended();
       device.ports.push_back(port);
       fabric.add(device);
     }

@@ -35,7 +35,7 @@ void post(Two& two, const Memory& memory, std::size_t at) {
                         .payload = memory.bytes.data() + at,
                         .remote = two.to_theirs,
                         .cookie = 7};
-  REQUIRE(two.mine.tx_burst({&packet, 1}) == 1);
+  REQUIRE(send_now(two.mine, {&packet, 1}) == 1);
 }
 
 // One goes and is received. True: it went out in place.

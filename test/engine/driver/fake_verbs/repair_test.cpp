@@ -86,6 +86,7 @@ TEST_CASE("verbs NIC: what wakes is quiet again after a repair, and wakes again"
     std::array<pollfd, 8> polled{};
     const std::size_t count = two.mine.descriptors(fds);
     for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
+    CHECK(two.mine.arm());
     CHECK(::poll(polled.data(), count, 0) == 0);
     Burst burst(two.rig.pool);
     burst.add({.id = 1, .remote = two.to_mine});

@@ -205,7 +205,7 @@ TEST_CASE("verbs NIC: its device is removed and added again, with another GID") 
                           .payload_bytes = 2000,
                           .payload = later.data(),
                           .remote = two.to_theirs};
-    REQUIRE(two.mine.tx_burst({&packet, 1}) == 1);
+    REQUIRE(send_now(two.mine, {&packet, 1}) == 1);
     CHECK(two.reap().empty());
     CHECK(two.mine.stats(Queue::data).send.copied == copied);
     CHECK(two.rig.settle(two.theirs).size() == 1);

@@ -19,7 +19,7 @@ void send_with(TwoNics<Rig>& two, std::uint16_t entropy) {
   fill({buffer->bytes, 200}, entropy);
   const TxPacket packet{
       .buffer = buffer, .header_bytes = 200, .remote = two.to_theirs, .entropy = entropy};
-  REQUIRE(two.mine.tx_burst({&packet, 1}) == 1);
+  REQUIRE(send_now(two.mine, {&packet, 1}) == 1);
   (void)two.reap();
   CHECK(two.rig.settle(two.theirs).size() == 1);
 }

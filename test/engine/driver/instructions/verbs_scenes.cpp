@@ -11,7 +11,9 @@ constexpr std::size_t kBurst = 32;
 constexpr std::size_t kRounds = 100;  // verbs.py knows
 
 [[gnu::noinline]] std::size_t measured_send(Nic& nic, std::span<const TxPacket> packets) {
-  return nic.tx_burst(packets);
+  const std::size_t sent = nic.tx_burst(packets);
+  nic.flush();
+  return sent;
 }
 [[gnu::noinline]] std::size_t measured_reap(Nic& nic, std::span<std::uint64_t> cookies) {
   return nic.reap(cookies);
