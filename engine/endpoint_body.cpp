@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "engine/clock.hpp"
 #include "engine/driver/memory_nic.hpp"
@@ -61,6 +62,8 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
   // The headers, and what is registered by the program and by the cache.
   config.max_regions = static_cast<std::uint32_t>(1 + tunables.max_registrations +
                                                   tunables.registration_cache_entries);
+  // It may be this host's only NIC: within peer_timeout it is tried again, even if its port flaps.
+  config.longest_hold = std::chrono::milliseconds(tunables.peer_timeout_ms / 4);
   return open_verbs_nic(config, pool);
 }
 

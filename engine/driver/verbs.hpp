@@ -1,8 +1,10 @@
 // Verbs as the rest of the engine sees them, whether this build has libibverbs or not.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,10 @@ struct VerbsNicConfig {
   std::uint16_t entropies = 8;       // flow labels to each remote, on RoCE
   std::uint8_t traffic_class = 0;    // on RoCE; its low two bits are ECN's, and 0 or 2
   std::uint8_t service_level = 0;    // 0 to 15
+  // For how long the NIC is kept down at most if it fails again and again (verbs_damping.hpp), by
+  // this clock, which one thread of the driver's own asks; 0: for no time.
+  std::chrono::milliseconds longest_hold{2500};
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
 // Opens the port and makes the NIC. `pool` outlives it. Throws Error: no such device, no

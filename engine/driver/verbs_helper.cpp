@@ -20,10 +20,12 @@ constexpr std::chrono::seconds kLookEvery{1};
 
 }  // namespace
 
-VerbsHelper::VerbsHelper(VerbsRepair& repair)
+VerbsHelper::VerbsHelper(VerbsRepair& repair, const VerbsNicConfig& config)
     : repair_(repair),
+      clock_(config.clock),
       wake_(make_event_descriptor(repair.port().name)),
-      news_(make_event_descriptor(repair.port().name)) {
+      news_(make_event_descriptor(repair.port().name)),
+      damping_(config.longest_hold) {
   listen();
   thread_ = start_background_thread("hawser-verbs", [this] { run(); });
 }
@@ -75,11 +77,17 @@ void VerbsHelper::listen() {
   (void)::fcntl(events_, F_SETFL, ::fcntl(events_, F_GETFL) | O_NONBLOCK);
 }
 
+int VerbsHelper::retry_milliseconds() const {
+  const auto held = std::chrono::ceil<std::chrono::milliseconds>(damping_.left(clock_()));
+  if (held.count() == 0) return kRetryMilliseconds;
+  return static_cast<int>(std::min<std::int64_t>(held.count(), kRetryMilliseconds));
+}
+
 void VerbsHelper::run() {
   while (!stopping_.load(std::memory_order_acquire)) {
     std::array<pollfd, 2> fds{{{wake_.get(), POLLIN, 0}, {events_, POLLIN, 0}}};
     const bool repairing = state_.load(std::memory_order_acquire) == State::asked;
-    (void)::poll(fds.data(), fds.size(), repairing ? kRetryMilliseconds : -1);
+    (void)::poll(fds.data(), fds.size(), repairing ? retry_milliseconds() : -1);
     if (fds[0].revents != 0) lower_event(wake_.get());
     if (fds[1].revents != 0 && !read_events()) {
       events_ = -1;  // the device was removed
@@ -90,6 +98,10 @@ void VerbsHelper::run() {
 }
 
 void VerbsHelper::serve() {
+  if (!repairing_) {
+    repairing_ = true;
+    damping_.failed(clock_());
+  }
   damage_ = std::max({damage_, asked_.load(std::memory_order_relaxed), VerbsDamage::pairs});
   if (taken_ < damage_) take_from_device();
   if (taken_ == damage_) restore();
@@ -106,6 +118,10 @@ void VerbsHelper::restore() {
   const bool anew = damage_ == VerbsDamage::device;
   if (anew) events_ = -1;  // is closed
   if (!anew && !is_up_) return look_for_device();
+  if (is_held()) {
+    if (anew) repair_.drop_device();  // who removes it may wait for that
+    return look_for_device();
+  }
   switch (repair_.restore(damage_)) {
     case VerbsRepair::Outcome::refused: return refused();
     case VerbsRepair::Outcome::not_yet: return look_for_device();
@@ -118,6 +134,8 @@ void VerbsHelper::restore() {
   }
   damage_ = taken_ = VerbsDamage::none;
   refusals_ = 0;
+  repairing_ = false;
+  damping_.came_up(clock_());
   asked_.store(VerbsDamage::none, std::memory_order_relaxed);
   damaged_.store(false, std::memory_order_release);
   state_.store(State::done, std::memory_order_release);
@@ -159,6 +177,7 @@ void VerbsHelper::take(const ibv_async_event& event) {
     case IBV_EVENT_PORT_ERR:
       if (event.element.port_num != repair_.port().number()) return;
       is_up_ = event.event_type == IBV_EVENT_PORT_ACTIVE;
+      if (is_up_) damping_.port_came_up(clock_());
       look_ = true;
       return;
     case IBV_EVENT_GID_CHANGE:

@@ -1,6 +1,7 @@
 // What a verbs NIC does beside its datapath, in a thread that sleeps: listening to the device's
-// events, and bringing back what has failed. Address handles have threads of their own
-// (verbs_resolver.hpp), as making them blocks.
+// events, and bringing back what has failed: at once, or if it fails again and again after a hold
+// (verbs_damping.hpp). Address handles have threads of their own (verbs_resolver.hpp), as making
+// them blocks.
 //
 // What is asked of it at every turn is a load of an atomic.
 #pragma once
@@ -8,9 +9,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <thread>
 
 #include "engine/descriptor.hpp"
+#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs_damping.hpp"
 #include "engine/driver/verbs_repair.hpp"
 
 namespace hawser::engine {
@@ -18,7 +22,7 @@ namespace hawser::engine {
 class VerbsHelper {
  public:
   // `repair` outlives this. Throws Error.
-  explicit VerbsHelper(VerbsRepair& repair);
+  VerbsHelper(VerbsRepair& repair, const VerbsNicConfig& config);
   ~VerbsHelper();
   VerbsHelper(const VerbsHelper&) = delete;
   VerbsHelper& operator=(const VerbsHelper&) = delete;
@@ -46,9 +50,12 @@ class VerbsHelper {
   using Clock = std::chrono::steady_clock;
 
   void run();
+  // How long to sleep while a repair is asked for.
+  [[nodiscard]] int retry_milliseconds() const;
   void listen();
   void serve();
   void take_from_device();
+  [[nodiscard]] bool is_held() const { return damping_.left(clock_()) > Clock::duration::zero(); }
   void restore();
   void refused();
   void look_for_device();
@@ -61,6 +68,7 @@ class VerbsHelper {
   void tell();
 
   VerbsRepair& repair_;
+  std::function<Clock::time_point()> clock_;  // of the damping
   Descriptor wake_;
   Descriptor news_;
   std::atomic<bool> stopping_{false};
@@ -75,6 +83,8 @@ class VerbsHelper {
   VerbsDamage damage_ = VerbsDamage::none;
   VerbsDamage taken_ = VerbsDamage::none;  // by as much
   unsigned refusals_ = 0;
+  VerbsDamping damping_;
+  bool repairing_ = false;
   int events_ = -1;  // the device's descriptor
   bool is_up_ = true;
   bool look_ = false;

@@ -100,7 +100,7 @@ VerbsNic::VerbsNic(const VerbsNicConfig& config, proto::PacketPool& pool)
                remotes_, regions_),
       repair_({port_, regions_, destinations_, resolver_, send_completions_, data_, control_},
               send_entries(config)),
-      helper_(repair_) {
+      helper_(repair_, config) {
   local_.qkey = config.qkey;
   caps_.max_datagram_bytes = port_.facts.mtu_bytes;
   caps_.entropies = destinations_.entropies();

@@ -8,7 +8,8 @@
 // completion queue is of no use any more; the device is removed. The NIC says `down`, and from then
 // on touches nothing of the device's: what is sent is lost. The helper has the device let go of all
 // sends, at once, and they come out of reap. Then, as soon as port and device allow it, it makes
-// anew what is damaged (verbs_repair.hpp), and the NIC says `up`, maybe with another address.
+// anew what is damaged (verbs_repair.hpp), and the NIC says `up`, maybe with another address. If it
+// fails again and again it stays down for a while longer (verbs_damping.hpp).
 #pragma once
 
 #include <cstddef>

@@ -49,6 +49,9 @@ class VerbsRepair {
   enum class Outcome : std::uint8_t { done, not_yet, refused };
   [[nodiscard]] Outcome restore(VerbsDamage damage);
 
+  // Closes the device, as `restore` does before it opens it anew.
+  void drop_device();
+
   // Whether the port is still what the NIC takes it for; also false if it is of no use now.
   [[nodiscard]] bool is_as_known() const;
   [[nodiscard]] bool is_present() const { return is_listed(parts_.port); }
@@ -59,7 +62,6 @@ class VerbsRepair {
   [[nodiscard]] bool discard();
   void release_queues();
   [[nodiscard]] bool renew_queues();
-  void drop_device();
   [[nodiscard]] bool reopen_device();
   [[nodiscard]] bool adopt_facts();
   [[nodiscard]] bool is_usable(const VerbsPortFacts& facts) const;

@@ -65,7 +65,7 @@ class Cables {
 
 // Every other NIC is at the other end of the cable. The fabric is a base, as it outlives the NICs.
 template <class Link, int kMtu, Registered kRegistered>
-class FakeRig final : public Cables, public RigBase {
+class FakeRig : public Cables, public RigBase {
  public:
   FakeRig() : Cables(Link{}, static_cast<ibv_mtu>(kMtu)) {}
 
@@ -102,7 +102,10 @@ class FakeRig final : public Cables, public RigBase {
 
  private:
   std::unique_ptr<Nic> make_nic() override {
-    return make_verbs_nic(kRdmaDevices[made_++ % 2], kRegistered, pool);
+    return make_verbs_nic(config_of(kRdmaDevices[made_++ % 2]), kRegistered, pool);
+  }
+  [[nodiscard]] virtual engine::VerbsNicConfig config_of(const std::string& device) {
+    return verbs_config(device);
   }
   std::size_t made_ = 0;
   fake::DeviceSettings removed_;

@@ -11,6 +11,7 @@ namespace hawser::test {
 
 inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
 
+// Tests fail NICs again and again: they are held down only by tests of that.
 inline engine::VerbsNicConfig verbs_config(const std::string& device) {
   return {.port = {.device = device},
           .qkey = 0x12345,
@@ -18,14 +19,15 @@ inline engine::VerbsNicConfig verbs_config(const std::string& device) {
           .send_slots = 256,
           .max_remotes = kRigRemotes,
           .max_regions = 16,
-          .entropies = 4};
+          .entropies = 4,
+          .longest_hold = {}};
 }
 
 enum class Registered { nothing, headers };
 
-inline std::unique_ptr<engine::VerbsNic> make_verbs_nic(const std::string& device,
+inline std::unique_ptr<engine::VerbsNic> make_verbs_nic(const engine::VerbsNicConfig& config,
                                                         Registered registered, SimplePool& pool) {
-  auto nic = std::make_unique<engine::VerbsNic>(verbs_config(device), pool);
+  auto nic = std::make_unique<engine::VerbsNic>(config, pool);
   if (registered == Registered::headers) {
     REQUIRE(nic->register_memory(pool.memory().data(), pool.memory().size()) == Status::ok);
   }

@@ -72,7 +72,7 @@ class VerbsRig final : public RigBase {
     REQUIRE(std::system(command.c_str()) == 0);
   }
   std::unique_ptr<Nic> make_nic() override {
-    return make_verbs_nic(kRdmaDevices[made_++ % 2], kRegistered, pool);
+    return make_verbs_nic(verbs_config(kRdmaDevices[made_++ % 2]), kRegistered, pool);
   }
   // A device that counts no packet for some milliseconds has none on its way.
   void let_arrive() override {

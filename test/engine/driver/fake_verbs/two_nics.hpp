@@ -53,6 +53,9 @@ struct TwoNics {
   }
   void comes_up() {
     REQUIRE(hears(mine, Kind::up));
+    opens_anew();
+  }
+  void opens_anew() {
     theirs.close_remote(to_mine);
     to_mine = open(theirs, mine);
     // Until its address handles are made anew.

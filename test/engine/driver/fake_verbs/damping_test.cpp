@@ -1,0 +1,180 @@
+// The verbs NIC that fails again and again: it is kept down longer and longer. Its clock is the
+// test's, so that a hold ends when the test says so, however busy the host is.
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "test/engine/driver/fake_verbs/two_nics.hpp"
+
+namespace hawser::test {
+namespace {
+
+using fake::Fabric;
+using fake::Side;
+using Kind = proto::NicEvent::Kind;
+using std::chrono::milliseconds;
+
+class HandClock {
+ public:
+  std::chrono::steady_clock::time_point operator()() {
+    const std::int64_t now = now_ms_.load();
+    ++readings_;
+    return std::chrono::steady_clock::time_point(milliseconds(now));
+  }
+  void advance(std::int64_t ms) { now_ms_ += ms; }
+  // Until the driver has looked at this time whether the hold is over, or looks no more.
+  void wait_until_looked() const {
+    constexpr std::uint64_t kMany = 4;  // it asks at most three times from one sleep to the next
+    const std::uint64_t before = readings_.load();
+    for (int i = 0; i < 5000 && readings_.load() < before + kMany; ++i) (void)::poll(nullptr, 0, 1);
+  }
+
+ private:
+  std::atomic<std::int64_t> now_ms_{1'000'000};
+  std::atomic<std::uint64_t> readings_{0};
+};
+
+class DampedRig : public PooledVerbsRig {
+ public:
+  HandClock& clock() { return *clock_; }
+
+ private:
+  engine::VerbsNicConfig config_of(const std::string& device) override {
+    engine::VerbsNicConfig config = verbs_config(device);
+    config.longest_hold = milliseconds(400);
+    // Of the first only. It outlives the NIC, which is destroyed after this rig.
+    if (device == kMine) config.clock = [clock = clock_] { return (*clock)(); };
+    return config;
+  }
+  std::shared_ptr<HandClock> clock_ = std::make_shared<HandClock>();
+};
+
+struct Two : TwoNics<DampedRig> {
+  HandClock& clock() { return rig.clock(); }
+
+  // The data queue's pair fails at a send, with nineteen others at the device.
+  void fail() {
+    fabric().complete_with(Side::send, IBV_WC_RETRY_EXC_ERR);
+    send(next_, 20);
+    next_ += 20;
+    REQUIRE(hears(mine, Kind::down));
+  }
+  // It stays down until so much time has passed, and not longer.
+  void is_held_for(std::int64_t ms) {
+    if (ms > 0) {
+      clock().wait_until_looked();
+      clock().advance(ms - 1);
+      clock().wait_until_looked();
+      std::array<proto::NicEvent, 1> events;
+      CHECK(mine.events(events) == 0);
+      clock().advance(1);
+    }
+    REQUIRE(hears(mine, Kind::up));
+  }
+  void wait_until_read() {
+    while (fabric().events_waiting(kMine) > 0) (void)::poll(nullptr, 0, 1);
+  }
+
+ private:
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("verbs NIC: a queue pair that fails whenever it is up is brought back later and later") {
+  Two two;
+  for (const int hold : {0, 100, 200, 400, 400}) {
+    CAPTURE(hold);
+    two.fail();
+    CHECK(two.reap().size() == 20);  // a hold is nobody's who waits for his memory
+    two.is_held_for(hold);
+    two.works();
+  }
+  // It has worked for ten seconds, and then for long.
+  two.clock().advance(10'000);
+  two.fail();
+  two.is_held_for(100);
+  CHECK(two.reap().size() == 20);
+  two.clock().advance(60'000);
+  two.fail();
+  two.is_held_for(0);
+  CHECK(two.reap().size() == 20);
+  two.works();
+}
+
+TEST_CASE("verbs NIC: sends at a device that keeps them are given back before the hold is over") {
+  Two two;
+  two.fail();
+  two.is_held_for(0);
+  (void)two.reap();
+  two.fabric().hold(true);
+  two.send(1000, 40);
+  two.fabric().raise_of_pair(pair_number(two.mine, Queue::data), IBV_EVENT_QP_FATAL);
+  REQUIRE(hears(two.mine, Kind::down));
+  std::array<proto::NicEvent, 1> events;
+  std::size_t reaped = 0;
+  for (int i = 0; i < 5000 && reaped < 40; ++i) {
+    CHECK(two.mine.events(events) == 0);
+    reaped += two.reap().size();
+    (void)::poll(nullptr, 0, 1);
+  }
+  CHECK(reaped == 40);
+  two.fabric().hold(false);
+  two.is_held_for(100);
+  two.works();
+}
+
+TEST_CASE("verbs NIC: a link that flaps has to stay up before it is used again") {
+  Two two;
+  const auto set_port = [&](ibv_port_state state) {
+    two.fabric().set_port(kMine, 1, state);
+    two.wait_until_read();
+  };
+  set_port(IBV_PORT_DOWN);
+  REQUIRE(hears(two.mine, Kind::down));
+  two.clock().advance(3000);
+  set_port(IBV_PORT_ACTIVE);
+  two.is_held_for(0);  // a cable that was pulled, once
+  two.clock().advance(1000);
+  set_port(IBV_PORT_DOWN);
+  REQUIRE(hears(two.mine, Kind::down));
+  two.clock().wait_until_looked();
+  two.clock().advance(90);
+  set_port(IBV_PORT_ACTIVE);
+  two.clock().advance(50);
+  set_port(IBV_PORT_DOWN);
+  set_port(IBV_PORT_ACTIVE);
+  two.is_held_for(60);  // and no longer than twice the hold, whatever its port does
+  two.works();
+}
+
+TEST_CASE("verbs NIC: a device that goes again and again is let go of at once, and held") {
+  Two two;
+  fake::DeviceSettings device;
+  two.fabric().change(kMine, [&](fake::DeviceSettings& present) { device = present; });
+  for (const int hold : {0, 100, 200}) {
+    CAPTURE(hold);
+    two.fabric().remove(kMine, Fabric::Removal::told);
+    REQUIRE(hears(two.mine, Kind::down));
+    for (int i = 0; i < 5000 && two.fabric().removed_in_use() > 0; ++i) {
+      (void)::poll(nullptr, 0, 1);
+    }
+    REQUIRE(two.fabric().removed_in_use() == 0);
+    two.fabric().add(device);
+    two.is_held_for(hold);
+    two.opens_anew();
+    two.works();
+  }
+}
+
+TEST_CASE("verbs NIC: it is destroyed while it is held") {
+  Two two;
+  two.fail();
+  two.is_held_for(0);
+  two.fail();
+  two.clock().wait_until_looked();
+  two.rig.destroy(two.mine);
+  CHECK(two.rig.pool.in_use() == 0);
+}
+
+}  // namespace hawser::test
