@@ -52,11 +52,15 @@ struct VerbsNicConfig {
 
 // What `hawser info` says of one port.
 struct VerbsPortInfo {
-  std::string name;           // as in VerbsPortName, without GID
+  std::string name;           // as in VerbsPortName
   std::string description{};  // state, MTU and the GID that would be used; or why it can't be used
   bool usable = false;
+  // Datagrams turned away since the device is there, of all its users, up to 65535.
+  std::uint32_t pkey_violations = 0;
 };
-// Empty without devices, and in a build without libibverbs.
+// Opens the port, and closes it again. A build without libibverbs says so.
+[[nodiscard]] VerbsPortInfo verbs_port(const VerbsPortName& name);
+// All, without GID index. Empty without devices, and in a build without libibverbs.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
 
 // Whether this build has libibverbs.

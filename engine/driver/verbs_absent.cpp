@@ -4,10 +4,22 @@
 
 namespace hawser::engine {
 
+namespace {
+
+std::string refusal(const VerbsPortName& name) {
+  return "verbs:" + to_string(name) +
+         ": this build has no RDMA verbs; install libibverbs-dev and build again, or use "
+         "udp:ADDRESS";
+}
+
+}  // namespace
+
 std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config, proto::PacketPool&) {
-  throw Error("verbs:" + to_string(config.port) +
-              ": this build has no RDMA verbs; install libibverbs-dev and build again, or use "
-              "udp:ADDRESS");
+  throw Error(refusal(config.port));
+}
+
+VerbsPortInfo verbs_port(const VerbsPortName& name) {
+  return {.name = to_string(name), .description = refusal(name)};
 }
 
 std::vector<VerbsPortInfo> verbs_ports() { return {}; }

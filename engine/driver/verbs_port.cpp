@@ -1,8 +1,11 @@
 #include "engine/driver/verbs_port.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -176,11 +179,11 @@ std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
 
 // The queue pairs use the first entry. 0 stands for none, and reaches nobody.
 std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std::string& what) {
-  std::uint16_t key = 0;
+  std::uint16_t key = 0;  // as on the wire
   if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
     throw Error(what + ": its P_Key can't be read: " + std::strerror(errno));
   }
-  if (key != 0) return key;
+  if (key != 0) return ntohs(key);
   throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
               "put the port into a partition (its P_Key at index 0)");
 }
@@ -211,6 +214,26 @@ VerbsDomain make_domain(ibv_context* context, const std::string& what) {
   VerbsDomain domain(ibv_alloc_pd(context));
   if (domain) return domain;
   throw Error(what + ": the device has no protection domain left: " + std::strerror(errno));
+}
+
+std::string text_of(const Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  constexpr std::size_t kIpv4Offset = 12;
+  const bool ipv4 = is_ipv4(gid);
+  (void)::inet_ntop(ipv4 ? AF_INET : AF_INET6, gid.data() + (ipv4 ? kIpv4Offset : 0), text.data(),
+                    text.size());
+  return text.data();
+}
+
+// Of an InfiniBand port. Two ports hear each other if their keys differ in the top bit at most, and
+// one of them has it: limited members don't hear each other.
+std::string partition_of(const VerbsPortFacts& facts) {
+  if (facts.link != VerbsAddress::Link::infiniband) return "";
+  constexpr unsigned kFullMember = 0x8000;
+  std::array<char, 8> key{};
+  (void)std::snprintf(key.data(), key.size(), "0x%04x", unsigned{facts.pkey});
+  return std::string(", P_Key ") + key.data() +
+         ((facts.pkey & kFullMember) == 0 ? " (limited member)" : "");
 }
 
 std::string violations_of(const VerbsPortFacts& facts) {
@@ -264,6 +287,22 @@ bool is_listed(const VerbsPort& port) {
   return std::ranges::find(list.devices(), port.context->device) != list.devices().end();
 }
 
+VerbsPortInfo verbs_port(const VerbsPortName& name) {
+  VerbsPortInfo info{.name = to_string(name)};
+  try {
+    const VerbsPortFacts facts = open_verbs_port(name).facts;
+    info.usable = true;
+    info.pkey_violations = facts.pkey_violations;
+    info.description = "up, MTU " + std::to_string(facts.mtu_bytes) + ", GID " +
+                       std::to_string(facts.gid.index) + ", " + text_of(facts.gid.gid) + " (" +
+                       std::string(description_of(facts.gid)) + ")" + partition_of(facts) +
+                       violations_of(facts);
+  } catch (const Error& error) {
+    info.description = error.what();
+  }
+  return info;
+}
+
 std::vector<VerbsPortInfo> verbs_ports() {
   std::vector<VerbsPortInfo> ports;
   const DeviceList list;
@@ -273,20 +312,8 @@ std::vector<VerbsPortInfo> verbs_ports() {
     attributes.phys_port_cnt = 1;  // one line for a device that doesn't answer, too
     if (context) (void)ibv_query_device(context.get(), &attributes);
     for (int number = 1; number <= attributes.phys_port_cnt; ++number) {
-      VerbsPortName name{.device = ibv_get_device_name(device),
-                         .port = static_cast<std::uint8_t>(number)};
-      VerbsPortInfo info{.name = to_string(name)};
-      try {
-        const VerbsPort port = open_verbs_port(name);
-        info.usable = true;
-        const GidEntry& gid = port.facts.gid;
-        info.description = "up, MTU " + std::to_string(port.facts.mtu_bytes) + ", GID " +
-                           std::to_string(gid.index) + " (" + std::string(description_of(gid)) +
-                           ")" + violations_of(port.facts);
-      } catch (const Error& error) {
-        info.description = error.what();
-      }
-      ports.push_back(std::move(info));
+      ports.push_back(verbs_port(
+          {.device = ibv_get_device_name(device), .port = static_cast<std::uint8_t>(number)}));
     }
   }
   return ports;

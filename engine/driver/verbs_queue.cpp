@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/driver/verbs_locking.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {
@@ -77,7 +78,7 @@ void VerbsQueue::make_pair(ibv_cq* send_completions) {
   }
   throw Error(port_.name + ": no UD queue pair of " + std::to_string(config_.send_slots) +
               " sends and " + std::to_string(config_.receive_slots) +
-              " receives can be made: " + std::strerror(errno));
+              " receives can be made: " + reason_of_refusal(errno));
 }
 
 // Before the memory that it reads and writes.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/driver/verbs_locking.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {
@@ -26,7 +27,7 @@ VerbsCompletions VerbsRepair::make_send_completions(const VerbsPort& port, std::
   VerbsCompletions queue(port, entries, nullptr);
   if (queue) return queue;
   throw Error(port.name + ": no completion queue of " + std::to_string(entries) +
-              " entries can be made: " + std::strerror(errno));
+              " entries can be made: " + reason_of_refusal(errno));
 }
 
 bool VerbsRepair::take(VerbsDamage& damage) {

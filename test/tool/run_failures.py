@@ -236,6 +236,10 @@ def addresses_that_do_not_exist():
     # TEST-NET-3 (RFC 5737) is on no host.
     refused(["--ranks", "2", "--nic", "udp:203.0.113.77"], r"203\.0\.113\.77")
     refused(["--ranks", "2", "--nic", "carrier-pigeon"], "carrier-pigeon")
+    refused(["--ranks", "2", "--nic", "verbs:mlx5_99"],
+            r"verbs:mlx5_99: this (host has no such RDMA device; it has|build has no RDMA verbs; install) ")
+    refused(["--ranks", "2", "--nic", "verbs:"], "as in verbs:mlx5_0")
+    refused(["--ranks", "2", "--nic", "verbs", "--nic", "udp:127.0.0.1"], "leave the other --nic out")
 
 
 @case
@@ -249,9 +253,23 @@ def port_in_use():
         check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
 
 
+def info_text():
+    return subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+# With an RDMA port it is used (run_verbs.py); without one, UDP, and the run says so before it begins.
+@case
+def udp_where_there_is_no_rdma_port():
+    output, _ = run(["--nic", "verbs", *SMALL])
+    if re.search(r"^ +verbs:\S+ +up,", info_text(), re.M):
+        check("UDP" not in output, output)
+        return
+    check(re.match(r"4 ranks x 2 NICs, .*\n--nic verbs: .*; UDP NICs are used instead\n", output), output)
+
+
 @case
 def info():
-    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    output = info_text()
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
                  "fragment_bytes", "command_budget",
                  "registration_cache_bytes", "registration cache"):

@@ -219,6 +219,31 @@ def four_ranks_share_four_devices():
 
 
 @case
+def all_ports_at_once():
+    output, report = run(["--ranks", "2", "--nic", "verbs", *SHORT])
+    check(output.startswith("2 ranks x 8 NICs"), output)
+    check(len(report["nics"]) == 8 and "UDP" not in output, output)
+
+
+# The ports of one side are up, and at no switch.
+@case
+def nobody_is_reached():
+    try:
+        for port in RIGHT:
+            ip("set", f"port{port}", "nomaster")
+        with Job([LEFT, RIGHT], [*SHORT, "--tunable", "peer_timeout_ms=5000"]) as job:
+            for rank in job.ranks:
+                status, output = finish(rank, LIMIT_S)
+                check(status == 3 and "peer_unreachable" in output, f"{status}\n{output}")
+                check("no RDMA port of this rank has found a way to the other's" in output, output)
+    finally:
+        for port in RIGHT:
+            ip("set", f"port{port}", "master", "switch")
+    with Job([LEFT, RIGHT], SHORT) as job:
+        job.finish()
+
+
+@case
 def local_port_down_and_up():
     run_with_port_down(2)
 

@@ -31,7 +31,13 @@ std::string rdma_text() {
   engine::apply_environment(tunables);
   text += fmt::format("  {:<40} {}\n", "registration cache",
                       engine::describe_registration_cache(tunables));
-  if (!ports.empty()) return text;
+  if (!ports.empty()) {
+    return text +
+           "  of a port's GIDs the first of RoCE v2 over IPv4 is taken, else of IPv6 that is "
+           "routed, "
+           "else of its\n  link, never one of RoCE v1; verbs:DEVICE[:PORT]@GID_INDEX takes another "
+           "(`ibv_devinfo -v` lists them)\n";
+  }
   if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
   // The kernel's own list: a device may be there without a driver in user space.
   const std::vector<std::string> known = rdma_devices();

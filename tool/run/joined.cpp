@@ -178,6 +178,8 @@ ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
     check_report_file(options);
     server = std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size);
     fmt::print(stderr, "{}\n", opening(options, schedule));
+  } else if (!options.nic_note.empty()) {
+    fmt::print(stderr, "rank {}: {}\n", place.rank, options.nic_note);
   }
   try {
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));

@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 
 #include "engine/driver/fault_spec.hpp"
+#include "engine/driver/verbs.hpp"
 #include "tool/error.hpp"
+#include "tool/run/verbs_words.hpp"
 #include "tool/workload/builtin.hpp"
 
 namespace hawser::tool {
@@ -102,8 +104,10 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
       ->check(CLI::Range(1u, kMaxRanks));
   app.add_option("--nics", o.nics, "NICs of each rank, on loopback addresses of its own (4)")
       ->check(CLI::Range(1u, kMaxNics));
-  app.add_option("--nic", o.nic_addresses,
-                 "a NIC of every rank, instead: udp:ADDRESS; may be repeated")
+  app.add_option(
+         "--nic", o.nic_addresses,
+         "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; may be "
+         "repeated. Or verbs: all RDMA ports that can be used, UDP if there are none")
       ->allow_extra_args(false);
   app.add_option("--workload", o.workload, workload_help());
   app.add_option("--steps", o.steps, "how often to run the workload's step (6)")
@@ -209,17 +213,28 @@ void RunOptionParser::finish_timed_faults() {
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
 }
 
+void RunOptionParser::finish_nics() {
+  RunOptions& o = options_;
+  if (std::ranges::find(o.nic_addresses, "verbs") != o.nic_addresses.end()) {
+    if (o.nic_addresses.size() > 1) {
+      throw InputError("--nic verbs stands for all RDMA ports: leave the other --nic out");
+    }
+    VerbsChoice choice = choose_verbs(engine::has_verbs(), engine::verbs_ports(), kMaxNics);
+    o.nic_addresses = std::move(choice.nics);
+    o.nic_note = std::move(choice.instead);
+  }
+  if (o.nic_addresses.size() > kMaxNics) {
+    throw InputError(
+        fmt::format("{} NICs; at most {} are possible", o.nic_addresses.size(), kMaxNics));
+  }
+  if (!o.nic_addresses.empty()) o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
+}
+
 RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
   RunOptions& o = options_;
   if (joined_ranks > 0) o.ranks = joined_ranks;
   finish_lasting_faults();
-  if (!o.nic_addresses.empty()) {
-    if (o.nic_addresses.size() > kMaxNics) {
-      throw InputError(
-          fmt::format("{} NICs; at most {} are possible", o.nic_addresses.size(), kMaxNics));
-    }
-    o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
-  }
+  finish_nics();
   finish_timed_faults();
   for (const std::string& text : attack_) o.attacks.push_back(parse_attack(text));
 

@@ -23,6 +23,7 @@ struct RunOptions {
   std::uint32_t ranks = 8;
   std::uint32_t nics = 4;
   std::vector<std::string> nic_addresses;  // instead of loopback ones; the same for every rank
+  std::string nic_note;                    // why they are not what was asked for; empty: they are
   std::string workload = "gpt2";
   std::uint32_t steps = 6;
   std::uint64_t scale = 1;
@@ -55,6 +56,7 @@ class RunOptionParser {
  private:
   void add_lasting_faults(CLI::App& app);
   void add_timed_faults(CLI::App& app);
+  void finish_nics();
   void finish_lasting_faults();
   void finish_timed_faults();
 

@@ -19,6 +19,7 @@
 #include "tool/run/monitor.hpp"
 #include "tool/run/replay.hpp"
 #include "tool/run/trace_file.hpp"
+#include "tool/run/verbs_words.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -97,6 +98,7 @@ class RankRun {
                                            options.trace, config.rank, config.life))),
         engine_(
             {config.nics, options.threads, options.tunables, options.engine_faults(config.rank)}),
+        verbs_ports_(verbs_ports_of(config.nics)),
         endpoint_(engine_.create_endpoint({config.rank + 1, config.epoch, config.job_secret,
                                            trace_ ? TraceFile::hook : nullptr, trace_.get()})) {}
 
@@ -130,6 +132,17 @@ class RankRun {
   void take_figures_of_failure() {
     if (monitor_) take_observations();
     take_figures(endpoint_->stats(), result_);
+  }
+
+  // What else is to be told of it.
+  void explain(const RankFailure& failure) {
+    if (failure.status != to_string(Status::peer_unreachable)) return;
+    for (std::string& line : reasons_of_silence(verbs_ports_, verbs_ports_of(config_.nics),
+                                                endpoint_->stats().handshakes_sent)) {
+      RankMessage message;
+      message.note = std::move(line);
+      sink_.send(message);
+    }
   }
 
   void close() { endpoint_->close(); }
@@ -196,6 +209,7 @@ class RankRun {
   BufferArena arena_;                 // before the engine, whose operations refer to it
   std::unique_ptr<TraceFile> trace_;  // before the endpoint, which calls it to its end
   Engine engine_;
+  std::vector<engine::VerbsPortInfo> verbs_ports_;  // as they were at the start
   std::unique_ptr<Endpoint> endpoint_;
   std::optional<PathLog> paths_;
   std::optional<Monitor> monitor_;
@@ -227,6 +241,7 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
     } catch (const ReplayError& error) {
       result.failure = error.failure();
       run.take_figures_of_failure();
+      run.explain(error.failure());
     }
     run.close();
   } catch (const InputError& error) {

@@ -7,6 +7,7 @@ namespace hawser::test {
 namespace {
 
 using Catch::Contains;
+using Catch::EndsWith;
 using fake::Call;
 
 // Why there can be no NIC on rxe_a0; empty if there can.
@@ -83,9 +84,29 @@ TEST_CASE("verbs NIC: what is wrong is said") {
     cables.fabric.fail(row.call, row.error);
     CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.words));
   }
-  Cables cables = make_cables();
-  cables.fabric.fail(Call::create_qp, ENOMEM, 0, 2);
-  CHECK_THAT(refusal(), Contains("no UD queue pair of 256 sends"));
+}
+
+// A device's driver locks memory for queues, too, and that may be where the limit is met first.
+TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so") {
+  struct {
+    Call call;
+    int error;
+    const char* what;
+    const char* words;
+  } const table[] = {
+      {Call::create_cq, ENOMEM, "no completion queue of 512 entries", "ulimit -l unlimited"},
+      {Call::create_cq, EINVAL, "no completion queue of 512 entries", "nic_receive_bytes"},
+      {Call::create_qp, ENOMEM, "no UD queue pair of 256 sends", "ulimit -l unlimited"},
+      {Call::create_qp, EPERM, "no UD queue pair of 256 sends", "ulimit -l unlimited"},
+      {Call::create_qp, EINVAL, "no UD queue pair of 256 sends", "nic_receive_bytes"},
+  };
+  for (const auto& row : table) {
+    CAPTURE(row.what, row.error);
+    Cables cables = make_cables();
+    constexpr std::uint64_t kTries = 4;  // by newer calls and older ones, and without room inside
+    cables.fabric.fail(row.call, row.error, 0, kTries);
+    CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.what) && Contains(row.words));
+  }
 }
 
 TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
@@ -192,6 +213,27 @@ TEST_CASE("verbs NIC: datagrams that a port turned away are shown with it") {
   rig.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x8002; });
   CHECK(exchange(rig, sender, open(sender, receiver), receiver, 5) == 0);
   CHECK_THAT(engine::verbs_ports().at(1).description, Contains("5 for their P_Key"));
+  CHECK(engine::verbs_port({.device = kTheirs}).pkey_violations == 5);
+}
+
+TEST_CASE("verbs NIC: ports are listed with what has to agree with their peers'") {
+  {
+    const Cables cables(RoceV4{}, IBV_MTU_1024);
+    CHECK(engine::verbs_ports().at(1).description ==
+          "up, MTU 1024, GID 0, 10.0.0.2 (RoCE v2, IPv4)");
+    CHECK_THAT(engine::verbs_port({.device = kMine, .gid_index = 7}).description,
+               Contains("rxe_a0@7: its table of GIDs has no entry there"));
+  }
+  {
+    const Cables cables = make_cables();
+    CHECK(engine::verbs_ports().at(0).description ==
+          "up, MTU 4096, GID 0, fe80::a0 (RoCE v2, IPv6 of its link)");
+  }
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  CHECK(engine::verbs_ports().at(0).description ==
+        "up, MTU 4096, GID 0, fe80::1 (InfiniBand), P_Key 0xffff");
+  cables.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x0012; });
+  CHECK_THAT(engine::verbs_ports().at(0).description, EndsWith(", P_Key 0x0012 (limited member)"));
 }
 
 TEST_CASE("verbs NIC: a device without room inside requests") {

@@ -1,0 +1,65 @@
+#include "tool/run/verbs_words.hpp"
+
+#include <fmt/format.h>
+
+#include "engine/nic_spec.hpp"
+#include "hawser/engine.hpp"
+
+namespace hawser::tool {
+
+VerbsChoice choose_verbs(bool is_built, std::span<const engine::VerbsPortInfo> ports,
+                         std::size_t most) {
+  VerbsChoice choice;
+  std::string reasons;
+  for (const engine::VerbsPortInfo& port : ports) {
+    if (port.usable && choice.nics.size() < most) choice.nics.push_back("verbs:" + port.name);
+    if (!port.usable) reasons += (reasons.empty() ? "" : "; ") + port.description;
+  }
+  if (!choice.nics.empty()) return choice;
+  if (!is_built) reasons = "this build has no RDMA verbs (install libibverbs-dev and build again)";
+  if (reasons.empty()) reasons = "this host has no RDMA device (`rdma link` lists them)";
+  choice.instead = fmt::format("--nic verbs: {}; UDP NICs are used instead", reasons);
+  return choice;
+}
+
+std::vector<engine::VerbsPortInfo> verbs_ports_of(std::span<const std::string> nics) {
+  std::vector<engine::VerbsPortInfo> ports;
+  for (const std::string& name : nics) {
+    try {
+      const engine::NicSpec spec = engine::parse_nic_spec(name);
+      if (spec.driver != engine::NicSpec::Driver::verbs) continue;
+      ports.push_back(engine::verbs_port(engine::parse_verbs_port(spec.where)));
+    } catch (const Error&) {  // the engine refuses it, and says why
+    }
+  }
+  return ports;
+}
+
+std::vector<std::string> reasons_of_silence(std::span<const engine::VerbsPortInfo> before,
+                                            std::span<const engine::VerbsPortInfo> now,
+                                            std::uint64_t handshakes_sent) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < before.size() && i < now.size(); ++i) {
+    if (const auto turned_away = now[i].pkey_violations - before[i].pkey_violations) {
+      lines.push_back(fmt::format(
+          "verbs:{} has turned away {} datagrams for their P_Key meanwhile: the senders' ports are "
+          "not in its partition; compare the P_Keys that `hawser info` shows at both ends, and "
+          "have "
+          "the subnet manager put the ports into one partition",
+          now[i].name, turned_away));
+    }
+    if (!now[i].usable) lines.push_back(now[i].description);
+  }
+  if (now.empty() || !lines.empty()) return lines;
+  lines.emplace_back(
+      handshakes_sent == 0
+          ? "no RDMA port of this rank has found a way to the other's: nobody answers for its "
+            "address, or the GIDs of the two are of different kinds; compare those that `hawser "
+            "info` shows at both ends, and choose one by verbs:DEVICE@GID_INDEX"
+          : "handshakes left by RDMA ports of this rank, and none was answered: compare GIDs and "
+            "P_Keys that `hawser info` shows at both ends; if they agree, look whether the other "
+            "end runs, and whether the network lets the ports reach each other");
+  return lines;
+}
+
+}  // namespace hawser::tool
