@@ -1,5 +1,8 @@
 // Whole endpoints over the double of libibverbs, whose devices leave and return as others: every
 // message arrives, and the NIC that is back carries its share again, wherever it is now.
+#include <cerrno>
+
+#include "engine/driver/verbs.hpp"
 #include "test/engine/driver/conformance/fake_rigs.hpp"
 #include "test/engine/verbs_pair.hpp"
 
@@ -7,6 +10,7 @@ namespace hawser::engine {
 namespace {
 
 using test::Cables;
+using test::Infiniband;
 using test::RoceV4;
 using test::RoceV6;
 using test::fake::Fabric;
@@ -38,7 +42,178 @@ test::fake::DeviceSettings device_with(const char* gid) {
   return device;
 }
 
+// What an endpoint is told of its first NIC by that NIC's driver.
+struct Told {
+  bool down = false;
+  bool up = false;
+  bool moved = false;
+
+  void look(Endpoint& endpoint) {
+    Event event;
+    while (endpoint.poll_events({&event, 1}) == 1) {
+      if (event.nic != 0) continue;
+      down = down || event.kind == Event::Kind::nic_down;
+      up = up || event.kind == Event::Kind::nic_up;
+      moved = moved || event.kind == Event::Kind::nic_moved;
+    }
+  }
+};
+
+// Messages both ways, until `a` is told so.
+bool is_told(VerbsPair& pair, Told& told, bool Told::*what, std::uint64_t& seed) {
+  for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 2'000'000) {
+    told.look(*pair.a);
+    if (told.*what) return true;
+    pair.exchange(*pair.a, 10'000, seed++);
+    pair.exchange(*pair.b, 10'000, seed++);
+    pair.a->wait({}, 1'000'000);
+    pair.b->wait({}, 1'000'000);
+  }
+  return false;
+}
+
+struct Failure {
+  const char* name;
+  void (*strike)(Fabric&);
+  bool moves;  // it returns with other queue pairs
+};
+std::ostream& operator<<(std::ostream& out, const Failure& failure) { return out << failure.name; }
+
+const Failure kFailures[] = {
+    {"queue pair",
+     [](Fabric& fabric) { fabric.raise_of_pair(fabric.pairs("rxe_a0")[0], IBV_EVENT_QP_FATAL); },
+     false},
+    {"completion queue",
+     [](Fabric& fabric) {
+       fabric.raise_of_completions(fabric.pairs("rxe_a0")[0], test::fake::Side::receive);
+     },
+     true},
+    {"device", [](Fabric& fabric) { fabric.raise("rxe_a0", IBV_EVENT_DEVICE_FATAL); }, true},
+};
+
 }  // namespace
+
+TEST_CASE("VerbsReturns__first_nic_fails_with_a_message_under_way") {
+  const auto& failure = GENERATE(from_range(std::begin(kFailures), std::end(kFailures)));
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(failure, threads);
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  VerbsPair pair(threads);
+  std::uint64_t seed = 1;
+  REQUIRE(carries_again(pair, seed));
+  const std::vector<std::uint32_t> before = cables.fabric.pairs("rxe_a0");
+  std::vector<std::byte> received(3'000'000);
+  const std::vector<std::byte> sent = pattern(received.size(), 77);
+  post_receive(*pair.b, kAnyPeer, 1'000'000, received);
+  post_send(*pair.a, pair.b_of_a, 1'000'000, sent);
+  pair.a->wait({}, 0);
+  failure.strike(cables.fabric);
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  const Completion at_sender = pair.next(*pair.a);
+  CHECK(at_sender.status == Status::ok);
+  CHECK(at_sender.released);
+  CHECK(received == sent);
+  Told told;
+  CHECK(is_told(pair, told, &Told::up, seed));
+  CHECK(carries_again(pair, seed));
+  told.look(*pair.a);
+  CHECK(told.down);
+  CHECK(told.moved == failure.moves);
+  CHECK((cables.fabric.pairs("rxe_a0") != before) == failure.moves);
+  CHECK(pair.gets_quiet());
+}
+
+TEST_CASE("VerbsReturns__port_goes_down_and_up") {
+  using test::fake::WhenDown;
+  const WhenDown when_down = GENERATE(WhenDown::fails, WhenDown::loses, WhenDown::stalls);
+  CAPTURE(static_cast<int>(when_down));
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  cables.fabric.change("rxe_a0", [&](auto& settings) { settings.when_down = when_down; });
+  VerbsPair pair(0);
+  std::uint64_t seed = 1;
+  REQUIRE(carries_again(pair, seed));
+  cables.fabric.set_port("rxe_a0", 1, IBV_PORT_DOWN);
+  Told told;
+  CHECK(is_told(pair, told, &Told::down, seed));
+  pair.exchange(*pair.a, 200'000, seed++);
+  pair.exchange(*pair.b, 200'000, seed++);
+  told.look(*pair.a);
+  CHECK_FALSE(told.up);
+  cables.fabric.set_port("rxe_a0", 1, IBV_PORT_ACTIVE);
+  CHECK(is_told(pair, told, &Told::up, seed));
+  CHECK(carries_again(pair, seed));
+  CHECK_FALSE(told.moved);
+  CHECK(pair.gets_quiet());
+}
+
+// A port that tells nobody that it is down: what is sent completes well, and is lost.
+TEST_CASE("VerbsReturns__silent_loss_with_good_completions") {
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  const auto set_silently = [&](ibv_port_state state) {
+    cables.fabric.change("rxe_a0", [&](test::fake::DeviceSettings& settings) {
+      settings.when_down = test::fake::WhenDown::loses;
+      settings.ports[0].state = state;
+    });
+  };
+  VerbsPair pair(0);
+  std::uint64_t seed = 1;
+  REQUIRE(carries_again(pair, seed));
+  set_silently(IBV_PORT_DOWN);
+  const auto gives_up = [&] { return pair.a->stats().paths_down > 0; };
+  for (std::uint64_t waited = 0; waited < kPatienceNs && !gives_up(); waited += 2'000'000) {
+    pair.exchange(*pair.a, 500'000, seed++);
+    pair.exchange(*pair.b, 500'000, seed++);
+    pair.a->wait({}, 1'000'000);
+    pair.b->wait({}, 1'000'000);
+  }
+  CHECK(gives_up());
+  CHECK(pair.a->stats().packets_lost > 0);
+  const std::uint64_t returned = pair.a->stats().paths_returned;
+  set_silently(IBV_PORT_ACTIVE);
+  const auto returns = [&] { return pair.a->stats().paths_returned > returned; };
+  for (std::uint64_t waited = 0; waited < kPatienceNs && !returns(); waited += 2'000'000) {
+    pair.exchange(*pair.a, 100'000, seed++);
+    pair.a->wait({}, 1'000'000);
+    pair.b->wait({}, 1'000'000);
+  }
+  CHECK(returns());
+  CHECK(carries_again(pair, seed));
+  Told told;
+  told.look(*pair.a);
+  CHECK_FALSE(told.down);  // its driver knows nothing of it
+  CHECK(pair.gets_quiet());
+}
+
+TEST_CASE("VerbsReturns__ends_in_different_partitions_find_nobody_and_the_ports_say_why") {
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  for (const char* const device : {"rxe_b0", "rxe_b1"}) {
+    cables.fabric.change(device, [](auto& settings) { settings.ports[0].pkey = 0x8002; });
+  }
+  Tunables tunables = patient();
+  tunables.peer_timeout_ms = 500;
+  VerbsPair pair(0, tunables);
+  const std::vector<std::byte> sent = pattern(100, 1);
+  post_send(*pair.a, pair.b_of_a, 1, sent);
+  CHECK(pair.next(*pair.a).status == Status::peer_unreachable);
+  CHECK(pair.a->stats().handshakes_sent > 0);
+  const VerbsPortInfo theirs = verbs_port({.device = "rxe_b0"});
+  CHECK(theirs.pkey_violations > 0);
+  CHECK_THAT(theirs.description, Catch::Contains("P_Key 0x8002; it has turned away") &&
+                                     Catch::Contains("for their P_Key"));
+  CHECK_THAT(verbs_port({.device = "rxe_a0"}).description, Catch::Contains("P_Key 0xffff"));
+}
+
+TEST_CASE("VerbsReturns__nobody_answers_for_the_addresses_so_no_handshake_leaves") {
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  cables.fabric.fail(test::fake::Call::create_ah, ETIMEDOUT, 0, ~std::uint64_t{0});
+  Tunables tunables = patient();
+  tunables.peer_timeout_ms = 500;
+  VerbsPair pair(0, tunables);
+  const std::vector<std::byte> sent = pattern(100, 1);
+  post_send(*pair.a, pair.b_of_a, 1, sent);
+  CHECK(pair.next(*pair.a).status == Status::peer_unreachable);
+  CHECK(pair.a->stats().handshakes_sent == 0);
+}
 
 TEST_CASE("VerbsReturns__device_is_removed_and_added_again_elsewhere") {
   Cables cables(RoceV6{}, IBV_MTU_4096);

@@ -291,6 +291,16 @@ std::vector<HandleInfo> Fabric::handles(const std::string& device) const {
   return result;
 }
 
+std::vector<std::uint32_t> Fabric::pairs(const std::string& device) const {
+  const std::lock_guard lock(world().mutex);
+  const Device& of = device_named(device);
+  std::vector<std::uint32_t> numbers;
+  for (QueuePair* const pair : world().pairs) {
+    if (&device_of(*pair) == &of) numbers.push_back(pair->qp_base.qp_num);
+  }
+  return numbers;
+}
+
 ibv_qp_state Fabric::state_of(std::uint32_t queue_pair) const {
   const std::lock_guard lock(world().mutex);
   return pair_numbered(queue_pair).qp_base.state;

@@ -93,6 +93,8 @@ class Fabric {
   [[nodiscard]] PortCounters counters(const std::string& device, std::uint8_t port = 1) const;
   // Of the device's address handles that exist, in the order of their making.
   [[nodiscard]] std::vector<HandleInfo> handles(const std::string& device) const;
+  // The numbers of the device's queue pairs, in the order of their making.
+  [[nodiscard]] std::vector<std::uint32_t> pairs(const std::string& device) const;
   [[nodiscard]] ibv_qp_state state_of(std::uint32_t queue_pair) const;
   [[nodiscard]] std::size_t objects() const;  // that exist, of all kinds
   // What was done wrong since the last time; and at the end, when no object may be left.
