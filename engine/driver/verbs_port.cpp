@@ -144,12 +144,16 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
                 "; give its interface an address (`rdma link` names it)");
   }
   if (*name.gid_index > kMaxGidIndex) {
-    throw Error(what + ": a GID index is at most 255, as address handles have a byte for it");
+    throw Error(what +
+                ": a GID index is at most 255, as address handles have a byte for it; write "
+                "another one after the @, or leave that out");
   }
   const auto asked =
       std::ranges::find(table, *name.gid_index, [](const GidEntry& entry) { return entry.index; });
   if (asked != table.end()) return *asked;
-  throw Error(what + ": its table of GIDs has no entry there; it has " + list_of(table));
+  throw Error(what + ": its table of GIDs has no entry there; it has " + list_of(table) +
+              (table.empty() ? "; give its interface an address (`rdma link` names it)"
+                             : ": write one of these after the @, or leave that out"));
 }
 
 ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::string& what) {

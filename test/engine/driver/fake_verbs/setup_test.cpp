@@ -153,6 +153,9 @@ TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
   engine::VerbsNicConfig config = verbs_config(kMine);
   config.port.gid_index = 299;
   CHECK_THAT(refusal(config), Contains("GID index is at most 255"));
+  cables.fabric.set_gids(kMine, 1, {});
+  config.port.gid_index = 3;
+  CHECK_THAT(refusal(config), Contains("it has none; give its interface an address"));
   rows[200].type = IBV_GID_TYPE_ROCE_V1;
   cables.fabric.set_gids(kMine, 1, rows);
   CHECK_THAT(refusal(), Contains("no GID of RoCE v2"));
