@@ -193,6 +193,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--rounds", plan.rounds, "Rounds that count");
   app.add_option("--bytes", plan.stream_bytes, "Bytes of a streamed message");
   app.add_option("--messages", plan.messages, "Streamed messages a round");
+  app.add_option("--window", plan.options.window, "Hawser's streamed messages under way")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--nics", plan.options.nics, "Hawser's NICs a side")->check(CLI::Range(1, 16));
   app.add_option("--client-nic", plan.options.client_nics, "Hawser's NICs of one side, instead");
   app.add_option("--server-nic", plan.options.server_nics, "Those of the other side");

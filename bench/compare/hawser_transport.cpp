@@ -1,4 +1,4 @@
-// Hawser over UDP NICs on loopback, or other NICs, progress inline, four messages under way.
+// Hawser over UDP NICs on loopback, or other NICs, progress inline, some messages under way.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -10,7 +10,6 @@ namespace hawser::bench {
 
 namespace {
 
-constexpr std::uint64_t kWindow = 4;
 constexpr std::uint64_t kNanosecondsToWait = 1000000000;
 
 EngineConfig engine_config(const TransportOptions& options) {
@@ -29,7 +28,9 @@ EngineConfig engine_config(const TransportOptions& options) {
 class HawserTransport final : public Transport {
  public:
   explicit HawserTransport(const TransportOptions& options)
-      : engine_(engine_config(options)), endpoint_(engine_.create_endpoint({})) {}
+      : window_(options.window),
+        engine_(engine_config(options)),
+        endpoint_(engine_.create_endpoint({})) {}
 
   [[nodiscard]] std::string address() const override {
     const Address& blob = endpoint_->address();
@@ -45,7 +46,7 @@ class HawserTransport final : public Transport {
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
     while (done < count) {
-      for (; posted < count && posted < done + kWindow; ++posted) post_send(message);
+      for (; posted < count && posted < done + window_; ++posted) post_send(message);
       done += drain();
     }
   }
@@ -54,7 +55,7 @@ class HawserTransport final : public Transport {
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
     while (done < count) {
-      for (; posted < count && posted < done + kWindow; ++posted) post_receive(buffer);
+      for (; posted < count && posted < done + window_; ++posted) post_receive(buffer);
       done += drain();
     }
   }
@@ -120,6 +121,7 @@ class HawserTransport final : public Transport {
     return receives;
   }
 
+  std::uint64_t window_;
   Engine engine_;
   std::unique_ptr<Endpoint> endpoint_;
   PeerId peer_ = kAnyPeer;

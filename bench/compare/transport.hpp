@@ -38,6 +38,7 @@ struct TransportOptions {
   unsigned nics = 1;                                  // hawser: NICs of a side, on loopback
   std::vector<std::string> client_nics, server_nics;  // instead of those
   bool checksum = true;                               // raw UDP: CRC32C at both ends, as hawser has
+  std::uint64_t window = 4;                           // hawser: messages of a stream under way
   std::string faults;                                 // hawser: see docs/faults.md
   bool server = false;
 };
