@@ -12,6 +12,8 @@ std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config, proto::
 
 std::vector<VerbsPortInfo> verbs_ports() { return {}; }
 
+std::vector<std::uint16_t> roce_source_ports() { return {}; }
+
 bool has_verbs() noexcept { return false; }
 
 bool registered_memory_survives_fork() noexcept { return true; }

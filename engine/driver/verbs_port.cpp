@@ -1,9 +1,13 @@
 #include "engine/driver/verbs_port.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "hawser/engine.hpp"
@@ -180,7 +184,7 @@ std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std
   if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
     throw Error(what + ": its P_Key can't be read: " + std::strerror(errno));
   }
-  if (key != 0) return key;
+  if (key != 0) return ntohs(key);  // asked for in network byte order
   throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
               "put the port into a partition (its P_Key at index 0)");
 }
@@ -218,6 +222,27 @@ std::string violations_of(const VerbsPortFacts& facts) {
   return "; it has turned away " + std::to_string(facts.qkey_violations) +
          " datagrams for their QKey and " + std::to_string(facts.pkey_violations) +
          " for their P_Key";
+}
+
+std::string summary_of(const VerbsPortFacts& facts) {
+  constexpr double kGbit = 125e6;
+  // Two limited members of a partition can't talk.
+  constexpr unsigned kFullMember = 0x8000;
+  std::ostringstream text;
+  text << "up, ";
+  if (facts.link_bytes_per_s == 0) {
+    text << "speed unknown";
+  } else {
+    text << static_cast<double>(facts.link_bytes_per_s) / kGbit << " Gb/s";
+  }
+  text << ", MTU " << facts.mtu_bytes << ", GID " << facts.gid.index << " ("
+       << description_of(facts.gid) << ")";
+  if (facts.link == VerbsAddress::Link::infiniband) {
+    text << ", LID " << facts.lid << ", P_Key 0x" << std::hex << std::setfill('0') << std::setw(4)
+         << facts.pkey << ((facts.pkey & kFullMember) != 0 ? " (full" : " (limited") << " member)";
+  }
+  text << violations_of(facts);
+  return text.str();
 }
 
 }  // namespace
@@ -279,10 +304,7 @@ std::vector<VerbsPortInfo> verbs_ports() {
       try {
         const VerbsPort port = open_verbs_port(name);
         info.usable = true;
-        const GidEntry& gid = port.facts.gid;
-        info.description = "up, MTU " + std::to_string(port.facts.mtu_bytes) + ", GID " +
-                           std::to_string(gid.index) + " (" + std::string(description_of(gid)) +
-                           ")" + violations_of(port.facts);
+        info.description = summary_of(port.facts);
       } catch (const Error& error) {
         info.description = error.what();
       }

@@ -251,8 +251,10 @@ def port_in_use():
 
 @case
 def info():
-    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    environment = dict(os.environ, HAWSER_REORDER_PACKETS="77")
+    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
                  "fragment_bytes", "command_budget",
                  "registration_cache_bytes", "registration cache"):
         check(word in output, f"no {word} in:\n{output}")
+    check(re.search(r"reorder_packets +77 ", output), f"not the values in force:\n{output}")

@@ -170,10 +170,20 @@ def run_with_port_down(port):
 
 
 @case
+def what_packets_look_like():
+    environment = {**os.environ, "HAWSER_VERBS_TRAFFIC_CLASS": "104"}
+    info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, env=environment).stdout
+    ports = re.search(r"UDP source ports of RoCE +([\d ]+)\n", info)
+    check(ports and len(set(ports[1].split())) == 8, info)
+    check(re.search(r"traffic class of RoCE +104 \(DSCP 26\)", info), info)
+
+
+@case
 def long_frames():
     with Job([LEFT, RIGHT], SHORT) as job:
         report = job.finish()
     check(payload_of_packets(report) > 3000, job.output)
+    check("of payload read in place" in job.output, job.output)
     check(report["counters"]["paths_down"] == 0, job.output)
 
 

@@ -21,6 +21,19 @@ std::string nics_text() {
   return text;
 }
 
+// What its packets look like to switches.
+std::string verbs_packets_text(const Tunables& tunables) {
+  std::string ports;
+  for (const std::uint16_t port : engine::roce_source_ports()) {
+    ports += fmt::format("{}{}", ports.empty() ? "" : " ", port);
+  }
+  constexpr unsigned kEcnBits = 2;
+  return fmt::format("  {:<40} {}\n  {:<40} {} (DSCP {}), ECN-capable; service level {}\n",
+                     "UDP source ports of RoCE", ports, "traffic class of RoCE",
+                     tunables.verbs_traffic_class, tunables.verbs_traffic_class >> kEcnBits,
+                     tunables.verbs_service_level);
+}
+
 std::string rdma_text() {
   std::string text = "RDMA devices\n";
   const std::vector<engine::VerbsPortInfo> ports = engine::verbs_ports();
@@ -31,7 +44,7 @@ std::string rdma_text() {
   engine::apply_environment(tunables);
   text += fmt::format("  {:<40} {}\n", "registration cache",
                       engine::describe_registration_cache(tunables));
-  if (!ports.empty()) return text;
+  if (!ports.empty()) return text + verbs_packets_text(tunables);
   if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
   // The kernel's own list: a device may be there without a driver in user space.
   const std::vector<std::string> known = rdma_devices();
@@ -54,11 +67,13 @@ std::string limits_text() {
 }
 
 std::string tunables_text() {
+  Tunables tunables;
+  engine::apply_environment(tunables);
   std::string text =
       "Tunables (--tunable NAME=VALUE, or the environment's HAWSER_NAME; docs/tunables.md)\n";
   for (const TunableRow& row : kTunables) {
-    text += fmt::format("  {:<24}{:>12} {:<7} {} to {}\n  {:<24}{}\n", row.name, row.default_value,
-                        row.unit, row.minimum, row.maximum, "", row.reason);
+    text += fmt::format("  {:<24}{:>12} {:<7} {} to {}\n  {:<24}{}\n", row.name,
+                        tunables.*row.field, row.unit, row.minimum, row.maximum, "", row.reason);
   }
   return text;
 }

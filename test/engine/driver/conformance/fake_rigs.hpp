@@ -102,7 +102,7 @@ class FakeRig final : public Cables, public RigBase {
 
  private:
   std::unique_ptr<Nic> make_nic() override {
-    return make_verbs_nic(kRdmaDevices[made_++ % 2], kRegistered, pool);
+    return make_verbs_nic(kNames[made_++ % 2], kRegistered, pool);
   }
   std::size_t made_ = 0;
   fake::DeviceSettings removed_;

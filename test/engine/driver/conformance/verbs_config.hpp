@@ -1,4 +1,4 @@
-// Verbs NICs as the driver tests make them, on whichever devices.
+// Verbs NICs as the driver tests make them, on whichever ports.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,8 @@
 
 namespace hawser::test {
 
-inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
-
-inline engine::VerbsNicConfig verbs_config(const std::string& device) {
-  return {.port = {.device = device},
+inline engine::VerbsNicConfig verbs_config(const std::string& port) {
+  return {.port = engine::parse_verbs_port(port),
           .qkey = 0x12345,
           .receive_bytes = 1 << 20,
           .send_slots = 256,
@@ -23,9 +21,9 @@ inline engine::VerbsNicConfig verbs_config(const std::string& device) {
 
 enum class Registered { nothing, headers };
 
-inline std::unique_ptr<engine::VerbsNic> make_verbs_nic(const std::string& device,
+inline std::unique_ptr<engine::VerbsNic> make_verbs_nic(const std::string& port,
                                                         Registered registered, SimplePool& pool) {
-  auto nic = std::make_unique<engine::VerbsNic>(verbs_config(device), pool);
+  auto nic = std::make_unique<engine::VerbsNic>(verbs_config(port), pool);
   if (registered == Registered::headers) {
     REQUIRE(nic->register_memory(pool.memory().data(), pool.memory().size()) == Status::ok);
   }

@@ -1,5 +1,7 @@
 // The verbs NIC and everything that can fail while it is made: one clear sentence each, and
 // nothing is left behind (the double counts what exists).
+#include <set>
+
 #include "hawser/engine.hpp"
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
@@ -192,6 +194,43 @@ TEST_CASE("verbs NIC: datagrams that a port turned away are shown with it") {
   rig.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x8002; });
   CHECK(exchange(rig, sender, open(sender, receiver), receiver, 5) == 0);
   CHECK_THAT(engine::verbs_ports().at(1).description, Contains("5 for their P_Key"));
+}
+
+TEST_CASE("verbs NIC: a port is listed with its speed and, on InfiniBand, its place") {
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  const auto change = [&](auto how) {
+    cables.fabric.change(kMine, [&](fake::DeviceSettings& device) { how(device.ports[0]); });
+    return engine::verbs_ports().at(0).description;
+  };
+  CHECK(change([](fake::PortSettings& port) {
+          port.speed = 64;
+          port.width = 2;
+          port.pkey = 0xffff;
+        }) == "up, 200 Gb/s, MTU 4096, GID 0 (InfiniBand), LID 10, P_Key 0xffff (full member)");
+  CHECK_THAT(change([](fake::PortSettings& port) { port.pkey = 0x7fff; }),
+             Contains("P_Key 0x7fff (limited member)"));
+  CHECK_THAT(change([](fake::PortSettings& port) {
+               port.speed = 1;
+               port.width = 1;
+             }),
+             Contains("up, 2.5 Gb/s, MTU"));
+  CHECK_THAT(change([](fake::PortSettings& port) { port.width = 0; }),
+             Contains("up, speed unknown, MTU"));
+}
+
+TEST_CASE("verbs NIC: source ports of RoCE are those of its address handles' flow labels") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();
+  Nic& theirs = rig.make();
+  (void)open(mine, theirs);
+  const std::vector<std::uint16_t> ports = engine::roce_source_ports();
+  const auto handles = rig.fabric.handles(kMine);
+  REQUIRE(handles.size() == verbs_config(kMine).entropies);
+  REQUIRE(ports.size() >= handles.size());
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    CHECK(ports[i] == ibv_flow_label_to_udp_sport(handles[i].attributes.grh.flow_label));
+  }
+  CHECK(std::set<std::uint16_t>(ports.begin(), ports.end()).size() == ports.size());
 }
 
 TEST_CASE("verbs NIC: a device without room inside requests") {
