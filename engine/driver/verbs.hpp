@@ -54,9 +54,9 @@ struct VerbsPortInfo {
 // Empty without devices, and in a build without libibverbs.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
 
-// The UDP source ports of RoCE packets to a remote, one for each flow label: what switches and
-// bonds spread by. Devices whose driver goes by the label have them (soft RoCE doesn't). Empty in a
-// build without libibverbs.
+// The UDP source ports of RoCE packets to a remote, by entropy, one for each flow label: what
+// switches and bonds spread by. Devices whose driver goes by the label have them (soft RoCE
+// doesn't). Empty in a build without libibverbs.
 [[nodiscard]] std::vector<std::uint16_t> roce_source_ports();
 
 // Whether this build has libibverbs.

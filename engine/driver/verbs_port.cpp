@@ -1,6 +1,7 @@
 #include "engine/driver/verbs_port.hpp"
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -41,6 +42,13 @@ std::string names_of(const DeviceList& list) {
   return names;
 }
 
+// Whether this user may not open the device's file. The library looks for it in a second place, and
+// tells what it found there.
+bool is_barred(const ibv_device& device) {
+  const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
+  return ::access(file.c_str(), F_OK) == 0 && ::access(file.c_str(), R_OK | W_OK) != 0;
+}
+
 VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   const DeviceList list;
   const auto found = std::ranges::find_if(list.devices(), [&](ibv_device* device) {
@@ -56,7 +64,7 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   VerbsContext context(ibv_open_device(*found));
   if (context) return context;
   const int error = errno;
-  if (error == EACCES || error == EPERM) {
+  if (error == EACCES || error == EPERM || is_barred(**found)) {
     throw Error(what +
                 ": no permission to open the device; let this user read and write "
                 "/dev/infiniband/uverbs*");

@@ -134,6 +134,18 @@ TEST_CASE("summary: what RDMA devices read in place, if there were any") {
         std::string::npos);
 }
 
+TEST_CASE("summary: packets that switches marked, if there were any") {
+  Run run;
+  const auto text = [&] {
+    return to_text(summarize(run.options, run.schedule, run.results), run.options);
+  };
+  CHECK(text().find("congestion") == std::string::npos);
+  run.results[0].counters["packets_marked"] = 3;
+  run.results[1].counters["packets_marked"] = 4;
+  CHECK(text().find("congestion: 7 packets arrived marked by switches (ECN)\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("summary: everything that is not right is told") {
   const auto wrong_of = [](auto change) {
     Run run;

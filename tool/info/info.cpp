@@ -1,6 +1,7 @@
 #include "tool/info/info.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/driver/verbs.hpp"
 #include "engine/host_limits.hpp"
@@ -21,17 +22,16 @@ std::string nics_text() {
   return text;
 }
 
-// What its packets look like to switches.
+// What its packets look like to switches. The protocol's paths are of entropy 0.
 std::string verbs_packets_text(const Tunables& tunables) {
-  std::string ports;
-  for (const std::uint16_t port : engine::roce_source_ports()) {
-    ports += fmt::format("{}{}", ports.empty() ? "" : " ", port);
-  }
+  const std::vector<std::uint16_t> ports = engine::roce_source_ports();
   constexpr unsigned kEcnBits = 2;
-  return fmt::format("  {:<40} {}\n  {:<40} {} (DSCP {}), ECN-capable; service level {}\n",
-                     "UDP source ports of RoCE", ports, "traffic class of RoCE",
-                     tunables.verbs_traffic_class, tunables.verbs_traffic_class >> kEcnBits,
-                     tunables.verbs_service_level);
+  return fmt::format(
+      "  {:<40} {}; of flow labels that no path has: {}\n"
+      "  {:<40} {} (DSCP {}), ECN-capable; service level {}\n",
+      "UDP source port of RoCE", ports.front(), fmt::join(ports.begin() + 1, ports.end(), " "),
+      "traffic class of RoCE", tunables.verbs_traffic_class,
+      tunables.verbs_traffic_class >> kEcnBits, tunables.verbs_service_level);
 }
 
 std::string rdma_text() {
