@@ -253,10 +253,6 @@ std::string summary_of(const VerbsPortFacts& facts) {
   return text.str();
 }
 
-}  // namespace
-
-namespace {
-
 // Soft RoCE offers them, and up to rdma-core 63 gets them wrong: the lengths of what has more than
 // one part (wr_set_sge_list, wr_set_inline_data_list), and completions are skipped
 // (ibv_next_poll that finds nothing, and then ibv_end_poll).
