@@ -7,7 +7,8 @@ it deals with loss, and nothing of a device's speed.
 
     test/vm/run.py --cables 1 --memory 1500 --timeout 900 -- bench/beside_verbs.py build/release/bench/compare
 
-as root; also on a host with two RDMA devices: --client and --server name them. Needs perftest, ucx-utils and
+as root; also on a host with two RDMA devices, which --client and --server name; --gid-index is the one of RoCE v2 there (`hawser info`), and --loss 0%,
+as the kernel's emulator of networks sees nothing of what hardware sends. Needs perftest, ucx-utils and
 libfabric-bin; what is missing is left out. Peers: ib_send_bw over UD and RC (the device's own pace: UD loses what is lost),
 UCX's ud_verbs and rc by ucx_perftest, libfabric's verbs;ofi_rxd by fi_pingpong, whose rate is that of a ping-pong.
 """
@@ -58,18 +59,19 @@ class Peers:
 
     def __init__(self, options):
         self.compare, self.client, self.server = options.compare, options.client, options.server
-        self.messages = options.messages
+        self.messages, self.gid = options.messages, str(options.gid_index)
 
     def hawser(self):
         done = subprocess.run(
             [self.compare, "--json", "--transports", "hawser", "--rounds", "1", "--bytes", str(BYTES), "--messages",
-             str(self.messages), "--round-trips", "300", "--client-nic", f"verbs:{self.client}", "--server-nic", f"verbs:{self.server}"],
+             str(self.messages), "--round-trips", "300", "--client-nic", f"verbs:{self.client}@{self.gid}",
+             "--server-nic", f"verbs:{self.server}@{self.gid}"],
             capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
         samples = json.loads(done.stdout)["hawser"]
         return 1000 * samples["stream_gb_s"][0], samples["round_trip_us"][0]
 
     def send_bw(self, connection, size, count):
-        words = ["ib_send_bw", "-x", "0", "-c", connection, "-s", str(size), "-m", "4096", "-n", str(count), "-p", free_port()]
+        words = ["ib_send_bw", "-x", self.gid, "-c", connection, "-s", str(size), "-m", "4096", "-n", str(count), "-p", free_port()]
         output = pair([*words, "-d", self.server], [*words, "-d", self.client, "127.0.0.1"])
         return number(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", output), None
 
@@ -81,7 +83,7 @@ class Peers:
 
     def ucx(self, transport):
         def run(test, size, count):
-            common = {"UCX_TLS": f"{transport},self", "UCX_IB_GID_INDEX": "0"}
+            common = {"UCX_TLS": f"{transport},self", "UCX_IB_GID_INDEX": self.gid}
             port = free_port()
             return pair(["ucx_perftest", "-p", port],
                         ["ucx_perftest", "-p", port, "127.0.0.1", "-t", test, "-s", str(size), "-n", str(count), "-w", "3"],
@@ -140,17 +142,25 @@ def compare(options, loss):
               f"{f'   {failed} of {len(rows)} did not end' if failed else ''}", flush=True)
 
 
+def is_soft(device):
+    """Only soft RoCE has a parent: its interface, through which its packets go."""
+    return os.path.exists(f"/sys/class/infiniband/{device}/parent")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("compare", help="the program bench/compare")
     parser.add_argument("--client", default="rxe_a0")
     parser.add_argument("--server", default="rxe_b0")
+    parser.add_argument("--gid-index", type=int, default=0, help="of both devices, for all (0)")
     parser.add_argument("--interfaces", nargs=2, default=["a0", "b0"], help="whose sends netem loses")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=30, help="of 1 MiB, a stream")
     parser.add_argument("--loss", nargs="*", default=["0%", "1%"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     options = parser.parse_args()
+    if options.loss != ["0%"] and not (is_soft(options.client) and is_soft(options.server)):
+        parser.error("netem loses nothing of what hardware sends: --loss 0%")
     for loss in options.loss:
         if loss != "0%":
             for interface in options.interfaces:

@@ -62,7 +62,10 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   const std::uint64_t reach = number - header.path_back;
   if (before(path.reach, reach)) path.reach = reach;
   if (before(largest, number)) path.largest_arrival = previous_pass;
-  if (congestion_experienced) ++path.ce_count;
+  if (congestion_experienced) {
+    ++path.ce_count;
+    ++counters.packets_marked;
+  }
   grants.budget.on_arrival(packet.payload.size());
 
   if (peer.active_epoch != allowance_epoch) {

@@ -52,8 +52,9 @@ struct VerbsNicConfig {
 
 // What `hawser info` says of one port.
 struct VerbsPortInfo {
-  std::string name;           // as in VerbsPortName
-  std::string description{};  // state, MTU and the GID that would be used; or why it can't be used
+  std::string name;  // as in VerbsPortName
+  // State, speed, MTU, the GID that would be used, LID and P_Key; or why it can't be used.
+  std::string description{};
   bool usable = false;
   // Datagrams turned away since the device is there, of all its users, up to 65535.
   std::uint32_t pkey_violations = 0;
@@ -62,6 +63,11 @@ struct VerbsPortInfo {
 [[nodiscard]] VerbsPortInfo verbs_port(const VerbsPortName& name);
 // All, without GID index. Empty without devices, and in a build without libibverbs.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
+
+// The UDP source ports of RoCE packets to a remote, by entropy, one for each flow label: what
+// switches and bonds spread by. Devices whose driver goes by the label have them (soft RoCE
+// doesn't). Empty in a build without libibverbs.
+[[nodiscard]] std::vector<std::uint16_t> roce_source_ports();
 
 // Whether this build has libibverbs.
 [[nodiscard]] bool has_verbs() noexcept;

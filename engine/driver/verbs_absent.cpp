@@ -24,6 +24,8 @@ VerbsPortInfo verbs_port(const VerbsPortName& name) {
 
 std::vector<VerbsPortInfo> verbs_ports() { return {}; }
 
+std::vector<std::uint16_t> roce_source_ports() { return {}; }
+
 bool has_verbs() noexcept { return false; }
 
 bool registered_memory_survives_fork() noexcept { return true; }

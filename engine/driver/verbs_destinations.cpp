@@ -25,6 +25,14 @@ std::uint32_t flow_label(std::uint16_t entropy) {
   return (entropy + 1u) * 0x1e37u & kLowBits;
 }
 
+std::vector<std::uint16_t> roce_source_ports() {
+  std::vector<std::uint16_t> ports(VerbsNicConfig{}.entropies);
+  for (std::uint16_t i = 0; i < ports.size(); ++i) {
+    ports[i] = ibv_flow_label_to_udp_sport(flow_label(i));
+  }
+  return ports;
+}
+
 VerbsDestinations::VerbsDestinations(const VerbsPort& port, const Shape& shape)
     : port_(port),
       shape_(shape),

@@ -1,12 +1,14 @@
 #include "engine/driver/verbs_port.hpp"
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "hawser/engine.hpp"
@@ -40,6 +42,13 @@ std::string names_of(const DeviceList& list) {
   return names;
 }
 
+// Whether this user may not open the device's file. The library looks for it in a second place, and
+// tells what it found there.
+bool is_barred(const ibv_device& device) {
+  const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
+  return ::access(file.c_str(), F_OK) == 0 && ::access(file.c_str(), R_OK | W_OK) != 0;
+}
+
 VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   const DeviceList list;
   const auto found = std::ranges::find_if(list.devices(), [&](ibv_device* device) {
@@ -55,7 +64,7 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   VerbsContext context(ibv_open_device(*found));
   if (context) return context;
   const int error = errno;
-  if (error == EACCES || error == EPERM) {
+  if (error == EACCES || error == EPERM || is_barred(**found)) {
     throw Error(what +
                 ": no permission to open the device; let this user read and write "
                 "/dev/infiniband/uverbs*");
@@ -229,17 +238,6 @@ std::string text_of(const Gid& gid) {
   return text.data();
 }
 
-// Of an InfiniBand port. Two ports hear each other if their keys differ in the top bit at most, and
-// one of them has it: limited members don't hear each other.
-std::string partition_of(const VerbsPortFacts& facts) {
-  if (facts.link != VerbsAddress::Link::infiniband) return "";
-  constexpr unsigned kFullMember = 0x8000;
-  std::array<char, 8> key{};
-  (void)std::snprintf(key.data(), key.size(), "0x%04x", unsigned{facts.pkey});
-  return std::string(", P_Key ") + key.data() +
-         ((facts.pkey & kFullMember) == 0 ? " (limited member)" : "");
-}
-
 std::string violations_of(const VerbsPortFacts& facts) {
   if (facts.qkey_violations + facts.pkey_violations == 0) return "";
   return "; it has turned away " + std::to_string(facts.qkey_violations) +
@@ -247,9 +245,26 @@ std::string violations_of(const VerbsPortFacts& facts) {
          " for their P_Key";
 }
 
-}  // namespace
-
-namespace {
+std::string summary_of(const VerbsPortFacts& facts) {
+  constexpr double kGbit = 125e6;
+  // Two limited members of a partition can't talk.
+  constexpr unsigned kFullMember = 0x8000;
+  std::ostringstream text;
+  text << "up, ";
+  if (facts.link_bytes_per_s == 0) {
+    text << "speed unknown";
+  } else {
+    text << static_cast<double>(facts.link_bytes_per_s) / kGbit << " Gb/s";
+  }
+  text << ", MTU " << facts.mtu_bytes << ", GID " << facts.gid.index << ", "
+       << text_of(facts.gid.gid) << " (" << description_of(facts.gid) << ")";
+  if (facts.link == VerbsAddress::Link::infiniband) {
+    text << ", LID " << facts.lid << ", P_Key 0x" << std::hex << std::setfill('0') << std::setw(4)
+         << facts.pkey << ((facts.pkey & kFullMember) != 0 ? " (full" : " (limited") << " member)";
+  }
+  text << violations_of(facts);
+  return text.str();
+}
 
 // Soft RoCE offers them, and up to rdma-core 63 gets them wrong: the lengths of what has more than
 // one part (wr_set_sge_list, wr_set_inline_data_list), and completions are skipped
@@ -297,10 +312,7 @@ VerbsPortInfo verbs_port(const VerbsPortName& name) {
     const VerbsPortFacts facts = open_verbs_port(name).facts;
     info.usable = true;
     info.pkey_violations = facts.pkey_violations;
-    info.description = "up, MTU " + std::to_string(facts.mtu_bytes) + ", GID " +
-                       std::to_string(facts.gid.index) + ", " + text_of(facts.gid.gid) + " (" +
-                       std::string(description_of(facts.gid)) + ")" + partition_of(facts) +
-                       violations_of(facts);
+    info.description = summary_of(facts);
   } catch (const Error& error) {
     info.description = error.what();
   }

@@ -59,7 +59,7 @@ VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port
   made.queue = VerbsCompletions(port, slots, made.channel.get());
   if (!made.queue) {
     throw Error(port.name + ": no completion queue of " + std::to_string(slots) +
-                " entries can be made: " + std::strerror(errno));
+                " entries can be made: " + reason_of_refusal(errno));
   }
   return made;
 }

@@ -90,6 +90,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(peers_woken, "times that one at rest was woken")                                    \
   X(peer_failures, "sessions that failed")                                              \
   X(late_turns, "polls that came later than the wake-up asked for")                     \
+  X(packets_marked, "packets with a path number that switches marked (ECN CE)")         \
   X(host_overruns, "packets lost in this host's own receive queues")                    \
   X(window_limited, "times that data waited for a congestion window")                   \
   X(nic_backpressure, "times that a NIC took fewer packets than offered")               \

@@ -1,14 +1,16 @@
-// Two endpoints with a verbs NIC at each end of two cables, rxe_a0 to rxe_b0 and rxe_a1 to rxe_b1,
-// and the messages between them. The NICs of one cable don't reach those of the other, as in a
-// rail-optimised fabric.
+// Two endpoints with a verbs NIC at each end of two cables, rxe_a0 to rxe_b0 and rxe_a1 to rxe_b1
+// or those of rdma_ports.hpp, and the messages between them. The NICs of one cable don't reach
+// those of the other, as in a rail-optimised fabric.
 #pragma once
 
 #include <catch2/catch.hpp>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
+#include "test/engine/rdma_ports.hpp"
 
 namespace hawser::engine {
 
@@ -19,10 +21,18 @@ inline Tunables patient() {
   return tunables;
 }
 
+// Of one end, 0 or 1, of all cables.
+inline std::vector<std::string> verbs_nics(std::size_t end) {
+  const std::vector<std::string> ports = test::rdma_ports();
+  std::vector<std::string> nics;
+  for (std::size_t i = end; i < ports.size(); i += 2) nics.push_back("verbs:" + ports[i]);
+  return nics;
+}
+
 struct VerbsPair {
   explicit VerbsPair(unsigned threads, const Tunables& tunables = patient())
-      : engine_a({{"verbs:rxe_a0", "verbs:rxe_a1"}, threads, tunables, ""}),
-        engine_b({{"verbs:rxe_b0", "verbs:rxe_b1"}, threads, tunables, ""}),
+      : engine_a({verbs_nics(0), threads, tunables, ""}),
+        engine_b({verbs_nics(1), threads, tunables, ""}),
         a(engine_a.create_endpoint({})),
         b(engine_b.create_endpoint({})) {
     REQUIRE(a->connect(b->address(), b_of_a) == Status::ok);

@@ -421,6 +421,7 @@ TEST_CASE("wire_rules__marks_of_congestion_are_counted_by_path", "[B11]") {
   scene.peer.path_number = 0;
   probe(scene.peer);
   CHECK(next_ack(scene).paths[0].ce_count == expected);
+  CHECK(scene.world().stats(0).packets_marked == expected + 1);
 }
 
 TEST_CASE("wire_rules__a_request_comes_with_the_acks_of_all_paths", "[B15]") {

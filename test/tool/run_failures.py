@@ -269,8 +269,10 @@ def udp_where_there_is_no_rdma_port():
 
 @case
 def info():
-    output = info_text()
+    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True,
+                            env=dict(os.environ, HAWSER_REORDER_PACKETS="77")).stdout
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
                  "fragment_bytes", "command_budget",
                  "registration_cache_bytes", "registration cache"):
         check(word in output, f"no {word} in:\n{output}")
+    check(re.search(r"reorder_packets +77 ", output), f"not the values in force:\n{output}")

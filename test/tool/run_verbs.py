@@ -170,10 +170,33 @@ def run_with_port_down(port):
 
 
 @case
+def what_packets_look_like():
+    environment = {**os.environ, "HAWSER_VERBS_TRAFFIC_CLASS": "104"}
+    info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, env=environment).stdout
+    ports = re.search(r"UDP source port of RoCE +(.*)\n", info)
+    check(ports and len(set(re.findall(r"\d+", ports[1]))) == 8, info)
+    check(re.search(r"traffic class of RoCE +104 \(DSCP 26\)", info), info)
+
+
+@case
+def a_device_that_this_user_may_not_open():
+    files = list(pathlib.Path("/dev/infiniband").glob("uverbs*"))
+    for file in files:
+        file.chmod(0o600)
+    try:
+        done = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, user=65534)
+    finally:
+        for file in files:
+            file.chmod(0o666)
+    check(done.stdout.count("no permission to open the device") == 8, done.stdout)
+
+
+@case
 def long_frames():
     with Job([LEFT, RIGHT], SHORT) as job:
         report = job.finish()
     check(payload_of_packets(report) > 3000, job.output)
+    check("of payload read in place" in job.output, job.output)
     check(report["counters"]["paths_down"] == 0, job.output)
 
 
@@ -190,8 +213,18 @@ def loss_delay_and_doubles():
     faults = ["loss", "1%", "delay", "1ms", "2ms", "duplicate", "1%"]
     with netem(LEFT + RIGHT, *faults), Job([LEFT, RIGHT], SHORT) as job:
         report = job.finish()
+    check(report["counters"]["packets_marked"] == 0, job.output)
     check(report["counters"]["packets_lost"] > 0, job.output)
     check(report["counters"]["data_packets_received"] > 0, job.output)
+
+
+# What it would lose it marks, as what is sent can bear that.
+@case
+def marks_of_congestion():
+    with netem(LEFT, "loss", "2%", "ecn"), Job([LEFT, RIGHT], SHORT) as job:
+        report = job.finish()
+    check(report["counters"]["packets_marked"] > 0, job.output)
+    check("arrived marked by switches" in job.output, job.output)
 
 
 @case

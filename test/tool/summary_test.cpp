@@ -122,6 +122,30 @@ TEST_CASE("summary: the longest stall, and whose") {
         std::string::npos);
 }
 
+TEST_CASE("summary: what RDMA devices read in place, if there were any") {
+  Run run;
+  const auto text = [&] {
+    return to_text(summarize(run.options, run.schedule, run.results), run.options);
+  };
+  CHECK(text().find("RDMA devices") == std::string::npos);
+  run.results[0].counters["payload_bytes_in_place"] = 3'000'000;
+  run.results[1].counters["payload_bytes_copied"] = 5'000;
+  CHECK(text().find("RDMA devices: 3.0 MB of payload read in place, 5.0 kB copied for them\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("summary: packets that switches marked, if there were any") {
+  Run run;
+  const auto text = [&] {
+    return to_text(summarize(run.options, run.schedule, run.results), run.options);
+  };
+  CHECK(text().find("congestion") == std::string::npos);
+  run.results[0].counters["packets_marked"] = 3;
+  run.results[1].counters["packets_marked"] = 4;
+  CHECK(text().find("congestion: 7 packets arrived marked by switches (ECN)\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("summary: everything that is not right is told") {
   const auto wrong_of = [](auto change) {
     Run run;

@@ -1,6 +1,7 @@
 #include "tool/info/info.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/driver/verbs.hpp"
 #include "engine/host_limits.hpp"
@@ -21,6 +22,18 @@ std::string nics_text() {
   return text;
 }
 
+// What its packets look like to switches. The protocol's paths are of entropy 0.
+std::string verbs_packets_text(const Tunables& tunables) {
+  const std::vector<std::uint16_t> ports = engine::roce_source_ports();
+  constexpr unsigned kEcnBits = 2;
+  return fmt::format(
+      "  {:<40} {}; of flow labels that no path has: {}\n"
+      "  {:<40} {} (DSCP {}), ECN-capable; service level {}\n",
+      "UDP source port of RoCE", ports.front(), fmt::join(ports.begin() + 1, ports.end(), " "),
+      "traffic class of RoCE", tunables.verbs_traffic_class,
+      tunables.verbs_traffic_class >> kEcnBits, tunables.verbs_service_level);
+}
+
 std::string rdma_text() {
   std::string text = "RDMA devices\n";
   const std::vector<engine::VerbsPortInfo> ports = engine::verbs_ports();
@@ -32,7 +45,7 @@ std::string rdma_text() {
   text += fmt::format("  {:<40} {}\n", "registration cache",
                       engine::describe_registration_cache(tunables));
   if (!ports.empty()) {
-    return text +
+    return text + verbs_packets_text(tunables) +
            "  of a port's GIDs the first of RoCE v2 over IPv4 is taken, else of IPv6 that is "
            "routed, "
            "else of its\n  link, never one of RoCE v1; verbs:DEVICE[:PORT]@GID_INDEX takes another "
@@ -60,11 +73,13 @@ std::string limits_text() {
 }
 
 std::string tunables_text() {
+  Tunables tunables;
+  engine::apply_environment(tunables);
   std::string text =
       "Tunables (--tunable NAME=VALUE, or the environment's HAWSER_NAME; docs/tunables.md)\n";
   for (const TunableRow& row : kTunables) {
-    text += fmt::format("  {:<24}{:>12} {:<7} {} to {}\n  {:<24}{}\n", row.name, row.default_value,
-                        row.unit, row.minimum, row.maximum, "", row.reason);
+    text += fmt::format("  {:<24}{:>12} {:<7} {} to {}\n  {:<24}{}\n", row.name,
+                        tunables.*row.field, row.unit, row.minimum, row.maximum, "", row.reason);
   }
   return text;
 }

@@ -67,6 +67,15 @@ std::string packets_text(const Summary& summary) {
   if (const std::uint64_t overruns = counter(summary, "host_overruns"); overruns > 0) {
     text += fmt::format("host: {} packets lost in this host's own receive queues\n", overruns);
   }
+  if (const std::uint64_t marked = counter(summary, "packets_marked"); marked > 0) {
+    text += fmt::format("congestion: {} packets arrived marked by switches (ECN)\n", marked);
+  }
+  const std::uint64_t in_place = counter(summary, "payload_bytes_in_place");
+  const std::uint64_t copied = counter(summary, "payload_bytes_copied");
+  if (in_place + copied > 0) {
+    text += fmt::format("RDMA devices: {} of payload read in place, {} copied for them\n",
+                        bytes_text(in_place), bytes_text(copied));
+  }
   if (!summary.drops.empty()) {
     text += "packets not applied:";
     for (const auto& [name, value] : summary.drops) text += fmt::format(" {} {}", name, value);

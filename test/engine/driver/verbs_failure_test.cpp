@@ -29,7 +29,7 @@ std::string refusal_of(const std::string& device) {
 
 }  // namespace
 
-TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost") {
+TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost", "[soft]") {
   PooledVerbsRig rig;
   Nic& mine = rig.make();    // rxe_a0
   Nic& theirs = rig.make();  // rxe_b0
@@ -55,7 +55,7 @@ TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost
   CHECK(dynamic_cast<const VerbsNic&>(mine).stats(Queue::data).send.lost == 40);
 }
 
-TEST_CASE("verbs NIC: its device is deleted and made again under its name") {
+TEST_CASE("verbs NIC: its device is deleted and made again under its name", "[soft]") {
   PooledVerbsRig rig;
   Nic& mine = rig.make();    // rxe_a0
   Nic& theirs = rig.make();  // rxe_b0
@@ -94,7 +94,7 @@ TEST_CASE("verbs NIC: its device is deleted and made again under its name") {
   }
 }
 
-TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers back") {
+TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers back", "[soft]") {
   PooledVerbsRig rig;
   Nic& mine = rig.make();
   Nic& theirs = rig.make();
@@ -108,7 +108,7 @@ TEST_CASE("verbs NIC: a NIC that goes while its port is down gives its buffers b
   rig.set_link("a0", "up");
 }
 
-TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence") {
+TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence", "[soft]") {
   PooledVerbsRig rig;
   rig.set_link("a0", "down");
   const std::string words = refusal_of("rxe_a0");
@@ -116,7 +116,7 @@ TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence") {
   CHECK_THAT(words, Catch::Contains("verbs:rxe_a0: the port is") && Catch::Contains("ip link"));
 }
 
-TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence") {
+TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence", "[soft]") {
   PooledVerbsRig rig;
   // On the cable that no other test here uses.
   rig.set_mtu("a1", "1280");
@@ -128,7 +128,8 @@ TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence") {
   CHECK_THAT(words, Catch::Contains("verbs:rxe_a1: its MTU of 512 bytes is too small"));
 }
 
-TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and again, others go on") {
+TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and again, others go on",
+          "[roce]") {
   PooledVerbsRig rig;
   Nic& mine = rig.make();
   Nic& theirs = rig.make();
@@ -147,7 +148,7 @@ TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and aga
   CHECK(exchange(rig, mine, open(mine, theirs), theirs, 5) == 5);
 }
 
-TEST_CASE("verbs NIC: more destinations than there is room for, one after another") {
+TEST_CASE("verbs NIC: more destinations than there is room for, one after another", "[soft]") {
   PooledVerbsRig rig;
   Nic& mine = rig.make();
   Nic& theirs = rig.make();

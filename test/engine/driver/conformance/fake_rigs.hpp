@@ -102,7 +102,7 @@ class FakeRig : public Cables, public RigBase {
 
  private:
   std::unique_ptr<Nic> make_nic() override {
-    return make_verbs_nic(config_of(kRdmaDevices[made_++ % 2]), kRegistered, pool);
+    return make_verbs_nic(config_of(kNames[made_++ % 2]), kRegistered, pool);
   }
   [[nodiscard]] virtual engine::VerbsNicConfig config_of(const std::string& device) {
     return verbs_config(device);

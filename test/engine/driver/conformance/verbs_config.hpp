@@ -1,4 +1,4 @@
-// Verbs NICs as the driver tests make them, on whichever devices.
+// Verbs NICs as the driver tests make them, on whichever ports.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,9 @@
 
 namespace hawser::test {
 
-inline constexpr const char* kRdmaDevices[] = {"rxe_a0", "rxe_b0"};
-
 // Tests fail NICs again and again: they are held down only by tests of that.
-inline engine::VerbsNicConfig verbs_config(const std::string& device) {
-  return {.port = {.device = device},
+inline engine::VerbsNicConfig verbs_config(const std::string& port) {
+  return {.port = engine::parse_verbs_port(port),
           .qkey = 0x12345,
           .receive_bytes = 1 << 20,
           .send_slots = 256,

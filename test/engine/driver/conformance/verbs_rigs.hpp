@@ -1,4 +1,5 @@
-// The conformance suite over RDMA devices: soft RoCE at the two ends of a cable (test/vm/).
+// The conformance suite over RDMA devices: soft RoCE at the two ends of a cable (test/vm/), or the
+// ports that somebody names (rdma_ports.hpp).
 #pragma once
 
 #include <poll.h>
@@ -7,18 +8,21 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "test/engine/driver/conformance/verbs_config.hpp"
+#include "test/engine/rdma_ports.hpp"
 
 namespace hawser::test {
 
-// Packets that the two devices have sent and received so far.
+// Packets that the two devices have sent and received so far. Others than soft RoCE have no such
+// counters, and seem quiet; theirs is a way of microseconds.
 inline std::uint64_t rdma_packets() {
   std::uint64_t sum = 0;
-  for (const char* const device : kRdmaDevices) {
+  for (const std::string& port : rdma_ports()) {
+    const std::string device = engine::parse_verbs_port(port).device;
     for (const char* const counter : {"sent_pkts", "rcvd_pkts"}) {
-      std::ifstream file("/sys/class/infiniband/" + std::string(device) + "/ports/1/hw_counters/" +
-                         counter);
+      std::ifstream file("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + counter);
       std::uint64_t count = 0;
       file >> count;
       sum += count;
@@ -27,7 +31,8 @@ inline std::uint64_t rdma_packets() {
   return sum;
 }
 
-// Every other NIC is at the other end of the cable.
+// Every other NIC is at the other end of the cable. What changes cables and devices is for soft
+// RoCE's alone.
 template <Registered kRegistered>
 class VerbsRig final : public RigBase {
  public:
@@ -69,10 +74,12 @@ class VerbsRig final : public RigBase {
  private:
   static void run(const std::string& command) {
     INFO(command);
+    INFO("HAWSER_TEST_PORTS names devices: leave this out with ~[soft]");
+    REQUIRE(named_rdma_ports() == nullptr);
     REQUIRE(std::system(command.c_str()) == 0);
   }
   std::unique_ptr<Nic> make_nic() override {
-    return make_verbs_nic(verbs_config(kRdmaDevices[made_++ % 2]), kRegistered, pool);
+    return make_verbs_nic(verbs_config(ports_[made_++ % 2]), kRegistered, pool);
   }
   // A device that counts no packet for some milliseconds has none on its way.
   void let_arrive() override {
@@ -99,6 +106,7 @@ class VerbsRig final : public RigBase {
     }
     return sum;
   }
+  std::vector<std::string> ports_ = rdma_ports();
   std::size_t made_ = 0;
   std::uint64_t posted_before_ = 0;
 };

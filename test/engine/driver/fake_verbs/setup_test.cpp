@@ -1,5 +1,7 @@
 // The verbs NIC and everything that can fail while it is made: one clear sentence each, and
 // nothing is left behind (the double counts what exists).
+#include <set>
+
 #include "hawser/engine.hpp"
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
@@ -107,6 +109,13 @@ TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so
     cables.fabric.fail(row.call, row.error, 0, kTries);
     CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.what) && Contains(row.words));
   }
+}
+
+// The first is that of sends.
+TEST_CASE("verbs NIC: a completion queue of receives that can't be made says so too") {
+  Cables cables = make_cables();
+  cables.fabric.fail(Call::create_cq, ENOMEM, 1, 1);
+  CHECK_THAT(refusal(), Contains("no completion queue of ") && Contains("ulimit -l unlimited"));
 }
 
 TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
@@ -223,20 +232,58 @@ TEST_CASE("verbs NIC: ports are listed with what has to agree with their peers'"
   {
     const Cables cables(RoceV4{}, IBV_MTU_1024);
     CHECK(engine::verbs_ports().at(1).description ==
-          "up, MTU 1024, GID 0, 10.0.0.2 (RoCE v2, IPv4)");
+          "up, 100 Gb/s, MTU 1024, GID 0, 10.0.0.2 (RoCE v2, IPv4)");
     CHECK_THAT(engine::verbs_port({.device = kMine, .gid_index = 7}).description,
                Contains("rxe_a0@7: its table of GIDs has no entry there"));
   }
   {
     const Cables cables = make_cables();
     CHECK(engine::verbs_ports().at(0).description ==
-          "up, MTU 4096, GID 0, fe80::a0 (RoCE v2, IPv6 of its link)");
+          "up, 100 Gb/s, MTU 4096, GID 0, fe80::a0 (RoCE v2, IPv6 of its link)");
   }
   Cables cables(Infiniband{}, IBV_MTU_4096);
   CHECK(engine::verbs_ports().at(0).description ==
-        "up, MTU 4096, GID 0, fe80::1 (InfiniBand), P_Key 0xffff");
+        "up, 100 Gb/s, MTU 4096, GID 0, fe80::1 (InfiniBand), LID 10, P_Key 0xffff (full member)");
   cables.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x0012; });
   CHECK_THAT(engine::verbs_ports().at(0).description, EndsWith(", P_Key 0x0012 (limited member)"));
+}
+
+TEST_CASE("verbs NIC: a port is listed with its speed and, on InfiniBand, its place") {
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  const auto change = [&](auto how) {
+    cables.fabric.change(kMine, [&](fake::DeviceSettings& device) { how(device.ports[0]); });
+    return engine::verbs_ports().at(0).description;
+  };
+  CHECK(change([](fake::PortSettings& port) {
+          port.speed = 64;
+          port.width = 2;
+          port.pkey = 0xffff;
+        }) ==
+        "up, 200 Gb/s, MTU 4096, GID 0, fe80::1 (InfiniBand), LID 10, P_Key 0xffff (full member)");
+  CHECK_THAT(change([](fake::PortSettings& port) { port.pkey = 0x7fff; }),
+             Contains("P_Key 0x7fff (limited member)"));
+  CHECK_THAT(change([](fake::PortSettings& port) {
+               port.speed = 1;
+               port.width = 1;
+             }),
+             Contains("up, 2.5 Gb/s, MTU"));
+  CHECK_THAT(change([](fake::PortSettings& port) { port.width = 0; }),
+             Contains("up, speed unknown, MTU"));
+}
+
+TEST_CASE("verbs NIC: source ports of RoCE are those of its address handles' flow labels") {
+  PooledVerbsRig rig;
+  Nic& mine = rig.make();
+  Nic& theirs = rig.make();
+  (void)open(mine, theirs);
+  const std::vector<std::uint16_t> ports = engine::roce_source_ports();
+  const auto handles = rig.fabric.handles(kMine);
+  REQUIRE(handles.size() == verbs_config(kMine).entropies);
+  REQUIRE(ports.size() >= handles.size());
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    CHECK(ports[i] == ibv_flow_label_to_udp_sport(handles[i].attributes.grh.flow_label));
+  }
+  CHECK(std::set<std::uint16_t>(ports.begin(), ports.end()).size() == ports.size());
 }
 
 TEST_CASE("verbs NIC: a device without room inside requests") {

@@ -10,8 +10,8 @@
 
 namespace hawser::test {
 
-inline const std::string kMine = kRdmaDevices[0];
-inline const std::string kTheirs = kRdmaDevices[1];
+inline const std::string kMine = Cables::kNames[0];
+inline const std::string kTheirs = Cables::kNames[1];
 
 inline std::uint32_t pair_number(const Nic& nic, Queue queue) {
   engine::VerbsAddress address;

@@ -1,0 +1,30 @@
+// Which ports of RDMA devices the tests' verbs NICs are on.
+#pragma once
+
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hawser::test {
+
+// Whether somebody has named ports of devices of his own. Tests that pull cables, delete devices or
+// have the network mark packets are made for soft RoCE, and tagged [soft].
+inline const char* named_rdma_ports() { return std::getenv("HAWSER_TEST_PORTS"); }
+
+// The two ends of a cable, and maybe those of another one: soft RoCE's and the double's, or those
+// that HAWSER_TEST_PORTS names, separated by commas, as in --nic verbs:PORT. Each end reaches the
+// other; both may be the same port.
+inline std::vector<std::string> rdma_ports() {
+  const char* const named = named_rdma_ports();
+  std::istringstream text(named != nullptr ? named : "rxe_a0,rxe_b0,rxe_a1,rxe_b1");
+  std::vector<std::string> ports;
+  for (std::string port; std::getline(text, port, ',');) ports.push_back(port);
+  if (ports.size() == 2 || ports.size() == 4) return ports;
+  throw std::invalid_argument(
+      "HAWSER_TEST_PORTS names " + std::to_string(ports.size()) +
+      " ports; two are the ends of a cable, four those of two: mlx5_0,mlx5_1");
+}
+
+}  // namespace hawser::test
