@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Question: how does Hawser over an RDMA device compare with what else runs over it, on the same devices, in this run?
 
-Metric: bytes a second of a stream between two processes, and seconds of 8-byte round trips; rounds alternate A B C A B C;
+Metric: bytes a second of a stream between two processes, 8-byte messages a second, and seconds of 8-byte round trips; rounds alternate A B C A B C;
 medians, spread and ratios, with no loss and with 1%. Runtime: some minutes. Emulated devices show what software costs, and how
 it deals with loss, and nothing of a device's speed.
 
@@ -25,6 +25,7 @@ import time
 
 LIMIT_S = 40
 BYTES = 1 << 20
+SMALL, SMALL_MESSAGES = 8, 10000
 
 
 def free_port():
@@ -55,31 +56,41 @@ def number(pattern, text):
 
 
 class Peers:
-    """Each measures one round: MB/s and microseconds, None for what it can't tell."""
+    """Each measures one round: MB/s, thousands of messages a second and microseconds, None for what it can't tell."""
 
     def __init__(self, options):
         self.compare, self.client, self.server = options.compare, options.client, options.server
         self.messages, self.gid = options.messages, str(options.gid_index)
 
     def hawser(self):
-        done = subprocess.run(
-            [self.compare, "--json", "--transports", "hawser", "--rounds", "1", "--bytes", str(BYTES), "--messages",
-             str(self.messages), "--round-trips", "300", "--client-nic", f"verbs:{self.client}@{self.gid}",
-             "--server-nic", f"verbs:{self.server}@{self.gid}"],
-            capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
-        samples = json.loads(done.stdout)["hawser"]
-        return 1000 * samples["stream_gb_s"][0], samples["round_trip_us"][0]
+        def run(size, count, window, round_trips):
+            done = subprocess.run(
+                [self.compare, "--json", "--transports", "hawser", "--rounds", "1", "--bytes", str(size), "--messages",
+                 str(count), "--window", str(window), "--round-trips", str(round_trips),
+                 "--client-nic", f"verbs:{self.client}@{self.gid}", "--server-nic", f"verbs:{self.server}@{self.gid}"],
+                capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
+            samples = json.loads(done.stdout)["hawser"]
+            return samples["stream_gb_s"][0], samples["round_trip_us"][0]
+        rate, round_trip = run(BYTES, self.messages, 4, 300)
+        small, _ = run(SMALL, SMALL_MESSAGES, 128, 1)
+        return 1000 * rate, 1e6 * small / SMALL, round_trip
 
     def send_bw(self, connection, size, count):
         words = ["ib_send_bw", "-x", self.gid, "-c", connection, "-s", str(size), "-m", "4096", "-n", str(count), "-p", free_port()]
         output = pair([*words, "-d", self.server], [*words, "-d", self.client, "127.0.0.1"])
-        return number(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", output), None
+        mega_packets = number(r"^ \d+ +\d+ +[\d.]+ +[\d.]+\s+([\d.]+)", output)
+        return number(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", output), None if mega_packets is None else 1000 * mega_packets
+
+    def ib(self, connection, size):
+        rate, _ = self.send_bw(connection, size, self.messages * BYTES // size)
+        _, small = self.send_bw(connection, SMALL, SMALL_MESSAGES)
+        return rate, small, None
 
     def ib_ud(self):
-        return self.send_bw("UD", 4096, self.messages * BYTES // 4096)
+        return self.ib("UD", 4096)
 
     def ib_rc(self):
-        return self.send_bw("RC", 65536, self.messages * BYTES // 65536)
+        return self.ib("RC", 65536)
 
     def ucx(self, transport):
         def run(test, size, count):
@@ -89,8 +100,9 @@ class Peers:
                         ["ucx_perftest", "-p", port, "127.0.0.1", "-t", test, "-s", str(size), "-n", str(count), "-w", "3"],
                         {**common, "UCX_NET_DEVICES": f"{self.server}:1"}, {**common, "UCX_NET_DEVICES": f"{self.client}:1"})
         rate = number(r"^Final: +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)", run("tag_bw", BYTES, self.messages))
-        half = number(r"^Final: +\d+ +[\d.]+ +([\d.]+)", run("tag_lat", 8, 300))
-        return rate, None if half is None else 2 * half
+        small = number(r"^Final: +\d+(?: +[\d.]+){6} +([\d.]+)", run("tag_bw", SMALL, SMALL_MESSAGES))
+        half = number(r"^Final: +\d+ +[\d.]+ +([\d.]+)", run("tag_lat", SMALL, 300))
+        return rate, None if small is None else small / 1000, None if half is None else 2 * half
 
     def ucx_ud(self):
         return self.ucx("ud_verbs")
@@ -105,8 +117,8 @@ class Peers:
             return pair([*words, "-d", f"{self.server}-dgram", "-B", port],
                         [*words, "-d", f"{self.client}-dgram", "-P", port, "127.0.0.1"])
         rate = number(r"^\S+ +\d+ +\S+ +\S+ +[\d.]+s +([\d.]+)", run(65536, 2 * self.messages))
-        half = number(r"^\S+ +\d+ +\S+ +\S+ +[\d.]+s +[\d.]+ +([\d.]+)", run(8, 100))
-        return rate, None if half is None else 2 * half
+        half = number(r"^\S+ +\d+ +\S+ +\S+ +[\d.]+s +[\d.]+ +([\d.]+)", run(SMALL, 100))
+        return rate, None, None if half is None else 2 * half
 
 
 PEERS = {"hawser": None, "ib_ud": "ib_send_bw", "ib_rc": "ib_send_bw", "ucx_ud": "ucx_perftest", "ucx_rc": "ucx_perftest",
@@ -121,8 +133,8 @@ def median(values):
 def told(values):
     known = [value for value in values if value is not None]
     if not known:
-        return f"{'-':>28}"
-    return f"{statistics.median(known):9.1f} {f'{min(known):.1f}..{max(known):.1f}':>18}"
+        return f"{'-':>26}"
+    return f"{statistics.median(known):8.1f} {f'{min(known):.1f}..{max(known):.1f}':>17}"
 
 
 def compare(options, loss):
@@ -132,13 +144,14 @@ def compare(options, loss):
     for _ in range(options.rounds):
         for name in names:
             samples[name].append(getattr(peers, name)())
-    print(f"\nloss {loss:8} {'MB/s':>9} {'min..max':>18} {'8 B rtt us':>10} {'min..max':>17} {'hawser / it':>12} {'rtt':>7}")
-    own = [median(column) for column in zip(*samples["hawser"])] if "hawser" in samples else [None, None]
+    print(f"\nloss {loss:6} {'MB/s':>8} {'min..max':>17} {'8 B k/s':>8} {'min..max':>17} {'rtt us':>8} {'min..max':>17}"
+          f"   hawser / it: {'MB/s':>6} {'k/s':>6} {'rtt':>6}")
+    own = [median(column) for column in zip(*samples["hawser"])] if "hawser" in samples else [None, None, None]
     for name, rows in samples.items():
         columns = list(zip(*rows))
         ratios = [f"{mine / median(column):.2f}" if mine and median(column) else "-" for mine, column in zip(own, columns)]
         failed = sum(row[0] is None for row in rows)
-        print(f"{name:13} {told(columns[0])} {told(columns[1])} {ratios[0]:>12} {ratios[1]:>7}"
+        print(f"{name:11} {' '.join(told(column) for column in columns)} {'':15} {' '.join(f'{ratio:>6}' for ratio in ratios)}"
               f"{f'   {failed} of {len(rows)} did not end' if failed else ''}", flush=True)
 
 
