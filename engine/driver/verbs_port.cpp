@@ -196,7 +196,7 @@ std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std
   if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
     throw Error(what + ": its P_Key can't be read: " + std::strerror(errno));
   }
-  if (key != 0) return ntohs(key);
+  if (key != 0) return ntohs(key);  // asked for in network byte order
   throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
               "put the port into a partition (its P_Key at index 0)");
 }
@@ -247,7 +247,8 @@ std::string violations_of(const VerbsPortFacts& facts) {
 
 std::string summary_of(const VerbsPortFacts& facts) {
   constexpr double kGbit = 125e6;
-  // Two limited members of a partition can't talk.
+  // Two ports hear each other if their keys differ in this bit at most, and one of them has it:
+  // limited members don't hear each other.
   constexpr unsigned kFullMember = 0x8000;
   std::ostringstream text;
   text << "up, ";
@@ -260,7 +261,7 @@ std::string summary_of(const VerbsPortFacts& facts) {
        << text_of(facts.gid.gid) << " (" << description_of(facts.gid) << ")";
   if (facts.link == VerbsAddress::Link::infiniband) {
     text << ", LID " << facts.lid << ", P_Key 0x" << std::hex << std::setfill('0') << std::setw(4)
-         << facts.pkey << ((facts.pkey & kFullMember) != 0 ? " (full" : " (limited") << " member)";
+         << facts.pkey << ((facts.pkey & kFullMember) == 0 ? " (limited member)" : "");
   }
   text << violations_of(facts);
   return text.str();

@@ -253,8 +253,8 @@ def port_in_use():
         check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
 
 
-def info_text():
-    return subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+def info_text(env=None):
+    return subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True, env=env).stdout
 
 
 # With an RDMA port it is used (run_verbs.py); without one, UDP, and the run says so before it begins.
@@ -269,8 +269,7 @@ def udp_where_there_is_no_rdma_port():
 
 @case
 def info():
-    output = subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True,
-                            env=dict(os.environ, HAWSER_REORDER_PACKETS="77")).stdout
+    output = info_text({**os.environ, "HAWSER_REORDER_PACKETS": "77"})
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",
                  "fragment_bytes", "command_budget",
                  "registration_cache_bytes", "registration cache"):
