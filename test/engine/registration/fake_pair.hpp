@@ -1,6 +1,7 @@
 // Two endpoints over the double of libibverbs, and memory of one's own for them to send from.
 #pragma once
 
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
@@ -71,7 +72,8 @@ class FakePair : public test::Cables {
   explicit FakePair(unsigned threads, const Tunables& tunables = few_peers())
       : Cables(test::RoceV6{}, IBV_MTU_4096),
         engine_a({{"verbs:rxe_a0", "verbs:rxe_a1"}, threads, tunables, ""}),
-        engine_b({{"verbs:rxe_b0", "verbs:rxe_b1"}, threads, tunables, ""}) {
+        engine_b({{"verbs:rxe_b0", "verbs:rxe_b1"}, threads, tunables, ""}),
+        has_threads(threads > 0) {
     open();
   }
   // Endpoints anew, after something has been changed.
@@ -111,8 +113,9 @@ class FakePair : public test::Cables {
   [[nodiscard]] bool becomes(Condition condition) {
     for (int i = 0; i < 20000; ++i) {
       if (condition()) return true;
-      a->wait({}, 1'000'000);
+      a->poll({});
       b->poll({});
+      if (has_threads) (void)::poll(nullptr, 0, 1);  // these need time for their turns
     }
     return false;
   }
@@ -125,6 +128,7 @@ class FakePair : public test::Cables {
 
   Engine engine_a;
   Engine engine_b;
+  bool has_threads;
   std::unique_ptr<Endpoint> a;
   std::unique_ptr<Endpoint> b;
   PeerId b_of_a = kAnyPeer;
