@@ -124,14 +124,16 @@ std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
   const Time now = monotonic_now();
   TurnResult result;
   std::size_t count = turn(now, completions, result);
-  // Who waits for the descriptor may do so next.
-  if (count == 0 && !result.progressed && loop_.is_used() && body_.arm()) {
-    count = turn(now, completions, result);
+  bool progressed = result.progressed;
+  // More packets may be there, or more completions than there was room for. If not, who waits for
+  // the descriptor may do so next.
+  const auto more = [&] { return result.progressed || (count > 0 && count == completions.size()); };
+  if (!more() && loop_.is_used() && body_.arm()) {
+    count += turn(now, completions.subspan(count), result);
+    progressed = progressed || result.progressed;
   }
-  if (count > 0 || result.progressed) idle_.progressed();
-  // More packets may be there, or more completions than there was room for.
-  const bool more = result.progressed || (count > 0 && count == completions.size());
-  loop_.wake_at(now, more ? now : result.wake_at);
+  if (count > 0 || progressed) idle_.progressed();
+  loop_.wake_at(now, more() ? now : result.wake_at);
   return count;
 }
 

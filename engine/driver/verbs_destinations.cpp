@@ -81,7 +81,9 @@ void VerbsDestinations::release(std::uint32_t index, const SendPositions& sent) 
   Destination& destination = destinations_[index];
   HAWSER_ASSERT(destination.uses > 0);
   --destination.uses;
-  destination.sent = sent;
+  // A use that has sent nothing takes nothing back of what others have sent.
+  destination.sent.data = std::max(destination.sent.data, sent.data);
+  destination.sent.control = std::max(destination.sent.control, sent.control);
 }
 
 void VerbsDestinations::make_room(const SendPositions& done, bool& wake) {

@@ -80,7 +80,7 @@ class VerbsDestinations {
   //   resolver has work. Sends before `done` are over.
   [[nodiscard]] Status use(const VerbsAddress& remote, const SendPositions& done,
                            std::uint32_t& index, bool& wake);
-  // Datapath. Ends one use; sends before `sent` may still carry the handles.
+  // Datapath. Ends one use; of its sends those before `sent` may still carry the handles.
   void release(std::uint32_t index, const SendPositions& sent);
   // Datapath, while used. By entropy.
   [[nodiscard]] std::span<const VerbsHandle> handles(std::uint32_t index) const {
@@ -127,7 +127,7 @@ class VerbsDestinations {
     std::atomic<State> state{State::free};
     VerbsAddress address;
     std::uint32_t uses = 0;  // the datapath's
-    SendPositions sent;      // the datapath's: when it was released last
+    SendPositions sent;      // the datapath's: the last that may carry the handles
     // kAtOnce if it has not failed since it was wanted first, or has become stale.
     std::atomic<Clock::time_point> retry_at{kAtOnce};
   };

@@ -109,6 +109,7 @@ VerbsNic::VerbsNic(const VerbsNicConfig& config, proto::PacketPool& pool)
                                       VerbsReceiver::kReserve} *
                         full_datagram(config, port_);
   caps_.link_bytes_per_s = port_.facts.link_bytes_per_s;
+  adopt_address();
   (void)restart();  // a device that refuses already now is told of by events
 }
 
@@ -201,7 +202,6 @@ void VerbsNic::give_up() {
 }
 
 bool VerbsNic::restart() {
-  adopt_address();
   const bool works = data_.restart();
   return control_.restart() && works;
 }
@@ -230,6 +230,7 @@ std::size_t VerbsNic::events(std::span<NicEvent> events) {
     helper_.ask_for_repair(VerbsDamage::queues);
     return 0;
   }
+  adopt_address();
   up_ = true;
   events.front() = {NicEvent::Kind::up};
   return 1;

@@ -25,6 +25,8 @@ class DeviceList {
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
 
+  // False if the library could not tell.
+  [[nodiscard]] bool is_known() const { return devices_ != nullptr; }
   [[nodiscard]] std::span<ibv_device* const> devices() const {
     return {devices_, devices_ == nullptr ? 0 : static_cast<std::size_t>(count_)};
   }
@@ -72,22 +74,31 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   throw Error(what + ": the device can't be opened: " + std::strerror(error));
 }
 
+// Codes of 256 (XDR) and more have a field of their own, which headers before rdma-core 52 lack.
+template <class Attributes>
+unsigned speed_code(const Attributes& port) {
+  if constexpr (requires { port.active_speed_ex; }) {
+    if (port.active_speed_ex != 0) return port.active_speed_ex;
+  }
+  return port.active_speed;
+}
+
 // Speed and width are codes of the InfiniBand specification; the speed is of a lane.
 std::uint64_t bytes_per_s(const ibv_port_attr& port) {
-  constexpr std::array<std::pair<int, std::uint64_t>, 9> kMbitPerLane{{{1, 2500},
-                                                                       {2, 5000},
-                                                                       {4, 10000},
-                                                                       {8, 10000},
-                                                                       {16, 14000},
-                                                                       {32, 25000},
-                                                                       {64, 50000},
-                                                                       {128, 100000},
-                                                                       {256, 200000}}};
+  constexpr std::array<std::pair<unsigned, std::uint64_t>, 9> kMbitPerLane{{{1, 2500},
+                                                                            {2, 5000},
+                                                                            {4, 10000},
+                                                                            {8, 10000},
+                                                                            {16, 14000},
+                                                                            {32, 25000},
+                                                                            {64, 50000},
+                                                                            {128, 100000},
+                                                                            {256, 200000}}};
   constexpr std::array<std::pair<int, std::uint64_t>, 5> kLanes{
       {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}}};
   std::uint64_t mbit = 0;
   for (const auto& [code, rate] : kMbitPerLane) {
-    if (code == port.active_speed) mbit = rate;
+    if (code == speed_code(port)) mbit = rate;
   }
   std::uint64_t lanes = 0;
   for (const auto& [code, count] : kLanes) {
@@ -304,7 +315,8 @@ void reopen_verbs_port(VerbsPort& port) {
 
 bool is_listed(const VerbsPort& port) {
   const DeviceList list;
-  return std::ranges::find(list.devices(), port.context->device) != list.devices().end();
+  return !list.is_known() ||
+         std::ranges::find(list.devices(), port.context->device) != list.devices().end();
 }
 
 VerbsPortInfo verbs_port(const VerbsPortName& name) {

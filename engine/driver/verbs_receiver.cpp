@@ -90,18 +90,15 @@ void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
                  static_cast<std::uint32_t>(stride_ - kGrhOffset), registered_->lkey};
     post.request = {index, nullptr, &post.part, 1};
   }
-  // The channel of before has closed its descriptor, which so is watched no more.
-  epoll_event readable{};
-  readable.events = EPOLLIN;
-  if (::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, completions_.channel->fd, &readable) != 0) {
-    throw system_error(port.name + ": its completion channel can't be watched");
-  }
   pair_ = pair;
+  armed_ = false;  // this queue has not been asked to wake anybody
 }
 
 void VerbsReceiver::stop() {
   if (stopped_) return;
   take_all([this](const Arrival& arrival) { HAWSER_ASSERT(pending_.push(arrival)); });
+  // What the device still completes is nobody's arrival, and is to wake nobody.
+  (void)::epoll_ctl(watch_.get(), EPOLL_CTL_DEL, completions_.channel->fd, nullptr);
   // Whoever destroys the queue would wait for this.
   if (unacknowledged_ > 0) ibv_ack_cq_events(completions_.queue.get(), unacknowledged_);
   unacknowledged_ = 0;
@@ -132,10 +129,13 @@ void VerbsReceiver::lend(const Arrival& arrival, std::span<RxPacket> packets) {
 
 bool VerbsReceiver::restart(Route route) {
   route_ = route;
+  epoll_event readable{};
+  readable.events = EPOLLIN;
+  if (::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, completions_.channel->fd, &readable) != 0) {
+    broken_ = true;
+    return false;
+  }
   broken_ = stopped_ = false;
-  // What wakes may be left of what was taken from the device; or its queue is another one.
-  if (waking_ != Waking::idle) consume_event();
-  waking_ = Waking::idle;
   std::fill(held_.begin(), held_.end(), false);
   for (const std::uint32_t index : std::span(lent_).first(lent_count_)) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
@@ -166,7 +166,6 @@ void VerbsReceiver::take_all(Keep keep) {
   }
   broken_ = broken_ || count < 0;
   if (!any) return;
-  if (waking_ == Waking::armed) waking_ = Waking::fired;
   if (posted_ == 0 && !broken_) ++stats_.dry;
 }
 
@@ -222,24 +221,26 @@ void VerbsReceiver::post_idle(std::size_t least) {
 }
 
 bool VerbsReceiver::arm() {
-  if (stopped_ || waking_ == Waking::armed) return false;
-  if (waking_ == Waking::fired) consume_event();
-  // Else the event is on its way still, and wakes.
-  if (waking_ != Waking::idle) return false;
+  if (stopped_) return false;
+  // Looks even if nothing has arrived: what completed before a repair may have left events behind.
+  if (consume_events()) armed_ = false;
+  // If something has arrived since, its event is on its way still, and wakes.
+  if (armed_) return false;
   if (ibv_req_notify_cq(completions_.queue.get(), 0) != 0) {
     broken_ = true;
     return true;
   }
-  waking_ = Waking::armed;
+  armed_ = true;
   return true;
 }
 
-void VerbsReceiver::consume_event() {
+bool VerbsReceiver::consume_events() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  if (ibv_get_cq_event(completions_.channel.get(), &queue, &context) != 0) return;
-  ++unacknowledged_;
-  waking_ = Waking::idle;
+  unsigned count = 0;
+  while (ibv_get_cq_event(completions_.channel.get(), &queue, &context) == 0) ++count;
+  unacknowledged_ += count;
+  return count > 0;
 }
 
 }  // namespace hawser::engine

@@ -7,7 +7,8 @@
 //
 // Waiting. The next arrival after arm() makes the descriptor readable, once. Whoever arms looks
 // again: what came before makes nothing readable. Who polls never arms, and pays nothing. The
-// descriptor stays the same when the queue is made anew: it watches that of the queue's channel.
+// descriptor stays the same when the queue is made anew: it watches that of the queue's channel,
+// and while stopped nothing.
 #pragma once
 
 #include <array>
@@ -91,9 +92,6 @@ class VerbsReceiver {
     std::uint32_t bytes = 0;
     bool congestion_experienced = false;
   };
-  // armed: the next arrival wakes. fired: something arrived since, so the channel has an event, or
-  // will have in a moment.
-  enum class Waking : std::uint8_t { idle, armed, fired };
 
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
     return memory_.get() + index * stride_;
@@ -110,7 +108,8 @@ class VerbsReceiver {
   [[nodiscard]] bool accept(const VerbsCompletion& completion);
   void lend(const Arrival& arrival, std::span<proto::RxPacket> packets);
   void post_idle(std::size_t least);
-  void consume_event();
+  // Returns whether there were any.
+  [[nodiscard]] bool consume_events();
 
   ibv_qp* pair_ = nullptr;
   Completions& completions_;
@@ -129,7 +128,7 @@ class VerbsReceiver {
   std::vector<std::uint8_t> devices_;  // whether the device has the slot
   std::vector<Post> posts_;            // a receive request for each slot, as it is posted
   std::uint32_t posted_ = 0;
-  Waking waking_ = Waking::idle;
+  bool armed_ = false;           // the queue's next arrival makes an event, or has made one
   unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end
   bool broken_ = false;
   bool stopped_ = true;

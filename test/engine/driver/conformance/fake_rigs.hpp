@@ -100,12 +100,14 @@ class FakeRig : public Cables, public RigBase {
     });
   }
 
+ protected:
+  [[nodiscard]] virtual engine::VerbsNicConfig config_of(const std::string& device) {
+    return verbs_config(device);
+  }
+
  private:
   std::unique_ptr<Nic> make_nic() override {
     return make_verbs_nic(config_of(kNames[made_++ % 2]), kRegistered, pool);
-  }
-  [[nodiscard]] virtual engine::VerbsNicConfig config_of(const std::string& device) {
-    return verbs_config(device);
   }
   std::size_t made_ = 0;
   fake::DeviceSettings removed_;

@@ -68,36 +68,6 @@ TEST_CASE("verbs NIC: while it is brought back nothing is posted, on the other q
   }
 }
 
-TEST_CASE("verbs NIC: what wakes is quiet again after a repair, and wakes again") {
-  for (const bool cleans : {true, false}) {
-    CAPTURE(cleans);
-    Two two;
-    two.fabric().change(kMine,
-                        [&](fake::DeviceSettings& settings) { settings.reset_cleans = cleans; });
-    fail_data_queue(two, 10);  // all posted receives complete, which wakes
-    CHECK(two.reap().size() == 10);
-    std::array<proto::NicEvent, 1> events;
-    REQUIRE(two.mine.events(events) == 1);
-    REQUIRE(hears(two.mine, Kind::up));
-    (void)receive_all(two.mine);
-    (void)receive_all(two.mine, Queue::control);
-    CHECK(two.mine.events(events) == 0);
-    std::array<int, 8> fds;
-    std::array<pollfd, 8> polled{};
-    const std::size_t count = two.mine.descriptors(fds);
-    for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
-    CHECK(two.mine.arm());
-    CHECK(::poll(polled.data(), count, 0) == 0);
-    Burst burst(two.rig.pool);
-    burst.add({.id = 1, .remote = two.to_mine});
-    two.rig.send_all(two.theirs, burst);
-    CHECK(::poll(polled.data(), count, 1000) == 1);
-    CHECK(two.rig.settle(two.mine).size() == 1);
-    CHECK(two.rig.reap_rest(two.theirs).size() == 1);
-    two.works();
-  }
-}
-
 TEST_CASE("verbs NIC: views that are lent outlive a repair") {
   Two two;
   Burst burst(two.rig.pool);
