@@ -37,7 +37,7 @@ Tunables without_timers() {
 }
 
 void send_short(VerbsPair& pair, std::uint64_t tag) {
-  const std::vector<std::byte> data(8, std::byte{7});
+  static const std::vector<std::byte> data(8, std::byte{7});  // outlives every send
   post_send(*pair.a, pair.b_of_a, tag, data, {});
 }
 
