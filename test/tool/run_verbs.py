@@ -263,6 +263,17 @@ def all_ports_at_once():
     check(len(report["nics"]) == 8 and "UDP" not in output, output)
 
 
+@case
+def a_port_that_is_left_out():
+    ip("set", "n7", "down")
+    try:
+        output, report = run(["--ranks", "2", "--nic", "verbs", *SHORT])
+    finally:
+        ip("set", "n7", "up")
+    check(re.search(r"^--nic verbs leaves out verbs:rxe_n7: the port is .*; bring its link up", output, re.M), output)
+    check(len(report["nics"]) == 7 and output.count("leaves out") == 1, output)
+
+
 # The ports of one side are up, and at no switch.
 @case
 def nobody_is_reached():
