@@ -76,7 +76,8 @@ Descriptor connect_to(const std::string& address, std::uint32_t timeout_ms) {
                        system_error("No rendezvous answers at " + address + " within " +
                                         std::to_string(timeout_ms) + " ms",
                                     code)
-                           .what());
+                               .what() +
+                           std::string(bootstrap::kWhereToLook));
 }
 
 [[noreturn]] void throw_failure(const Frame& frame) {
@@ -201,7 +202,7 @@ std::optional<Frame> Rendezvous::take(FrameType type) {
     } else if (got < 0 && errno == EAGAIN) {
       return std::nullopt;
     } else if (got == 0 || errno != EINTR) {
-      throw_gone("went away");
+      throw_gone("went away" + std::string(bootstrap::kWhereToLook));
     }
   }
   if (frame.type == FrameType::failed) throw_failure(frame);

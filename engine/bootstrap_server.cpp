@@ -167,18 +167,20 @@ void RendezvousServer::Service::will_not_return(std::uint32_t rank) {
 void RendezvousServer::Service::run() {
   Time now = monotonic_now();
   Time stopped = kNever;
+  bool stopping = false;  // as it was before the last reading: what was sent until then is known
   for (;;) {
-    if (stop_.load() && stopped == kNever) {
+    if (stopping && stopped == kNever) {
       stopped = now;
       listener_.reset();
       if (posted_ > 0) {
         fail_job(BootstrapFailure::unreachable, kNoRank,
-                 "The rendezvous at " + address_ + " ended");
+                 "The rendezvous at " + address_ + " ended" + std::string(bootstrap::kWhereToLook));
       }
     }
     if (stopped != kNever && (now >= stopped + kFlushWithin || done(now - stopped))) return;
     wait(now);
     now = monotonic_now();
+    stopping = stop_.load();
     if (listener_) accept_all(now);
     const std::vector<std::uint32_t> gone = take_gone();  // before reading: some have left
     for (Connection& connection : connections_) read(connection, now);

@@ -30,6 +30,11 @@ enum class FrameType : std::uint8_t {
 inline constexpr std::string_view kMagic = "HAWSER01";
 inline constexpr std::size_t kHeadBytes = 8;
 inline constexpr std::size_t kSecretBytes = 32;
+// Behind a sentence about a server that isn't there: most often it could not start, and has said so
+// elsewhere.
+inline constexpr std::string_view kWhereToLook =
+    "; look at the messages of the process that serves it (a launcher, or rank 0)";
+
 inline constexpr std::uint32_t kNoRank = 0xffffffffu;
 // The longest that a rank may send.
 inline constexpr std::size_t kMaxBodyFromRank = kMaxBlobBytes + 4;

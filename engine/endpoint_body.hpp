@@ -34,10 +34,16 @@ class EndpointBody {
   [[nodiscard]] const Address& address() const { return address_; }
   [[nodiscard]] const Tunables& tunables() const { return tunables_; }
 
-  // As the protocol's send; its memory may be registered for the next one.
+  // As the protocol's send; its memory may be registered for the next one. invalid_argument also:
+  // it lies partly in a dma-buf.
   [[nodiscard]] Status send(proto::Time now, const proto::SendRequest& request) {
+    using Place = Registrations::Place;
+    const Place place = memory_->registrations().place_of(request.data, request.bytes);
+    if (place == Place::torn) return Status::invalid_argument;
     const Status status = protocol_->send(now, request);
-    if (status == Status::ok) memory_->send(request.data, request.bytes);
+    if (status == Status::ok && place == Place::elsewhere) {
+      memory_->send(request.data, request.bytes);
+    }
     return status;
   }
   [[nodiscard]] Registrations& registrations() { return memory_->registrations(); }

@@ -121,6 +121,7 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] bool pins_memory() const override { return inner_->pins_memory(); }
   [[nodiscard]] Status pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
                            proto::PinnedMemory*& pinned) override {
+    if (range.dmabuf >= 0) return Status::unsupported;  // what is held back is copied
     return inner_->pin(range, mapping, pinned);
   }
   void unpin(proto::PinnedMemory* pinned) override { inner_->unpin(pinned); }

@@ -58,11 +58,16 @@ struct VerbsPortInfo {
   bool usable = false;
   // Datagrams turned away since the device is there, of all its users, up to 65535.
   std::uint32_t pkey_violations = 0;
+  bool roce = false;  // of a usable one: else InfiniBand
 };
 // Opens the port, and closes it again. A build without libibverbs says so.
 [[nodiscard]] VerbsPortInfo verbs_port(const VerbsPortName& name);
 // All, without GID index. Empty without devices, and in a build without libibverbs.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
+
+// Why no verbs NIC sends with these, in half a sentence; empty if one does.
+[[nodiscard]] std::string complaint_about_marks(std::uint64_t traffic_class,
+                                                std::uint64_t service_level);
 
 // The UDP source ports of RoCE packets to a remote, by entropy, one for each flow label: what
 // switches and bonds spread by. Devices whose driver goes by the label have them (soft RoCE

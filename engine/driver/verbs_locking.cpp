@@ -25,7 +25,8 @@ VerbsMemory lock_memory(const VerbsPort& port, std::byte* data, std::size_t byte
   if (is_lack_of_memory(error)) {
     throw Error(size + " can't be locked for the device; " + kAdvice);
   }
-  throw Error(size + " can't be registered with the device: " + std::strerror(error));
+  throw Error(size + " can't be registered with the device: " + std::strerror(error) +
+              kAdviceOnDriver);
 }
 
 std::string reason_of_refusal(int error) {
@@ -34,6 +35,8 @@ std::string reason_of_refusal(int error) {
     reason += std::string("; if no more memory can be locked for the device, ") + kAdvice;
   } else if (error == EINVAL) {
     reason += "; if it has no room for as many, a smaller nic_receive_bytes asks for fewer";
+  } else {
+    reason += kAdviceOnDriver;
   }
   return reason;
 }

@@ -53,23 +53,11 @@ VerbsQueueConfig queue_config(const VerbsNicConfig& config, const VerbsPort& por
 const VerbsNicConfig& checked(const VerbsNicConfig& config) {
   if (config.max_remotes == 0 || config.entropies == 0 || config.qkey >= 0x80000000u) {
     throw Error(
-        "verbs NIC: its configuration makes no sense (no remotes, no entropies, or a QKey "
-        "of the range that is reserved)");
+        "verbs NIC: its configuration makes no sense; it takes one remote and one entropy at "
+        "least, and a QKey below 2^31");
   }
-  constexpr unsigned kEcnBits = 3;
-  constexpr unsigned kEcnCapable = 2;
-  constexpr unsigned kMaxServiceLevel = 15;
-  const unsigned ecn = config.traffic_class & kEcnBits;
-  if (ecn != 0 && ecn != kEcnCapable) {
-    throw Error("verbs:" + to_string(config.port) + ": a traffic class of " +
-                std::to_string(config.traffic_class) +
-                " has bits of ECN set, which are the engine's; its low two bits must be 0 (a DSCP "
-                "of 26 is 104)");
-  }
-  if (config.service_level > kMaxServiceLevel) {
-    throw Error("verbs:" + to_string(config.port) + ": a service level is 0 to 15, not " +
-                std::to_string(config.service_level));
-  }
+  const std::string complaint = complaint_about_marks(config.traffic_class, config.service_level);
+  if (!complaint.empty()) throw Error("verbs:" + to_string(config.port) + ": " + complaint);
   return config;
 }
 

@@ -71,7 +71,7 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
                 ": no permission to open the device; let this user read and write "
                 "/dev/infiniband/uverbs*");
   }
-  throw Error(what + ": the device can't be opened: " + std::strerror(error));
+  throw Error(what + ": the device can't be opened: " + std::strerror(error) + kAdviceOnDriver);
 }
 
 // Codes of 256 (XDR) and more have a field of their own, which headers before rdma-core 52 lack.
@@ -130,8 +130,8 @@ std::vector<ibv_gid_entry> read_gids(ibv_context& context, const std::string& wh
       return raw;
     }
     if (count == -EINVAL && room < kMost) continue;
-    throw Error(what +
-                ": its table of GIDs can't be read: " + std::strerror(static_cast<int>(-count)));
+    throw Error(what + ": its table of GIDs can't be read: " +
+                std::strerror(static_cast<int>(-count)) + kAdviceOnDriver);
   }
 }
 
@@ -176,12 +176,21 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
                              : ": write one of these after the @, or leave that out"));
 }
 
+// "; it has 1 and 2", as far as the device says so.
+std::string ports_of(ibv_context& context) {
+  ibv_device_attr device{};
+  if (ibv_query_device(&context, &device) != 0 || device.phys_port_cnt == 0) return "";
+  const std::string last = std::to_string(device.phys_port_cnt);
+  return device.phys_port_cnt == 1 ? "; it has port 1 alone" : "; it has ports 1 to " + last;
+}
+
 ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::string& what) {
   ibv_port_attr attributes{};
   const int error = ibv_query_port(&context, name.port, &attributes);
   if (error == 0) return attributes;
   if (error == EINVAL) {
-    throw Error(what + ": the device has no port " + std::to_string(name.port));
+    throw Error(what + ": the device has no port " + std::to_string(name.port) + ports_of(context) +
+                " (`hawser info` lists what can be named)");
   }
   throw Error(what + ": the device does not answer (" + std::strerror(error) +
               "); it may have been removed (`rdma link` lists devices)");
@@ -191,7 +200,7 @@ std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
   if (attributes.active_mtu < IBV_MTU_256 || attributes.active_mtu > IBV_MTU_4096) {
     throw Error(what + ": the device states no MTU (code " +
                 std::to_string(static_cast<int>(attributes.active_mtu)) +
-                "); is its driver older than this kernel?");
+                "); update the drivers in user space (rdma-core, ibverbs-providers)");
   }
   const std::uint32_t bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
   // A packet without payload may fill its buffer.
@@ -205,7 +214,7 @@ std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
 std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std::string& what) {
   std::uint16_t key = 0;  // as on the wire
   if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
-    throw Error(what + ": its P_Key can't be read: " + std::strerror(errno));
+    throw Error(what + ": its P_Key can't be read: " + std::strerror(errno) + kAdviceOnDriver);
   }
   if (key != 0) return ntohs(key);  // asked for in network byte order
   throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
@@ -237,7 +246,8 @@ VerbsPortFacts facts_of(ibv_context& context, const VerbsPortName& name, const s
 VerbsDomain make_domain(ibv_context* context, const std::string& what) {
   VerbsDomain domain(ibv_alloc_pd(context));
   if (domain) return domain;
-  throw Error(what + ": the device has no protection domain left: " + std::strerror(errno));
+  throw Error(what + ": the device has no protection domain left: " + std::strerror(errno) +
+              "; end other programs that use it (`rdma resource show pd` lists them)");
 }
 
 std::string text_of(const Gid& gid) {
@@ -324,6 +334,7 @@ VerbsPortInfo verbs_port(const VerbsPortName& name) {
   try {
     const VerbsPortFacts facts = open_verbs_port(name).facts;
     info.usable = true;
+    info.roce = facts.link == VerbsAddress::Link::ethernet;
     info.pkey_violations = facts.pkey_violations;
     info.description = summary_of(facts);
   } catch (const Error& error) {

@@ -23,6 +23,10 @@ struct VerbsPortFacts {
   std::uint32_t pkey_violations = 0;
 };
 
+// What refuses where this follows is the kernel or the provider.
+inline constexpr const char* kAdviceOnDriver =
+    "; look whether its driver is in order (`rdma link`, `dmesg`), and load it anew if not";
+
 struct VerbsPort {
   std::string name;  // "verbs:mlx5_0", for people
   VerbsPortName asked;

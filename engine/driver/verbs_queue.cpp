@@ -57,7 +57,8 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
       completions_(VerbsReceiver::make_completions(port, config.receive_slots)) {
   make_pair(send_completions);
   if (const int error = bring_up(pair_.get(), port.number(), config.qkey)) {
-    throw Error(port.name + ": its queue pair doesn't get ready: " + std::strerror(error));
+    throw Error(port.name + ": its queue pair doesn't get ready: " + std::strerror(error) +
+                "; look whether its link is up (`rdma link`), and its driver in order (`dmesg`)");
   }
   const VerbsSendLimits limits{config.send_slots, config.copy_slots, max_datagram_bytes_,
                                inline_bytes_};

@@ -38,6 +38,10 @@ Status VerbsRegions::pin(const proto::MemoryRange& range, const proto::Mapping* 
                          proto::PinnedMemory*& pinned) {
   const std::lock_guard lock(mutex_);
   if (is_too_large(range.bytes)) return Status::too_large;
+  // Whether the device that returns takes it would be known too late.
+  if (range.dmabuf >= 0 && domain_ == nullptr) return Status::nic_error;
+  // Headers that were refused are copied, with their payload.
+  if (range.dmabuf >= 0 && added_.load() == 0) return Status::lock_limit;
   VerbsRegion& region = regions_.emplace_back();
   region.begin = range.data;
   region.end = range.data + range.bytes;
@@ -77,10 +81,17 @@ void VerbsRegions::drop() {
   domain_ = nullptr;
 }
 
-void VerbsRegions::renew(ibv_pd* domain) {
+// Headers and payload are read together: with a dma-buf, all that isn't the cache's is needed.
+bool VerbsRegions::renew(ibv_pd* domain) {
   const std::lock_guard lock(mutex_);
   domain_ = domain;
-  for (VerbsRegion& region : regions_) (void)connect(region);
+  bool all = true;
+  bool any_dmabuf = false;
+  for (VerbsRegion& region : regions_) {
+    any_dmabuf |= bool{region.dmabuf};
+    all &= connect(region) || region.mapping != nullptr;
+  }
+  return all || !any_dmabuf;
 }
 
 bool VerbsRegions::use(VerbsRegion& region) {
@@ -114,6 +125,7 @@ Status VerbsRegions::add(const void* data, std::size_t bytes) {
   if (pin({begin, bytes}, nullptr, pinned) != Status::ok) return Status::nic_error;
   auto& region = static_cast<VerbsRegion&>(*pinned);
   region.additions = 1;
+  ++added_;
   return use(region) ? Status::ok : Status::again;
 }
 
@@ -122,12 +134,15 @@ void VerbsRegions::remove(const void* data, std::size_t bytes) {
   const auto found = added(begin, begin + bytes);
   if (found == rows_.end() || --found->region->additions > 0) return;
   VerbsRegion& region = *found->region;
+  --added_;
   forget(region);
   unpin(region);
 }
 
 void VerbsRegions::update_reach() {
   ++version_;
+  has_dmabufs_ =
+      std::ranges::any_of(rows_, [](const Row& row) { return bool{row.region->dmabuf}; });
   const std::byte* reach = nullptr;
   for (Row& row : rows_) row.reach = reach = std::max(reach, row.region->end);
 }
@@ -146,11 +161,22 @@ VerbsRegion* VerbsRegions::search(const std::byte* begin, const std::byte* end) 
   return nullptr;
 }
 
+bool VerbsRegions::touches_dmabuf(const std::byte* begin, const std::byte* end) const {
+  auto after = std::ranges::lower_bound(rows_, end, {}, &Row::begin);
+  while (after != rows_.begin()) {
+    --after;
+    if (after->reach <= begin) return false;
+    if (after->region->dmabuf && begin < after->region->end) return true;
+  }
+  return false;
+}
+
 void VerbsLookup::forget() {
   begin_ = end_ = nullptr;
   users_ = nullptr;
   mapping_ = nullptr;
   version_ = regions_.version();
+  dmabufs_ = regions_.has_dmabufs();
 }
 
 bool VerbsLookup::search(const std::byte* begin, const std::byte* end) {

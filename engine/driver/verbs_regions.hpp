@@ -8,6 +8,7 @@
 // that was forgotten is known to be unread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -59,11 +60,15 @@ class VerbsRegions {
   // later. Nothing is looked up meanwhile.
   void drop();
   // Any thread. It is there again, and `domain` its own. What can't be registered any more is not
-  // found.
-  void renew(ibv_pd* domain);
+  // found, and copied. False: that would touch a dma-buf, so the device is of no use so far; what
+  // was registered is to be dropped.
+  [[nodiscard]] bool renew(ibv_pd* domain);
 
   // The region for these bytes, null if no single one has them all.
   [[nodiscard]] VerbsRegion* search(const std::byte* begin, const std::byte* end);
+  // Whether any dma-bufs are in use; and whether some of these bytes lie in one.
+  [[nodiscard]] bool has_dmabufs() const { return has_dmabufs_; }
+  [[nodiscard]] bool touches_dmabuf(const std::byte* begin, const std::byte* end) const;
   // Another one than before: what was found may not be in use any more.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
@@ -85,6 +90,8 @@ class VerbsRegions {
   std::list<VerbsRegion> regions_;
   std::vector<Row> rows_;  // of those in use, by begin; its room is never given up
   std::uint64_t version_ = 1;
+  bool has_dmabufs_ = false;           // among the rows
+  std::atomic<std::size_t> added_{0};  // regions of add
 };
 
 // A search that remembers its last hit: one for each kind of memory that packets alternate between.
@@ -102,6 +109,11 @@ class VerbsLookup {
   }
   [[nodiscard]] std::uint64_t* users() const { return users_; }
   [[nodiscard]] std::uint32_t key() const { return key_; }
+  // Whether some of the bytes, 1 or more, are a dma-buf's that is in use. Then the device alone may
+  // read them: the processor may have no access there.
+  [[nodiscard]] bool is_untouchable(const std::byte* data, std::size_t bytes) const {
+    return dmabufs_ && regions_.touches_dmabuf(data, data + bytes);
+  }
   // After regions were dropped and renewed.
   void forget();
 
@@ -115,6 +127,7 @@ class VerbsLookup {
   const proto::Mapping* mapping_ = nullptr;
   std::uint64_t version_ = 0;
   std::uint32_t key_ = 0;
+  bool dmabufs_ = false;
 };
 
 }  // namespace hawser::engine

@@ -131,13 +131,13 @@ bool VerbsRepair::reopen_device() {
   } catch (const Error&) {
     return false;
   }
-  if (!is_usable(parts_.port.facts)) {
+  if (!is_usable(parts_.port.facts) || !parts_.regions.renew(parts_.port.domain.get())) {
+    parts_.regions.drop();
     parts_.port.domain.reset();
     parts_.port.context.reset();
     parts_.port.facts = before;
     return false;
   }
-  parts_.regions.renew(parts_.port.domain.get());
   parts_.resolver.resume();
   return true;
 }

@@ -76,7 +76,10 @@ std::size_t VerbsSender::send(std::span<const TxPacket> packets) {
       continue;
     }
     std::uint64_t* const users = place(packet, bytes, *request);
-    if (users == nullptr) break;
+    if (users == nullptr) {
+      if (refused_) return lose_refused(packet, position, request) - begin;
+      break;
+    }
     ++*users;
     request->call.wr_id = id_of(position, queue);
     request->call.wr.ud = {handle, remote->numbers[static_cast<std::size_t>(queue)], remote->qkey};
@@ -115,7 +118,12 @@ inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t e
 [[gnu::always_inline]] inline std::uint64_t* VerbsSender::place(const TxPacket& packet,
                                                                 std::uint64_t bytes,
                                                                 Request& request) {
-  if (bytes <= limits_.inline_bytes) return place_inline(packet, request);
+  return bytes <= limits_.inline_bytes ? place_inline(packet, request)
+                                       : place_parts(packet, request);
+}
+
+[[gnu::always_inline]] inline std::uint64_t* VerbsSender::place_parts(const TxPacket& packet,
+                                                                      Request& request) {
   const std::byte* const header = packet.buffer->bytes;
   const std::byte* const payload = packet.payload;
   const std::uint32_t header_bytes = packet.header_bytes;
@@ -137,6 +145,9 @@ inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t e
                                                            Request& request) {
   std::byte* const bytes = packet.buffer->bytes;
   if (packet.payload_bytes > 0) {
+    if (payloads_.is_untouchable(packet.payload, packet.payload_bytes)) {
+      return place_untouched(packet, request);
+    }
     std::memcpy(bytes + packet.header_bytes, packet.payload, packet.payload_bytes);
   }
   request.parts[0] = {address_of(bytes), packet.header_bytes + packet.payload_bytes, 0};
@@ -146,7 +157,16 @@ inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t e
   return &unshared_;
 }
 
+[[gnu::noinline]] std::uint64_t* VerbsSender::place_untouched(const TxPacket& packet,
+                                                              Request& request) {
+  return place_parts(packet, request);
+}
+
 [[gnu::noinline]] std::uint64_t* VerbsSender::place_copy(const TxPacket& packet, Request& request) {
+  if (packet.payload_bytes > 0 && payloads_.is_untouchable(packet.payload, packet.payload_bytes)) {
+    refused_ = true;
+    return nullptr;
+  }
   if (copied_ == limits_.copy_slots) return nullptr;
   std::byte* const slot = copy_slot(copy_tail_++);
   std::memcpy(slot, packet.buffer->bytes, packet.header_bytes);
@@ -170,6 +190,17 @@ std::byte* VerbsSender::copy_slot(std::uint64_t number) const {
   send = {packet.buffer, packet.cookie, &lost_};
   ++lost_;
   ++stats_.lost;
+}
+
+[[gnu::noinline]] std::uint64_t VerbsSender::lose_refused(const TxPacket& packet,
+                                                          std::uint64_t position,
+                                                          Request* request) {
+  refused_ = false;
+  next_ = request;
+  tail_ = position + 1;
+  lose(packet, at(position));
+  pass_lost();
+  return tail_;
 }
 
 [[gnu::noinline]] std::size_t VerbsSender::lose_all(std::span<const TxPacket> packets) {

@@ -1,7 +1,8 @@
 // The sending side of one UD queue pair. What is sent becomes chains of work requests, each handed
 // over by one doorbell: when it is as long as a chain may be, or at the next flush. Header and
 // payload are read where they lie if their memory is registered, and are copied next to each other
-// if not; small datagrams travel inside the request.
+// if not; small datagrams travel inside the request. Of a dma-buf neither is done, as the processor
+// may have no access to it: what the device can't read there is lost.
 //
 // The reap rule. Only the last request of a chain asks for a completion. A queue pair completes in
 // order, so a completion ends all sends before it; and as every chain ends with one, every send is
@@ -98,13 +99,19 @@ class VerbsSender {
   [[nodiscard]] Send& at(std::uint64_t position) { return sends_[position & mask_]; }
   // Null if there is no way there.
   [[nodiscard]] static ibv_ah* handle_of(const VerbsRemote* remote, std::uint16_t entropy);
-  // Says where the device finds the bytes. What counts the users of that; null: no room.
+  // Says where the device finds the bytes. What counts the users of that; null: no room, or, if
+  // refused_ is set, no way: a dma-buf's bytes may be copied by nobody.
   [[nodiscard]] std::uint64_t* place(const proto::TxPacket& packet, std::uint64_t bytes,
                                      Request& request);
+  [[nodiscard]] std::uint64_t* place_parts(const proto::TxPacket& packet, Request& request);
+  [[nodiscard]] std::uint64_t* place_untouched(const proto::TxPacket& packet, Request& request);
   [[nodiscard]] std::uint64_t* place_inline(const proto::TxPacket& packet, Request& request);
   [[nodiscard]] std::uint64_t* place_copy(const proto::TxPacket& packet, Request& request);
   [[nodiscard]] std::byte* copy_slot(std::uint64_t number) const;
   void lose(const proto::TxPacket& packet, Send& send);
+  // The packet that place has refused, at this position, ends the burst. The next position.
+  [[nodiscard]] std::uint64_t lose_refused(const proto::TxPacket& packet, std::uint64_t position,
+                                           Request* request);
   [[nodiscard]] std::size_t lose_all(std::span<const proto::TxPacket> packets);
   // Requests of the chain, from here on.
   void lose_from(const Request* request);
@@ -136,6 +143,7 @@ class VerbsSender {
   std::array<Request, kMaxChain> requests_{};
   Request* next_ = requests_.data();  // those before it are the chain, not posted yet
   bool broken_ = false;
+  bool refused_ = false;  // by place, the packet that it was given last
   VerbsSendStats stats_;
 };
 

@@ -6,6 +6,7 @@ Pinning::Pinning(const std::vector<proto::Nic*>& nics) {
   for (proto::Nic* const nic : nics) {
     if (nic->pins_memory()) nics_.push_back(nic);
   }
+  has_all_ = nics_.size() == nics.size();
 }
 
 Status Pinning::pin_all(const proto::MemoryRange& range, Pins& pins, std::string& refuser) const {

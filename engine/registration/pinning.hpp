@@ -21,6 +21,8 @@ class Pinning {
   explicit Pinning(const std::vector<proto::Nic*>& nics);
 
   [[nodiscard]] bool empty() const { return nics_.empty(); }
+  // Whether that is all of them.
+  [[nodiscard]] bool has_all() const { return has_all_; }
   [[nodiscard]] std::size_t nics() const { return nics_.size(); }
 
   // Block; any thread. `pins` is empty before, and after a refusal.
@@ -39,6 +41,7 @@ class Pinning {
 
  private:
   std::vector<proto::Nic*> nics_;
+  bool has_all_;
 };
 
 }  // namespace hawser::engine

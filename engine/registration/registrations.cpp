@@ -29,6 +29,11 @@ std::string complaint_of(Status status, const proto::MemoryRange& range, const s
              " takes no dma-buf; register memory of this process, which the device's data is "
              "copied to";
     default:
+      if (range.dmabuf >= 0) {
+        return what +
+               " of a dma-buf can't be registered: the device refuses, or is away; try again, or "
+               "send from memory of this process";
+      }
       return what +
              " can't be registered: the device refuses; send without registering them, "
              "which copies";
@@ -54,6 +59,13 @@ Status Registrations::take(const proto::MemoryRange& range, RegistrationId& id, 
     why =
         "No NIC of this endpoint takes dma-bufs; use a NIC of an RDMA device, or send from memory "
         "of this process";
+    return Status::unsupported;
+  }
+  if (range.dmabuf >= 0 && !pinning_.has_all()) {
+    why =
+        "Not every NIC of this endpoint is of an RDMA device: another one would have the processor "
+        "read the dma-buf; make an endpoint of verbs NICs alone, or send from memory of this "
+        "process";
     return Status::unsupported;
   }
   std::size_t index = 0;
@@ -97,6 +109,8 @@ Status Registrations::reserve(const proto::MemoryRange& range, std::size_t& inde
   row.state = State::pinning;
   row.begin = range.data;
   row.bytes = range.bytes;
+  row.dmabuf = range.dmabuf >= 0;
+  if (row.dmabuf) dmabufs_.fetch_add(1, std::memory_order_relaxed);
   return Status::ok;
 }
 
@@ -112,6 +126,18 @@ void Registrations::begin(RegistrationId id) {
   Row* const row = find(id);
   HAWSER_ASSERT(row != nullptr && row->state == State::standing, "not taken");
   pinning_.use(row->pins);
+  row->in_use = true;
+}
+
+Registrations::Place Registrations::search(const std::byte* data, std::uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  for (const Row& row : rows_) {
+    const std::byte* const end = row.begin + row.bytes;
+    if (!row.dmabuf || end <= data || data + bytes <= row.begin) continue;
+    const bool whole = row.in_use && row.begin <= data && data + bytes <= end;
+    return whole ? Place::dmabuf : Place::torn;
+  }
+  return Place::elsewhere;
 }
 
 Status Registrations::end(RegistrationId id, End how, bool& finish, std::string& why) {
@@ -129,6 +155,7 @@ Status Registrations::end(RegistrationId id, End how, bool& finish, std::string&
     return Status::in_use;
   }
   pinning_.forget(row->pins);
+  row->in_use = false;
   row->state = read ? State::leaving : State::finishing;
   if (read) leaving_.fetch_add(1, std::memory_order_relaxed);
   finish = !read;
@@ -151,6 +178,7 @@ void Registrations::finish(RegistrationId id) {
 void Registrations::release(Row& row) {
   row.state = State::free;
   row.bytes = 0;
+  if (std::exchange(row.dmabuf, false)) dmabufs_.fetch_sub(1, std::memory_order_relaxed);
   ++row.generation;
 }
 

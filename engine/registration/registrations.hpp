@@ -40,6 +40,14 @@ class Registrations {
   // Unpins what was ended.
   void finish(RegistrationId id);
 
+  // The datapath's: where a send lies. `torn`: partly in a dma-buf, or in one that is being
+  // registered or deregistered; it would have to be copied, which nobody may.
+  enum class Place : std::uint8_t { elsewhere, dmabuf, torn };
+  [[nodiscard]] Place place_of(const void* data, std::uint64_t bytes) const {
+    if (dmabufs_.load(std::memory_order_relaxed) == 0 || bytes == 0) return Place::elsewhere;
+    return search(static_cast<const std::byte*>(data), bytes);
+  }
+
   // Hands what is read no more to the helping thread.
   void turn();
   void serve();
@@ -54,12 +62,15 @@ class Registrations {
     std::uint32_t generation = 0;
     const std::byte* begin = nullptr;
     std::uint64_t bytes = 0;
+    bool dmabuf = false;
+    bool in_use = false;  // by the datapath
     Pins pins{};
   };
 
   [[nodiscard]] Status reserve(const proto::MemoryRange& range, std::size_t& index,
                                std::string& why);
   [[nodiscard]] Row* find(RegistrationId id);
+  [[nodiscard]] Place search(const std::byte* data, std::uint64_t bytes) const;
   void release(Row& row);
 
   const Pinning& pinning_;
@@ -68,6 +79,7 @@ class Registrations {
   mutable std::mutex mutex_;  // over the rows, and never while something blocks
   std::vector<Row> rows_;     // as many as were ever in use
   std::atomic<std::uint64_t> leaving_{0};
+  std::atomic<std::uint64_t> dmabufs_{0};
 };
 
 }  // namespace hawser::engine

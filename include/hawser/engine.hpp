@@ -84,7 +84,9 @@ class Endpoint {
 
   // Sends `bytes` bytes at `data` (may be null if bytes = 0).
   //   ok: the bytes are the engine's, unchanged, until the completion of `operation`.
-  //   else: nothing was taken.  again: max_operations or max_messages_per_peer reached.
+  //   else: nothing was taken.  again: max_operations or max_messages_per_peer reached ·
+  //   invalid_argument: `data` is null, `bytes` too many, or they lie partly in a dma-buf that is
+  //   registered, and partly not. With engine threads the last is told by the completion.
   [[nodiscard]] virtual Status send(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                     const void* data, std::uint64_t bytes,
                                     const SendOptions& options, OperationId& operation) = 0;
@@ -177,8 +179,10 @@ class Endpoint {
                                                RegistrationId& registration,
                                                std::string* why = nullptr);
   // As register_memory, of another device's memory. Sends name it by `range.address`, where the
-  // processor must be able to read it: short sends, and NICs that take no dma-buf, copy from there.
-  //   unsupported: also if no NIC of this endpoint, or not the system, takes dma-bufs.
+  // processor reads nothing as long as it is registered: it is deregistered, or released, when all
+  // sends from it have completed, and not before.
+  //   unsupported: also if a NIC of this endpoint, or the system, takes no dma-bufs, or faults are
+  //   injected · nic_error: also while a device is away.
   [[nodiscard]] virtual Status register_dmabuf(const DmabufRange& range,
                                                RegistrationId& registration,
                                                std::string* why = nullptr);

@@ -94,7 +94,8 @@ namespace hawser {
     "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
   X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, equally")      \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
-    "receive buffer asked for per data socket (UDP); the kernel may give less")                    \
+    "receive buffer of a NIC for data: of a UDP socket, where the kernel may give less, or of an " \
+    "RDMA port's ring")                                                                            \
   X(verbs_traffic_class, "number", 0, 0, 255, 0, 252,                                              \
     "traffic class of verbs packets on RoCE, 4 times their DSCP; the low two bits are ECN's")      \
   X(verbs_service_level, "number", 0, 0, 15, 0, 15,                                                \

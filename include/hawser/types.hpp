@@ -35,7 +35,7 @@ struct DmabufRange {
   int fd = -1;                    // read in the call; stays the caller's
   std::uint64_t offset = 0;       // where in the dma-buf it begins
   std::uint64_t bytes = 0;        // more than 0
-  const void* address = nullptr;  // where it is mapped, readable by the processor, for sends
+  const void* address = nullptr;  // by which sends name it; the processor reads nothing there
 };
 
 // Longest message, in bytes.

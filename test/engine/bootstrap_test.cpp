@@ -358,6 +358,42 @@ TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
   ends.join();
 }
 
+// Whoever serves it may end as soon as it has said why.
+TEST_CASE("RendezvousServer__its_end_keeps_nothing_back_that_was_told_before") {
+  for (int round = 0; round < 100; ++round) {
+    auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
+    auto zero = std::make_unique<Rendezvous>(server->address(), 0, 2, kPatienceMs);
+    Rendezvous one(server->address(), 1, 2, kPatienceMs);
+    zero->abort("no such NIC");
+    zero.reset();
+    server.reset();
+    const BootstrapError error = error_of([&] { one.barrier(kPatienceMs); });
+    REQUIRE(error.failure() == BootstrapFailure::aborted);
+    REQUIRE_THAT(error.what(), Catch::Matchers::EndsWith("no such NIC"));
+  }
+}
+
+TEST_CASE("Rendezvous__whose_server_is_not_there_says_where_to_look") {
+  const auto advice = Catch::Matchers::EndsWith(
+      "; look at the messages of the process that serves it (a launcher, or rank 0)");
+  auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
+  const std::string address = server->address();
+  Rendezvous one(address, 1, 2, kPatienceMs);
+  SECTION("any more") {
+    server.reset();
+    CHECK_THAT(error_of([&] { one.barrier(kPatienceMs); }).what(), advice);
+    CHECK_THAT(error_of([&] { Rendezvous late(address, 0, 2, 50); }).what(), advice);
+  }
+  SECTION("from now on") {
+    one.begin_all_gather({}, kPatienceMs);
+    server.reset();
+    CHECK_THAT(error_of([&] {
+                 while (!one.try_all_gather()) std::this_thread::yield();
+               }).what(),
+               advice);
+  }
+}
+
 TEST_CASE("RendezvousServer__strangers_disturb_nobody") {
   RendezvousServer server("127.0.0.1:0", 2);
   std::mt19937 random(5);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -25,6 +26,20 @@ inline std::vector<std::string> rdma_ports() {
   throw std::invalid_argument(
       "HAWSER_TEST_PORTS names " + std::to_string(ports.size()) +
       " ports; two are the ends of a cable, four those of two: mlx5_0,mlx5_1");
+}
+
+// The same of the kernel's devices.
+inline std::vector<std::string> present_rdma_ports() {
+  std::vector<std::string> ports = rdma_ports();
+  for (const std::string& port : ports) {
+    const std::string device = port.substr(0, port.find_first_of(":@"));
+    if (std::filesystem::exists("/sys/class/infiniband/" + device)) continue;
+    throw std::runtime_error(
+        "this host has no RDMA device " + device +
+        "; `test/vm/run.py THIS_PROGRAM` runs these tests in an emulated machine that has it, and "
+        "HAWSER_TEST_PORTS names other ports (docs/verbs_hardware.md)");
+  }
+  return ports;
 }
 
 }  // namespace hawser::test

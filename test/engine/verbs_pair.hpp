@@ -23,7 +23,11 @@ inline Tunables patient() {
 
 // Of one end, 0 or 1, of all cables.
 inline std::vector<std::string> verbs_nics(std::size_t end) {
+#ifdef HAWSER_FAKE_RIGS
   const std::vector<std::string> ports = test::rdma_ports();
+#else
+  const std::vector<std::string> ports = test::present_rdma_ports();
+#endif
   std::vector<std::string> nics;
   for (std::size_t i = end; i < ports.size(); i += 2) nics.push_back("verbs:" + ports[i]);
   return nics;

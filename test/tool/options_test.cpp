@@ -74,7 +74,7 @@ TEST_CASE("options: tunables by name, in their range") {
 TEST_CASE("options: own NICs") {
   const RunOptions options = parse("--nic udp:127.0.0.1 --nic udp:127.0.0.2");
   CHECK(options.nics == 2);
-  CHECK(options.nic_note.empty());
+  CHECK(options.nic_notes.empty());
   CHECK_THROWS_WITH(parse("--nic verbs --nic udp:127.0.0.1"),
                     "--nic verbs stands for all RDMA ports: leave the other --nic out");
   CHECK_THROWS_AS(parse("--ranks 0"), CLI::ParseError);

@@ -174,6 +174,37 @@ def who_was_not_started_here_is_not_started_again():
     check(status == 2 and "who started this rank" in output, f"{status}\n{output}")
 
 
+def joined(rank, size, port, arguments):
+    """A rank that others start."""
+    return start([*SMALL, *arguments],
+                 env=dict(os.environ, HAWSER_RANK=str(rank), HAWSER_SIZE=str(size),
+                          HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
+
+
+# Who waits for a rank that could not start hears why, or where to look if its server went with it.
+@case
+def a_rank_that_cannot_start_is_no_riddle_to_others():
+    bad = ["--nic", "udp:203.0.113.77"]  # TEST-NET-3
+    for broken in (1, 0):
+        port = free_port()
+        ranks = [joined(rank, 2, port, bad if rank == broken else ["--timeout", "20"]) for rank in (0, 1)]
+        ends = [finish(rank) for rank in ranks]
+        status, output = ends[broken]
+        check(status == 2 and "203.0.113.77" in output, f"{status}\n{output}")
+        status, output = ends[1 - broken]
+        told = rf"hawser: rank {1 - broken}: Rank {broken} gave up: .*203\.0\.113\.77"
+        if broken == 0:
+            told += r"|No rendezvous answers .*; look at the messages of the process that serves it"
+        check(status == 3 and re.search(told, output), f"{status}\n{output}")
+
+
+@case
+def what_a_nic_of_ports_stands_for_is_in_the_help():
+    status, output = finish(start(["--help"]))
+    text = re.sub(r"\s+", " ", output)
+    check(status == 0 and "word verbs stands for every RDMA port of the host that can be used" in text, output)
+
+
 # --- bad input -------------------------------------------------------------------------------------
 
 

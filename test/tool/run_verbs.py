@@ -175,7 +175,12 @@ def what_packets_look_like():
     info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, env=environment).stdout
     ports = re.search(r"UDP source port of RoCE +(.*)\n", info)
     check(ports and len(set(re.findall(r"\d+", ports[1]))) == 8, info)
-    check(re.search(r"traffic class of RoCE +104 \(DSCP 26\)", info), info)
+    check(re.search(r"traffic class of RoCE +104: DSCP 26, ECN-capable \(a TOS byte of 0x6a\); priority 0\n", info), info)
+    environment["HAWSER_VERBS_TRAFFIC_CLASS"] = "105"
+    info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, env=environment).stdout
+    check("every RDMA port is refused: a traffic class of 105 has bits of ECN set" in info, info)
+    status, output = finish(start(["--ranks", "2", "--nic", "verbs:rxe_n0", *SHORT], env=environment))
+    check(status == 2 and "a traffic class of 105 has bits of ECN set" in output, f"{status}\n{output}")
 
 
 @case
@@ -256,6 +261,17 @@ def all_ports_at_once():
     output, report = run(["--ranks", "2", "--nic", "verbs", *SHORT])
     check(output.startswith("2 ranks x 8 NICs"), output)
     check(len(report["nics"]) == 8 and "UDP" not in output, output)
+
+
+@case
+def a_port_that_is_left_out():
+    ip("set", "n7", "down")
+    try:
+        output, report = run(["--ranks", "2", "--nic", "verbs", *SHORT])
+    finally:
+        ip("set", "n7", "up")
+    check(re.search(r"^--nic verbs leaves out verbs:rxe_n7: the port is .*; bring its link up", output, re.M), output)
+    check(len(report["nics"]) == 7 and output.count("leaves out") == 1, output)
 
 
 # The ports of one side are up, and at no switch.

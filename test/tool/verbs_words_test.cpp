@@ -7,6 +7,7 @@ namespace {
 
 using engine::VerbsPortInfo;
 using Ports = std::vector<VerbsPortInfo>;
+using Notes = std::vector<std::string>;
 
 VerbsPortInfo usable(const std::string& name, std::uint32_t pkey_violations = 0) {
   return {name, "up, MTU 4096", true, pkey_violations};
@@ -19,22 +20,40 @@ TEST_CASE("verbs words: --nic verbs is every port that can be used, up to the mo
   const Ports ports{usable("mlx5_0"), broken("mlx5_1"), usable("mlx5_2:2"), usable("mlx5_3")};
   const VerbsChoice all = choose_verbs(true, ports, 16);
   CHECK(all.nics == std::vector<std::string>{"verbs:mlx5_0", "verbs:mlx5_2:2", "verbs:mlx5_3"});
-  CHECK(all.instead.empty());
-  CHECK(choose_verbs(true, ports, 2).nics.size() == 2);
+}
+
+TEST_CASE("verbs words: --nic verbs says which ports it leaves out, and why") {
+  const Ports ports{usable("mlx5_0"), broken("mlx5_1"), usable("mlx5_2:2"),
+                    broken("mlx5_3"), usable("mlx5_4"), usable("mlx5_5")};
+  const Notes down{
+      "--nic verbs leaves out verbs:mlx5_1: the port is down; bring its link up",
+      "--nic verbs leaves out verbs:mlx5_3: the port is down; bring its link up",
+  };
+  CHECK(choose_verbs(true, ports, 4).notes == down);
+  const VerbsChoice two = choose_verbs(true, ports, 2);
+  CHECK(two.nics == Notes{"verbs:mlx5_0", "verbs:mlx5_2:2"});
+  CHECK(two.notes == Notes{down[0], down[1],
+                           "--nic verbs leaves out verbs:mlx5_4, verbs:mlx5_5: 4 ports can be "
+                           "used, and a rank has at most 2 NICs; name others with --nic "
+                           "verbs:DEVICE[:PORT]"});
+  CHECK(choose_verbs(true, Ports{usable("mlx5_0"), usable("mlx5_1")}, 2).notes.empty());
 }
 
 TEST_CASE("verbs words: --nic verbs without such a port is UDP, and says why") {
-  CHECK(choose_verbs(false, {}, 16).instead ==
-        "--nic verbs: this build has no RDMA verbs (install libibverbs-dev and build again); UDP "
-        "NICs are used instead");
-  CHECK(choose_verbs(true, {}, 16).instead ==
-        "--nic verbs: this host has no RDMA device (`rdma link` lists them); UDP NICs are used "
-        "instead");
+  CHECK(
+      choose_verbs(false, {}, 16).notes ==
+      Notes{
+          "--nic verbs: this build has no RDMA verbs (install libibverbs-dev and build again); UDP "
+          "NICs are used instead"});
+  CHECK(
+      choose_verbs(true, {}, 16).notes ==
+      Notes{"--nic verbs: this host has no RDMA device (`rdma link` lists them); UDP NICs are used "
+            "instead"});
   const VerbsChoice none = choose_verbs(true, Ports{broken("mlx5_0"), broken("mlx5_1")}, 16);
   CHECK(none.nics.empty());
-  CHECK(none.instead ==
-        "--nic verbs: verbs:mlx5_0: the port is down; bring its link up; verbs:mlx5_1: the port is "
-        "down; bring its link up; UDP NICs are used instead");
+  CHECK(none.notes == Notes{"--nic verbs: verbs:mlx5_0: the port is down; bring its link up; "
+                            "verbs:mlx5_1: the port is "
+                            "down; bring its link up; UDP NICs are used instead"});
 }
 
 TEST_CASE("verbs words: who found nobody learns what his ports have turned away meanwhile") {

@@ -1,5 +1,7 @@
 #include "tool/info/info.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,16 +24,23 @@ std::string nics_text() {
   return text;
 }
 
-// What its packets look like to switches. The protocol's paths are of entropy 0.
-std::string verbs_packets_text(const Tunables& tunables) {
+// The protocol's paths are of entropy 0.
+std::string roce_text(const Tunables& tunables) {
   const std::vector<std::uint16_t> ports = engine::roce_source_ports();
   constexpr unsigned kEcnBits = 2;
+  constexpr unsigned kEcnCapable = 2;  // ECT(0)
+  const std::uint64_t dscp = tunables.verbs_traffic_class >> kEcnBits;
   return fmt::format(
       "  {:<40} {}; of flow labels that no path has: {}\n"
-      "  {:<40} {} (DSCP {}), ECN-capable; service level {}\n",
+      "  {:<40} {}: DSCP {}, ECN-capable (a TOS byte of {:#04x}); priority {}\n",
       "UDP source port of RoCE", ports.front(), fmt::join(ports.begin() + 1, ports.end(), " "),
-      "traffic class of RoCE", tunables.verbs_traffic_class,
-      tunables.verbs_traffic_class >> kEcnBits, tunables.verbs_service_level);
+      "traffic class of RoCE", tunables.verbs_traffic_class, dscp, dscp << kEcnBits | kEcnCapable,
+      tunables.verbs_service_level);
+}
+
+std::string infiniband_text(const Tunables& tunables) {
+  return fmt::format("  {:<40} {}; packets have no traffic class there\n",
+                     "service level of InfiniBand", tunables.verbs_service_level);
 }
 
 std::string rdma_text() {
@@ -45,7 +54,7 @@ std::string rdma_text() {
   text += fmt::format("  {:<40} {}\n", "registration cache",
                       engine::describe_registration_cache(tunables));
   if (!ports.empty()) {
-    return text + verbs_packets_text(tunables) +
+    return text + verbs_packets_text(tunables, ports) +
            "  of a port's GIDs the first of RoCE v2 over IPv4 is taken, else of IPv6 that is "
            "routed, "
            "else of its\n  link, never one of RoCE v1; verbs:DEVICE[:PORT]@GID_INDEX takes another "
@@ -85,6 +94,25 @@ std::string tunables_text() {
 }
 
 }  // namespace
+
+std::string verbs_packets_text(const Tunables& tunables,
+                               std::span<const engine::VerbsPortInfo> ports) {
+  const std::string complaint =
+      engine::complaint_about_marks(tunables.verbs_traffic_class, tunables.verbs_service_level);
+  if (!complaint.empty()) {
+    return fmt::format("  {:<40} none, every RDMA port is refused: {}; see {} below\n",
+                       "packets of these ports", complaint,
+                       "verbs_traffic_class and verbs_service_level");
+  }
+  std::string text;
+  const auto any = [&](bool roce) {
+    return std::ranges::any_of(ports,
+                               [&](const auto& port) { return port.usable && port.roce == roce; });
+  };
+  if (any(true)) text += roce_text(tunables);
+  if (any(false)) text += infiniband_text(tunables);
+  return text;
+}
 
 std::string info_text() {
   return nics_text() + "\n" + rdma_text() + "\n" + limits_text() + "\n" + tunables_text();

@@ -61,7 +61,7 @@ std::string opening(const RunOptions& options, const Schedule& schedule) {
                   counted(schedule.step.size(), "collective"), bytes_text(bytes));
   if (options.scale > 1) text += fmt::format(" (sizes divided by {})", options.scale);
   if (!options.lasting_faults.empty()) text += fmt::format(", {}", options.lasting_faults);
-  if (!options.nic_note.empty()) text += "\n" + options.nic_note;
+  for (const std::string& note : options.nic_notes) text += "\n" + note;
   for (const std::string& warning : schedule.warnings) text += "\nwarning: " + warning;
   return text;
 }

@@ -178,8 +178,10 @@ ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
     check_report_file(options);
     server = std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size);
     fmt::print(stderr, "{}\n", opening(options, schedule));
-  } else if (!options.nic_note.empty()) {
-    fmt::print(stderr, "rank {}: {}\n", place.rank, options.nic_note);
+  } else {
+    for (const std::string& note : options.nic_notes) {
+      fmt::print(stderr, "rank {}: {}\n", place.rank, note);
+    }
   }
   try {
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
@@ -187,6 +189,7 @@ ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
     const RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
     if (result.failure) {
       fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, result.failure->text);
+      rendezvous.abort(result.failure->text);  // who waits for this rank would guess
       return result.failure->code;
     }
     return conclude_together(options, schedule, place, rendezvous, result,

@@ -107,7 +107,8 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option(
          "--nic", o.nic_addresses,
          "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; may be "
-         "repeated. Or verbs: all RDMA ports that can be used, UDP if there are none")
+         "repeated. Just the word verbs stands for every RDMA port of the host that can be used "
+         "(`hawser info` lists them), and for UDP NICs as without --nic if there is none")
       ->allow_extra_args(false);
   app.add_option("--workload", o.workload, workload_help());
   app.add_option("--steps", o.steps, "how often to run the workload's step (6)")
@@ -221,7 +222,7 @@ void RunOptionParser::finish_nics() {
     }
     VerbsChoice choice = choose_verbs(engine::has_verbs(), engine::verbs_ports(), kMaxNics);
     o.nic_addresses = std::move(choice.nics);
-    o.nic_note = std::move(choice.instead);
+    o.nic_notes = std::move(choice.notes);
   }
   if (o.nic_addresses.size() > kMaxNics) {
     throw InputError(

@@ -23,7 +23,7 @@ struct RunOptions {
   std::uint32_t ranks = 8;
   std::uint32_t nics = 4;
   std::vector<std::string> nic_addresses;  // instead of loopback ones; the same for every rank
-  std::string nic_note;                    // why they are not what was asked for; empty: they are
+  std::vector<std::string> nic_notes;      // where they are not all that was asked for; lines
   std::string workload = "gpt2";
   std::uint32_t steps = 6;
   std::uint64_t scale = 1;

@@ -10,15 +10,34 @@ namespace hawser::tool {
 VerbsChoice choose_verbs(bool is_built, std::span<const engine::VerbsPortInfo> ports,
                          std::size_t most) {
   VerbsChoice choice;
-  std::string reasons;
+  std::vector<std::string> reasons;
+  std::vector<std::string> beyond;
   for (const engine::VerbsPortInfo& port : ports) {
-    if (port.usable && choice.nics.size() < most) choice.nics.push_back("verbs:" + port.name);
-    if (!port.usable) reasons += (reasons.empty() ? "" : "; ") + port.description;
+    if (!port.usable) {
+      reasons.push_back(port.description);
+    } else {
+      (choice.nics.size() < most ? choice.nics : beyond).push_back("verbs:" + port.name);
+    }
   }
-  if (!choice.nics.empty()) return choice;
-  if (!is_built) reasons = "this build has no RDMA verbs (install libibverbs-dev and build again)";
-  if (reasons.empty()) reasons = "this host has no RDMA device (`rdma link` lists them)";
-  choice.instead = fmt::format("--nic verbs: {}; UDP NICs are used instead", reasons);
+  if (choice.nics.empty()) {
+    if (!is_built) {
+      reasons = {"this build has no RDMA verbs (install libibverbs-dev and build again)"};
+    } else if (reasons.empty()) {
+      reasons = {"this host has no RDMA device (`rdma link` lists them)"};
+    }
+    choice.notes = {
+        fmt::format("--nic verbs: {}; UDP NICs are used instead", fmt::join(reasons, "; "))};
+    return choice;
+  }
+  for (const std::string& reason : reasons) {
+    choice.notes.push_back("--nic verbs leaves out " + reason);
+  }
+  if (!beyond.empty()) {
+    choice.notes.push_back(
+        fmt::format("--nic verbs leaves out {}: {} ports can be used, and a rank has at most {} "
+                    "NICs; name others with --nic verbs:DEVICE[:PORT]",
+                    fmt::join(beyond, ", "), choice.nics.size() + beyond.size(), most));
+  }
   return choice;
 }
 

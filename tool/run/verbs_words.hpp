@@ -13,7 +13,9 @@ namespace hawser::tool {
 
 struct VerbsChoice {
   std::vector<std::string> nics;  // as for --nic; the first ports that can be used
-  std::string instead;            // if there are none: why, and that UDP takes their place
+  // A line for each port that can't, and one for those beyond the most; or, if there are no NICs,
+  // why, and that UDP takes their place.
+  std::vector<std::string> notes;
 };
 [[nodiscard]] VerbsChoice choose_verbs(bool is_built, std::span<const engine::VerbsPortInfo> ports,
                                        std::size_t most);

@@ -11,6 +11,7 @@
 #include "hawser/hawser.h"
 #include "hawser/registration.hpp"
 #include "test/engine/registration/fake_pair.hpp"
+#include "test/support/device_memory.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -216,11 +217,14 @@ TEST_CASE("Registration__more_than_a_device_takes_at_once") {
   CHECK(ask(*pair.a, memory.bytes().first(kBytes - 1), id).status == Status::ok);
 }
 
-TEST_CASE("Registration__dma_bufs") {
-  OwnMemory memory(kBytes);
-  memory.fill(3);
-  FakePair pair(0, without_cache());
-  DmabufRange range{0, 4096, kBytes, memory.data()};
+TEST_CASE("Registration__dma_bufs_are_read_by_devices_alone") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  constexpr std::size_t kOffset = 4096;
+  const test::DeviceMemory memory(pattern(kOffset + kBytes, 3));
+  const std::byte* const begin = memory.data() + kOffset;
+  FakePair pair(threads);
+  DmabufRange range{memory.descriptor(), kOffset, kBytes, begin};
   Registration registration;
   std::string why;
   CHECK(register_dmabuf(*pair.a, range, registration, &why) == Status::unsupported);
@@ -232,11 +236,68 @@ TEST_CASE("Registration__dma_bufs") {
   range.fd = -1;
   CHECK(register_dmabuf(*pair.a, range, registration, &why) == Status::invalid_argument);
   CHECK_THAT(why, Contains("export one"));
-  range.fd = 0;
+  range.fd = memory.descriptor();
   REQUIRE(register_dmabuf(*pair.a, range, registration, &why) == Status::ok);
-  const auto [in_place, copied] = pair.payload_of(memory.bytes());
-  CHECK(in_place >= kBytes);
-  CHECK(copied == 0);
+  for (const std::size_t bytes : {kBytes, std::size_t{5000}, std::size_t{30}, std::size_t{1}}) {
+    CAPTURE(bytes);
+    const auto [in_place, copied] = pair.payload([&] {
+      pair.exchange({begin + kBytes - bytes, bytes}, memory.contents().last(bytes));
+    });
+    CHECK(in_place >= bytes);
+    CHECK(copied == 0);
+  }
+  CHECK(pair.a->stats().registration_misses == 0);  // no matter of the cache
+  CHECK(registration.deregister() == Status::ok);
+}
+
+// Beside, before, behind and over the end.
+TEST_CASE("Registration__a_send_that_lies_in_a_dma_buf_in_part_is_refused") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  const test::DeviceMemory memory(pattern(3 * kBytes, 3));
+  const std::byte* const begin = memory.data() + kBytes;
+  FakePair pair(threads, without_cache());
+  for (const char* const name : {"rxe_a0", "rxe_a1"}) {
+    pair.fabric.change(name,
+                       [](test::fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
+  }
+  Registration registration;
+  REQUIRE(register_dmabuf(*pair.a, {memory.descriptor(), kBytes, kBytes, begin}, registration) ==
+          Status::ok);
+  const auto answer = [&](const std::byte* data, std::size_t bytes) {
+    OperationId operation = kNoOperation;
+    const Status status = pair.a->send(pair.b_of_a, 0, 1, data, bytes, {}, operation);
+    return status == Status::ok ? next_of(*pair.a, *pair.b).status : status;
+  };
+  CHECK(answer(begin - 1, 2) == Status::invalid_argument);
+  CHECK(answer(begin + kBytes - 1, 2) == Status::invalid_argument);
+  CHECK(answer(begin - 1, kBytes + 2) == Status::invalid_argument);
+  const std::vector<std::byte> own = pattern(kBytes, 4);
+  pair.exchange(own);
+  pair.exchange({begin, kBytes}, memory.contents().subspan(kBytes, kBytes));
+}
+
+TEST_CASE("Registration__an_endpoint_whose_packets_others_copy_takes_no_dma_bufs") {
+  const test::DeviceMemory memory(pattern(4096, 3));
+  FakePair pair(0, without_cache());
+  for (const char* const name : {"rxe_a0", "rxe_a1"}) {
+    pair.fabric.change(name,
+                       [](test::fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
+  }
+  const DmabufRange range{memory.descriptor(), 0, 4096, memory.data()};
+  const auto refusal = [&](std::vector<std::string> nics, const std::string& faults) {
+    Engine engine({std::move(nics), 0, without_cache(), faults});
+    const auto endpoint = engine.create_endpoint({});
+    Registration registration;
+    std::string why;
+    CHECK(register_dmabuf(*endpoint, range, registration, &why) == Status::unsupported);
+    return why;
+  };
+  CHECK_THAT(refusal({"verbs:rxe_a0", "udp:127.0.0.1"}, ""),
+             Contains("make an endpoint of verbs NICs alone"));
+  CHECK_THAT(refusal({"verbs:rxe_a0"}, "delay=1us"), Contains("takes no dma-buf"));
+  Registration registration;
+  CHECK(register_dmabuf(*pair.a, range, registration) == Status::ok);
 }
 
 TEST_CASE("Registration__endpoints_without_RDMA_devices_take_memory_and_no_dma_bufs") {

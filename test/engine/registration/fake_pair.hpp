@@ -86,12 +86,13 @@ class FakePair : public test::Cables {
   }
 
   // A message from a, received and compared.
-  void exchange(std::span<const std::byte> sent) {
+  void exchange(std::span<const std::byte> sent) { exchange(sent, sent); }
+  void exchange(std::span<const std::byte> sent, std::span<const std::byte> contents) {
     std::vector<std::byte> received(sent.size());
     post_receive(*b, kAnyPeer, ++tag_, received);
     post_send(*a, b_of_a, tag_, sent);
     CHECK(next_of(*b, *a).status == Status::ok);
-    CHECK(std::equal(received.begin(), received.end(), sent.begin(), sent.end()));
+    CHECK(std::equal(received.begin(), received.end(), contents.begin(), contents.end()));
     const Completion completion = next_of(*a, *b);
     CHECK(completion.status == Status::ok);
     CHECK(completion.released);

@@ -1,5 +1,6 @@
 // Protection domains, registered memory and address handles.
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -84,6 +85,13 @@ Memory* memory_with(std::uint32_t key) {
   return memory != nullptr && memory->lkey == key ? memory : nullptr;
 }
 
+const std::byte* data_of(const ibv_sge& part) {
+  const auto* const data = reinterpret_cast<const std::byte*>(part.addr);
+  const Memory* const memory = memory_with(part.lkey);
+  if (memory == nullptr || memory->dmabuf == nullptr) return data;
+  return memory->dmabuf + (data - static_cast<const std::byte*>(memory->addr));
+}
+
 Memory* memory_of(const ibv_sge& part, const ibv_pd* domain, unsigned access) {
   World& all = world();
   Memory* const memory = memory_with(part.lkey);
@@ -152,16 +160,22 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* data, std::size_t bytes, std::uint64_
   return register_memory(pd, data, bytes, access);
 }
 
-// The memory is this process's in truth: what the addresses of the requests say.
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t, std::size_t bytes, std::uint64_t address,
-                          int fd, int access) {
+// A descriptor that can't be mapped stands for this process's memory: what the addresses of the
+// requests say.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t bytes,
+                          std::uint64_t address, int fd, int access) {
   if (!context_of(pd->context).device->settings.takes_dmabufs) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
   if (::fcntl(fd, F_GETFD) < 0) return nullptr;  // EBADF
-  return register_memory(pd, reinterpret_cast<void*>(address), bytes,
-                         static_cast<unsigned>(access));
+  ibv_mr* const memory =
+      register_memory(pd, reinterpret_cast<void*>(address), bytes, static_cast<unsigned>(access));
+  if (memory == nullptr) return nullptr;
+  void* const mapped =
+      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (mapped != MAP_FAILED) static_cast<Memory*>(memory)->dmabuf = static_cast<std::byte*>(mapped);
+  return memory;
 }
 
 ibv_fork_status ibv_is_fork_initialized() {
@@ -174,6 +188,7 @@ int ibv_dereg_mr(ibv_mr* mr) {
   const std::lock_guard lock(all.mutex);
   auto* const memory = static_cast<Memory*>(mr);
   std::ranges::replace(all.memories, memory, nullptr);
+  if (memory->dmabuf != nullptr) ::munmap(memory->dmabuf, memory->length);
   --static_cast<Domain*>(mr->pd)->objects;
   --all.objects;
   if (memory->uses == 0) {

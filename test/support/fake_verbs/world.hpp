@@ -44,6 +44,8 @@ struct Domain : ibv_pd {
 struct Memory : ibv_mr {
   unsigned access = 0;
   std::size_t uses = 0;  // by requests that the device has
+  // Of a dma-buf whose descriptor can be mapped: its bytes, wherever the addresses lead.
+  std::byte* dmabuf = nullptr;
 };
 
 struct Channel : ibv_comp_channel {
@@ -151,7 +153,8 @@ struct World {
 [[nodiscard]] PortSettings& port_of(QueuePair& pair);
 [[nodiscard]] QueuePair* find_pair(std::uint32_t number);
 
-[[nodiscard]] Memory* memory_with(std::uint32_t key);  // null if none
+[[nodiscard]] Memory* memory_with(std::uint32_t key);         // null if none
+[[nodiscard]] const std::byte* data_of(const ibv_sge& part);  // what the device reads
 // Null, and a violation, unless all of `part` is registered under its key in `domain`.
 [[nodiscard]] Memory* memory_of(const ibv_sge& part, const ibv_pd* domain, unsigned access);
 
@@ -184,8 +187,7 @@ void for_each_part(const Request& request, Visit visit) {
     return;
   }
   for (std::size_t i = 0; i < request.part_count; ++i) {
-    visit(reinterpret_cast<const std::byte*>(request.parts[i].addr),
-          std::size_t{request.parts[i].length});
+    visit(data_of(request.parts[i]), std::size_t{request.parts[i].length});
   }
 }
 void offer_extended(Context& context);

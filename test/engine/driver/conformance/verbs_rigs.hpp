@@ -106,7 +106,7 @@ class VerbsRig final : public RigBase {
     }
     return sum;
   }
-  std::vector<std::string> ports_ = rdma_ports();
+  std::vector<std::string> ports_ = present_rdma_ports();
   std::size_t made_ = 0;
   std::uint64_t posted_before_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
+#include "test/support/device_memory.hpp"
 
 namespace hawser::test {
 namespace {
@@ -229,6 +230,129 @@ TEST_CASE("verbs NIC: what is pinned outlasts its device") {
     two.mine.unpin(each);
   }
   CHECK(two.fabric().registrations() == before - 3);
+}
+
+namespace {
+
+constexpr std::size_t kDeviceBytes = 8192;
+
+// A dma-buf that the NIC uses, over devices that take some.
+struct OnDevice {
+  DeviceMemory memory{datagram(9, kDeviceBytes)};
+  Two two;
+  proto::PinnedMemory* pinned = nullptr;
+
+  OnDevice() {
+    let_take(true);
+    REQUIRE(two.mine.pin({memory.data(), memory.size(), memory.descriptor(), 0}, nullptr, pinned) ==
+            Status::ok);
+    REQUIRE(two.mine.use(*pinned));
+  }
+  void let_take(bool dmabufs) {
+    two.fabric().change(kMine,
+                        [&](fake::DeviceSettings& settings) { settings.takes_dmabufs = dmabufs; });
+  }
+  // What arrives of a datagram with this payload, without its header.
+  std::vector<std::byte> send(const std::byte* payload, std::uint32_t bytes) {
+    PacketBuffer* buffer = nullptr;
+    REQUIRE(two.rig.pool.take({&buffer, 1}) == 1);
+    fill({buffer->bytes, 32}, 1);
+    const TxPacket packet{.buffer = buffer,
+                          .header_bytes = 32,
+                          .payload_bytes = bytes,
+                          .payload = payload,
+                          .remote = two.to_theirs,
+                          .cookie = 7};
+    REQUIRE(send_now(two.mine, {&packet, 1}) == 1);
+    const auto arrived = two.rig.settle(two.theirs);
+    CHECK(two.rig.reap_rest(two.mine).size() == 1);
+    return arrived.empty() ? std::vector<std::byte>{}
+                           : std::vector(arrived[0].begin() + 32, arrived[0].end());
+  }
+  [[nodiscard]] bool arrives(std::size_t at, std::uint32_t bytes) {
+    const auto expected = memory.contents().subspan(at, bytes);
+    return std::ranges::equal(send(memory.data() + at, bytes), expected);
+  }
+  [[nodiscard]] engine::VerbsSendStats stats() const { return two.mine.stats(Queue::data).send; }
+};
+
+}  // namespace
+
+TEST_CASE("verbs NIC: what a dma-buf holds is read by the device alone, however short it is") {
+  OnDevice device;
+  for (const std::uint32_t bytes : {1u, 64u, 96u, 97u, 2000u}) {
+    CAPTURE(bytes);
+    CHECK(device.arrives(0, bytes));
+    CHECK(device.arrives(kDeviceBytes - bytes, bytes));
+  }
+  CHECK(device.stats().inlined == 0);
+  CHECK(device.stats().copied == 0);
+  // Others go as ever, also those next to it.
+  const std::vector<std::byte> own = datagram(3, 50);
+  CHECK(device.send(own.data(), 50) == own);
+  CHECK(device.stats().inlined == 1);
+  CHECK(device.send(nullptr, 0).empty());
+  CHECK(device.stats().inlined == 2);
+  CHECK(device.stats().lost == 0);
+}
+
+TEST_CASE("verbs NIC: without registered headers, which are copied, no dma-buf is taken") {
+  const DeviceMemory memory(datagram(9, kDeviceBytes));
+  TwoNics<BareVerbsRig> two;
+  two.fabric().change(kMine, [](fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
+  const proto::MemoryRange range{memory.data(), memory.size(), memory.descriptor(), 0};
+  proto::PinnedMemory* pinned = nullptr;
+  CHECK(two.mine.pin(range, nullptr, pinned) == Status::lock_limit);
+  std::vector<std::byte> headers(64);
+  REQUIRE(two.mine.register_memory(headers.data(), headers.size()) == Status::ok);
+  CHECK(two.mine.pin(range, nullptr, pinned) == Status::ok);
+  two.mine.unpin(pinned);
+  two.mine.deregister_memory(headers.data(), headers.size());
+  CHECK(two.mine.pin(range, nullptr, pinned) == Status::lock_limit);
+}
+
+TEST_CASE("verbs NIC: what lies in a dma-buf in part is lost rather than read") {
+  OnDevice device;
+  for (const std::uint32_t bytes : {50u, 2000u}) {
+    const std::uint64_t before = device.stats().lost;
+    CHECK(device.send(device.memory.data() + kDeviceBytes - bytes + 1, bytes).empty());
+    CHECK(device.send(device.memory.data() - bytes + 1, bytes).empty());
+    CHECK(device.stats().lost == before + 2);
+  }
+  CHECK(device.arrives(100, 2000));  // and the queue goes on
+}
+
+TEST_CASE("verbs NIC: a device that returns stays down until it takes the dma-bufs again") {
+  OnDevice device;
+  Two& two = device.two;
+  two.fabric().remove(kMine, fake::Fabric::Removal::told);
+  REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
+  const auto turns_until = [&](auto condition) {
+    for (int i = 0; i < 5000 && !condition(); ++i) {
+      std::array<proto::NicEvent, 1> events;
+      CHECK(two.mine.events(events) == 0);
+      (void)two.reap();
+      (void)::poll(nullptr, 0, 1);
+    }
+    return condition();
+  };
+  REQUIRE(turns_until([&] { return two.fabric().removed_in_use() == 0; }));
+  // Meanwhile nobody knows whether it would take another.
+  proto::PinnedMemory* other = nullptr;
+  CHECK(two.mine.pin({device.memory.data(), 4096, device.memory.descriptor(), 0}, nullptr, other) ==
+        Status::nic_error);
+  fake::PortSettings port;
+  port.gids.push_back({0, IBV_GID_TYPE_ROCE_V2, fake::gid_of("fe80::a7")});
+  fake::DeviceSettings returned;
+  returned.name = kMine;
+  returned.ports.push_back(port);
+  const std::uint64_t before = two.fabric().setup_calls();
+  two.fabric().add(returned);
+  REQUIRE(turns_until([&] { return two.fabric().setup_calls() > before + 10; }));
+  device.let_take(true);
+  two.comes_up();
+  CHECK(device.arrives(0, 2000));
+  CHECK(device.arrives(0, 20));
 }
 
 }  // namespace hawser::test

@@ -69,17 +69,18 @@ TEST_CASE("verbs NIC: what is wrong is said") {
   } const table[] = {
       {Call::open_device, EACCES, "no permission"},
       {Call::open_device, EPERM, "/dev/infiniband"},
-      {Call::open_device, ENODEV, "can't be opened"},
+      {Call::open_device, ENODEV, "can't be opened: No such device; look whether its driver"},
       {Call::get_device_list, ENOSYS, "none at all"},
       {Call::query_port, ENODEV, "may have been removed"},
       {Call::query_port, EINVAL, "no port 1"},
-      {Call::query_gid_table, EIO, "its table of GIDs can't be read"},
-      {Call::alloc_pd, ENOMEM, "protection domain"},
+      {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; look"},
+      {Call::alloc_pd, ENOMEM, "; end other programs that use it (`rdma resource show pd`"},
       {Call::reg_mr, ENOMEM, "ulimit -l"},
-      {Call::reg_mr, EFAULT, "can't be registered"},
+      {Call::reg_mr, EFAULT, "can't be registered with the device: Bad address; look"},
       {Call::create_comp_channel, EMFILE, "completion channel"},
       {Call::create_cq, ENOMEM, "completion queue of"},
-      {Call::modify_qp, EINVAL, "doesn't get ready"},
+      {Call::modify_qp, EINVAL, "doesn't get ready: Invalid argument; look whether its link"},
+      {Call::create_cq, EIO, "Input/output error; look whether its driver is in order"},
   };
   for (const auto& row : table) {
     Cables cables = make_cables();
@@ -137,9 +138,22 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
   }
   for (const int code : {0, 6, 7}) {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
-               Contains("states no MTU"));
+               Contains("states no MTU") && Contains("; update the drivers"));
   }
   CHECK(with([](Port& port) { port.speed = 77; }).empty());  // unknown speed: said to be unknown
+}
+
+TEST_CASE("verbs NIC: who asks for a port that a device lacks learns which it has") {
+  Cables cables = make_cables();
+  engine::VerbsNicConfig config = verbs_config(kMine);
+  config.port.port = 2;
+  CHECK_THAT(refusal(config), EndsWith("the device has no port 2; it has port 1 alone (`hawser "
+                                       "info` lists what can be named)"));
+  cables.fabric.change(
+      kMine, [](fake::DeviceSettings& device) { device.ports.push_back(device.ports[0]); });
+  config.port.port = 3;
+  CHECK_THAT(refusal(config), EndsWith("the device has no port 3; it has ports 1 to 2 (`hawser "
+                                       "info` lists what can be named)"));
 }
 
 TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
@@ -174,7 +188,8 @@ TEST_CASE("verbs NIC: a partition key that stands for none is said in a sentence
   Cables cables(Infiniband{}, IBV_MTU_4096);
   CHECK(refusal().empty());
   cables.fabric.fail(Call::query_pkey, EIO);
-  CHECK_THAT(refusal(), Contains("verbs:rxe_a0: its P_Key can't be read"));
+  CHECK_THAT(refusal(), Contains("verbs:rxe_a0: its P_Key can't be read") &&
+                            Contains("; look whether its driver is in order"));
   cables.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0; });
   CHECK_THAT(refusal(), Contains("P_Key at index 0"));
 }
