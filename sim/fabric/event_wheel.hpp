@@ -2,10 +2,12 @@
 // where that is equal, so that a run depends on nothing but its inputs.
 //
 // A fabric of thousands of hosts has tens of thousands of events pending, nearly all of them within
-// the next microseconds. Those lie unsorted in the buckets of a wheel, a quarter of a nanosecond
-// each; a bucket is sorted when its time comes. What is further off waits in a heap until the wheel
-// has come near; what is made for the bucket under way, or before it, goes to a small heap of its
-// own. So making and taking an event costs the same however many there are.
+// the next microseconds. Those lie unsorted in the buckets of a wheel, a nanosecond each; a bucket
+// is sorted when its time comes. What is further off waits in a heap until the wheel has come near;
+// what is made for the bucket under way, or before it, goes to a small heap of its own. So making
+// and taking an event costs the same however many there are. As the bucket says what comes next,
+// actors are told a little ahead, so that they can fetch what they will need: thousands of hosts
+// fit in no cache.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +21,18 @@
 
 namespace hawser::fabric {
 
+// How soon an actor's event comes.
+enum class Ahead : std::uint8_t { far, near, next };
+
 class Actor {
  public:
   // `what` is what the actor gave to EventWheel::at.
   virtual void on_event(Instant now, std::uint32_t what) = 0;
+  // That event comes soon, if it wasn't too late to say so. Changes nothing.
+  virtual void prepare(std::uint32_t what, Ahead ahead) const {
+    static_cast<void>(what);
+    static_cast<void>(ahead);
+  }
 
  protected:
   ~Actor() = default;
@@ -68,6 +78,7 @@ class EventWheel {
     const bool is_late =
         taken_ == run_.size() || (!late_.empty() && late_.front().before(run_[taken_]));
     const Event event = is_late ? pop(late_) : run_[taken_++];
+    if (!is_late) prepare();
     --pending_;
     ++done_;
     now_ = event.time;
@@ -84,10 +95,12 @@ class EventWheel {
   }
 
  private:
-  static constexpr unsigned kWidthBits = 8;  // of a bucket: 256 ps
+  static constexpr unsigned kWidthBits = 10;  // of a bucket: 1024 ps
   static constexpr std::int64_t kBuckets = 1 << 14;
   static constexpr std::uint32_t kNone = 0xffffffffu;
   static constexpr std::int64_t kWord = 64;
+  static constexpr std::size_t kNear = 8;  // events ahead
+  static constexpr std::size_t kNext = 4;
 
   struct Event {
     Instant time;
@@ -112,6 +125,15 @@ class EventWheel {
     const Event event = heap.back();
     heap.pop_back();
     return event;
+  }
+
+  void prepare() const {
+    if (taken_ + kNear < run_.size()) {
+      run_[taken_ + kNear].actor->prepare(run_[taken_ + kNear].what, Ahead::near);
+    }
+    if (taken_ + kNext < run_.size()) {
+      run_[taken_ + kNext].actor->prepare(run_[taken_ + kNext].what, Ahead::next);
+    }
   }
 
   void put(Event event) {
@@ -161,6 +183,7 @@ class EventWheel {
     const auto place = static_cast<std::size_t>(current_ & (kBuckets - 1));
     for (std::uint32_t node = heads_[place]; node != kNone;) {
       run_.push_back(nodes_[node]);
+      run_.back().actor->prepare(run_.back().what, Ahead::far);
       const std::uint32_t follower = nodes_[node].next;
       nodes_[node].next = free_;
       free_ = node;

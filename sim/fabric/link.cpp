@@ -33,21 +33,31 @@ void Link::start(Instant at, Packet& packet, PacketId id) {
   sending_ = packet.urgent ? 0 : packet.wire_bytes;
 }
 
-// Begins what should have begun until now. Whatever is waiting waits for the one before it, which
-// is therefore still in the chain.
-void Link::start_waiting(Instant now, PacketStore& packets) {
-  while (waiting_ + waiting_urgent_ > 0 && busy_until_ <= now) {
-    Packet& before = packets.at(started_);
-    if (before.takes_marks && !before.urgent && leaves_mark()) {
-      before.marked = true;
-      ++counters_.marked;
-    }
-    const PacketId id = before.next;
-    Packet& packet = packets.at(id);
-    (packet.urgent ? waiting_urgent_ : waiting_) -= packet.wire_bytes;
-    if (last_urgent_ == id) last_urgent_ = kNoPacket;
-    start(busy_until_, packet, id);
+// Begins the first that waits, when the one before it has been sent; that one is still in the
+// chain.
+void Link::start_next(PacketStore& packets) {
+  Packet& before = packets.at(started_);
+  if (before.takes_marks && !before.urgent && leaves_mark()) {
+    before.marked = true;
+    ++counters_.marked;
   }
+  const PacketId id = before.next;
+  Packet& packet = packets.at(id);
+  (packet.urgent ? waiting_urgent_ : waiting_) -= packet.wire_bytes;
+  if (last_urgent_ == id) last_urgent_ = kNoPacket;
+  start(busy_until_, packet, id);
+}
+
+// Begins what should have begun until now.
+void Link::start_waiting(Instant now, PacketStore& packets) {
+  while (waiting_ + waiting_urgent_ > 0 && busy_until_ <= now) start_next(packets);
+}
+
+// Whether the packet waits, fits and causes no mark however much of the rest has begun.
+bool Link::joins_quietly(Instant now, const Packet& packet) const {
+  const std::uint64_t waiting = std::uint64_t{waiting_} + packet.wire_bytes;
+  return !packet.urgent && waiting <= queue_.mark_min && waiting + sending_ <= queue_.capacity &&
+         backlog(now) > Span{};
 }
 
 void Link::append(PacketId id, PacketStore& packets) {
@@ -67,12 +77,10 @@ void Link::append_urgent(PacketId id, PacketStore& packets) {
   packets.at(before).next = id;
 }
 
-// Of a queue that is not empty.
-bool Link::makes_room(Instant now, PacketId id, PacketStore& packets) {
-  Packet& packet = packets.at(id);
-  const std::uint32_t sending = busy_until_ > now ? sending_ : 0;
+// While one is being sent.
+bool Link::makes_room(Packet& packet) {
   if (!packet.urgent) {
-    if (packet.wire_bytes <= queue_.capacity - std::min(queue_.capacity, waiting_ + sending)) {
+    if (packet.wire_bytes <= queue_.capacity - std::min(queue_.capacity, waiting_ + sending_)) {
       return true;
     }
     if (queue_.trim_to == 0) return false;
@@ -89,17 +97,21 @@ bool Link::enter(Instant now, PacketId id, PacketStore& packets) {
     packets.give(id);
     return false;
   }
-  start_waiting(now, packets);
   Packet& packet = packets.at(id);
   packet.next = kNoPacket;
-  if (busy_until_ > now && !makes_room(now, id, packets)) {
-    ++counters_.dropped;
-    packets.give(id);
-    return false;
+  bool is_busy = true;
+  if (!joins_quietly(now, packet)) {
+    start_waiting(now, packets);
+    is_busy = busy_until_ > now;
+    if (is_busy && !makes_room(packet)) {
+      ++counters_.dropped;
+      packets.give(id);
+      return false;
+    }
   }
   ++counters_.packets;
   counters_.bytes += packet.wire_bytes;
-  if (busy_until_ <= now) {
+  if (!is_busy) {
     append(id, packets);
     start(now, packet, id);
   } else if (packet.urgent) {
@@ -114,9 +126,9 @@ bool Link::enter(Instant now, PacketId id, PacketStore& packets) {
   return true;
 }
 
-PacketId Link::leave(Instant now, PacketStore& packets) {
-  start_waiting(now, packets);
+PacketId Link::leave(PacketStore& packets) {
   const PacketId id = head_;
+  if (started_ == id && tail_ != id) start_next(packets);
   const PacketId next = packets.at(id).next;
   head_ = next;
   if (next == kNoPacket) tail_ = kNoPacket;

@@ -11,10 +11,10 @@
 //   its time of arrival
 //
 // A link has one event pending, the arrival of `head`. When one begins to be sent follows from the
-// one before it, so that needs no event: it is caught up with whenever the link is looked at, which
-// is at the latest when the one before arrives. What came to the queue in between had to look at
-// the link, so each decision is made of what was there at its time. Thus priorities, marks and
-// changes of rate are exact at the cost of one event for each packet and link.
+// one before it, so that needs no event: it is caught up with when the one before arrives, and
+// before anything comes to the queue of which the order, the room or a mark could depend on it. So
+// each decision is made of what was there at its time: priorities, marks and changes of rate are
+// exact at the cost of one event for each packet and link.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class alignas(64) Link {
   [[nodiscard]] bool enter(Instant now, PacketId id, PacketStore& packets);
   // The packet that arrives now, as due() says; kNoPacket if it was lost on the way, and has been
   // given back. due() is the next one's.
-  [[nodiscard]] PacketId leave(Instant now, PacketStore& packets);
+  [[nodiscard]] PacketId leave(PacketStore& packets);
   // When the first packet arrives; kNever if there is none.
   [[nodiscard]] Instant due() const { return due_; }
 
@@ -77,6 +77,20 @@ class alignas(64) Link {
   }
   [[nodiscard]] std::uint32_t end() const { return end_; }
   [[nodiscard]] const LinkCounters& counters() const { return counters_; }
+
+  // Into the cache, for whoever will need it: the link; its first packet; and the one behind it.
+  void fetch() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(&queue_);
+  }
+  void fetch_first(const PacketStore& packets) const {
+    if (head_ != kNoPacket) __builtin_prefetch(&packets.at(head_));
+  }
+  void fetch_second(const PacketStore& packets) const {
+    if (head_ == kNoPacket) return;
+    const PacketId second = packets.at(head_).next;
+    if (second != kNoPacket) __builtin_prefetch(&packets.at(second));
+  }
 
   // ---- faults
   // All that is in it is lost, and what comes later, until it has been put up as often as down.
@@ -90,10 +104,12 @@ class alignas(64) Link {
 
  private:
   void start(Instant at, Packet& packet, PacketId id);
+  void start_next(PacketStore& packets);
   void start_waiting(Instant now, PacketStore& packets);
+  [[nodiscard]] bool joins_quietly(Instant now, const Packet& packet) const;
   void append(PacketId id, PacketStore& packets);
   void append_urgent(PacketId id, PacketStore& packets);
-  [[nodiscard]] bool makes_room(Instant now, PacketId id, PacketStore& packets);
+  [[nodiscard]] bool makes_room(Packet& packet);
   [[nodiscard]] bool leaves_mark();
   [[nodiscard]] double chance();
 

@@ -40,13 +40,22 @@ void Network::enter(std::uint32_t link, PacketId id) {
 void Network::on_event(Instant now, std::uint32_t number) {
   Link& link = links_[number];
   if (link.due() != now) return;  // of packets that a fault has taken
-  const PacketId id = link.leave(now, packets_);
+  const PacketId id = link.leave(packets_);
   if (link.due() != kNever) events_.at(link.due(), *this, number);
   if (id == kNoPacket) return;
   ++hops_;
   const std::uint32_t end = link.end();
   if ((end & Wiring::kPort) != 0) return deliver(now, end & ~Wiring::kPort, id);
   enter(next_link(end, packets_.at(id)), id);
+}
+
+void Network::prepare(std::uint32_t number, Ahead ahead) const {
+  const Link& link = links_[number];
+  switch (ahead) {
+    case Ahead::far: return link.fetch();
+    case Ahead::near: return link.fetch_first(packets_);
+    case Ahead::next: return link.fetch_second(packets_);
+  }
 }
 
 std::uint32_t Network::next_link(std::uint32_t at, const Packet& packet) {

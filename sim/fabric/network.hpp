@@ -61,6 +61,7 @@ class Network final : public Actor {
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(Instant now, std::uint32_t link) override;
+  void prepare(std::uint32_t link, Ahead ahead) const override;
 
  private:
   void enter(std::uint32_t link, PacketId id);

@@ -62,6 +62,9 @@ class PacketStore {
     free_ = id;
   }
   [[nodiscard]] Packet& at(PacketId id) { return chunks_[id >> kChunkBits][id & (kChunk - 1)]; }
+  [[nodiscard]] const Packet& at(PacketId id) const {
+    return chunks_[id >> kChunkBits][id & (kChunk - 1)];
+  }
   // header_room bytes.
   [[nodiscard]] std::byte* header(PacketId id) {
     return headers_[id >> kChunkBits].get() + (id & (kChunk - 1)) * header_room_;
