@@ -164,6 +164,49 @@ TEST_CASE("fabric__an_oversubscribed_leaf_halves_what_crosses_it") {
   CHECK(last_arrival(8) < 1.3 * alone);
 }
 
+struct HeaderReader final : Receiver {
+  Network& network;
+  std::uint32_t right = 0;
+  explicit HeaderReader(Network& of) : network(of) { of.plug(1, this); }
+  void on_packet(Instant, PacketId id) override {
+    const Packet& packet = network.packets().at(id);
+    bool is_right = packet.header_bytes == packet.number % 257;
+    for (std::uint32_t i = 0; i < packet.header_bytes; ++i) {
+      is_right &= network.packets().header(id)[i] == static_cast<std::byte>(packet.number + i);
+    }
+    right += is_right ? 1 : 0;
+    network.packets().give(id);
+  }
+};
+
+// More than one chunk of the store, and records that are used again.
+TEST_CASE("fabric__packets_carry_the_bytes_of_their_headers") {
+  constexpr std::size_t kRoom = 256;
+  constexpr std::uint32_t kPackets = 6000;
+  EventWheel events;
+  Network network(events, one_switch(2, 100 * kGigabit, microseconds(1)), 1, kRoom);
+  HeaderReader reader(network);
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint32_t number = 0; number < kPackets; ++number) {
+      const PacketId id = network.packets().take();
+      Packet& packet = network.packets().at(id);
+      packet.from = 0;
+      packet.to = 1;
+      packet.wire_bytes = 100;
+      packet.number = number;
+      packet.header_bytes = static_cast<std::uint16_t>(number % 257);
+      for (std::uint32_t i = 0; i < packet.header_bytes; ++i) {
+        network.packets().header(id)[i] = static_cast<std::byte>(number + i);
+      }
+      network.send(id);
+    }
+    events.run();
+  }
+  CHECK(reader.right == 2 * kPackets);
+  CHECK(network.packets().out() == 0);
+  CHECK(network.packets().made() < 2 * kPackets);
+}
+
 TEST_CASE("fabric__a_seed_is_a_run") {
   const auto digest = [](std::uint64_t seed) {
     Shape shape = leaf_spine(4, 4, 4, 100 * kGigabit, microseconds(1));
