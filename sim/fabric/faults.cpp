@@ -21,9 +21,10 @@ void check(const Fault& fault, const Wiring& wiring) {
     throw InputError(std::string("a fault of ") + what + " " + std::to_string(fault.target) +
                      ", but they are 0 to " + std::to_string(most - 1));
   }
-  if (fault.kind == Kind::link_rate && fault.bits_per_s < kSlowest) {
-    throw InputError("a link's rate is at least " + std::to_string(kSlowest) +
-                     " bits/s; one that carries nothing is down");
+  if (fault.kind == Kind::link_rate &&
+      (fault.bits_per_s < kSlowest || fault.bits_per_s > kFastest)) {
+    throw InputError("a link's rate is " + std::to_string(kSlowest) + " to " +
+                     std::to_string(kFastest) + " bits/s; one that carries nothing is down");
   }
   if (fault.kind == Kind::link_loss && !(fault.probability >= 0 && fault.probability <= 1)) {
     throw InputError("a probability of loss is 0 to 1");

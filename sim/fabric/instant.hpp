@@ -32,13 +32,16 @@ struct Instant {
 inline constexpr Instant kNever{std::numeric_limits<std::int64_t>::max()};
 
 inline constexpr std::uint64_t kGigabit = 1'000'000'000;
-inline constexpr std::uint64_t kSlowest = 1'000'000;  // bits per second of a link, at least
+// Bits per second of a link: at least, so that all that a queue can hold takes a time that 64 bits
+// can say, and at most.
+inline constexpr std::uint64_t kSlowest = 10'000'000;
+inline constexpr std::uint64_t kFastest = 10'000 * kGigabit;
 
 // A rate as the time of a byte, in 1024ths of a picosecond: exact for 25 to 800 Gb/s, and within
 // 1e-6 for any other up to that.
 class Pace {
  public:
-  // `bits_per_s` is at least kSlowest.
+  // `bits_per_s` is kSlowest to kFastest.
   static constexpr Pace of(std::uint64_t bits_per_s) {
     Pace pace;
     pace.per_byte_ = ((kPsPerSecond * 8 << kBits) + bits_per_s / 2) / bits_per_s;

@@ -50,7 +50,7 @@ void Link::start_next(PacketStore& packets) {
 
 // Begins what should have begun until now.
 void Link::start_waiting(Instant now, PacketStore& packets) {
-  while (waiting_ + waiting_urgent_ > 0 && busy_until_ <= now) start_next(packets);
+  while ((waiting_ | waiting_urgent_) != 0 && busy_until_ <= now) start_next(packets);
 }
 
 // Whether the packet waits, fits and causes no mark however much of the rest has begun.
@@ -143,7 +143,7 @@ PacketId Link::leave(PacketStore& packets) {
   return id;
 }
 
-void Link::put_down(Instant now, PacketStore& packets) {
+void Link::put_down(PacketStore& packets) {
   if (++down_ > 1) return;
   while (head_ != kNoPacket) {
     const PacketId next = packets.at(head_).next;
@@ -153,13 +153,12 @@ void Link::put_down(Instant now, PacketStore& packets) {
   }
   started_ = last_urgent_ = tail_ = kNoPacket;
   waiting_ = waiting_urgent_ = sending_ = 0;
-  busy_until_ = std::min(busy_until_, now);
-  due_ = kNever;
+  busy_until_ = due_ = kNever;
 }
 
 void Link::put_up() {
   HAWSER_ASSERT(down_ > 0, "put up more often than down");
-  --down_;
+  if (--down_ == 0) busy_until_ = Instant{};
 }
 
 void Link::set_rate(Instant now, std::uint64_t bits_per_s, PacketStore& packets) {

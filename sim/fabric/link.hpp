@@ -28,7 +28,8 @@ namespace hawser::fabric {
 inline constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
 
 struct QueueSettings {
-  // Of each class, in bytes of whole packets; the one being sent counts until it has left.
+  // Of each class, in bytes of whole packets. The one being sent counts until it has left, unless
+  // it is urgent. A link with nothing to send takes any packet.
   std::uint32_t capacity = 1 << 20;
   // A packet that leaves no more than `mark_min` bytes waiting behind it is never marked, one that
   // leaves more than `mark_max` always, and between them with a probability that rises from 0 to 1
@@ -70,9 +71,9 @@ class alignas(64) Link {
   // When the first packet arrives; kNever if there is none.
   [[nodiscard]] Instant due() const { return due_; }
 
-  // How long what is in the queue now will take, were nothing to come.
+  // How long what is in the queue now will take, were nothing to come; for ever if it is down.
   [[nodiscard]] Span backlog(Instant now) const {
-    const Instant free = busy_until_ + pace_.time_of(waiting_ + waiting_urgent_);
+    const Instant free = busy_until_ + pace_.time_of(std::uint64_t{waiting_} + waiting_urgent_);
     return free > now ? free - now : Span{};
   }
   [[nodiscard]] std::uint32_t end() const { return end_; }
@@ -94,10 +95,10 @@ class alignas(64) Link {
 
   // ---- faults
   // All that is in it is lost, and what comes later, until it has been put up as often as down.
-  void put_down(Instant now, PacketStore& packets);
+  void put_down(PacketStore& packets);
   void put_up();
   [[nodiscard]] bool is_down() const { return down_ > 0; }
-  // Of what has not begun to be sent; at least kSlowest.
+  // Of what has not begun to be sent; kSlowest to kFastest.
   void set_rate(Instant now, std::uint64_t bits_per_s, PacketStore& packets);
   // The probability with which a packet that was sent doesn't arrive, and nobody is told.
   void set_loss(double probability) { loss_ = static_cast<float>(probability); }
@@ -113,7 +114,7 @@ class alignas(64) Link {
   [[nodiscard]] bool leaves_mark();
   [[nodiscard]] double chance();
 
-  Instant busy_until_;  // the end of what was started last
+  Instant busy_until_;  // the end of what was started last; kNever while it is down
   Instant due_ = kNever;
   Pace pace_;
   Span latency_;

@@ -3,7 +3,8 @@
 // A switch sends a packet down where its leaf is below, else up. Among equal ways the packet takes
 // the one that the hash of (source, destination, entropy) and the switch says, as ECMP does; or,
 // where routing is adaptive, any of those with the shortest queue at that moment, which reorders.
-// Routing never learns of faults: a packet whose way is broken is lost.
+// A hash never learns of faults: a packet whose way is broken is lost. Adaptive routing sees which
+// of its own switch's cables are down, as it sees their queues, but nothing beyond them.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ class Network final : public Actor {
   [[nodiscard]] const Link& link(std::uint32_t number) const { return links_[number]; }
 
   // ---- faults, of one direction of a cable; see Link
-  void put_down(std::uint32_t link) { links_[link].put_down(events_.now(), packets_); }
+  void put_down(std::uint32_t link) { links_[link].put_down(packets_); }
   void put_up(std::uint32_t link) { links_[link].put_up(); }
   void set_rate(std::uint32_t link, std::uint64_t bits_per_s) {
     links_[link].set_rate(events_.now(), bits_per_s, packets_);

@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::uint32_t kMostPorts = 1 << 20;
 constexpr std::uint32_t kMostRadix = 4096;
-constexpr std::uint64_t kFastest = 10'000 * kGigabit;
 constexpr Span kLongest = microseconds(1'000'000);
 constexpr std::uint32_t kMostLeaves = 1 << 16;
+constexpr std::uint64_t kMostLinks = 1 << 23;  // a million ports with three tiers have 6 million
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw ShapeError(ShapeError::kWhole, what);
@@ -31,7 +31,7 @@ void check_tier(const Shape& shape, std::size_t number) {
     need(tier.up > 0 && tier.up <= kMostRadix,
          "a switch has 1 to " + text(kMostRadix) + " cables upwards, not " + text(tier.up));
   }
-  need(tier.bits_per_s >= kSlowest && tier.bits_per_s <= kFastest, "a rate is 1 Mb/s to 10 Tb/s");
+  need(tier.bits_per_s >= kSlowest && tier.bits_per_s <= kFastest, "a rate is 10 Mb/s to 10 Tb/s");
   for (const Span latency : {tier.cable_latency, tier.switch_latency}) {
     need(latency >= Span{} && latency <= kLongest, "a latency is 0 to 1 s");
   }
@@ -60,6 +60,17 @@ void check_down(const Shape& shape, std::size_t number, std::uint32_t below, con
                                " cables downwards, but there are " + text(below) + " " + what +
                                " and bundles of " + text(tier.bundle) + ": it needs " +
                                text(needed));
+}
+
+// A few large radices multiply to more than any machine's memory holds.
+void check_links(const Shape& shape, const TreeSize& size) {
+  std::uint64_t cables = size.ports + std::uint64_t{size.leaves} * shape.tiers[0].up;
+  if (shape.tiers.size() == 3) {
+    cables += std::uint64_t{size.uppers_per_pod} * size.pods * shape.tiers[1].up;
+  }
+  const std::uint64_t links = 2 * cables * shape.trees();
+  require(links <= kMostLinks, "a fabric has at most " + text(kMostLinks) + " links, not " +
+                                   text(links) + ": two for each cable");
 }
 
 }  // namespace
@@ -100,6 +111,7 @@ TreeSize measure(const Shape& shape) {
     size.cores = size.uppers_per_pod * (shape.tiers[1].up / shape.tiers[2].bundle);
     check_down(shape, 2, size.pods, "pods");
   }
+  check_links(shape, size);
   return size;
 }
 

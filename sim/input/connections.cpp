@@ -81,6 +81,7 @@ class ConnectionReader {
     bool has_start = false;
     for (std::size_t i = 1; i < words.size(); i += 2) {
       if (i + 1 == words.size()) text_.fail(line, quoted(words[i]) + " has no value");
+      need_new(line, words, i);
       has_start |= words[i] == "start";
       attribute(line, words[i], words[i + 1], one);
     }
@@ -90,6 +91,13 @@ class ConnectionReader {
                                  : "neither start nor trigger: it would never start");
     }
     matrix_.connections.push_back(one);
+  }
+
+  // Keys are every other word from the second on.
+  void need_new(std::size_t line, const Words& words, std::size_t i) const {
+    for (std::size_t before = 1; before < i; before += 2) {
+      if (words[before] == words[i]) text_.fail(line, quoted(words[i]) + " is said twice");
+    }
   }
 
   void attribute(std::size_t line, std::string_view key, std::string_view word, Connection& one) {
@@ -126,7 +134,9 @@ class ConnectionReader {
       const std::string key(words[i]);
       if (key == "id" || key == "count") {
         if (i + 1 == words.size()) text_.fail(line, quoted(key) + " has no value");
-        (key == "id" ? one.id : one.count) = small(line, words[++i], key, 1, kMostId);
+        std::uint32_t& value = key == "id" ? one.id : one.count;
+        if (value != 0) text_.fail(line, quoted(key) + " is said twice");
+        value = small(line, words[++i], key, 1, kMostId);
       } else if (key == "oneshot" || key == "multishot" || key == "barrier") {
         ++kinds;
         one.kind = key == "oneshot"     ? Trigger::Kind::oneshot

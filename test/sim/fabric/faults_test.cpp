@@ -160,6 +160,7 @@ TEST_CASE("faults__what_can_not_be_is_refused") {
   refused({{.target = 4}}, "a fault of link 4, but they are 0 to 3");
   refused({{.kind = Kind::switch_down, .target = 1}}, "a fault of switch 1, but they are 0 to 0");
   refused({{.kind = Kind::link_rate, .bits_per_s = 0}}, "one that carries nothing is down");
+  refused({{.kind = Kind::link_rate, .bits_per_s = kFastest + 1}}, "to 10000000000000 bits/s");
   refused({{.kind = Kind::link_loss, .probability = 1.5}}, "0 to 1");
   refused({{.at = Instant{5}, .kind = Kind::link_up, .target = 0}}, "put up before it is down");
   refused({{.at = Instant{9}, .kind = Kind::link_down, .target = 1},

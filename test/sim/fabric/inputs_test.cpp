@@ -237,6 +237,8 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(head + "1->1 start 0 size 1", "f.cm:3: a node that sends to itself needs no fabric");
   refused(head + "0->1 size 1", "f.cm:3: neither start nor trigger: it would never start");
   refused(head + "0->1 start 0 trigger 1 size 1", "f.cm:3: both start and trigger: leave one out");
+  refused(head + "0->1 start 0 size 1 size 2", "f.cm:3: 'size' is said twice");
+  refused(head + "0->1 start 0 start 5 size 2", "f.cm:3: 'start' is said twice");
   refused(head + "0->1 start 0 size 1 colour 3",
           "f.cm:3: 'colour' is nothing that a connection has; known are id, start, trigger, size, "
           "send_done_trigger, recv_done_trigger, prio");
@@ -255,6 +257,8 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(more, "f.cm:3: Triggers says 1, but 0 follow: is the file whole?");
   refused(more + "trigger oneshot", "f.cm:5: a trigger needs an id");
   refused(more + "trigger id 1", "f.cm:5: a trigger is oneshot, multishot or barrier");
+  refused(more + "trigger id 1 id 2 oneshot", "f.cm:5: 'id' is said twice");
+  refused(more + "trigger id 1 barrier count 2 count 3", "f.cm:5: 'count' is said twice");
   refused(more + "trigger id 1 barrier", "f.cm:5: a barrier has a count, and nothing else has");
   refused(more + "trigger id 1 twice", "f.cm:5: 'twice' is nothing that a trigger has");
   refused(more + "trigger id 1 oneshot\ntrigger id 1 oneshot",

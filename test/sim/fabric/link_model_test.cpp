@@ -157,5 +157,33 @@ TEST_CASE("link__does_what_a_naive_one_does_step_by_step") {
   }
 }
 
+// As much of each class as sums up to 2^32 bytes: no more than a NIC's queue may hold.
+TEST_CASE("link__what_waits_is_counted_beyond_32_bits") {
+  constexpr std::uint32_t kHalf = 1u << 31;
+  PacketStore packets(0);
+  Link link({.bits_per_s = kSlowest, .queue = {.capacity = kUnlimited}}, 0, 1);
+  const auto enter = [&](Instant now, std::uint32_t bytes, bool urgent) {
+    const PacketId id = packets.take();
+    packets.at(id).wire_bytes = bytes;
+    packets.at(id).urgent = urgent;
+    packets.at(id).number = bytes;
+    (void)link.enter(now, id, packets);
+  };
+  const std::int64_t byte = Pace::of(kSlowest).time_of(1).ps;
+  enter(Instant{}, 1, false);
+  enter(Instant{}, kHalf, false);
+  enter(Instant{}, kHalf, true);
+  CHECK(link.backlog(Instant{}).ps == byte * ((std::int64_t{1} << 32) + 1));
+  // It comes while the urgent one is being sent, and waits for both.
+  enter(Instant{byte * 2}, 100, false);
+  std::vector<std::int64_t> ends;
+  while (link.due() != kNever) {
+    ends.push_back(link.due().ps / byte);
+    packets.give(link.leave(packets));
+  }
+  CHECK(ends == std::vector<std::int64_t>{1, std::int64_t{kHalf} + 1, (std::int64_t{1} << 32) + 1,
+                                          (std::int64_t{1} << 32) + 101});
+}
+
 }  // namespace
 }  // namespace hawser::fabric

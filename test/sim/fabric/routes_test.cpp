@@ -240,6 +240,42 @@ TEST_CASE("routes__adaptive_ones_even_out_and_reorder") {
   CHECK(crossed.last < spread(false, 4, 19).last);
 }
 
+// A dead cable has the shortest queue of all.
+TEST_CASE("routes__adaptive_ones_leave_out_cables_of_their_switch_that_are_down") {
+  Shape shape = leaf_spine(2, 8, 4, 100 * kGigabit, microseconds(1));
+  shape.adaptive = true;
+  Scene scene(shape, 2);
+  const Wiring& wiring = scene.wiring();
+  Faults faults(
+      scene.events, scene.network,
+      {{.kind = Fault::Kind::link_down, .target = wiring.up(0, 1)},
+       {.at = Instant{500'000'000}, .kind = Fault::Kind::link_up, .target = wiring.up(0, 1)}});
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    (void)scene.flows.add({.from = i,
+                           .to = 8 + i,
+                           .bytes = std::uint64_t{kPayload} * 2000,
+                           .interval = microseconds(1)});
+  }
+  scene.run();
+  // The cable is down both ways: acks that come to the spine at its end have no other way down.
+  CHECK(scene.counters(wiring.up(0, 1)).cut == 0);
+  for (std::uint32_t i = 0; i < 8; ++i) CHECK(scene.flows.state(i).arrived == 2000);
+  // A quarter of what came in the three quarters of the time that it was up.
+  CHECK(scene.counters(wiring.up(0, 1)).packets > 8 * 2000 * 3 / 4 / 4 * 8 / 10);
+
+  // Where all are down there is no other way.
+  Scene dead(shape, 2);
+  std::vector<Fault> all;
+  for (std::uint32_t n = 0; n < 4; ++n) {
+    all.push_back({.kind = Fault::Kind::link_down, .target = wiring.up(0, n), .both_ways = false});
+  }
+  Faults all_down(dead.events, dead.network, all);
+  (void)dead.flows.add({.from = 0, .to = 8, .bytes = 2'000'000});
+  dead.run();
+  CHECK(dead.flows.state(0).arrived == 0);
+  CHECK(dead.network.totals().cut == 490);
+}
+
 TEST_CASE("shape__what_does_not_fit_together_is_refused_with_what_would") {
   const auto refused = [](auto change, const char* what) {
     Shape shape = fat_tree(4, 100 * kGigabit, microseconds(1));
@@ -261,6 +297,16 @@ TEST_CASE("shape__what_does_not_fit_together_is_refused_with_what_would") {
   refused([](Shape& s) { s.tiers[1].cable_latency = picoseconds(-1); }, "a latency is");
   refused([](Shape& s) { s.queue.mark_min = 7, s.queue.mark_max = 3; }, "7 is more than 3");
   refused([](Shape& s) { s.queue.capacity = 0; }, "a queue holds at least 1 byte");
+  refused([](Shape& s) { s = leaf_spine(4096, 1, 4096, kGigabit, {}); },
+          "at most 8388608 links, not 33562624");
+  refused(
+      [](Shape& s) {
+        s.hosts = s.pod_ports = 8;
+        s.tiers[0] = {.down = 1, .up = 4096};
+        s.tiers[1] = {.down = 8, .up = 4096};
+        s.tiers[2] = {.down = 1};
+      },
+      "at most 8388608 links, not 33619984");
   CHECK_THROWS_WITH(measure([] {
                       Shape shape = rails();
                       shape.hosts = 9;
