@@ -1,5 +1,7 @@
 #include "sim/fabric/network.hpp"
 
+#include <numeric>
+
 #include "proto/assert.hpp"
 
 namespace hawser::fabric {
@@ -11,7 +13,9 @@ Network::Network(EventWheel& events, const Shape& shape, std::uint64_t seed,
       packets_(header_room),
       receivers_(wiring_.ports(), nullptr),
       seed_(sim::scramble(seed)),
-      adaptive_(shape.adaptive) {
+      adaptive_(shape.adaptive),
+      adaptive_step_(
+          std::max(Pace::of(shape.tiers[0].bits_per_s).time_of(shape.adaptive_step), Span{1})) {
   links_.reserve(wiring_.links());
   for (std::uint32_t link = 0; link < wiring_.links(); ++link) {
     const std::uint32_t end = wiring_.end(link) | (wiring_.ends_at_port(link) ? Wiring::kPort : 0);
@@ -86,20 +90,24 @@ std::uint32_t Network::choose(std::uint32_t first, std::uint32_t count, std::uin
   return first + static_cast<std::uint32_t>(hash * count >> 32);
 }
 
-// From anywhere on, so that among equal queues all get their share.
+// From anywhere on, either way round, in steps of any length that leads everywhere: of two equal
+// queues each is as often the first to be met, wherever they lie.
 std::uint32_t Network::shortest(std::uint32_t first, std::uint32_t count) {
-  const std::uint64_t dice = sim::scramble(seed_ ^ ++choices_) >> 32;
-  const auto begin = static_cast<std::uint32_t>(dice * count >> 32);
-  std::uint32_t best = first + begin;
-  Span least = links_[best].backlog(events_.now());
-  for (std::uint32_t i = 1; i < count && least > Span{}; ++i) {
-    const std::uint32_t way = begin + i < count ? begin + i : begin + i - count;
-    const Span backlog = links_[first + way].backlog(events_.now());
-    if (backlog >= least) continue;
-    least = backlog;
-    best = first + way;
+  const std::uint64_t dice = sim::scramble(seed_ ^ ++choices_);
+  auto way = static_cast<std::uint32_t>((dice >> 32) * count >> 32);
+  auto stride = 1 + static_cast<std::uint32_t>((dice & 0xffffffffu) * (count - 1) >> 32);
+  while (std::gcd(stride, count) > 1) ++stride;  // at the latest count - 1 leads everywhere
+  if (dice % 2 == 0) stride = count - stride;    // the same, backwards
+  std::uint32_t best = way;
+  std::int64_t least = level(first + way);
+  for (std::uint32_t i = 1; i < count && least > 0; ++i) {
+    way = way + stride < count ? way + stride : way + stride - count;
+    const std::int64_t found = level(first + way);
+    if (found >= least) continue;
+    least = found;
+    best = way;
   }
-  return best;
+  return first + best;
 }
 
 void Network::deliver(Instant now, std::uint32_t port, PacketId id) {

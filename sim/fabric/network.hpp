@@ -2,7 +2,8 @@
 //
 // A switch sends a packet down where its leaf is below, else up. Among equal ways the packet takes
 // the one that the hash of (source, destination, entropy) and the switch says, as ECMP does; or,
-// where routing is adaptive, any of those with the shortest queue at that moment, which reorders.
+// where routing is adaptive, any of those with the shortest queue at that moment, as exactly as a
+// switch tells queues apart, which reorders.
 // A hash never learns of faults: a packet whose way is broken is lost. Adaptive routing sees which
 // of its own switch's cables are down, as it sees their queues, but nothing beyond them.
 #pragma once
@@ -70,6 +71,10 @@ class Network final : public Actor {
   [[nodiscard]] std::uint32_t choose(std::uint32_t first, std::uint32_t count, std::uint32_t at,
                                      const Packet& packet);
   [[nodiscard]] std::uint32_t shortest(std::uint32_t first, std::uint32_t count);
+  // How long a queue is, as adaptive routing sees it.
+  [[nodiscard]] std::int64_t level(std::uint32_t link) const {
+    return links_[link].backlog(events_.now()).ps / adaptive_step_.ps;
+  }
   void deliver(Instant now, std::uint32_t port, PacketId id);
 
   EventWheel& events_;
@@ -79,6 +84,7 @@ class Network final : public Actor {
   std::vector<Receiver*> receivers_;
   std::uint64_t seed_;
   bool adaptive_;
+  Span adaptive_step_;
   std::uint64_t choices_ = 0;
   std::uint64_t hops_ = 0;
   std::uint64_t delivered_ = 0;

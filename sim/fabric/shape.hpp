@@ -48,6 +48,10 @@ struct Shape {
   std::vector<Tier> tiers;
   QueueSettings queue;    // of switches. A NIC's own queue is the host's: unlimited, without marks
   bool adaptive = false;  // each packet takes the shortest queue of its equal ways, not its hash's
+  // Queues are told apart in steps of so many bytes (at the rate of a port). Switches do so in a
+  // few grades; were it exact, flows that send in step would each find its own last choice
+  // emptiest, and stay together with whom they meet further on.
+  std::uint32_t adaptive_step = 50'000;
 
   [[nodiscard]] std::uint32_t ports() const { return hosts * nics; }
   [[nodiscard]] std::uint32_t trees() const { return placement == Placement::planes ? nics : 1; }

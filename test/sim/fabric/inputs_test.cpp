@@ -1,45 +1,10 @@
 // The readers: every published file, known contents, and what is broken, with the line that is.
-#include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "sim/input/connections.hpp"
-#include "sim/input/topology.hpp"
 #include "sim/traffic/triggers.hpp"
+#include "test/sim/fabric/samples.hpp"
 #include "test/sim/fabric/scene.hpp"
 
 namespace hawser::fabric {
 namespace {
-
-std::filesystem::path samples() {
-  const char* const folder = std::getenv("HAWSER_WORKLOADS");
-  return folder != nullptr ? folder : HAWSER_WORKLOADS_DEFAULT;
-}
-
-// False, with the reason on the test's output, where the samples are not at hand.
-bool have_samples() {
-  if (std::filesystem::is_directory(samples() / "htsim_cm")) return true;
-  WARN("skipped: no htsim_cm in " << samples() << "; HAWSER_WORKLOADS may name their folder");
-  return false;
-}
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-Shape topology(const char* name) {
-  return read_topology(name, content(samples() / "htsim_cm" / name));
-}
-
-ConnectionMatrix matrix(const char* folder, const char* name) {
-  return read_connections(name, content(samples() / folder / name));
-}
 
 TEST_CASE("inputs__every_published_file_is_read") {
   if (!have_samples()) return;

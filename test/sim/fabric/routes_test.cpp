@@ -203,6 +203,7 @@ struct Spread {
 Spread spread(bool adaptive, std::uint32_t leaves, std::uint32_t shift) {
   Shape shape = leaf_spine(leaves, 16, 16, 100 * kGigabit, microseconds(1));
   shape.adaptive = adaptive;
+  shape.adaptive_step = 0;
   Scene scene(shape, 2);
   const std::uint32_t hosts = shape.hosts;
   for (std::uint32_t i = 0; i < hosts; ++i) {
@@ -274,6 +275,49 @@ TEST_CASE("routes__adaptive_ones_leave_out_cables_of_their_switch_that_are_down"
   dead.run();
   CHECK(dead.flows.state(0).arrived == 0);
   CHECK(dead.network.totals().cut == 490);
+}
+
+// Two ways that lie side by side.
+TEST_CASE("routes__adaptive_ones_share_evenly_between_equal_queues") {
+  Shape shape = leaf_spine(2, 1, 8, 100 * kGigabit, microseconds(1));
+  shape.adaptive = true;
+  EventWheel events;
+  Network network(events, shape, 2);
+  for (std::uint32_t n = 2; n < 8; ++n) network.put_down(network.wiring().up(0, n));
+  Sink sink(network);
+  for (std::uint32_t i = 0; i < 4000; ++i) sink.send(0, 1, 100, i);  // each alone in its queue
+  events.run();
+  CHECK(sink.came.size() == 4000);
+  const std::vector<std::uint32_t> packets = packets_over(network, network.wiring().up(0, 0), 2);
+  CHECK(packets[0] + packets[1] == 4000);
+  CHECK(std::abs(static_cast<int>(packets[0]) - 2000) < 127);  // four standard deviations
+}
+
+// One way has three packets in its queue when the others come, each after the one before has left.
+TEST_CASE("routes__adaptive_ones_tell_queues_apart_in_steps") {
+  const auto over_busy_way = [](std::uint32_t step) {
+    Shape shape = leaf_spine(2, 1, 2, 100 * kGigabit, microseconds(1));
+    shape.adaptive = true;
+    shape.adaptive_step = step;
+    EventWheel events;
+    Network network(events, shape, 2);
+    const std::uint32_t busy = network.wiring().up(0, 0);
+    network.set_rate(busy, kGigabit);
+    network.put_down(network.wiring().up(0, 1));
+    Sink sink(network);
+    for (std::uint32_t i = 0; i < 3; ++i) sink.send(0, 1, 1000, i);
+    events.run_until(Instant{2'000'000});  // 8 us each
+    network.put_up(network.wiring().up(0, 1));
+    for (std::uint32_t i = 0; i < 200; ++i) sink.send(0, 1, 100, i);
+    events.run();
+    return network.link(busy).counters().packets - 3;
+  };
+  CHECK(over_busy_way(0) == 0);
+  CHECK(over_busy_way(1000) == 0);
+  // What is left of it, 22 us and less, is 275,000 bytes at the rate of a port.
+  const std::uint32_t some = over_busy_way(1'000'000);
+  CHECK(some > 60);
+  CHECK(some < 140);
 }
 
 TEST_CASE("shape__what_does_not_fit_together_is_refused_with_what_would") {
