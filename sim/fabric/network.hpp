@@ -29,7 +29,7 @@ class Receiver {
 
 class Network final : public Actor {
  public:
-  // `header_room`: bytes of headers that a packet can carry. Throws InputError, as measure().
+  // `header_room`: see PacketStore. Throws InputError, as measure().
   Network(EventWheel& events, const Shape& shape, std::uint64_t seed, std::size_t header_room = 0);
 
   [[nodiscard]] const Wiring& wiring() const { return wiring_; }
