@@ -1,0 +1,89 @@
+// A connection matrix, carried out by hosts that run the protocol: a message for each connection,
+// sent at its start or when its trigger fires, to a receive that was posted before all began.
+//
+// Sessions come first: each pair exchanges a small message, as collectives do before their first
+// step; connections' starts count from the moment when that is over. An endpoint's limits follow
+// from what its node does in the matrix, so that a receiver of thousands and a sender to one cost
+// what they need. A send that the endpoint can't take yet (`again`) is made after a later turn, and
+// the node's later ones after it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/experiment/fabric_host.hpp"
+#include "sim/traffic/connection_matrix.hpp"
+#include "sim/traffic/triggers.hpp"
+
+namespace hawser::experiment {
+
+struct FlowTimes {
+  fabric::Instant started = fabric::kNever;
+  fabric::Instant received = fabric::kNever;  // the receiver has it all
+  fabric::Instant ended = fabric::kNever;     // the sender knows
+};
+
+// The same tunables, with the limits of an endpoint with so many peers, and so many operations at
+// once.
+[[nodiscard]] Tunables with_limits(Tunables tunables, std::uint64_t peers,
+                                   std::uint64_t operations);
+
+class MatrixRun final : public fabric::Actor {
+ public:
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of a connection
+
+  // A host for each node, with the fabric's first ports, `nics` each. Of `config` the ports, limits
+  // and identity are set here. Throws fabric::InputError if the fabric has too few ports, or a
+  // connection is too long. The share's slots and events outlive it, and it the events.
+  MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& matrix,
+            const HostConfig& config, std::uint32_t nics = 1);
+
+  // Until all sessions are up, and until all connections have ended; false if that takes longer, or
+  // if an operation failed.
+  [[nodiscard]] bool connect(fabric::Span most);
+  [[nodiscard]] bool run(fabric::Span most);
+
+  // When the matrix's time began.
+  [[nodiscard]] fabric::Instant begun() const { return begun_; }
+  [[nodiscard]] const FlowTimes& times(std::uint32_t connection) const {
+    return times_[connection];
+  }
+  [[nodiscard]] FabricHost& host(std::uint32_t node) { return *nodes_[node].host; }
+  [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
+
+  void on_event(fabric::Instant now, std::uint32_t connection) override;
+
+ private:
+  struct Node {
+    std::unique_ptr<FabricHost> host;
+    std::unordered_map<std::uint32_t, PeerId> peers;  // by node
+    std::vector<std::uint32_t> free;                  // operations
+    std::vector<std::uint32_t> flows;                 // by operation
+    std::vector<std::uint32_t> delayed;               // flows that `again` was said of
+  };
+  void add_greetings();
+  void make_hosts(const HostsShare& share, const HostConfig& config, std::uint32_t nics);
+  void make_peers();
+  [[nodiscard]] OperationId name(Node& node, std::uint32_t flow);
+  void post(std::uint32_t flow);
+  void start(std::uint32_t flow);
+  [[nodiscard]] bool try_send(std::uint32_t flow);
+  void collect(std::uint32_t node);
+  void complete(std::uint32_t flow, const Completion& completion);
+  [[nodiscard]] bool wait(fabric::Span most, std::uint64_t ends);
+
+  fabric::EventWheel& events_;
+  fabric::Triggers triggers_;
+  std::uint32_t connections_;  // flows below are the matrix's, those above greet
+  std::vector<fabric::Connection> flows_;
+  std::vector<FlowTimes> times_;
+  std::vector<Node> nodes_;
+  std::vector<std::byte> memory_;  // what all messages are read from and written to
+  fabric::Instant begun_ = fabric::kNever;
+  std::uint64_t ends_ = 0;  // completions
+  bool failed_ = false;
+};
+
+}  // namespace hawser::experiment

@@ -1,0 +1,94 @@
+// Packets through a fabric, from port to port: which way each takes, and what happens on it.
+//
+// A switch sends a packet down where its leaf is below, else up. Among equal ways the packet takes
+// the one that the hash of (source, destination, entropy) and the switch says, as ECMP does; or,
+// where routing is adaptive, any of those with the shortest queue at that moment, as exactly as a
+// switch tells queues apart, which reorders.
+// A hash never learns of faults: a packet whose way is broken is lost. Adaptive routing sees which
+// of its own switch's cables are down, as it sees their queues, but nothing beyond them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/core/digest.hpp"
+#include "sim/fabric/event_wheel.hpp"
+#include "sim/fabric/wiring.hpp"
+
+namespace hawser::fabric {
+
+// What is plugged into a port.
+class Receiver {
+ public:
+  // The packet is the receiver's, who gives it back to the store or sends it on.
+  virtual void on_packet(Instant now, PacketId id) = 0;
+
+ protected:
+  ~Receiver() = default;
+};
+
+class Network final : public Actor {
+ public:
+  // `header_room`: see PacketStore. Throws InputError, as measure().
+  Network(EventWheel& events, const Shape& shape, std::uint64_t seed, std::size_t header_room = 0);
+
+  [[nodiscard]] const Wiring& wiring() const { return wiring_; }
+  [[nodiscard]] PacketStore& packets() { return packets_; }
+  // Null: what comes there is given back.
+  void plug(std::uint32_t port, Receiver* receiver) { receivers_[port] = receiver; }
+
+  // The packet, whose `from` and `to` are ports of one tree, enters its port's cable now. It is the
+  // network's until a receiver gets it.
+  void send(PacketId id);
+  // How long what waits in a port to be sent will take.
+  [[nodiscard]] Span backlog(std::uint32_t port) const {
+    return links_[port].backlog(events_.now());
+  }
+  [[nodiscard]] const Link& link(std::uint32_t number) const { return links_[number]; }
+
+  // ---- faults, of one direction of a cable; see Link
+  void put_down(std::uint32_t link) { links_[link].put_down(packets_); }
+  void put_up(std::uint32_t link) { links_[link].put_up(); }
+  void set_rate(std::uint32_t link, std::uint64_t bits_per_s) {
+    links_[link].set_rate(events_.now(), bits_per_s, packets_);
+  }
+  void set_loss(std::uint32_t link, double probability) { links_[link].set_loss(probability); }
+
+  // Links that packets have passed; and packets that came to their port.
+  [[nodiscard]] std::uint64_t hops() const { return hops_; }
+  [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
+  // Sums over all links.
+  [[nodiscard]] LinkCounters totals() const;
+  // Of every packet that came to its port: when, where, and what it was.
+  [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
+
+  void on_event(Instant now, std::uint32_t link) override;
+  void prepare(std::uint32_t link, Ahead ahead) const override;
+
+ private:
+  void enter(std::uint32_t link, PacketId id);
+  [[nodiscard]] std::uint32_t next_link(std::uint32_t at, const Packet& packet);
+  [[nodiscard]] std::uint32_t choose(std::uint32_t first, std::uint32_t count, std::uint32_t at,
+                                     const Packet& packet);
+  [[nodiscard]] std::uint32_t shortest(std::uint32_t first, std::uint32_t count);
+  // How long a queue is, as adaptive routing sees it.
+  [[nodiscard]] std::int64_t level(std::uint32_t link) const {
+    return links_[link].backlog(events_.now()).ps / adaptive_step_.ps;
+  }
+  void deliver(Instant now, std::uint32_t port, PacketId id);
+
+  EventWheel& events_;
+  Wiring wiring_;
+  PacketStore packets_;
+  std::vector<Link> links_;
+  std::vector<Receiver*> receivers_;
+  std::uint64_t seed_;
+  bool adaptive_;
+  Span adaptive_step_;
+  std::uint64_t choices_ = 0;
+  std::uint64_t hops_ = 0;
+  std::uint64_t delivered_ = 0;
+  sim::Digest digest_;
+};
+
+}  // namespace hawser::fabric

@@ -1,0 +1,27 @@
+// Connection matrices from .cm files, as htsim and REPS write them.
+//
+//   Nodes 16
+//   Connections 2
+//   Triggers 1                                          if left out: 0
+//   0->1 id 1 start 0 size 2000000 send_done_trigger 1
+//   1->2 id 2 trigger 1 size 2000000
+//   trigger id 1 oneshot                                or multishot, or barrier count N
+//
+// A connection has `size` in bytes, and either `start` or `trigger`; `id`, `send_done_trigger`,
+// `recv_done_trigger` and `prio` (which is read and not used) as it likes. `start` is in
+// picoseconds: the format's own reader says so, and only then do the published all-to-alls begin at
+// 1 us. `msg` (several messages of one connection) and `failure` are refused: nothing here means
+// them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/traffic/connection_matrix.hpp"
+
+namespace hawser::fabric {
+
+// Throws InputError with file, line and what to do, also for connections that would never start.
+[[nodiscard]] ConnectionMatrix read_connections(const std::string& name, std::string_view content);
+
+}  // namespace hawser::fabric

@@ -1,0 +1,40 @@
+// Who sends how much to whom, and when or after what.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/fabric/instant.hpp"
+
+namespace hawser::fabric {
+
+struct Connection {
+  std::uint32_t from = 0;  // nodes
+  std::uint32_t to = 0;
+  std::uint32_t id = 0;  // 0: none
+  std::uint64_t bytes = 0;
+  Instant start{};                  // if no trigger starts it
+  std::uint32_t trigger = 0;        // what starts it; 0: none, as in the next two
+  std::uint32_t when_sent = 0;      // what fires when the sender knows that all has arrived
+  std::uint32_t when_received = 0;  // and when the receiver has it all
+  std::uint32_t line = 0;           // of the file that it was read from
+};
+
+struct Trigger {
+  enum class Kind : std::uint8_t {
+    oneshot,    // the first time that it fires, all that wait for it start
+    multishot,  // each time that it fires, the next one that waits starts, in the matrix's order
+    barrier,    // when it has fired `count` times, all that wait for it start
+  };
+  std::uint32_t id = 0;
+  Kind kind = Kind::oneshot;
+  std::uint32_t count = 0;
+};
+
+struct ConnectionMatrix {
+  std::uint32_t nodes = 0;
+  std::vector<Connection> connections;
+  std::vector<Trigger> triggers;
+};
+
+}  // namespace hawser::fabric

@@ -1,0 +1,182 @@
+// A NIC in a port of the fabric keeps the contract of proto/nic.hpp: rings, reaping, views,
+// lengths.
+#include "sim/experiment/fabric_nic.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "sim/core/pool.hpp"
+
+namespace hawser::experiment {
+namespace {
+
+using fabric::EventWheel;
+using fabric::Instant;
+using fabric::kGigabit;
+using fabric::Network;
+using fabric::Shape;
+using proto::Queue;
+
+constexpr std::uint32_t kHeader = 40;
+constexpr std::uint32_t kPayload = 1000;
+constexpr std::uint32_t kOverhead = 60;
+constexpr std::int64_t kPacket = (kHeader + kPayload + kOverhead) * 80;  // ps at 100 Gb/s
+
+NicConfig small() {
+  NicConfig config;
+  config.overhead_bytes = kOverhead;
+  config.send_slots = 4;
+  config.data_slots = 6;
+  config.control_slots = 2;
+  return config;
+}
+
+// Two NICs on a switch.
+struct Pair {
+  EventWheel events;
+  Network network;
+  sim::Pool pool{64};
+  ViewSlots slots{NicConfig{}.max_datagram_bytes};
+  int wakes = 0;
+  FabricNic a, b;
+  proto::RemoteHandle to_b{};
+
+  explicit Pair(const Shape& shape = fabric::one_switch(2, 100 * kGigabit, fabric::microseconds(1)))
+      : network(events, shape, 1, 128),
+        a(events, network, 0, small(), pool, slots, [] {}),
+        b(events, network, 1, small(), pool, slots, [this] { ++wakes; }) {
+    REQUIRE(a.open_remote(b.address(), to_b) == Status::ok);
+  }
+  // How many were taken; each says its number in its header.
+  std::size_t send(std::size_t count, Queue queue = Queue::data) {
+    std::array<proto::TxPacket, 16> packets;
+    for (std::size_t i = 0; i < count; ++i) {
+      proto::PacketBuffer* buffer = nullptr;
+      REQUIRE(pool.take({&buffer, 1}) == 1);
+      std::memset(buffer->bytes, static_cast<int>(i + 1), kHeader);
+      packets[i] = {.buffer = buffer, .header_bytes = kHeader, .payload_bytes = kPayload};
+      packets[i].remote = to_b;
+      packets[i].queue = queue;
+      packets[i].cookie = 100 + i;
+    }
+    const std::size_t taken = a.tx_burst(std::span(packets).first(count));
+    for (std::size_t i = taken; i < count; ++i) pool.give({&packets[i].buffer, 1});
+    return taken;
+  }
+  std::vector<std::uint64_t> reap() {
+    std::array<std::uint64_t, 16> cookies;
+    const std::size_t count = a.reap(cookies);
+    return {cookies.begin(), cookies.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+};
+using Cookies = std::vector<std::uint64_t>;
+
+TEST_CASE("fabric_nic__sends_are_reaped_when_they_have_left_and_a_full_ring_says_so") {
+  Pair pair;
+  CHECK(pair.a.next_reap() == fabric::kNever);
+  CHECK(pair.send(3) == 3);
+  CHECK(pair.pool.in_use() == 0);
+  CHECK(pair.a.next_reap().ps == 3 * kPacket);  // there is room: when all have left
+  CHECK(pair.send(2) == 1);
+  CHECK(pair.a.next_reap().ps == 3 * kPacket);  // half of a full ring
+  pair.events.run_until(Instant{kPacket - 1});
+  CHECK(pair.reap().empty());
+  pair.events.run_until(Instant{kPacket});
+  CHECK(pair.reap() == Cookies{100});
+  CHECK(pair.a.next_reap().ps == 4 * kPacket);
+  pair.events.run_until(Instant{4 * kPacket});
+  CHECK(pair.reap() == Cookies{101, 102, 100});
+  CHECK(pair.a.next_reap() == fabric::kNever);
+  // Through a dead cable all leaves at once, and nothing comes.
+  pair.events.run();
+  CHECK(pair.b.counters().received + pair.b.counters().overruns == 0);
+  const int before = pair.wakes;
+  pair.network.put_down(0);
+  CHECK(pair.send(4) == 4);
+  CHECK(pair.reap().size() == 4);
+  pair.events.run();
+  CHECK(pair.wakes == before);
+}
+
+TEST_CASE("fabric_nic__what_comes_waits_in_rings_of_fixed_size_and_keeps_its_length") {
+  Pair pair;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(pair.send(4) == 4);
+    CHECK(pair.send(1, Queue::control) == 0);
+    pair.events.run();
+    CHECK(pair.reap().size() == 4);
+  }
+  CHECK(pair.send(3, Queue::control) == 3);
+  pair.events.run();
+  CHECK(pair.b.overruns() == 3);  // two of 8 in the data ring, one of 3 in the other
+  CHECK(pair.wakes == 8);
+  std::array<proto::RxPacket, 5> packets;
+  CHECK(pair.b.rx_burst(Queue::data, packets) == 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(packets[i].bytes == kHeader + kPayload);
+    CHECK(packets[i].queue == Queue::data);
+    CHECK_FALSE(packets[i].congestion_experienced);
+    CHECK(reinterpret_cast<std::uintptr_t>(packets[i].data) % 8 == 0);
+    CHECK(packets[i].data[0] == static_cast<std::byte>(i % 4 + 1));
+    CHECK(packets[i].data[kHeader - 1] == static_cast<std::byte>(i % 4 + 1));
+  }
+  std::array<proto::RxPacket, 4> urgent;
+  CHECK(pair.b.rx_burst(Queue::control, urgent) == 2);
+  CHECK(urgent[0].queue == Queue::control);
+  CHECK(packets[4].data[0] == std::byte{1});  // the views of one queue outlive calls for the other
+  CHECK(pair.slots.made() == 7);
+  CHECK(pair.b.rx_burst(Queue::data, packets) == 1);
+  CHECK(pair.b.rx_burst(Queue::data, packets) == 0);
+  pair.b.end_views();
+  // Now others may have all of the slots.
+  CHECK(pair.reap().size() == 3);
+  CHECK(pair.send(4) == 4);
+  pair.events.run();
+  CHECK(pair.b.rx_burst(Queue::data, packets) == 4);
+  CHECK(pair.slots.made() == 7);
+  CHECK(pair.network.packets().out() == 0);
+}
+
+TEST_CASE("fabric_nic__marks_are_told_and_trimmed_packets_counted") {
+  Shape shape = fabric::one_switch(2, 100 * kGigabit, fabric::microseconds(1));
+  shape.queue.mark_min = shape.queue.mark_max = 0;  // whatever leaves something behind
+  shape.queue.capacity = 3 * (kHeader + kPayload + kOverhead);
+  shape.queue.trim_to = 100;
+  Pair pair(shape);
+  pair.network.set_rate(pair.network.wiring().to_port(1), kGigabit);
+  CHECK(pair.send(4) == 4);
+  pair.events.run();
+  CHECK(pair.b.counters().trimmed == 1);
+  std::array<proto::RxPacket, 8> packets;
+  REQUIRE(pair.b.rx_burst(Queue::data, packets) == 3);
+  CHECK(packets[0].congestion_experienced);
+  CHECK(packets[1].congestion_experienced);
+  CHECK_FALSE(packets[2].congestion_experienced);
+}
+
+TEST_CASE("fabric_nic__no_handle_leads_to_another_plane_or_another_kind_of_nic") {
+  Shape shape = fabric::leaf_spine(2, 2, 2, 100 * kGigabit, fabric::microseconds(1));
+  shape.nics = 2;
+  shape.placement = fabric::Placement::planes;
+  EventWheel events;
+  Network network(events, shape, 1, 128);
+  sim::Pool pool(8);
+  ViewSlots slots(NicConfig{}.max_datagram_bytes);
+  const auto nic = [&](std::uint32_t host, std::uint32_t n) {
+    return std::make_unique<FabricNic>(events, network, network.wiring().port(host, n), small(),
+                                       pool, slots, [] {});
+  };
+  const auto one = nic(0, 0);
+  proto::RemoteHandle handle{};
+  CHECK(one->open_remote(nic(1, 0)->address(), handle) == Status::ok);
+  CHECK(one->open_remote(nic(1, 1)->address(), handle) == Status::invalid_argument);
+  CHECK(one->open_remote(proto::NicAddress{}, handle) == Status::invalid_argument);
+  proto::NicAddress beyond = one->address();
+  beyond.bytes[3] = std::byte{1};
+  CHECK(one->open_remote(beyond, handle) == Status::invalid_argument);
+  CHECK(one->caps().link_bytes_per_s == 12'500'000'000);
+}
+
+}  // namespace
+}  // namespace hawser::experiment

@@ -1,0 +1,128 @@
+// Matrices carried out by the protocol: triggers, limits, and the arithmetic of an incast.
+#include "sim/experiment/matrix_run.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "sim/core/pool.hpp"
+
+namespace hawser::experiment {
+namespace {
+
+using fabric::Connection;
+using fabric::ConnectionMatrix;
+using fabric::kGigabit;
+using fabric::microseconds;
+
+constexpr fabric::Span kMost = microseconds(1'000'000);
+
+struct World {
+  fabric::EventWheel events;
+  fabric::Network network;
+  sim::Pool pool{1024};
+  ViewSlots slots{NicConfig{}.max_datagram_bytes};
+  explicit World(std::uint32_t ports)
+      : network(events, fabric::one_switch(ports, 100 * kGigabit, microseconds(1)), 1, 128) {}
+  HostsShare share() { return {events, network, pool, slots}; }
+};
+
+// A token goes around a ring of four twice, each hop after the one before: half of them when the
+// sender knows that its message arrived, the others when the receiver has it.
+TEST_CASE("matrix_run__each_connection_starts_when_its_trigger_fires") {
+  ConnectionMatrix ring;
+  ring.nodes = 4;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    Connection one{.from = i % 4, .to = (i + 1) % 4, .bytes = 50'000, .trigger = i};
+    if (i == 0) one.start = fabric::Instant{30'000'000};
+    (i % 2 == 0 ? one.when_sent : one.when_received) = i + 1;
+    ring.connections.push_back(one);
+    ring.triggers.push_back({.id = i + 1});
+  }
+  World world(4);
+  MatrixRun run(world.share(), ring, {});
+  REQUIRE(run.connect(kMost));
+  REQUIRE(run.run(kMost));
+  CHECK(run.times(0).started == run.begun() + microseconds(30));
+  const fabric::Span alone = fabric::Pace::of(100 * kGigabit).time_of(50'000) + microseconds(2);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    CHECK(run.times(i).received > run.times(i).started + alone);
+    CHECK(run.times(i).ended > run.times(i).received);
+    if (i == 7) continue;
+    CHECK(run.times(i + 1).started == (i % 2 == 0 ? run.times(i).ended : run.times(i).received));
+  }
+}
+
+// More messages to one peer than it may have open: the rest waits for its turn, in order, and what
+// a trigger starts waits behind it.
+TEST_CASE("matrix_run__what_an_endpoint_can_not_take_yet_is_sent_later") {
+  ConnectionMatrix many;
+  many.nodes = 2;
+  for (int i = 0; i < 40; ++i) many.connections.push_back({.from = 0, .to = 1, .bytes = 20'000});
+  many.connections[0].when_sent = 1;
+  many.connections.push_back({.from = 0, .to = 1, .bytes = 20'000, .trigger = 1});
+  many.triggers.push_back({.id = 1});
+  HostConfig config;
+  config.endpoint.tunables.max_messages_per_peer = 4;
+  World world(2);
+  MatrixRun run(world.share(), many, config);
+  REQUIRE(run.connect(kMost));
+  REQUIRE(run.run(kMost));
+  CHECK(run.times(40).started == run.times(0).ended);
+  CHECK(run.times(40).started < run.times(39).received);
+  for (std::uint32_t i = 0; i < 41; ++i) {
+    if (i < 40) CHECK(run.times(i).started == run.begun());
+    if (i > 0) CHECK(run.times(i).received >= run.times(i - 1).received);
+  }
+}
+
+TEST_CASE("matrix_run__an_incast_takes_the_time_of_its_bytes_and_little_more") {
+  ConnectionMatrix incast;
+  incast.nodes = 17;
+  for (std::uint32_t i = 1; i < 17; ++i) {
+    incast.connections.push_back({.from = i, .to = 0, .bytes = 500'000});
+  }
+  World world(17);
+  MatrixRun run(world.share(), incast, {});
+  REQUIRE(run.connect(kMost));
+  REQUIRE(run.run(kMost));
+  fabric::Instant last;
+  for (std::uint32_t i = 0; i < 16; ++i) last = std::max(last, run.times(i).received);
+  const double wire = 16 * (500'000.0 + 123 * (40 + 90)) * 80e-6;
+  const double us = static_cast<double>((last - run.begun()).ps) * 1e-6;
+  CHECK(us > wire);
+  CHECK(us < 1.1 * wire);
+}
+
+TEST_CASE("matrix_run__limits_follow_from_the_matrix_and_nothing_else_changes") {
+  Tunables expected;
+  Tunables few = with_limits({}, 1, 2);
+  CHECK(few.max_peers == 8);
+  CHECK(few.max_operations == 64);
+  CHECK(with_limits({}, 5000, 20'000).max_operations >= 20'000);
+  CHECK(with_limits({}, 5000, 20'000).max_peers >= 5000);
+  CHECK(with_limits({}, 5000, 20'000).max_in_flight_packets == expected.max_in_flight_packets);
+  for (const auto limit :
+       {&Tunables::max_peers, &Tunables::max_operations, &Tunables::max_messages_per_peer,
+        &Tunables::max_receive_messages, &Tunables::max_in_flight_packets,
+        &Tunables::max_bulk_paths, &Tunables::unexpected_bytes}) {
+    CHECK(few.*limit < expected.*limit);
+    few.*limit = expected.*limit;
+  }
+  CHECK(std::memcmp(&few, &expected, sizeof few) == 0);
+}
+
+TEST_CASE("matrix_run__what_does_not_fit_is_refused") {
+  World world(2);
+  ConnectionMatrix matrix;
+  matrix.nodes = 3;
+  matrix.connections = {{.from = 0, .to = 2, .bytes = 5}};
+  CHECK_THROWS_WITH(MatrixRun(world.share(), matrix, {}),
+                    "the matrix has 3 nodes of 1 NICs, but the fabric only 2 ports");
+  matrix.nodes = 2;
+  matrix.connections = {{.from = 0, .to = 1, .bytes = MatrixRun::kMostBytes + 1, .line = 7}};
+  CHECK_THROWS_WITH(MatrixRun(world.share(), matrix, {}),
+                    Catch::Contains("line 7: a connection of 1073741825 bytes"));
+}
+
+}  // namespace
+}  // namespace hawser::experiment
