@@ -91,7 +91,7 @@ void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
     post.request = {index, nullptr, &post.part, 1};
   }
   pair_ = pair;
-  armed_ = false;  // this queue has not been asked to wake anybody
+  armed_ = fired_ = false;  // this queue has not been asked to wake anybody
 }
 
 void VerbsReceiver::stop() {
@@ -136,6 +136,7 @@ bool VerbsReceiver::restart(Route route) {
     return false;
   }
   broken_ = stopped_ = false;
+  fired_ = armed_;  // what completed before may have, or what comes before anybody arms
   std::fill(held_.begin(), held_.end(), false);
   for (const std::uint32_t index : std::span(lent_).first(lent_count_)) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
@@ -166,6 +167,7 @@ void VerbsReceiver::take_all(Keep keep) {
   }
   broken_ = broken_ || count < 0;
   if (!any) return;
+  fired_ = armed_;
   if (posted_ == 0 && !broken_) ++stats_.dry;
 }
 
@@ -222,8 +224,7 @@ void VerbsReceiver::post_idle(std::size_t least) {
 
 bool VerbsReceiver::arm() {
   if (stopped_) return false;
-  // Looks even if nothing has arrived: what completed before a repair may have left events behind.
-  if (consume_events()) armed_ = false;
+  if (fired_ && consume_events()) armed_ = fired_ = false;
   // If something has arrived since, its event is on its way still, and wakes.
   if (armed_) return false;
   if (ibv_req_notify_cq(completions_.queue.get(), 0) != 0) {

@@ -129,6 +129,7 @@ class VerbsReceiver {
   std::vector<Post> posts_;            // a receive request for each slot, as it is posted
   std::uint32_t posted_ = 0;
   bool armed_ = false;           // the queue's next arrival makes an event, or has made one
+  bool fired_ = false;           // armed, and it may have been made
   unsigned unacknowledged_ = 0;  // events, which libibverbs wants acknowledged before the end
   bool broken_ = false;
   bool stopped_ = true;
