@@ -1,19 +1,37 @@
 #!/usr/bin/env python3
 """What test/vm/run.py promises of itself. Exit status 77 if no machine can be had here."""
 
+import io
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+
+import machine
+from reason import Impossible
 
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
 
 def run(*arguments, environment=None):
-    return subprocess.run([sys.executable, str(RUN), *arguments], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, str(RUN), *arguments], capture_output=True, text=True,
                           timeout=300, env=environment, check=False)
+    done.stderr = without_boots(done.stderr)
+    return done
+
+
+def without_boots(words):
+    """What was said of boots is not the program's."""
+    lines = words.splitlines(keepends=True)
+    told = [line.startswith(machine.BOOTED_AGAIN) for line in lines]
+    if not any(told):
+        return words
+    first = told.index(True)
+    rest = [i for i in range(first, len(lines)) if not told[i] and not lines[i].startswith("    ")]
+    return "".join(lines[:first] + [lines[i] for i in rest])
 
 
 def environment_without_tools(**more):
@@ -31,6 +49,42 @@ class WithoutTools(unittest.TestCase):
         done = run("true", environment=environment_without_tools(HAWSER_VM_REQUIRED="1"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("FAILED: no emulated machine", done.stderr)
+
+
+class Booting(unittest.TestCase):
+    """The machine here is one that dies as often as it is told to."""
+
+    def outcome(self, *deaths):
+        with unittest.mock.patch.object(machine, "run_once", side_effect=[*deaths, 7]) as once, \
+                unittest.mock.patch("sys.stderr", io.StringIO()) as words:
+            try:
+                return machine.run(None, None, None), once.call_count, words.getvalue()
+            except Impossible as reason:
+                return reason, once.call_count, words.getvalue()
+
+    def test_a_kernel_that_dies_is_booted_again_and_that_is_told(self):
+        code, boots, words = self.outcome(machine.DiedBooting("Kernel panic"))
+        self.assertEqual((code, boots), (7, 2))
+        self.assertEqual(words, "vm: booted again: Kernel panic\n")
+
+    def test_a_kernel_that_always_dies_is_given_up(self):
+        deaths = [machine.DiedBooting(f"Kernel panic {i}") for i in range(5)]
+        reason, boots, _ = self.outcome(*deaths)
+        self.assertEqual((str(reason), boots), ("Kernel panic 2", 3))
+
+    def test_what_is_missing_is_not_tried_again(self):
+        reason, boots, words = self.outcome(Impossible("no memory"))
+        self.assertEqual((str(reason), boots, words), ("no memory", 1, ""))
+
+    def test_only_a_panic_counts_as_death(self):
+        for words, kind in (("[ 0.5] Kernel panic - not syncing", machine.DiedBooting),
+                            ("qemu: cannot set up guest memory", Impossible)):
+            dead = machine.Machine.__new__(machine.Machine)
+            dead.process = unittest.mock.Mock(poll=lambda: 1)
+            dead.console = lambda words=words: words
+            with self.assertRaises(Impossible) as raised:
+                dead.wait_for(pathlib.Path("/nowhere/ready"), 60)
+            self.assertIs(type(raised.exception), kind)
 
 
 class Machine(unittest.TestCase):
