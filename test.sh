@@ -38,6 +38,21 @@ fi
 summary=()
 failed=0
 
+# What failed, by name, and the end of what each printed: in a long log they are far from its end.
+failures() {
+  sed -n '/^The following tests FAILED/,/^Errors while/{/^\t/p}' "$1"
+  awk -v most=60 '
+    function flush(   first, k) {
+      if (!bad) return
+      first = lines > most ? lines - most + 1 : 1
+      print "== " title
+      for (k = first; k <= lines; k++) print text[k]
+    }
+    / Test +#[0-9]+: / { flush(); bad = /\*\*\*/ && !/\*\*\*Skipped/; title = $0; lines = 0; next }
+    /tests passed, / { flush(); bad = 0 }
+    { text[++lines] = $0 }' "$1"
+}
+
 run_fuzzers() {
   local folder=$root/build/fuzz seconds=${HAWSER_FUZZ_SECONDS:-20} fuzzer count=0
   while read -r fuzzer; do
@@ -87,9 +102,13 @@ for preset in "${presets[@]}"; do
       grep --line-buffered -vE '^ +Start ' | tee "$log" || status=$?
   fi
   summary+=("$(printf '%-8s %s' "$preset" "$(grep -E 'tests passed|fuzzers ran|No tests' "$log" | tail -n 1)")")
+  failures "$log" >"$root/build/$preset/failures.log"
   ((status == 0)) || failed=1
 done
 
+for preset in "${presets[@]}"; do
+  [[ ! -s $root/build/$preset/failures.log ]] || printf '\nfailed in %s\n%s\n' "$preset" "$(<"$root/build/$preset/failures.log")"
+done
 echo
 echo "summary"
 printf '  %s\n' "${summary[@]}"
