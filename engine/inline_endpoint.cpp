@@ -112,7 +112,7 @@ Status InlineEndpoint::disconnect(PeerId peer) {
 }
 
 std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, TurnResult& result) {
-  if (!body_.protocol().closed()) result = body_.progress(now);
+  if (!body_.protocol().is_through()) result = body_.progress(now);
   const std::size_t count = body_.protocol().poll_completions(completions);
   for (const Completion& completion : completions.first(count)) {
     if (completion.released) names_.give(completion.operation);
@@ -144,7 +144,7 @@ std::size_t InlineEndpoint::wait(std::span<Completion> completions, std::uint64_
     TurnResult result;
     const std::size_t count = turn(now, completions, result);
     if (count > 0 || result.progressed) idle_.progressed();
-    if (count > 0 || now >= deadline || body_.protocol().closed()) {
+    if (count > 0 || now >= deadline || body_.protocol().is_through()) {
       loop_.wake_at(now, now);
       return count;
     }

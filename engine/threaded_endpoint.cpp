@@ -317,7 +317,7 @@ void ThreadedEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
 TurnResult ThreadedEndpoint::serve(Time now) {
   const bool commanded = execute_commands(now);
   TurnResult result;
-  if (!body_.protocol().closed()) result = body_.progress(now);
+  if (!body_.protocol().is_through()) result = body_.progress(now);
   const bool retried = waiting_.retry([&](std::uint32_t index) { return try_send(index, now); });
   const bool delivered = deliver();
   if (delivered) consumer_bell_.ring();

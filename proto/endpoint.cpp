@@ -309,6 +309,8 @@ void Endpoint::close(Time now) {
 
 bool Endpoint::closed() const { return core_->closed; }
 
+bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
+
 void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 
 TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }

@@ -88,9 +88,11 @@ class Endpoint {
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 
   // Starts closing: tells the peers and lingers. `closed` once all is settled or close_timeout is
-  // over; then every operation has its completion.
+  // over; then every operation has its completion, and turns only take back what NICs let go of.
+  // `is_through` when that is all: no turn is of use any more.
   void close(Time now);
   [[nodiscard]] bool closed() const;
+  [[nodiscard]] bool is_through() const;
 
   // One pass, in two halves: begin_turn reaps, receives from every NIC and expires timers;
   // finish_turn acknowledges and sends. Each has the time at which it starts, as what happens in

@@ -17,6 +17,8 @@ namespace hawser::proto {
 namespace {
 // A NIC that refused packets has room again soon, and there is no event for it.
 constexpr Duration kBackpressureRetry = microseconds(50);
+// Nor for a send that a NIC lets go of: mostly that comes before anything else of the send.
+constexpr Duration kReapRetry = milliseconds(2);
 }  // namespace
 
 void Endpoint::Core::emit(const Event& event) {
@@ -252,12 +254,15 @@ void Endpoint::Core::begin_turn(Time at) {
   flush(nics);  // what calls between turns have sent
   reap();
   take_nic_events();
+  if (closed) return;  // nothing is left but what NICs hold
   receive_all();
   judge_acks();
 }
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
   now = later(now, at);
+  const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
+  if (closed) return {.progressed = progressed, .wake_at = reap_at};
   expire_timers();
   give_grants();
   acknowledge(true);  // their senders measure by them: not behind a burst of data
@@ -277,7 +282,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
-  result.wake_at = earlier(result.wake_at, judge_at);
+  result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }
