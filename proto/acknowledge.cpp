@@ -72,9 +72,12 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.active_epoch = allowance_epoch;
     ++epoch_peers;
   }
-  // What was overtaken is told at once too, before its sender takes it for lost.
-  if (++peer.unacknowledged >= tunables.ack_every_packets || insertion.new_gap ||
-      before(number, largest) || (header.flags & wire::kFlagAckNow) != 0) {
+  // What was overtaken is told at once too, before its sender takes it for lost; but where packets
+  // go several ways it is nothing that one comes before another.
+  const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
+  if (++peer.unacknowledged >= tunables.ack_every_packets ||
+      (in_order && (insertion.new_gap || before(number, largest))) ||
+      (header.flags & wire::kFlagAckNow) != 0) {
     peer.ack_now = true;
   }
   if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
@@ -319,6 +322,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   packet.header_bytes = writer.finish(checksum);
   packet.remote = to;
   packet.queue = Queue::control;
+  packet.entropy = nics[local].next_entropy();
   ++counters.control_packets_sent;
   if (peer.ack_twice) {
     peer.ack_twice = false;
@@ -351,6 +355,7 @@ void Endpoint::Core::copy_control(Peer& peer, const PacketBuffer& original, std:
   packet.buffer = buffer;
   packet.header_bytes = bytes;
   packet.queue = Queue::control;
+  packet.entropy = nics[local].next_entropy();
   ++counters.control_packets_sent;
   (void)send_one(local, packet);
 }

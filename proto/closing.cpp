@@ -44,6 +44,7 @@ void Endpoint::Core::finish_closing(Peer& peer, PacketBuffer& buffer, wire::Pack
   writer.header().slot = wire::CommonHeader::slot_byte(0, local);
   wire::sign(writer, secret());
   packet.header_bytes = writer.finish(checksum);
+  packet.entropy = nics[local].next_entropy();
   (void)send_one(local, packet);
 }
 

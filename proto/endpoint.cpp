@@ -77,7 +77,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   checksum = false;
   burst_packets = 1;
   for (Nic* nic : given) {
-    nics.push_back(LocalNic{.nic = nic, .address = nic->address()});
+    nics.push_back(LocalNic{.nic = nic, .address = nic->address(), .lanes = lanes_of(nic->caps())});
     const NicCaps& caps = nic->caps();
     HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
     HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +

@@ -224,6 +224,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   packet.buffer = buffer;
   packet.header_bytes = writer.finish(checksum);
   packet.remote = to;
+  packet.entropy = nics[local].next_entropy();
   ++counters.handshakes_sent;
   (void)send_one(local, packet);
 }
@@ -364,6 +365,7 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
     writer.part(wire::ChallengePart{keys.cookie(hello, address, now), {}});
     wire::sign(writer, secret());
     packet.header_bytes = writer.finish(checksum);
+    packet.entropy = nics[nic].next_entropy();
     ++counters.challenges_sent;
     (void)send_one(nic, packet);
   }

@@ -1,6 +1,8 @@
 // One NIC of the endpoint, as all of its peers share it.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -8,6 +10,8 @@
 #include "proto/time.hpp"
 
 namespace hawser::proto {
+
+inline constexpr std::uint16_t kMostLanes = 256;
 
 // This endpoint's view of one of its NICs, shared by all peers.
 struct LocalNic {
@@ -26,6 +30,9 @@ struct LocalNic {
   NicAddress address{};           // as the peers were told
   bool has_moved = false;         // since the endpoint was made
   bool gathers = false;           // it may hold packets back until it is flushed
+  // A power of two, so that the packets of a path keep their lanes when its numbers wrap.
+  std::uint16_t lanes = 1;
+  std::uint16_t lane_turn = 0;
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -33,7 +40,18 @@ struct LocalNic {
   std::uint64_t bytes_received = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
+
+  // Of a packet with this path number, and of one without.
+  [[nodiscard]] std::uint16_t entropy_of(std::uint64_t path_number) const {
+    return static_cast<std::uint16_t>(path_number & (lanes - 1u));
+  }
+  [[nodiscard]] std::uint16_t next_entropy() { return entropy_of(lane_turn++); }
 };
+
+// Its lanes: the entropies over which a path's packets go in turn.
+[[nodiscard]] inline std::uint16_t lanes_of(const NicCaps& caps) {
+  return std::bit_floor(std::clamp<std::uint16_t>(caps.entropies, 1, kMostLanes));
+}
 
 // At both ends of each turn, and at once where no turn need follow.
 inline void flush(std::span<LocalNic> nics) {

@@ -1,9 +1,8 @@
-// Acknowledgements of paths at the sender: what arrived, what is lost, which path is silent, and
-// the probe timeout. These are layers 1 and 3 of loss detection (docs/protocol.md §9) and the
-// silence rule (§10). They release nothing: messages complete by statuses.
+// Acknowledgements of paths at the sender: what arrived, which path is silent, and the probe
+// timeout. This is layer 3 of loss detection (docs/protocol.md §9) and the silence rule (§10);
+// layer 1 is in gaps.cpp. They release nothing: messages complete by statuses.
 //
-// Timers of a path: `pto_at` armed while something is in flight; `gap_at` while a packet that was
-// overtaken is still given time.
+// Timer of a path: `pto_at` armed while something is in flight.
 //
 // Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest`
 // is one of the records that are kept, or next, and never beyond the oldest of those in flight;
@@ -11,7 +10,6 @@
 #include <algorithm>
 
 #include "proto/core.hpp"
-#include "proto/gap_rule.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
@@ -42,13 +40,6 @@ std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
   const std::uint32_t marked = ce_count - path.ce_count;
   path.ce_count = ce_count;
   return marked;
-}
-
-void advance_oldest(Path& path, SentBlockPool& blocks) {
-  while (path.oldest != path.sent.next() &&
-         path.sent.at(blocks, path.oldest).state != SentPacket::State::in_flight) {
-    ++path.oldest;
-  }
 }
 
 }  // namespace
@@ -148,7 +139,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     } else if (packet.message != kNoIndex) {
       ++counters.spurious_retransmits;
     }
-    if (packet.lost_by_gap) path.reordering_proven = true;
+    if (packet.lost_by_order) path.reordering_proven = true;
     return;
   }
   settle(path, packet, SentPacket::State::acknowledged);
@@ -170,7 +161,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
   }
   settle(path, packet, SentPacket::State::lost);
   packet.lost_at = now;
-  packet.lost_by_gap = layer == TraceLoss::gap;
+  packet.lost_by_order = false;
   --in_flight;
   if (packet.message == kNoIndex) return;  // a probe
   switch (layer) {
@@ -270,7 +261,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     const bool is_news = path->state != PathState::down || path->down_at <= newest_sent;
     if (is_news) path_heard(peer, *path, full_probe);
     path->acked_in_turn = true;
-    advance_oldest(*path, sent_blocks);
+    path->advance_oldest(sent_blocks);
     trim(*path, now - path->response.overdue(granularity) * 2);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
     arm_pto(*path);
@@ -298,64 +289,6 @@ void Endpoint::Core::judge_acks() {
   });
 }
 
-// Layer 1; and of layer 2 what waits for its time: nothing has overtaken it, but the receiver
-// misses it.
-void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
-  path.gap_at = kNever;
-  if (!path.any_acked && !path.any_requested) return;
-  advance_oldest(path, sent_blocks);
-  const Duration patience = gap_patience(path.response);
-  const Duration unordered = unordered_patience(path.response, granularity);
-  const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
-  std::uint64_t lost = 0;
-  bool any = false;
-  Time unheard{};  // when the newest was sent that nothing had overtaken
-  path.any_requested = false;
-  for (std::uint64_t n = path.oldest; before(n, end); ++n) {
-    SentPacket& record = path.sent.at(sent_blocks, n);
-    if (record.state != SentPacket::State::in_flight) continue;
-    const bool overtaken = path.any_acked && before(n, path.largest_acked);
-    if (!overtaken && !record.requested) continue;
-    const bool ordered = overtaken && !path.reordering_proven;
-    const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
-    const GapVerdict verdict =
-        ordered ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
-                : judge_age(record.sent, now, unordered);
-    if (verdict.lost) {
-      lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
-      if (overtaken) {
-        ++lost;
-      } else {
-        unheard = later(unheard, record.sent);
-      }
-      any = true;
-    } else {
-      path.gap_at = earlier(path.gap_at, verdict.ask_again);
-      path.any_requested |= record.requested;
-    }
-  }
-  if (!any) return;
-  path.lost_lately = true;
-  path.window.on_lost(lost);
-  advance_oldest(path, sent_blocks);
-  if (unheard > path.unheard_at) note_unheard(peer, path);
-  if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
-    path_down(peer, path, Reason::only_small);
-  }
-}
-
-// The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
-// left in flight for the silence rule to see. Round after round that is silence too.
-void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
-  if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
-  path.unheard_at = now;  // what is sent from here on makes the next round
-  if (path.unheard < kPatient) ++path.unheard;
-  if (path.unheard < kPatient) return;
-  if (next_usable_path(peer, path) == nullptr) return bridge(peer, path.local_nic, path.remote_nic);
-  ++counters.evacuations;
-  suspect(peer, path, Reason::requests);
-}
-
 void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
@@ -363,7 +296,7 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
       lose_packet(peer, path, n, record, TraceLoss::evacuation);
     }
   }
-  advance_oldest(path, sent_blocks);
+  path.advance_oldest(sent_blocks);
   path.lost_lately = true;
   path.gap_at = kNever;
   path.pto_at = kNever;
@@ -376,7 +309,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
   Path* doubted = nullptr;
   for_each_path(peer, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;
-    advance_oldest(path, sent_blocks);
+    path.advance_oldest(sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const Time due = path.sent.at(sent_blocks, path.oldest).sent + pto_base(path);
     if (due < peer.settled_sent) {
@@ -410,7 +343,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     path.pto_at = kNever;  // nothing awaited, or expire_probe watches over it
     return;
   }
-  advance_oldest(path, sent_blocks);
+  path.advance_oldest(sent_blocks);
   if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;

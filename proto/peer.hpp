@@ -34,8 +34,8 @@ inline constexpr std::uint8_t kTriedInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
-// A path as its sender sees it: slot -> (local NIC, remote NIC, entropy 0). Fields by size, as
-// there are many.
+// A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local
+// one. Fields by size, as there are many.
 struct Path {
   std::uint8_t slot = 0;
   std::uint8_t generation = 0;
@@ -90,6 +90,12 @@ struct Path {
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t delivered_bytes = 0;
+
+  void advance_oldest(SentBlockPool& blocks) {
+    while (oldest != sent.next() && sent.at(blocks, oldest).state != SentPacket::State::in_flight) {
+      ++oldest;
+    }
+  }
 };
 static_assert(sizeof(Path) <= 320);
 

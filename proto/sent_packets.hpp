@@ -34,8 +34,8 @@ struct SentPacket {
   std::uint16_t wire_bytes = 0;
   State state : 2 = State::in_flight;
   bool full_probe : 1 = false;
-  bool lost_by_gap : 1 = false;  // lost: by layer 1, which reordering could have fooled
-  bool requested : 1 = false;    // in flight: the receiver misses it
+  bool lost_by_order : 1 = false;  // lost: because a later one of its lane had arrived
+  bool requested : 1 = false;      // in flight: the receiver misses it
 };
 static_assert(sizeof(SentPacket) <= 40);
 

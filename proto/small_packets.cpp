@@ -105,6 +105,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message, bool again) {
   packet.header_bytes = writer.finish(checksum);
   packet.remote = remote(peer, local, remote_nic);
   packet.queue = Queue::control;
+  packet.entropy = nics[local].next_entropy();
   ++counters.message_probes_sent;
   if (tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
   if (packet.remote == kNoRemote) return pool.give(std::span(&buffer, 1));
@@ -128,6 +129,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   header.path_back =
       static_cast<std::uint16_t>(path.packets_in_flight == 0 ? 0 : number - path.oldest);
   header.flags = wire::kFlagAckNow;
+  if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
   const auto padding = full ? std::span<const std::byte>(probe_padding).first(peer.fragment_bytes)
                             : std::span<const std::byte>{};
   TxPacket packet;
@@ -137,6 +139,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   packet.payload_bytes = static_cast<std::uint32_t>(padding.size());
   packet.remote = to;
   packet.queue = Queue::data;
+  packet.entropy = nics[path.local_nic].entropy_of(number);
   if (!send_one(path.local_nic, packet)) return false;
   if (path.packets_in_flight == 0) path.oldest = number;
   SentPacket& record = path.sent.push(sent_blocks);

@@ -145,6 +145,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   header.path_back = static_cast<std::uint16_t>(number - oldest);
   if (message.next_fragment == message.fragments) header.flags |= wire::kFlagAllSent;
   if (pick.again) header.flags |= wire::kFlagRetransmit;
+  if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
   writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
   if (message.granted) {
     writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
@@ -159,6 +160,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.remote = remote(peer, path.local_nic, path.remote_nic);
   packet.queue = Queue::data;
+  packet.entropy = nics[path.local_nic].entropy_of(number);
   packet.cookie = pick.message;
 }
 

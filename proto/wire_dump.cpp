@@ -31,6 +31,7 @@ class Describer {
     if (h.flags & kFlagAllSent) out_ << " ALL_SENT";
     if (h.flags & kFlagAckNow) out_ << " ACK_NOW";
     if (h.flags & kFlagRetransmit) out_ << " RETRANSMIT";
+    if (h.flags & kFlagSprayed) out_ << " SPRAYED";
   }
 
   void part(const FragmentPart& p) {

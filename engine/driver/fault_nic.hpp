@@ -39,6 +39,7 @@ struct FaultPacket {
   Direction direction = Direction::tx;
   proto::Queue queue = proto::Queue::data;
   proto::RemoteHandle remote = proto::kNoRemote;  // tx only
+  std::uint16_t entropy = 0;                      // tx only
   std::span<const std::byte> header;              // tx: the header; rx: the whole datagram
   std::span<const std::byte> payload;             // tx only
 };

@@ -76,6 +76,7 @@ Fate FaultNic::judge(const TxPacket& packet) {
   return judge(tx_, {Direction::tx,
                      packet.queue,
                      packet.remote,
+                     packet.entropy,
                      {packet.buffer->bytes, packet.header_bytes},
                      {packet.payload, packet.payload_bytes}});
 }

@@ -39,6 +39,7 @@ MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig
       remote_ports_(config.max_remotes),
       sends_(config.send_slots) {
   caps_.max_datagram_bytes = config.max_datagram_bytes;
+  caps_.entropies = config.entropies;
   caps_.needs_checksum = config.needs_checksum;
   // A slot holds one datagram, of whatever length.
   caps_.receive_bytes = std::uint64_t{port_->data.slots()} *

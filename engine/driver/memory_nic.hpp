@@ -25,6 +25,7 @@ struct MemoryNicConfig {
   std::uint32_t control_slots = 1024;  // the same for control
   std::uint32_t send_slots = 1024;     // sends between tx_burst and reap; beyond it: back-pressure
   std::uint32_t max_remotes = 256;
+  std::uint16_t entropies = 1;  // that it says it has; all go the same way
   bool needs_checksum = false;  // true: behave as a fabric without an end-to-end check of its own
 };
 

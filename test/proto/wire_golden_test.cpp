@@ -37,7 +37,7 @@ const std::string kGranted =
 
 const std::string kProbe =
     "01 12 f0 01 78 56 34 12  88 77 66 55 44 33 22 11"
-    "00 00 00 00 04 02 01 00  07 00 00 00 00 00 00 00"
+    "00 00 00 00 04 0a 01 00  07 00 00 00 00 00 00 00"
     "00 00 00 00";
 
 const std::string kEnvelope =
@@ -218,10 +218,11 @@ TEST_CASE("wire golden: PROBE", "[H1]") {
   CommonHeader& header = writer.begin(PacketType::probe, kReceiver, kToken, 0);
   header.slot = CommonHeader::slot_byte(0, 15);
   header.generation = 1;
-  header.flags = kFlagAckNow;
+  header.flags = kFlagAckNow | kFlagSprayed;
   header.path_back = 1;
   header.path_number = 7;
   CHECK(written(writer, buffer, false, packet.payload) == bytes);
+  CHECK(describe(packet).find(" floor 0 ACK_NOW SPRAYED") != std::string::npos);
 }
 
 TEST_CASE("wire golden: ENVELOPE", "[T3][T4][T7]") {

@@ -62,6 +62,7 @@ void World::build(std::uint32_t index) {
     engine::MemoryNicConfig memory;
     memory.data_slots = config_.ring_slots;
     memory.control_slots = config_.control_slots;
+    memory.entropies = config_.entropies;
     memory.needs_checksum = true;  // so that damage can be injected
     engine::FaultNicConfig fault;
     fault.seed = config_.seed * 1000 + index;

@@ -33,6 +33,7 @@ struct WorldConfig {
   Tunables tunables = small_tunables();
   std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
   std::uint64_t seed = 1;
+  std::uint16_t entropies = 1;  // of every NIC
   std::uint32_t ring_slots = 1024;
   std::uint32_t control_slots = 1024;
   std::uint32_t held_packets = 4096;  // of each direction of a fault layer

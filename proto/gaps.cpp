@@ -1,0 +1,94 @@
+// Which packets of a path are lost: layer 1 of loss detection (docs/protocol.md §9).
+//
+// A path's packets go over its lanes in turn, and only in one lane does order mean something: a
+// packet is behind when a later one of its own lane is acknowledged. What only others have
+// overtaken is judged by its age.
+//
+// Timer of a path: `gap_at`, armed while a packet that was overtaken is still given time.
+#include <algorithm>
+
+#include "proto/core.hpp"
+#include "proto/gap_rule.hpp"
+#include "proto/sequence.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+constexpr std::uint8_t kPatient = 3;  // rounds without an ack before other ways are tried
+
+// How far the newest packet of n's lane that is acknowledged is ahead of n, in packets of the lane;
+// 0: none is.
+std::uint64_t behind_in_lane(Path& path, std::uint64_t n, std::uint64_t lanes,
+                             SentBlockPool& blocks) {
+  std::uint64_t ahead = (path.largest_acked - n) / lanes;
+  while (ahead > 0 &&
+         path.sent.at(blocks, n + ahead * lanes).state != SentPacket::State::acknowledged) {
+    --ahead;
+  }
+  return ahead;
+}
+
+}  // namespace
+
+// Layer 1; and of layer 2 what waits for its time: nothing has overtaken it, but the receiver
+// misses it.
+void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
+  path.gap_at = kNever;
+  if (!path.any_acked && !path.any_requested) return;
+  path.advance_oldest(sent_blocks);
+  const Duration patience = gap_patience(path.response);
+  const Duration unordered = unordered_patience(path.response, granularity);
+  const std::uint64_t lanes = nics[path.local_nic].lanes;
+  const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
+  std::uint64_t lost = 0;
+  bool any = false;
+  Time unheard{};  // when the newest was sent that nothing had overtaken
+  path.any_requested = false;
+  for (std::uint64_t n = path.oldest; before(n, end); ++n) {
+    SentPacket& record = path.sent.at(sent_blocks, n);
+    if (record.state != SentPacket::State::in_flight) continue;
+    const bool overtaken = path.any_acked && before(n, path.largest_acked);
+    if (!overtaken && !record.requested) continue;
+    const std::uint64_t behind =
+        overtaken && !path.reordering_proven ? behind_in_lane(path, n, lanes, sent_blocks) : 0;
+    const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
+    const GapVerdict verdict = behind > 0 ? judge_gap(behind, needed, record.sent, now, patience)
+                                          : judge_age(record.sent, now, unordered);
+    if (verdict.lost) {
+      lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
+      record.lost_by_order = behind > 0;
+      if (overtaken) {
+        ++lost;
+      } else {
+        unheard = later(unheard, record.sent);
+      }
+      any = true;
+    } else {
+      path.gap_at = earlier(path.gap_at, verdict.ask_again);
+      path.any_requested |= record.requested;
+    }
+  }
+  if (!any) return;
+  path.lost_lately = true;
+  path.window.on_lost(lost);
+  path.advance_oldest(sent_blocks);
+  if (unheard > path.unheard_at) note_unheard(peer, path);
+  if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
+    path_down(peer, path, Reason::only_small);
+  }
+}
+
+// The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
+// left in flight for the silence rule to see. Round after round that is silence too.
+void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
+  if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
+  path.unheard_at = now;  // what is sent from here on makes the next round
+  if (path.unheard < kPatient) ++path.unheard;
+  if (path.unheard < kPatient) return;
+  if (next_usable_path(peer, path) == nullptr) return bridge(peer, path.local_nic, path.remote_nic);
+  ++counters.evacuations;
+  suspect(peer, path, Reason::requests);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,179 @@
+// A path's packets go over all entropies of its NIC in turn, its lanes: what that does to loss
+// detection and to acknowledgements.
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <map>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Direction;
+using engine::Fate;
+using engine::FaultPacket;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::Queue;
+using proto::wire::PacketType;
+
+constexpr std::uint16_t kLanes = 4;
+constexpr std::size_t kBytes = 256 * 4096;
+
+WorldConfig lanes_world(std::uint16_t entropies) {
+  WorldConfig config;
+  config.entropies = entropies;
+  config.tunables.initial_window_packets = 64;
+  config.tunables.unscheduled_bytes = kBytes;
+  return config;
+}
+
+bool is_data(const FaultPacket& packet) {
+  const PacketType type = view_of(packet).type;
+  return type == PacketType::data || type == PacketType::granted;
+}
+
+void exchange_messages(World& world, std::size_t count) {
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  for (std::size_t i = 0; i < count; ++i) exchange.message(0, 1, 1, kBytes);
+  REQUIRE(exchange.run(milliseconds(2000)));
+  exchange.check_all_ok();
+}
+
+TEST_CASE("lanes__a_path_goes_over_all_entropies_in_turn_and_so_do_acknowledgements", "[P18]") {
+  std::map<std::uint32_t, std::uint16_t> by_number;  // of node 0's data
+  std::array<std::size_t, kLanes> control{};         // of node 1
+  // Of a NIC with six entropies four are used.
+  WorldConfig config = lanes_world(kLanes + 2);
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx) return {};
+    if (node == 0 && is_data(packet)) {
+      by_number[view_of(packet).header->path_number] = packet.entropy;
+    }
+    if (node == 1 && packet.queue == Queue::control) {
+      REQUIRE(packet.entropy < kLanes);
+      ++control[packet.entropy];
+    }
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  exchange_messages(world, 2);
+  REQUIRE(by_number.size() >= 512);
+  const std::uint32_t first = by_number.begin()->first;
+  const std::uint16_t offset = by_number.begin()->second;
+  for (const auto& [number, entropy] : by_number) {
+    CHECK(entropy == (number - first + offset) % kLanes);
+  }
+  for (const std::size_t count : control) CHECK(count > 0);
+}
+
+// Packets of one lane take ever so much longer. Without lanes that is reordering, which costs
+// retransmits before it is known to be that; in lanes of their own they are in order.
+EndpointStats with_a_slow_quarter(std::uint16_t entropies) {
+  WorldConfig config = lanes_world(entropies);
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || node != 0 || !is_data(packet)) return {};
+    const bool slow = view_of(packet).header->path_number % kLanes == 1;
+    return Fate{.delay = microseconds(slow ? 60 : 5)};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  exchange_messages(world, 4);
+  return world.stats(0);
+}
+
+TEST_CASE("lanes__order_says_nothing_between_two_of_them", "[L14]") {
+  const EndpointStats one = with_a_slow_quarter(1);
+  CHECK(one.spurious_retransmits > 0);
+  const EndpointStats four = with_a_slow_quarter(kLanes);
+  CHECK(four.fragments_retransmitted == 0);
+  CHECK(four.packets_lost == 0);
+}
+
+// The time from the loss of a packet in the middle of a message until it is sent again.
+proto::Duration repaired_after(std::uint16_t entropies) {
+  World* running = nullptr;
+  proto::Time lost{};
+  proto::Time again{};
+  WorldConfig config = lanes_world(entropies);
+  config.tunables.recovery_request = 0;
+  config.tunables.timer_granularity_us = 20000;  // age decides nothing soon
+  config.tunables.ack_every_packets = 1;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || node != 0 || !is_data(packet)) return {};
+    const auto view = view_of(packet);
+    if (view.fragment->fragment != 100) return {};
+    if (lost == proto::Time{}) {
+      lost = running->now();
+      return Fate{.drop = true};
+    }
+    again = running->now();
+    return {};
+  };
+  World world(config);
+  running = &world;
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  exchange_messages(world, 1);
+  REQUIRE(again != proto::Time{});
+  CHECK(world.stats(0).lost_by_gap == 1);
+  CHECK(world.stats(0).spurious_retransmits == 0);
+  return again - lost;
+}
+
+TEST_CASE("lanes__what_its_own_lane_has_overtaken_is_lost", "[L14]") {
+  CHECK(repaired_after(1) < milliseconds(1));
+  CHECK(repaired_after(kLanes) < milliseconds(1));
+  // No later one of its lane is under way: only time can tell.
+  CHECK(repaired_after(256) > milliseconds(15));
+}
+
+std::uint64_t control_packets(std::uint16_t entropies) {
+  WorldConfig config = lanes_world(entropies);
+  config.tunables.ack_every_packets = 256;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || node != 0 || !is_data(packet)) return {};
+    const bool slow = view_of(packet).header->path_number % 2 == 1;
+    return Fate{.delay = microseconds(slow ? 6 : 5)};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  const std::uint64_t before = world.stats(1).control_packets_sent;
+  exchange_messages(world, 1);
+  return world.stats(1).control_packets_sent - before;
+}
+
+TEST_CASE("lanes__that_one_overtakes_another_is_not_told_at_once", "[A6]") {
+  CHECK(control_packets(kLanes) * 2 < control_packets(1));
+}
+
+// One way through the fabric is dead for good, for data and for control, and nobody is told.
+TEST_CASE("lanes__one_that_is_dead_costs_retransmits_and_nothing_else", "[P18]") {
+  const auto dead = GENERATE(std::uint16_t{0}, std::uint16_t{1}, std::uint16_t{3});
+  WorldConfig config = lanes_world(kLanes);
+  config.hook = [&](std::uint32_t, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx) return {};
+    return Fate{.drop = packet.entropy == dead};
+  };
+  World world(config);
+  world.connect_all();
+  exchange_messages(world, 4);
+  CHECK(world.stats(0).fragments_retransmitted > 0);
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    for (const Event& event : world.events(node)) CHECK(event.kind != Event::Kind::path_down);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
