@@ -61,7 +61,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   path.local_nic = static_cast<std::uint8_t>(nic);
   const std::uint64_t reach = number - header.path_back;
   if (before(path.reach, reach)) path.reach = reach;
-  if (before(largest, number)) path.largest_arrival = previous_pass;
+  if (before(largest, number)) path.largest_arrival = arrived;
   if (congestion_experienced) {
     ++path.ce_count;
     ++counters.packets_marked;

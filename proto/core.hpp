@@ -5,19 +5,18 @@
 //   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
 //   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
 //   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
-//   path_acks.cpp    acknowledged, lost, silent, PTO     closing.cpp        CLOSE, CLOSED, RESET
+//   path_acks.cpp    acknowledged, silent, PTO           closing.cpp        CLOSE, CLOSED, RESET
 //   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
-//   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed, control
-//   receives.cpp     matching, completion                                   packets
+//   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed
+//   receives.cpp     matching, completion                gaps.cpp           what a path has lost
 //   expect.cpp       levels, requests                    addresses.cpp      NICs that moved
 //   grants.cpp       what of long messages may come      report.cpp         statistics
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
 //   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
 //
-// Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
-// pool.take until tx_burst has accepted its packet, the driver's after that. A user's send buffer
-// is read until the message is finished and unreaped == 0; a receive buffer is written only between
-// match and completion.
+// Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
+// protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
+// unreaped == 0; a receive buffer is written only between match and completion.
 #pragma once
 
 #include <array>
@@ -181,6 +180,7 @@ struct Endpoint::Core {
   Time now{};
   Time this_pass{};      // when this turn began to look into the rings
   Time previous_pass{};  // the same of the turn before
+  Time arrived{};        // the packet at hand did not arrive before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for

@@ -76,6 +76,7 @@ struct RxPacket {
   std::uint32_t bytes = 0;
   Queue queue = Queue::data;
   bool congestion_experienced = false;  // ECN CE
+  Time arrived{};                       // at the NIC, by the clock of turns; 0: it doesn't know
 };
 
 // up: it works (again); address() may be another one than before.

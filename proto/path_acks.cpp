@@ -243,7 +243,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       sample_response(peer, *path, rtt, nanoseconds(ack.residence_ns));
       window_ack.has_delay = true;
       window_ack.fabric_delay =
-          rtt - nanoseconds(ack.residence_ns) - (now - later(previous_pass, record.sent));
+          rtt - nanoseconds(ack.residence_ns) - (now - later(arrived, record.sent));
     }
     acknowledge_packet(peer, *path, n, record);
   }

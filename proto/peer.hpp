@@ -106,7 +106,7 @@ struct ReceivePath {
   std::uint8_t local_nic = 0;  // where its packets arrive
   PathWindow window;
   std::uint64_t reach = 0;  // the oldest number that its sender still awaits
-  Time largest_arrival{};   // lower bound of when `largest` arrived: the pass before it was seen
+  Time largest_arrival{};   // lower bound of when `largest` arrived
   std::uint32_t ce_count = 0;
   bool ack_due = false;  // something arrived since the last PATH_ACK of this path
 };

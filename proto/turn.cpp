@@ -156,6 +156,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
     receiving_nic = static_cast<std::uint8_t>(nic);
     receiving_peer = kNoIndex;
   }
+  arrived = earlier(later(previous_pass, datagram.arrived), now);
   wire::PacketView packet;
   const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);

@@ -47,8 +47,8 @@ bool FaultNic::receive_once(Queue queue, std::span<RxPacket> out, std::size_t& c
 }
 
 void FaultNic::receive(const RxPacket& packet, std::span<RxPacket> out, std::size_t& count) {
-  const Fate fate =
-      judge(rx_, {Direction::rx, packet.queue, proto::kNoRemote, 0, {packet.data, packet.bytes}, {}});
+  const Fate fate = judge(
+      rx_, {Direction::rx, packet.queue, proto::kNoRemote, 0, {packet.data, packet.bytes}, {}});
   if (fate.drop) {
     record(rx_.counts, fate);
     return;

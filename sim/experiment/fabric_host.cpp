@@ -39,15 +39,15 @@ void FabricHost::on_event(fabric::Instant now, std::uint32_t) {
   next_turn_ = fabric::kNever;
   ++turns_;
   const std::uint64_t before = packets();
-  endpoint_->begin_turn(local(now));
+  endpoint_->begin_turn(local_time(now));
   const fabric::Span receiving = packet_ * static_cast<std::int64_t>(packets() - before);
-  const proto::TurnResult result = endpoint_->finish_turn(local(now + receiving));
+  const proto::TurnResult result = endpoint_->finish_turn(local_time(now + receiving));
   for (const auto& nic : nics_) nic->end_views();
   free_ = now + turn_ + packet_ * static_cast<std::int64_t>(packets() - before);
   if (result.progressed) {
     schedule(free_);
   } else {
-    if (result.wake_at != proto::kNever) schedule(global(result.wake_at));
+    if (result.wake_at != proto::kNever) schedule(global_time(result.wake_at));
     for (const auto& nic : nics_) {
       if (nic->next_reap() != fabric::kNever) schedule(nic->next_reap());
     }

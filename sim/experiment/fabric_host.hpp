@@ -40,22 +40,14 @@ class FabricHost final : public fabric::Actor {
   [[nodiscard]] proto::Endpoint& endpoint() { return *endpoint_; }
   [[nodiscard]] std::span<const std::unique_ptr<FabricNic>> nics() const { return nics_; }
   // By its own clock, which counts from kEpoch.
-  [[nodiscard]] proto::Time now() const { return local(events_.now()); }
+  [[nodiscard]] proto::Time now() const { return local_time(events_.now()); }
   // Something was called: a turn is due.
   void wake() { schedule(events_.now()); }
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
 
   void on_event(fabric::Instant now, std::uint32_t what) override;
 
-  static constexpr proto::Time kEpoch{1'000'000'000};
-
  private:
-  [[nodiscard]] static proto::Time local(fabric::Instant at) {
-    return kEpoch + proto::Duration{at.ps / 1000};
-  }
-  [[nodiscard]] static fabric::Instant global(proto::Time at) {
-    return fabric::Instant{} + fabric::nanoseconds((at - kEpoch).ns);
-  }
   void schedule(fabric::Instant at);
   [[nodiscard]] std::uint64_t packets() const;
 

@@ -147,7 +147,8 @@ std::size_t FabricNic::rx_burst(proto::Queue queue, std::span<proto::RxPacket> p
     const std::span<const std::byte> header = network_.packets().header(id);
     std::byte* const slot = slots_.take();
     std::memcpy(slot, header.data(), header.size());
-    packets[count++] = {slot, packet.wire_bytes - config_.overhead_bytes, queue, packet.marked};
+    packets[count++] = {slot, packet.wire_bytes - config_.overhead_bytes, queue, packet.marked,
+                        local_time(packet.arrival)};
     from.lent.push_back(slot);
     from.first = packet.next;
     network_.packets().give(id);

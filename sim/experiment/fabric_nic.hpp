@@ -20,6 +20,15 @@
 
 namespace hawser::experiment {
 
+// Times of the fabric and of hosts' clocks, which count nanoseconds from kEpoch.
+inline constexpr proto::Time kEpoch{1'000'000'000};
+[[nodiscard]] inline proto::Time local_time(fabric::Instant at) {
+  return kEpoch + proto::Duration{at.ps / 1000};
+}
+[[nodiscard]] inline fabric::Instant global_time(proto::Time at) {
+  return fabric::Instant{} + fabric::nanoseconds((at - kEpoch).ns);
+}
+
 struct NicConfig {
   std::uint32_t max_datagram_bytes = 4096 + 256;
   // What a cable carries besides the datagram: of RoCE over IPv4, Ethernet's 38 bytes with
