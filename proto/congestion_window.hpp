@@ -1,5 +1,5 @@
 // How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the
-// family of Swift (SIGCOMM 2020) and UEC's NSCC.
+// family of Swift (SIGCOMM 2020) and UEC's NSCC, of which is that marks count only with delay.
 //
 // It sees the *fabric* delay: response time less the residence in both hosts, so a descheduled peer
 // is not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for):
@@ -45,6 +45,7 @@ class CongestionWindow {
     std::uint64_t in_flight_before = 0;  // bytes, this ack's included
     Duration fabric_delay{};
     bool has_delay = false;
+    bool is_large = true;              // the packet that the delay is of
     std::uint64_t marked_packets = 0;  // newly marked with ECN CE
     std::uint64_t acked_packets = 0;
     Duration round{};  // smoothed response time: the least distance of two decreases
@@ -56,6 +57,9 @@ class CongestionWindow {
     if (ack.has_delay) {
       const Duration delay = std::max(ack.fabric_delay, Duration{1});
       if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
+      if (ack.is_large && delay.ns < large_floor_ns_) {
+        large_floor_ns_ = static_cast<std::uint32_t>(delay.ns);
+      }
       if (round_delay_ == Duration{} || delay < round_delay_) round_delay_ = delay;
       ++round_samples_;
     }
@@ -82,7 +86,11 @@ class CongestionWindow {
     const bool loss =
         std::uint64_t{round_lost_} * 8 > seen && bytes_ > kLossFloorPackets * packet_bytes_;
     if (loss) factor = 1.0 - share(round_lost_, seen);
-    if (round_marked_ > 0) factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
+    // A mark says that there is a queue, the delay how long it is: while it is short, or on one of
+    // the many ways that packets take, with less under way the others would be idle.
+    const bool queued = round_delay_.ns > std::int64_t{large_floor_ns_} * 3 / 2;
+    if (round_marked_ > 0 && queued)
+      factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
     if (congested_) {
       const double excess =
           static_cast<double>((round_delay_ - target).ns) / static_cast<double>(round_delay_.ns);
@@ -117,6 +125,7 @@ class CongestionWindow {
   std::uint32_t round_lost_ = 0;
   std::uint32_t round_marked_ = 0;
   std::uint32_t round_samples_ = 0;
+  std::uint32_t large_floor_ns_ = ~std::uint32_t{0};  // of large packets, which take longer
   bool slow_start_ = true;
   bool congested_ = false;
 };

@@ -242,6 +242,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       const Duration rtt = now - record.sent;
       sample_response(peer, *path, rtt, nanoseconds(ack.residence_ns));
       window_ack.has_delay = true;
+      window_ack.is_large = is_large(peer, record);
       window_ack.fabric_delay =
           rtt - nanoseconds(ack.residence_ns) - (now - later(arrived, record.sent));
     }

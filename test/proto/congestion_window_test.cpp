@@ -94,10 +94,43 @@ TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") 
   }
 }
 
+// What is left of a window of 32 packets after a round with that delay, all of it marked; the path
+// has carried large packets with a delay of 20 us, and small ones with 4.
+std::uint64_t after_marks(Duration delay) {
+  CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
+  Time now{1000000000};
+  const auto ack = [&](Duration sample, bool is_large, std::uint64_t marked) {
+    now = now + kRound;
+    for (int i = 0; i < 2; ++i) {
+      window.on_ack({.now = now,
+                     .fabric_delay = sample,
+                     .has_delay = true,
+                     .is_large = is_large,
+                     .marked_packets = marked,
+                     .acked_packets = 1,
+                     .round = kRound});
+    }
+  };
+  ack(microseconds(4), false, 0);
+  ack(microseconds(20), true, 0);
+  ack(microseconds(4), false, 0);
+  ack(delay, true, 1);
+  now = now + kRound;
+  ack(delay, true, 0);
+  return window.bytes();
+}
+
+TEST_CASE("congestion_window: marks without delay take nothing", "[W2]") {
+  CHECK(after_marks(microseconds(20)) == 32 * kPacket);
+  CHECK(after_marks(microseconds(30)) == 32 * kPacket);
+  CHECK(after_marks(microseconds(31)) <= 16 * kPacket + 1);
+}
+
 TEST_CASE("congestion_window: ECN takes half of the marked share of a round", "[W2]") {
   for (const std::uint64_t marked : {1, 2, 4}) {
     Driven path;
     for (int i = 0; i < 3; ++i) path.round(microseconds(10));
+    for (int i = 0; i < 2; ++i) path.round(microseconds(20));
     const std::uint64_t before = path.window.bytes();
     path.window.on_ack({.now = path.now,
                         .acked_bytes = 0,
@@ -110,7 +143,7 @@ TEST_CASE("congestion_window: ECN takes half of the marked share of a round", "[
     for (int i = 0; i < 2; ++i) {
       path.window.on_ack({.now = path.now,
                           .in_flight_before = 0,
-                          .fabric_delay = microseconds(10),
+                          .fabric_delay = microseconds(20),
                           .has_delay = true,
                           .round = i == 0 ? kRound * 1000 : kRound});
     }

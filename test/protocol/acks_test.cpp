@@ -51,6 +51,41 @@ proto::Duration first_ack_after(std::uint64_t ack_every, bool lose_the_second) {
   return acked - last_sent;
 }
 
+// The residence that node 1 tells of a packet that it finds 4 ms after its last turn.
+proto::Duration residence(bool stamped) {
+  World* running = nullptr;
+  std::uint32_t told = 0;
+  WorldConfig config;
+  config.tunables.ack_every_packets = 1;
+  config.arrived = [&](std::span<proto::RxPacket> packets) {
+    if (running == nullptr || !stamped) return;
+    for (proto::RxPacket& packet : packets) packet.arrived = running->now();
+  };
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx || node != 1 || running == nullptr) return {};
+    view_of(packet).blocks.visit(
+        [&](const proto::wire::PathAckView& ack) { told = std::max(told, ack.residence_ns); });
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  running = &world;
+  world.pause(1, true);
+  const std::string bytes(10, 'a');
+  (void)world.send(0, 1, 1, bytes);
+  world.run_for(milliseconds(4));
+  world.pause(1, false);
+  world.run_for(milliseconds(1));
+  return proto::Duration{told};
+}
+
+TEST_CASE("acks__residence_begins_where_the_nic_says_that_the_packet_came", "[B10]") {
+  CHECK(residence(false).ns > milliseconds(2).ns);
+  CHECK(residence(true).ns < microseconds(300).ns);
+}
+
 TEST_CASE("acks__wait_for_company_but_not_after_so_many_or_a_gap", "[A2]") {
   CHECK(first_ack_after(256, false).ns >= milliseconds(20).ns);
   CHECK(first_ack_after(256, false).ns < milliseconds(21).ns);

@@ -117,6 +117,9 @@ TEST_CASE("fabric_nic__what_comes_waits_in_rings_of_fixed_size_and_keeps_its_len
     CHECK(packets[i].bytes == kHeader + kPayload);
     CHECK(packets[i].queue == Queue::data);
     CHECK_FALSE(packets[i].congestion_experienced);
+    CHECK(packets[i].arrived > kEpoch);
+    CHECK(packets[i].arrived <= local_time(pair.events.now()));
+    CHECK((i == 0 || packets[i].arrived > packets[i - 1].arrived));
     CHECK(reinterpret_cast<std::uintptr_t>(packets[i].data) % 8 == 0);
     CHECK(packets[i].data[0] == static_cast<std::byte>(i % 4 + 1));
     CHECK(packets[i].data[kHeader - 1] == static_cast<std::byte>(i % 4 + 1));
