@@ -20,8 +20,9 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   peer.failure = status;
   if (tracing()) trace_session(peer);
   if (real) ++counters.peer_failures;
+  const bool small_only = status == Status::peer_timeout && peer.small_only_since != Time{};
   emit({.kind = Event::Kind::peer_failed,
-        .reason = Reason::status,
+        .reason = small_only ? Reason::only_small : Reason::status,
         .status = status,
         .peer = id,
         .endpoint_id = peer.remote_id,
@@ -45,7 +46,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   if (peer.outgoing.is_open()) peer.outgoing.close();
   if (peer.incoming.is_open()) peer.incoming.close();
   peer.call_at = peer.ack_at = peer.keepalive_at = kNever;
-  peer.pending_since = Time{};
+  peer.pending_since = peer.small_only_since = Time{};
   peer.unacknowledged = 0;
   peer.nic_state_due = 0;
   peer.ack_now = false;

@@ -16,6 +16,13 @@ namespace hawser::proto {
 namespace {
 
 constexpr std::uint8_t kPatient = 3;  // rounds without an ack before other ways are tried
+// Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr std::uint32_t kLargeLost = 8;
+constexpr std::uint32_t kLargeRounds = 3;
+
+bool loses_what_is_large(const Path& path) {
+  return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds;
+}
 
 // How far the newest packet of n's lane that is acknowledged is ahead of n, in packets of the lane;
 // 0: none is.
@@ -30,6 +37,16 @@ std::uint64_t behind_in_lane(Path& path, std::uint64_t n, std::uint64_t lanes,
 }
 
 }  // namespace
+
+// A smaller MTU on the way, a bad optic: what is small arrives, and so do the probes of a silent
+// path. Full-size probes must find out when it is good again. The only path that is left stays.
+bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
+  if (!loses_what_is_large(path)) return false;
+  if (next_usable_path(peer, path) != nullptr) return true;
+  // The peer is heard, and yet no fragment will ever reach it.
+  if (peer.small_only_since == Time{}) peer.small_only_since = now;
+  return false;
+}
 
 // Layer 1; and of layer 2 what waits for its time: nothing has overtaken it, but the receiver
 // misses it.

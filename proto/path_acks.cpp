@@ -21,9 +21,6 @@ constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before ot
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 32;  // at most such a part of patience
-// Large packets lost in a row, in so many rounds, while small ones arrive.
-constexpr std::uint32_t kLargeLost = 8;
-constexpr std::uint32_t kLargeRounds = 3;
 
 void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
@@ -144,7 +141,10 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   }
   settle(path, packet, SentPacket::State::acknowledged);
   --in_flight;
-  if (is_large(peer, packet)) path.large_lost = path.large_rounds = 0;
+  if (is_large(peer, packet)) {
+    path.large_lost = path.large_rounds = 0;
+    peer.small_only_since = Time{};
+  }
   path.delivered_bytes += packet.wire_bytes;
   if (message != nullptr) {
     --message->in_flight;
@@ -190,13 +190,6 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
 
 bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const {
   return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
-}
-
-// A smaller MTU on the way, a bad optic: what is small arrives, and so do the probes of a silent
-// path. Full-size probes must find out when it is good again. The only path that is left stays.
-bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
-  return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds &&
-         next_usable_path(peer, path) != nullptr;
 }
 
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {

@@ -272,7 +272,8 @@ struct Peer {
 
   // Liveness.
   Time last_heard{};
-  Time pending_since{};  // since when something is pending; 0: nothing is
+  Time pending_since{};     // since when something is pending; 0: nothing is
+  Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
   std::uint8_t route_local = 0;  // NIC pair over which it was last heard
@@ -307,12 +308,12 @@ struct Peer {
   // that and emptied the rings settles it.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
-  Time ack_info_at{};        // the newest ACK_INFO
-  std::uint16_t behind = 0;  // turns, as it said
+  bool acked_in_turn = false;  // gaps and silence are judged when this turn has received all
+  Time ack_info_at{};          // the newest ACK_INFO
+  std::uint16_t behind = 0;    // turns, as it said
   std::uint32_t doubt_turn = 0;
   Time doubt_sent{};
   Duration fastest = kNoSample;  // shortest response time that this turn's acknowledgements show
-  bool acked_in_turn = false;    // gaps and silence are judged when this turn has received all
   Time newest_acked_sent{};
   Time settled_sent{};
 

@@ -227,10 +227,11 @@ Duration Endpoint::Core::patience_with(const Peer& peer) const {
   return milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
 }
 
-// What this end was away for is no silence of the peer's.
+// What this end was away for is no silence of the peer's. What is heard of it doesn't count while
+// nothing large reaches it.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
-  const Time since =
-      later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  Time since = later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  if (peer.small_only_since != Time{}) since = earlier(since, peer.small_only_since);
   return since + patience_with(peer) + absence.since(since);
 }
 
@@ -239,7 +240,7 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
 void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.state != SessionState::ready) return;
   if (!pending(peer)) {
-    peer.pending_since = Time{};
+    peer.pending_since = peer.small_only_since = Time{};
     peer.keepalive_at = kNever;
     return;
   }

@@ -25,24 +25,25 @@
 namespace hawser {
 
 // X(name, text)
-#define HAWSER_REASONS(X)                                                               \
-  X(none, "no reason")                                                                  \
-  X(driver, "the driver of the NIC says so")                                            \
-  X(peer_said, "the peer says so of its NIC")                                           \
-  X(moved, "the address of a NIC has changed")                                          \
-  X(silence, "younger packets of other paths were acknowledged")                        \
-  X(requests, "what was sent on it was asked for again, round after round")             \
-  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths") \
-  X(only_small, "packets of a fragment's size are lost on it, and small ones pass")     \
-  X(unanswered, "probes were not answered")                                             \
-  X(answered, "a packet of the path was acknowledged")                                  \
-  X(proven, "full-size probes were acknowledged in a row")                              \
-  X(asked, "an operation or connect asks for the session")                              \
-  X(handshake, "the handshake is through")                                              \
-  X(status, "the event's status says why")                                              \
-  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere") \
-  X(works_again, "packets pass again")                                                  \
-  X(wider_verdict, "a verdict on one of the link's NICs explains it")                   \
+#define HAWSER_REASONS(X)                                                                   \
+  X(none, "no reason")                                                                      \
+  X(driver, "the driver of the NIC says so")                                                \
+  X(peer_said, "the peer says so of its NIC")                                               \
+  X(moved, "the address of a NIC has changed")                                              \
+  X(silence, "younger packets of other paths were acknowledged")                            \
+  X(requests, "what was sent on it was asked for again, round after round")                 \
+  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths")     \
+  X(only_small,                                                                             \
+    "packets of a fragment's size are lost, small ones pass: compare the MTUs of switches") \
+  X(unanswered, "probes were not answered")                                                 \
+  X(answered, "a packet of the path was acknowledged")                                      \
+  X(proven, "full-size probes were acknowledged in a row")                                  \
+  X(asked, "an operation or connect asks for the session")                                  \
+  X(handshake, "the handshake is through")                                                  \
+  X(status, "the event's status says why")                                                  \
+  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere")     \
+  X(works_again, "packets pass again")                                                      \
+  X(wider_verdict, "a verdict on one of the link's NICs explains it")                       \
   X(session_ended, "the session is over")
 
 enum class Reason : std::uint8_t {

@@ -1,0 +1,132 @@
+// A fabric on which nothing large passes on any path, while small packets and acknowledgements do:
+// a switch's MTU was forgotten. The peer is heard, and no message can ever be delivered.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
+
+namespace hawser::test {
+namespace {
+
+using engine::Direction;
+using engine::Fate;
+using engine::FaultPacket;
+using proto::milliseconds;
+
+constexpr std::size_t kLargest = 1024;
+constexpr std::size_t kMessage = 40 * 4096;
+
+bool is_large(const FaultPacket& packet) {
+  return packet.header.size() + packet.payload.size() > kLargest;
+}
+
+WorldConfig impatient(std::uint32_t nics) {
+  WorldConfig config;
+  config.nics = nics;
+  config.tunables.peer_timeout_ms = 500;
+  return config;
+}
+
+const Event* failure_of(World& world, std::uint32_t node) {
+  const auto& events = world.events(node);
+  const auto found = std::ranges::find(events, Event::Kind::peer_failed, &Event::kind);
+  return found == events.end() ? nullptr : &*found;
+}
+
+// A message each way, of which node 0's is large.
+struct Messages {
+  std::string bytes = std::string(kMessage, 'a');
+  std::string buffer = std::string(kMessage, 'b');
+  OperationId send{};
+  OperationId receive{};
+  explicit Messages(World& world) {
+    receive = world.receive(1, world.peer(1, 0), 1, buffer);
+    send = world.send(0, 1, 1, bytes);
+  }
+};
+
+TEST_CASE("small_only__ends_with_a_status_and_its_reason_and_not_never", "[F4]") {
+  const auto nics = GENERATE(1u, 2u, 4u);
+  const bool both_ways = GENERATE(false, true);
+  WorldConfig config = impatient(nics);
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || (node == 1 && !both_ways)) return {};
+    return is_large(packet) ? std::optional(Fate{.drop = true}) : std::nullopt;
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  Messages messages(world);
+  world.run_for(milliseconds(300));
+  CHECK(failure_of(world, 0) == nullptr);
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(2000)));
+  CHECK(world.completion(0, messages.send)->status == Status::peer_timeout);
+  REQUIRE(failure_of(world, 0) != nullptr);
+  CHECK(failure_of(world, 0)->reason == Reason::only_small);
+  CHECK(failure_of(world, 0)->status == Status::peer_timeout);
+  // The other end hears of it, or fails by itself.
+  REQUIRE(world.run_until_completed(1, 1, milliseconds(2000)));
+  CHECK(world.completion(1, messages.receive)->status != Status::ok);
+}
+
+// Longer than the timeout, and at an end before it: what arrives in between counts.
+TEST_CASE("small_only__one_large_packet_now_and_then_is_enough", "[F4]") {
+  World* running = nullptr;
+  proto::Time next{};
+  WorldConfig config = impatient(GENERATE(1u, 2u));
+  config.hook = [&](std::uint32_t, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || running == nullptr || !is_large(packet)) return {};
+    if (running->now() < next) return Fate{.drop = true};
+    next = running->now() + milliseconds(200);
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  running = &world;
+  Messages messages(world);
+  world.run_for(milliseconds(3000));
+  CHECK(failure_of(world, 0) == nullptr);
+  running = nullptr;
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
+  CHECK(world.completion(0, messages.send)->status == Status::ok);
+}
+
+TEST_CASE("small_only__that_ends_in_time_is_no_failure", "[F4]") {
+  bool small_only = true;
+  WorldConfig config = impatient(GENERATE(1u, 2u));
+  config.hook = [&](std::uint32_t, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    const bool lost = small_only && packet.direction == Direction::tx && is_large(packet);
+    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  Messages messages(world);
+  world.run_for(milliseconds(400));
+  small_only = false;
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(5000)));
+  CHECK(world.completion(0, messages.send)->status == Status::ok);
+}
+
+// Much is lost of everything, which is no matter of size.
+TEST_CASE("small_only__is_not_what_a_lossy_fabric_looks_like", "[F4]") {
+  WorldConfig config = impatient(GENERATE(1u, 2u));
+  config.faults = "delay=5us,loss=0.4";
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(200));
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  for (int i = 0; i < 50; ++i) exchange.message(0, 1, 1, kMessage);
+  REQUIRE(exchange.run(milliseconds(60'000)));
+  exchange.check_all_ok();
+}
+
+}  // namespace
+}  // namespace hawser::test
