@@ -62,7 +62,8 @@ struct VerbsPortInfo {
 };
 // Opens the port, and closes it again. A build without libibverbs says so.
 [[nodiscard]] VerbsPortInfo verbs_port(const VerbsPortName& name);
-// All, without GID index. Empty without devices, and in a build without libibverbs.
+// All, without GID index. Empty without devices, and in a build without libibverbs. If they can't
+// be listed, one that can't be used, `*`, says why.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
 
 // Why no verbs NIC sends with these, in half a sentence; empty if one does.

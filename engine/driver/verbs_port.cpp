@@ -27,6 +27,14 @@ class DeviceList {
 
   // False if the library could not tell.
   [[nodiscard]] bool is_known() const { return devices_ != nullptr; }
+  // Why not, and what to do. Empty if it is known, or the kernel has no RDMA and so no device.
+  [[nodiscard]] std::string complaint() const {
+    if (is_known() || error_ == ENOSYS) return {};
+    return std::string("the list of RDMA devices can't be read: ") + std::strerror(error_) +
+           (error_ == EMFILE || error_ == ENFILE
+                ? "; raise the limit of open files (`ulimit -n`), or close some"
+                : "; look whether this user may read /sys/class/infiniband_verbs");
+  }
   [[nodiscard]] std::span<ibv_device* const> devices() const {
     return {devices_, devices_ == nullptr ? 0 : static_cast<std::size_t>(count_)};
   }
@@ -34,6 +42,7 @@ class DeviceList {
  private:
   int count_ = 0;
   ibv_device** devices_;
+  int error_ = errno;
 };
 
 std::string names_of(const DeviceList& list) {
@@ -56,6 +65,9 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   const auto found = std::ranges::find_if(list.devices(), [&](ibv_device* device) {
     return name.device == ibv_get_device_name(device);
   });
+  if (const std::string complaint = list.complaint(); !complaint.empty()) {
+    throw Error(what + ": " + complaint);
+  }
   if (found == list.devices().end()) {
     const std::string others = names_of(list);
     throw Error(what + ": this host has no such RDMA device; " +
@@ -170,6 +182,12 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
   }
   const auto asked =
       std::ranges::find(table, *name.gid_index, [](const GidEntry& entry) { return entry.index; });
+  if (asked != table.end() && asked->kind == GidEntry::Kind::roce_v1) {
+    throw Error(what +
+                ": the GID there is of RoCE v1, whose packets have no UDP ports to spread them by; "
+                "write an index of RoCE v2 after the @ (`ibv_devinfo -v` lists them), or leave "
+                "that out");
+  }
   if (asked != table.end()) return *asked;
   throw Error(what + ": its table of GIDs has no entry there; it has " + list_of(table) +
               (table.empty() ? "; give its interface an address (`rdma link` names it)"
@@ -346,6 +364,9 @@ VerbsPortInfo verbs_port(const VerbsPortName& name) {
 std::vector<VerbsPortInfo> verbs_ports() {
   std::vector<VerbsPortInfo> ports;
   const DeviceList list;
+  if (std::string complaint = list.complaint(); !complaint.empty()) {
+    ports.push_back({.name = "*", .description = std::move(complaint)});
+  }
   for (ibv_device* const device : list.devices()) {
     const VerbsContext context(ibv_open_device(device));
     ibv_device_attr attributes{};

@@ -53,8 +53,8 @@ std::string complaint_about_marks(std::uint64_t traffic_class, std::uint64_t ser
   const unsigned ecn = traffic_class & kEcnBits;
   if (ecn != 0 && ecn != kEcnCapable) {
     return "a traffic class of " + std::to_string(traffic_class) +
-           " has bits of ECN set, which are the engine's; its low two bits must be 0 (a DSCP of 26 "
-           "is 104)";
+           " has bits of ECN set, which are the engine's; its low two bits must be 0, or 2 as it "
+           "sets them (a DSCP of 26 is 104)";
   }
   if (service_level > kMaxServiceLevel) {
     return "a service level is 0 to 15, not " + std::to_string(service_level);

@@ -1,5 +1,7 @@
 #include "engine/registration/registrations.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -67,6 +69,10 @@ Status Registrations::take(const proto::MemoryRange& range, RegistrationId& id, 
         "read the dma-buf; make an endpoint of verbs NICs alone, or send from memory of this "
         "process";
     return Status::unsupported;
+  }
+  if (range.dmabuf >= 0 && ::fcntl(range.dmabuf, F_GETFD) == -1) {
+    why = "The dma-buf's descriptor isn't open; pass the one that its exporter has given";
+    return Status::invalid_argument;
   }
   std::size_t index = 0;
   if (const Status status = reserve(range, index, why); status != Status::ok) return status;

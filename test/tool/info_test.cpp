@@ -23,7 +23,7 @@ TEST_CASE("info: the traffic class of RoCE ports in the words of switches") {
     CHECK_THAT(text, Contains("traffic class of RoCE ") &&
                          Contains(" " + std::to_string(given) +
                                   ": DSCP 26, ECN-capable (a TOS byte of 0x6a); priority 3\n") &&
-                         Contains("UDP source port of RoCE ") && !Contains("InfiniBand"));
+                         Contains("UDP source ports of RoCE ") && !Contains("InfiniBand"));
   }
   tunables.verbs_traffic_class = 0;
   CHECK_THAT(verbs_packets_text(tunables, Ports{port(true, true)}),

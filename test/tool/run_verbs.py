@@ -173,7 +173,7 @@ def run_with_port_down(port):
 def what_packets_look_like():
     environment = {**os.environ, "HAWSER_VERBS_TRAFFIC_CLASS": "104"}
     info = subprocess.run([*COMMAND, "info"], check=True, capture_output=True, text=True, env=environment).stdout
-    ports = re.search(r"UDP source port of RoCE +(.*)\n", info)
+    ports = re.search(r"UDP source ports of RoCE +(.*)\n", info)
     check(ports and len(set(re.findall(r"\d+", ports[1]))) == 8, info)
     check(re.search(r"traffic class of RoCE +104: DSCP 26, ECN-capable \(a TOS byte of 0x6a\); priority 0\n", info), info)
     environment["HAWSER_VERBS_TRAFFIC_CLASS"] = "105"

@@ -24,17 +24,16 @@ std::string nics_text() {
   return text;
 }
 
-// The protocol's paths are of entropy 0.
 std::string roce_text(const Tunables& tunables) {
   const std::vector<std::uint16_t> ports = engine::roce_source_ports();
   constexpr unsigned kEcnBits = 2;
   constexpr unsigned kEcnCapable = 2;  // ECT(0)
   const std::uint64_t dscp = tunables.verbs_traffic_class >> kEcnBits;
   return fmt::format(
-      "  {:<40} {}; of flow labels that no path has: {}\n"
+      "  {:<40} {}, in turn\n"
       "  {:<40} {}: DSCP {}, ECN-capable (a TOS byte of {:#04x}); priority {}\n",
-      "UDP source port of RoCE", ports.front(), fmt::join(ports.begin() + 1, ports.end(), " "),
-      "traffic class of RoCE", tunables.verbs_traffic_class, dscp, dscp << kEcnBits | kEcnCapable,
+      "UDP source ports of RoCE", fmt::join(ports, " "), "traffic class of RoCE",
+      tunables.verbs_traffic_class, dscp, dscp << kEcnBits | kEcnCapable,
       tunables.verbs_service_level);
 }
 

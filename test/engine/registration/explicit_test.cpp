@@ -285,6 +285,14 @@ TEST_CASE("Registration__an_endpoint_whose_packets_others_copy_takes_no_dma_bufs
                        [](test::fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
   }
   const DmabufRange range{memory.descriptor(), 0, 4096, memory.data()};
+  {
+    constexpr int kNotOpen = 999'999;  // beyond any limit of descriptors here
+    Registration none;
+    std::string why;
+    CHECK(register_dmabuf(*pair.a, {kNotOpen, 0, 4096, memory.data()}, none, &why) ==
+          Status::invalid_argument);
+    CHECK_THAT(why, Contains("descriptor isn't open; pass"));
+  }
   const auto refusal = [&](std::vector<std::string> nics, const std::string& faults) {
     Engine engine({std::move(nics), 0, without_cache(), faults});
     const auto endpoint = engine.create_endpoint({});

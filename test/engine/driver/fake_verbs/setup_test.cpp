@@ -71,6 +71,9 @@ TEST_CASE("verbs NIC: what is wrong is said") {
       {Call::open_device, EPERM, "/dev/infiniband"},
       {Call::open_device, ENODEV, "can't be opened: No such device; look whether its driver"},
       {Call::get_device_list, ENOSYS, "none at all"},
+      {Call::get_device_list, EMFILE,
+       "the list of RDMA devices can't be read: Too many open files; raise the limit of open"},
+      {Call::get_device_list, EACCES, "can't be read: Permission denied; look whether this user"},
       {Call::query_port, ENODEV, "may have been removed"},
       {Call::query_port, EINVAL, "no port 1"},
       {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; look"},
@@ -87,6 +90,19 @@ TEST_CASE("verbs NIC: what is wrong is said") {
     cables.fabric.fail(row.call, row.error);
     CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.words));
   }
+}
+
+TEST_CASE("verbs NIC: that devices can't be listed is not that there are none") {
+  Cables cables = make_cables();
+  cables.fabric.fail(Call::get_device_list, EMFILE);
+  const std::vector<engine::VerbsPortInfo> ports = engine::verbs_ports();
+  REQUIRE(ports.size() == 1);
+  CHECK(ports[0].name == "*");
+  CHECK_FALSE(ports[0].usable);
+  CHECK_THAT(ports[0].description, Contains("can't be read: Too many open files; raise"));
+  cables.fabric.fail(Call::get_device_list, ENOSYS);  // a kernel without RDMA
+  CHECK(engine::verbs_ports().empty());
+  CHECK(engine::verbs_ports().size() == 4);
 }
 
 // A device's driver locks memory for queues, too, and that may be where the limit is met first.
@@ -182,6 +198,8 @@ TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
   rows[200].type = IBV_GID_TYPE_ROCE_V1;
   cables.fabric.set_gids(kMine, 1, rows);
   CHECK_THAT(refusal(), Contains("no GID of RoCE v2"));
+  config.port.gid_index = rows[200].index;
+  CHECK_THAT(refusal(config), Contains("the GID there is of RoCE v1") && Contains("after the @"));
 }
 
 TEST_CASE("verbs NIC: a partition key that stands for none is said in a sentence") {
