@@ -27,6 +27,18 @@ class Waking {
     }
     return came;
   }
+  // Whether it comes to sleep: arms, and looks for events at every wake-up, as a thread of the
+  // engine does. One that finds nothing may be late from the NIC's helper; it is not repeated.
+  bool falls_asleep() {
+    std::array<proto::NicEvent, 1> events;
+    bool quiet = false;
+    for (int i = 0; i < 5000 && !quiet; ++i) {
+      (void)arm();
+      quiet = !is_readable(i == 0 ? 0 : 1);
+      if (!quiet) CHECK(nic_.events(events) == 0);
+    }
+    return quiet;
+  }
 
  private:
   Nic& nic_;
@@ -43,8 +55,7 @@ void send_one(Two& two) {
 
 void sleeps_and_wakes(Two& two, Waking& waking) {
   for (int round = 0; round < 3; ++round) {
-    (void)waking.arm();
-    CHECK_FALSE(waking.is_readable(0));
+    CHECK(waking.falls_asleep());
     send_one(two);
     CHECK(waking.is_readable(1000));
     CHECK(receive_all(two.mine).size() == 1);
