@@ -74,13 +74,7 @@ void run(const std::string& folder, const Case& which) {
     first = std::min(first, run.times(i).ended);
     last = std::max(last, run.times(i).ended);
   }
-  std::uint64_t resent = 0;
-  std::uint64_t sent = 0;
-  for (std::uint32_t i = 0; i < run.hosts(); ++i) {
-    const EndpointStats stats = run.host(i).endpoint().stats();
-    resent += stats.fragments_retransmitted;
-    sent += stats.data_packets_sent;
-  }
+  const experiment::CarrierTotals totals = run.totals();
   const auto us = [&](Instant at) {
     return at == fabric::kNever
                ? std::string("never")
@@ -89,9 +83,9 @@ void run(const std::string& folder, const Case& which) {
   fmt::print("{:<30} first {:>8}  last {:>8}", which.name, us(first), us(last));
   if (which.htsim_us > 0) fmt::print("  htsim {:>8.1f}", which.htsim_us);
   const fabric::LinkCounters links = network.totals();
-  fmt::print("  {} of {} resent, {} dropped, {} marked, {:.1f} CPU-s, digest {:016x}{}\n", resent,
-             sent, links.dropped, links.marked, cpu_seconds() - begin, network.digest(),
-             all ? "" : ": NOT ALL ENDED");
+  fmt::print("  {} of {} resent, {} dropped, {} marked, {:.1f} CPU-s, digest {:016x}{}\n",
+             totals.retransmitted, totals.data_packets, links.dropped, links.marked,
+             cpu_seconds() - begin, network.digest(), all ? "" : ": NOT ALL ENDED");
 }
 
 constexpr std::uint32_t kThreeTiers = 178'000;  // 14.3 us at 100 Gb/s

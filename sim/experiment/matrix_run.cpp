@@ -30,12 +30,13 @@ Tunables with_limits(Tunables tunables, std::uint64_t peers, std::uint64_t opera
 }
 
 MatrixRun::MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& matrix,
-                     const HostConfig& config, std::uint32_t nics)
+                     const HostConfig& config, std::uint32_t nics, Hints hints)
     : events_(share.events),
       triggers_(matrix),
       connections_(static_cast<std::uint32_t>(matrix.connections.size())),
       flows_(matrix.connections),
-      nodes_(matrix.nodes) {
+      nodes_(matrix.nodes),
+      hints_(hints) {
   const std::uint32_t ports = share.network.wiring().ports();
   if (std::uint64_t{matrix.nodes} * nics > ports) {
     throw fabric::InputError("the matrix has " + std::to_string(matrix.nodes) + " nodes of " +
@@ -125,6 +126,7 @@ void MatrixRun::post(std::uint32_t flow) {
   request.tag = flow;
   request.data = memory_.data();
   request.bytes = flows_[flow].bytes;
+  if (hints_ != Hints::none) request.options.hint = flows_[flow].hint;
   const Status status = node.host->endpoint().receive(node.host->now(), request);
   HAWSER_ASSERT(status == Status::ok, "limits follow from the matrix");
   node.host->wake();
@@ -138,6 +140,7 @@ bool MatrixRun::try_send(std::uint32_t flow) {
   request.tag = flow;
   request.data = memory_.data();
   request.bytes = flows_[flow].bytes;
+  if (hints_ == Hints::all) request.options.hint = flows_[flow].hint;
   const Status status = node.host->endpoint().send(node.host->now(), request);
   if (status == Status::ok) {
     node.host->wake();
@@ -182,6 +185,17 @@ void MatrixRun::complete(std::uint32_t flow, const Completion& completion) {
   const std::vector<std::uint32_t> next =
       is_receive ? triggers_.on_received(flow) : triggers_.on_sent(flow);
   for (const std::uint32_t one : next) start(one);
+}
+
+CarrierTotals MatrixRun::totals() const {
+  CarrierTotals totals;
+  for (const Node& node : nodes_) {
+    const EndpointStats stats = node.host->endpoint().stats();
+    totals.data_packets += stats.data_packets_sent;
+    totals.retransmitted += stats.fragments_retransmitted;
+    totals.duplicates += stats.duplicate_fragments;
+  }
+  return totals;
 }
 
 bool MatrixRun::wait(fabric::Span most, std::uint64_t ends) {

@@ -13,24 +13,22 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/experiment/carrier.hpp"
 #include "sim/experiment/fabric_host.hpp"
 #include "sim/traffic/connection_matrix.hpp"
 #include "sim/traffic/triggers.hpp"
 
 namespace hawser::experiment {
 
-struct FlowTimes {
-  fabric::Instant started = fabric::kNever;
-  fabric::Instant received = fabric::kNever;  // the receiver has it all
-  fabric::Instant ended = fabric::kNever;     // the sender knows
-};
-
 // The same tunables, with the limits of an endpoint with so many peers, and so many operations at
 // once.
 [[nodiscard]] Tunables with_limits(Tunables tunables, std::uint64_t peers,
                                    std::uint64_t operations);
 
-class MatrixRun final : public fabric::Actor {
+// Which operations say what they belong to (Connection::hint).
+enum class Hints : std::uint8_t { none, receives, all };
+
+class MatrixRun final : public Carrier, public fabric::Actor {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of a connection
 
@@ -38,18 +36,18 @@ class MatrixRun final : public fabric::Actor {
   // and identity are set here. Throws fabric::InputError if the fabric has too few ports, or a
   // connection is too long. The share's slots and events outlive it, and it the events.
   MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& matrix,
-            const HostConfig& config, std::uint32_t nics = 1);
+            const HostConfig& config, std::uint32_t nics = 1, Hints hints = Hints::all);
 
-  // Until all sessions are up, and until all connections have ended; false if that takes longer, or
-  // if an operation failed.
-  [[nodiscard]] bool connect(fabric::Span most);
-  [[nodiscard]] bool run(fabric::Span most);
+  // Until all sessions are up.
+  [[nodiscard]] bool connect(fabric::Span most) override;
+  [[nodiscard]] bool run(fabric::Span most) override;
 
-  // When the matrix's time began.
-  [[nodiscard]] fabric::Instant begun() const { return begun_; }
-  [[nodiscard]] const FlowTimes& times(std::uint32_t connection) const {
+  [[nodiscard]] fabric::Instant begun() const override { return begun_; }
+  [[nodiscard]] const FlowTimes& times(std::uint32_t connection) const override {
     return times_[connection];
   }
+  [[nodiscard]] CarrierTotals totals() const override;
+
   [[nodiscard]] FabricHost& host(std::uint32_t node) { return *nodes_[node].host; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
 
@@ -82,6 +80,7 @@ class MatrixRun final : public fabric::Actor {
   std::vector<Node> nodes_;
   std::vector<std::byte> memory_;  // what all messages are read from and written to
   fabric::Instant begun_ = fabric::kNever;
+  Hints hints_;
   std::uint64_t ends_ = 0;  // completions
   bool failed_ = false;
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hawser/types.hpp"
 #include "sim/fabric/instant.hpp"
 
 namespace hawser::fabric {
@@ -18,6 +19,7 @@ struct Connection {
   std::uint32_t when_sent = 0;      // what fires when the sender knows that all has arrived
   std::uint32_t when_received = 0;  // and when the receiver has it all
   std::uint32_t line = 0;           // of the file that it was read from
+  Hint hint{};                      // what a collective's operations know of it
 };
 
 struct Trigger {

@@ -1,0 +1,38 @@
+// What carries out a connection matrix over a fabric: hosts that run the protocol
+// (matrix_run.hpp), or a baseline's. An experiment compares carriers of the same matrix.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/fabric/instant.hpp"
+
+namespace hawser::experiment {
+
+struct FlowTimes {
+  fabric::Instant started = fabric::kNever;
+  fabric::Instant received = fabric::kNever;  // the receiver has it all
+  fabric::Instant ended = fabric::kNever;     // the sender knows
+};
+
+struct CarrierTotals {
+  std::uint64_t data_packets = 0;   // that were sent, retransmits too
+  std::uint64_t retransmitted = 0;  // of these
+  std::uint64_t duplicates = 0;     // that came to a receiver who had them: sent in vain
+};
+
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  // Until all that has to precede the traffic is done, and until all connections have ended; false
+  // if that takes longer, or if one failed.
+  [[nodiscard]] virtual bool connect(fabric::Span most) = 0;
+  [[nodiscard]] virtual bool run(fabric::Span most) = 0;
+
+  // When the matrix's time began: its connections' starts count from there.
+  [[nodiscard]] virtual fabric::Instant begun() const = 0;
+  [[nodiscard]] virtual const FlowTimes& times(std::uint32_t connection) const = 0;
+  [[nodiscard]] virtual CarrierTotals totals() const = 0;
+};
+
+}  // namespace hawser::experiment
