@@ -15,6 +15,16 @@ namespace hawser::proto {
 namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
+
+// What the sender has under way is about its window: with few acknowledgements in a round trip it
+// sends in bursts, and learns late.
+constexpr std::uint64_t kAcksInAWindow = 4;
+constexpr std::uint64_t kFewest = 2;
+constexpr std::uint8_t kMostCounted = 255;
+std::uint64_t packets_per_ack(std::uint64_t under_way) {
+  return std::max(under_way / kAcksInAWindow, kFewest);
+}
+
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
 }  // namespace
 
@@ -58,12 +68,17 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     drop(DropReason::old_path_number);
     return false;
   }
-  path.local_nic = static_cast<std::uint8_t>(nic);
+  path.local_nic = nic % kMaxNics;
   const std::uint64_t reach = number - header.path_back;
   if (before(path.reach, reach)) path.reach = reach;
-  if (before(largest, number)) path.largest_arrival = arrived;
+  if (before(largest, number)) {
+    path.largest_arrival = arrived;
+    path.marks = number - largest < 64 ? path.marks << (number - largest) : 0;
+  }
   if (congestion_experienced) {
     ++path.ce_count;
+    const std::uint64_t back = path.window.largest() - number;
+    if (back < 64) path.marks |= std::uint64_t{1} << back;
     ++counters.packets_marked;
   }
   grants.budget.on_arrival(packet.payload.size());
@@ -75,8 +90,10 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   // What was overtaken is told at once too, before its sender takes it for lost; but where packets
   // go several ways it is nothing that one comes before another.
   const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
+  if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
   if (++peer.unacknowledged >= tunables.ack_every_packets ||
-      (in_order && (insertion.new_gap || before(number, largest))) ||
+      (in_order ? insertion.new_gap || before(number, largest)
+                : path.unacknowledged >= packets_per_ack(header.path_back)) ||
       (header.flags & wire::kFlagAckNow) != 0) {
     peer.ack_now = true;
   }
@@ -204,7 +221,13 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     std::array<std::uint64_t, PathWindow::kWords> words;
     std::size_t count = path.window.write_ack(path.reach, words);
     if (!path.ack_due) count = 1;
-    if (writer.room() < (2 + count) * wire::kWordBytes + reserve) return true;
+    const std::size_t marks_words = path.marks != 0 ? 2 : 0;
+    if (writer.room() < (2 + count + marks_words) * wire::kWordBytes + reserve) return true;
+    // First, as the sender forgets what is acknowledged.
+    if (path.marks != 0 &&
+        writer.path_marks(path.slot, path.generation, to_wire(path.window.largest()), path.marks)) {
+      path.marks = 0;
+    }
     const auto residence = static_cast<std::uint32_t>(
         std::clamp<std::int64_t>((now - path.largest_arrival).ns, 0, 0xffffffff));
     if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
@@ -212,6 +235,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
       return true;
     }
     path.ack_due = false;
+    path.unacknowledged = 0;
   }
   if (any) {
     peer.unacknowledged = 0;

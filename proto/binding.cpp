@@ -147,13 +147,22 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   path->sent.start(peer.path_start);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
-  path->window = fresh_window(peer);
+  path->window = fresh_window(peer, local);
   return path;
 }
 
-CongestionWindow Endpoint::Core::fresh_window(const Peer& peer) const {
-  return CongestionWindow(WindowConfig{wire_bytes_of_full_packet(peer),
-                                       tunables.initial_window_packets,
+// A round trip's bytes at the link's rate, where that is known and they go over many ways: all at
+// once on one way they would fill its queues. A host's absence may be in the response time.
+CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
+  constexpr std::uint64_t kMost = 4;  // times what it is where the rate is not known
+  const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
+  const double link = static_cast<double>(nics[local].nic->caps().link_bytes_per_s) * 1e-9;
+  const auto trip =
+      nics[local].lanes == 1
+          ? std::uint64_t{0}
+          : static_cast<std::uint64_t>(link * static_cast<double>(peer.response.smoothed().ns));
+  const std::uint64_t least = tunables.initial_window_packets;
+  return CongestionWindow(WindowConfig{packet, std::clamp(trip / packet + 1, least, kMost * least),
                                        microseconds(tunables.delay_target_us)});
 }
 

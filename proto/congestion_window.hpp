@@ -5,7 +5,7 @@
 // is not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for):
 // only when more than an eighth of a round is lost does the window give way, by that share.
 //
-// Invariants: two packets <= bytes() <= cap, where the cap is the receiver's allowance.
+// Invariant: bytes() is two packets at least. (What the receiver allows is not the window's.)
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace hawser::proto {
 
 struct WindowConfig {
-  std::uint64_t packet_bytes = 4096;  // a full packet
+  std::uint32_t packet_bytes = 4096;  // a full packet
   std::uint64_t initial_packets = 32;
   Duration delay_target{};  // above the path's floor
 };
@@ -30,14 +30,11 @@ class CongestionWindow {
   CongestionWindow() = default;
   explicit CongestionWindow(const WindowConfig& config)
       : packet_bytes_(config.packet_bytes),
-        delay_target_(config.delay_target),
+        delay_target_ns_(static_cast<std::uint32_t>(config.delay_target.ns)),
         bytes_(config.packet_bytes * config.initial_packets) {}
 
-  [[nodiscard]] std::uint64_t bytes() const { return std::clamp(bytes_, floor(), cap()); }
+  [[nodiscard]] std::uint64_t bytes() const { return std::max(bytes_, floor()); }
   [[nodiscard]] Duration fabric_floor() const { return floor_delay_; }
-
-  // The receiver's allowance: absolute, may shrink.
-  void limit(std::uint64_t allowance_bytes) { allowance_ = allowance_bytes; }
 
   struct Ack {
     Time now{};
@@ -67,20 +64,18 @@ class CongestionWindow {
     const bool was_used = ack.in_flight_before * 2 >= bytes();
     if (!was_used || congested_) return;
     const std::uint64_t additive = packet_bytes_ * ack.acked_bytes / std::max(bytes_, floor());
-    bytes_ = std::min(
-        cap(), bytes_ + (slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive)));
+    bytes_ += slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive);
   }
 
   void on_lost(std::uint64_t packets) { round_lost_ += static_cast<std::uint32_t>(packets); }
 
  private:
-  [[nodiscard]] std::uint64_t floor() const { return 2 * packet_bytes_; }
-  [[nodiscard]] std::uint64_t cap() const { return std::max(allowance_, floor()); }
+  [[nodiscard]] std::uint64_t floor() const { return std::uint64_t{2} * packet_bytes_; }
 
   // Once per round trip: what was lost, marked and delayed in it decides.
   void end_round(Time now) {
     const std::uint64_t seen = std::uint64_t{round_acked_} + round_lost_;
-    const Duration target = floor_delay_ + delay_target_;
+    const Duration target = floor_delay_ + Duration{delay_target_ns_};
     congested_ = round_delay_ > target;
     double factor = 1.0;
     const bool loss =
@@ -114,10 +109,9 @@ class CongestionWindow {
         1.0, static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1)));
   }
 
-  std::uint64_t packet_bytes_ = WindowConfig{}.packet_bytes;
-  Duration delay_target_{};
+  std::uint32_t packet_bytes_ = WindowConfig{}.packet_bytes;
+  std::uint32_t delay_target_ns_ = 0;
   std::uint64_t bytes_ = 0;
-  std::uint64_t allowance_ = ~std::uint64_t{0} >> 1;
   Duration floor_delay_{};
   Duration round_delay_{};
   Time round_start_{};

@@ -1,5 +1,4 @@
 // The state of one endpoint: everything that the protocol's files share, in slabs made at start.
-//
 // One file per event or decision works on it, each with its own header comment:
 //
 //   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
@@ -126,6 +125,7 @@ struct Endpoint::Core {
   bool checksum;                 // some NIC has no check of its own
   std::uint32_t burst_packets;   // the largest burst that a NIC likes
   std::uint64_t receive_bytes;   // smallest data ring among the NICs
+  std::uint64_t unscheduled_bytes;
   Duration granularity;
 
   // ---- objects
@@ -241,7 +241,6 @@ struct Endpoint::Core {
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
   void receive_packet(std::size_t nic, const RxPacket& datagram);
   void receive_all();
-  void note_drained(LocalNic& local, bool seen_empty) const;
 
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
@@ -366,6 +365,7 @@ struct Endpoint::Core {
   void arm_all_prompt(Peer& peer);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
   void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence);
+  void on_path_marks(Peer& peer, const wire::PathMarksBlock& block);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
   void lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
@@ -390,7 +390,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool is_away(Peer& peer, const Path& path);
   Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, std::uint32_t at);
   Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer) const;
+  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer, std::size_t local) const;
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
   void bind_for_bulk(Peer& peer, std::uint32_t fragments);

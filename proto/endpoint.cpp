@@ -76,6 +76,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   receive_bytes = ~std::uint64_t{0};
   checksum = false;
   burst_packets = 1;
+  std::uint64_t links = 0;  // bytes a second
   for (Nic* nic : given) {
     nics.push_back(LocalNic{.nic = nic, .address = nic->address(), .lanes = lanes_of(nic->caps())});
     const NicCaps& caps = nic->caps();
@@ -88,7 +89,10 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
     receive_bytes = std::min(receive_bytes, caps.receive_bytes);
     checksum |= caps.needs_checksum;
     burst_packets = std::max(burst_packets, caps.burst);
+    links += caps.link_bytes_per_s;
   }
+  unscheduled_bytes =
+      std::max(tunables.unscheduled_bytes, links * tunables.unscheduled_us / 1'000'000);
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
   grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),

@@ -1,8 +1,8 @@
 // Which packets of a path are lost: layer 1 of loss detection (docs/protocol.md §9).
 //
-// A path's packets go over its lanes in turn, and only in one lane does order mean something: a
-// packet is behind when a later one of its own lane is acknowledged. What only others have
-// overtaken is judged by its age.
+// Where a path's packets go over several lanes it means nothing that one has overtaken another:
+// only age decides. (Order within a lane would mean something; but of the packets that are under
+// way in a round trip a lane has one or two.)
 //
 // Timer of a path: `gap_at`, armed while a packet that was overtaken is still given time.
 #include <algorithm>
@@ -22,18 +22,6 @@ constexpr std::uint32_t kLargeRounds = 3;
 
 bool loses_what_is_large(const Path& path) {
   return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds;
-}
-
-// How far the newest packet of n's lane that is acknowledged is ahead of n, in packets of the lane;
-// 0: none is.
-std::uint64_t behind_in_lane(Path& path, std::uint64_t n, std::uint64_t lanes,
-                             SentBlockPool& blocks) {
-  std::uint64_t ahead = (path.largest_acked - n) / lanes;
-  while (ahead > 0 &&
-         path.sent.at(blocks, n + ahead * lanes).state != SentPacket::State::acknowledged) {
-    --ahead;
-  }
-  return ahead;
 }
 
 }  // namespace
@@ -56,7 +44,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.advance_oldest(sent_blocks);
   const Duration patience = gap_patience(path.response);
   const Duration unordered = unordered_patience(path.response, granularity);
-  const std::uint64_t lanes = nics[path.local_nic].lanes;
+  const bool ordered = nics[path.local_nic].lanes == 1 && !path.reordering_proven;
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
@@ -67,8 +55,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     if (record.state != SentPacket::State::in_flight) continue;
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
-    const std::uint64_t behind =
-        overtaken && !path.reordering_proven ? behind_in_lane(path, n, lanes, sent_blocks) : 0;
+    const std::uint64_t behind = overtaken && ordered ? path.largest_acked - n : 0;
     const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
     const GapVerdict verdict = behind > 0 ? judge_gap(behind, needed, record.sent, now, patience)
                                           : judge_age(record.sent, now, unordered);

@@ -29,6 +29,7 @@ namespace {
 constexpr std::uint32_t kTailFragments = 32;
 constexpr std::uint64_t kMostAtOnce = 64;  // fragments in one grant
 constexpr std::uint64_t kOldestPart = 8;   // one of so many parts of the budget
+constexpr std::uint64_t kMostParts = 4;    // that old messages have beyond it
 constexpr int kMostQuiet = 8;              // moved behind the others in a turn
 constexpr std::int64_t kMostQueues = 8;    // response times that a full queue may take
 
@@ -71,6 +72,7 @@ void Endpoint::Core::start_grants(IncomingMessage& message) {
   if (!message.paced) return;
   Peer& peer = peers.at(message.peer);
   if (peer.grantee == kNoIndex) {
+    if (grants.grantees.size() == 0) watch_rings();  // what ran over before is not of these
     SlabId id;
     Grantee* grantee = grants.grantees.try_allocate(id);
     HAWSER_ASSERT(grantee != nullptr);  // there are as many as peers
@@ -203,6 +205,8 @@ void Endpoint::Core::say_grant(IncomingMessage& message) {
 void Endpoint::Core::grant_oldest() {
   const std::uint64_t part =
       std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, fragment_bytes);
+  // Beyond the budget by a few such parts and no more, as the oldest may be another one every turn.
+  if (grants.budget.awaited() >= grants.budget.bytes() + kMostParts * part) return;
   for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
     const std::uint32_t index = grants.by_age.front();
     IncomingMessage& message = incoming.at(index);
@@ -247,7 +251,7 @@ void Endpoint::Core::give_grants() {
 void Endpoint::Core::watch_rings() {
   std::uint64_t sum = 0;
   for (const LocalNic& local : nics) sum += local.nic->overruns();
-  if (sum != grants.overruns) grants.budget.on_overrun();
+  if (sum != grants.overruns && grants.grantees.size() > 0) grants.budget.on_overrun();
   grants.overruns = sum;
 }
 

@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <span>
 
+#include "proto/lanes.hpp"
 #include "proto/nic.hpp"
 #include "proto/time.hpp"
 
 namespace hawser::proto {
-
-inline constexpr std::uint16_t kMostLanes = 256;
 
 // This endpoint's view of one of its NICs, shared by all peers.
 struct LocalNic {
@@ -30,9 +29,8 @@ struct LocalNic {
   NicAddress address{};           // as the peers were told
   bool has_moved = false;         // since the endpoint was made
   bool gathers = false;           // it may hold packets back until it is flushed
-  // A power of two, so that the packets of a path keep their lanes when its numbers wrap.
-  std::uint16_t lanes = 1;
-  std::uint16_t lane_turn = 0;
+  std::uint16_t lanes = 1;        // a power of two
+  std::uint16_t lane_turn = 0;    // of packets without a path number
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -41,11 +39,10 @@ struct LocalNic {
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
 
-  // Of a packet with this path number, and of one without.
-  [[nodiscard]] std::uint16_t entropy_of(std::uint64_t path_number) const {
-    return static_cast<std::uint16_t>(path_number & (lanes - 1u));
+  // Of a packet without a path number.
+  [[nodiscard]] std::uint16_t next_entropy() {
+    return static_cast<std::uint16_t>(lane_turn++ & (lanes - 1u));
   }
-  [[nodiscard]] std::uint16_t next_entropy() { return entropy_of(lane_turn++); }
 };
 
 // Its lanes: the entropies over which a path's packets go in turn.

@@ -8,6 +8,7 @@
 // is one of the records that are kept, or next, and never beyond the oldest of those in flight;
 // largest_acked < sent.next().
 #include <algorithm>
+#include <bit>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -200,6 +201,17 @@ void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Durat
   // What this end asks for is to come promptly; an absence of either host says nothing of that.
   if (late || residence >= microseconds(tunables.late_wakeup_us)) return;
   peer.fastest = std::min(peer.fastest, rtt);
+}
+
+// Comes in front of the PATH_ACK of the same packets, while they have records.
+void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
+  Path* path = path_of(peer, block.slot);
+  if (path == nullptr || path->generation != block.generation) return drop(DropReason::stale_path);
+  const std::uint64_t largest = expand(block.largest, path->sent.next());
+  for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
+    const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
+    if (path->sent.contains(n)) path->marked_lanes.mark(path->sent.at(sent_blocks, n).lane);
+  }
 }
 
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {

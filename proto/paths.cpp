@@ -163,7 +163,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
     ++counters.paths_returned;
   }
   if (returned) {
-    path.window = fresh_window(peer);
+    path.window = fresh_window(peer, path.local_nic);
     // It has nothing to catch up with.
     for_each_path(peer, [&](const Path& other) {
       path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);

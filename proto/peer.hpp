@@ -14,6 +14,7 @@
 #include "proto/congestion_window.hpp"
 
 #include "proto/bitmap.hpp"
+#include "proto/lanes.hpp"
 #include "proto/list.hpp"
 #include "proto/message_table.hpp"
 #include "proto/nic.hpp"
@@ -58,6 +59,7 @@ struct Path {
   bool probe_put_off = false;
   bool acked_in_turn = false;
   bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
+  std::uint8_t lane_turn = 0;
   std::uint16_t tried = 0;     // of a bridge, for people: remote NICs that its local one tried in
                                // vain, a bit each
   std::uint32_t ce_count = 0;  // as last reported
@@ -69,6 +71,7 @@ struct Path {
   Time large_lost_at{};
 
   SentPackets sent;
+  MarkedLanes marked_lanes;
   std::uint64_t largest_acked = 0;  // meaningful if any_acked
   std::uint64_t bytes_in_flight = 0;
   std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)
@@ -101,14 +104,16 @@ static_assert(sizeof(Path) <= 320);
 
 // The other end of a peer's path: what of its number space has arrived here.
 struct ReceivePath {
-  std::uint8_t slot = 0;
+  std::uint8_t slot : 4 = 0;
+  std::uint8_t local_nic : 4 = 0;  // where its packets arrive
   std::uint8_t generation = 0;
-  std::uint8_t local_nic = 0;  // where its packets arrive
+  std::uint8_t unacknowledged = 0;  // packets since the last PATH_ACK of this path, up to 255
+  bool ack_due = false;             // something arrived since then
+  std::uint32_t ce_count = 0;
   PathWindow window;
   std::uint64_t reach = 0;  // the oldest number that its sender still awaits
   Time largest_arrival{};   // lower bound of when `largest` arrived
-  std::uint32_t ce_count = 0;
-  bool ack_due = false;  // something arrived since the last PATH_ACK of this path
+  std::uint64_t marks = 0;  // bit i: `largest` - i came marked, and the sender wasn't told
 };
 static_assert(sizeof(ReceivePath) <= 168);
 

@@ -13,6 +13,7 @@
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
+#include "proto/unscheduled.hpp"
 
 namespace hawser::proto {
 
@@ -136,10 +137,8 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                    .collective = static_cast<Collective>(envelope.collective),
                    .priority = envelope.priority};
   message->fragments = count_fragments(message->bytes, peer.fragment_bytes);
-  message->may_come =
-      message->bytes <= peer.remote_unscheduled
-          ? message->fragments
-          : static_cast<std::uint32_t>(peer.remote_unscheduled / peer.fragment_bytes);
+  message->may_come = unscheduled_fragments(message->bytes, message->fragments, peer.fragment_bytes,
+                                            peer.remote_unscheduled, message->hint);
   if (!message->arrived.start(bitmap_blocks, message->fragments) ||
       !peer.incoming.set(number, id.index)) {
     free_incoming(*message);

@@ -18,6 +18,7 @@
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
+#include "proto/unscheduled.hpp"
 
 namespace hawser::proto {
 
@@ -33,9 +34,8 @@ void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
   const std::uint64_t size = peer.fragment_bytes;
   const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
   message.fragments = static_cast<std::uint32_t>(count);
-  message.may_send = message.bytes <= tunables.unscheduled_bytes
-                         ? message.fragments
-                         : static_cast<std::uint32_t>(tunables.unscheduled_bytes / size);
+  message.may_send = unscheduled_fragments(message.bytes, message.fragments, peer.fragment_bytes,
+                                           unscheduled_bytes, message.options.hint);
 }
 
 void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {

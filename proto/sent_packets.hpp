@@ -32,6 +32,7 @@ struct SentPacket {
   std::uint32_t retransmit = kNoIndex;  // lost: its entry in the retransmit queue, while queued
   std::uint32_t retransmit_generation = 0;
   std::uint16_t wire_bytes = 0;
+  std::uint8_t lane = 0;  // over which it went
   State state : 2 = State::in_flight;
   bool full_probe : 1 = false;
   bool lost_by_order : 1 = false;  // lost: because a later one of its lane had arrived

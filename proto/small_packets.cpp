@@ -139,12 +139,13 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   packet.payload_bytes = static_cast<std::uint32_t>(padding.size());
   packet.remote = to;
   packet.queue = Queue::data;
-  packet.entropy = nics[path.local_nic].entropy_of(number);
+  packet.entropy = path.marked_lanes.next(nics[path.local_nic].lanes, path.lane_turn);
   if (!send_one(path.local_nic, packet)) return false;
   if (path.packets_in_flight == 0) path.oldest = number;
   SentPacket& record = path.sent.push(sent_blocks);
   record.sent = now;
   record.full_probe = full;
+  record.lane = static_cast<std::uint8_t>(packet.entropy);
   ++nics[path.local_nic].data_packets_sent;
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   ++path.packets_in_flight;

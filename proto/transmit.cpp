@@ -22,6 +22,14 @@ namespace {
 // with.
 constexpr std::uint64_t kKeptForProbes = 2;
 
+// What may be in flight on the path. What the receiver has granted fits its rings, however many
+// others send to it; of what it has not it allows so much.
+template <class Core>
+std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
+  const bool granted = !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
+  return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
+}
+
 }  // namespace
 
 void Endpoint::Core::transmit() {
@@ -56,7 +64,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
       if (path == nullptr || path->state != wanted || !nics[path->local_nic].up) continue;
       any = true;
-      const std::uint64_t window = std::min(path->window.bytes(), peer.allowance);
+      const std::uint64_t window = window_of(*this, peer, *path);
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
       const bool full_up = path->bytes_in_flight > 0 && path->bytes_in_flight + least > window;
@@ -160,7 +168,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.remote = remote(peer, path.local_nic, path.remote_nic);
   packet.queue = Queue::data;
-  packet.entropy = nics[path.local_nic].entropy_of(number);
+  packet.entropy = path.marked_lanes.next(nics[path.local_nic].lanes, path.lane_turn);
   packet.cookie = pick.message;
 }
 
@@ -174,6 +182,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   record.message = pick.message;
   record.message_generation = outgoing.id_at(pick.message).generation;
   record.fragment = pick.fragment;
+  record.lane = static_cast<std::uint8_t>(packet.entropy);
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   ++message.in_flight;
   ++message.unreaped;
@@ -203,7 +212,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
 // taste.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
-  const std::uint64_t window = std::min(path.window.bytes(), peer.allowance);
+  const std::uint64_t window = window_of(*this, peer, path);
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   limit = std::min<std::uint64_t>(limit, nics[path.local_nic].nic->caps().burst);

@@ -19,6 +19,16 @@ namespace {
 constexpr Duration kBackpressureRetry = microseconds(50);
 // Nor for a send that a NIC lets go of: mostly that comes before anything else of the send.
 constexpr Duration kReapRetry = milliseconds(2);
+
+// A ring may hold more than caps() promises: kernels charge packets that came together less.
+void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
+  constexpr std::uint64_t kRings = 4;
+  const std::uint64_t taken = local.taken_bytes - local.marked_bytes;
+  if (!seen_empty && taken / kRings < local.nic->caps().receive_bytes) return;
+  local.drained = seen_empty ? turn : local.marked;
+  local.marked = turn + 1;  // what comes later in this turn is of the next
+  local.marked_bytes = local.taken_bytes;
+}
 }  // namespace
 
 void Endpoint::Core::emit(const Event& event) {
@@ -142,6 +152,7 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
       core.on_ack_info(peer, block);
       peer.acked_in_turn = true;
     }
+    void operator()(const wire::PathMarksBlock& block) { core.on_path_marks(peer, block); }
     void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
     void operator()(wire::StatusView view) { core.on_status(peer, view); }
     void operator()(wire::RequestView view) { core.on_request(peer, view); }
@@ -222,20 +233,10 @@ void Endpoint::Core::receive_all() {
         }
         budget -= std::min<std::uint64_t>(budget, n);
         if (n > 0) progressed = true;
-        if (queue == Queue::data) note_drained(nics[nic], n < received.size());
+        if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn_number);
       }
     }
   }
-}
-
-// A ring may hold more than caps() promises: kernels charge packets that came together less.
-void Endpoint::Core::note_drained(LocalNic& local, bool seen_empty) const {
-  constexpr std::uint64_t kRings = 4;
-  const std::uint64_t taken = local.taken_bytes - local.marked_bytes;
-  if (!seen_empty && taken / kRings < local.nic->caps().receive_bytes) return;
-  local.drained = seen_empty ? turn_number : local.marked;
-  local.marked = turn_number + 1;  // what comes later in this turn is of the next
-  local.marked_bytes = local.taken_bytes;
 }
 
 void Endpoint::Core::begin_turn(Time at) {

@@ -65,8 +65,8 @@ class BlockRange {
   [[nodiscard]] bool empty() const { return begin_ == end_; }
 
   // Calls visitor(const AckInfoBlock&), (PathAckView), (StatusView), (RequestView),
-  // (const GrantBlock&), (const NicStateBlock&) per block, in order; kinds that the visitor takes
-  // no argument for are passed over, as unknown kinds are.
+  // (const GrantBlock&), (const NicStateBlock&), (const PathMarksBlock&) per block, in order; kinds
+  // that the visitor takes no argument for are passed over, as unknown kinds are.
   template <class Visitor>
   void visit(Visitor&& visitor) const;
 
@@ -154,6 +154,8 @@ class PacketWriter {
   [[nodiscard]] bool path_ack(std::uint8_t slot, std::uint8_t generation, std::uint32_t largest,
                               std::uint32_t residence_ns, std::uint32_t ce_count,
                               std::span<const std::uint64_t> bitmap);
+  [[nodiscard]] bool path_marks(std::uint8_t slot, std::uint8_t generation, std::uint32_t largest,
+                                std::uint64_t marks);
   // Adds one entry: to the STATUS block that was written last, else to a new one. An entry that
   // continues the previous one's run, with the same status, only lengthens that.
   [[nodiscard]] bool status(std::uint32_t message, MessageStatus status, std::uint16_t run = 1);
@@ -236,6 +238,7 @@ void BlockRange::visit(Visitor&& visitor) const {
       }
       case BlockKind::grant: call(*detail::view<GrantBlock>(at)); break;
       case BlockKind::nic_state: call(*detail::view<NicStateBlock>(at)); break;
+      case BlockKind::path_marks: call(*detail::view<PathMarksBlock>(at)); break;
     }
     at += head.words * kWordBytes;
   }

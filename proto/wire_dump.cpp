@@ -85,6 +85,12 @@ class Describer {
     bitmap(b.bitmap);
   }
 
+  void operator()(const PathMarksBlock& b) {
+    out_ << " | PATH_MARKS path " << unsigned{b.slot} << '.' << unsigned{b.generation}
+         << " largest " << b.largest;
+    bitmap({&b.marks, 1});
+  }
+
   void operator()(const StatusView& b) {
     out_ << " | STATUS";
     for (const StatusEntry& e : b.entries) {

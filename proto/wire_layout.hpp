@@ -79,6 +79,7 @@ enum class BlockKind : std::uint8_t {
   request = 4,
   grant = 5,
   nic_state = 6,
+  path_marks = 7,
 };
 
 // ---- headers (§3, §4, §6) ---------------------------------------------------------------------
@@ -210,6 +211,14 @@ struct PathAckBlock {  // followed by head.words - 2 bitmap words
   std::uint32_t largest;
   std::uint32_t residence_ns;
   std::uint32_t ce_count;
+};
+
+struct PathMarksBlock {
+  BlockHead head;
+  std::uint8_t slot;
+  std::uint8_t generation;
+  std::uint32_t largest;
+  std::uint64_t marks;  // bit i: path number largest - i came with ECN CE
 };
 
 struct StatusEntry {
@@ -350,6 +359,12 @@ HAWSER_WIRE_AT(PathAckBlock, largest, 4);
 HAWSER_WIRE_AT(PathAckBlock, residence_ns, 8);
 HAWSER_WIRE_AT(PathAckBlock, ce_count, 12);
 
+HAWSER_WIRE_SIZE(PathMarksBlock, 2 * kWordBytes);
+HAWSER_WIRE_AT(PathMarksBlock, slot, 2);
+HAWSER_WIRE_AT(PathMarksBlock, generation, 3);
+HAWSER_WIRE_AT(PathMarksBlock, largest, 4);
+HAWSER_WIRE_AT(PathMarksBlock, marks, 8);
+
 HAWSER_WIRE_SIZE(StatusBlock, 1 * kWordBytes);
 HAWSER_WIRE_AT(StatusBlock, count, 2);
 HAWSER_WIRE_AT(StatusBlock, reserved, 4);
@@ -425,11 +440,12 @@ inline constexpr auto kBlockRules = std::to_array<BlockRule>({
     {BlockKind::request, "REQUEST", 3, 2 + kMaxBitmapWords},
     {BlockKind::grant, "GRANT", 3, 3},
     {BlockKind::nic_state, "NIC_STATE", 1, 1},
+    {BlockKind::path_marks, "PATH_MARKS", 2, 2},
 });
 
 namespace detail {
 inline constexpr std::size_t kTypeLimit = 33;
-inline constexpr std::size_t kKindLimit = 7;
+inline constexpr std::size_t kKindLimit = 8;
 // By value, for look-up; the last row stays empty and stands for all that is unknown.
 inline constexpr auto kRuleByType = [] {
   std::array<PacketRule, kTypeLimit + 1> table{};

@@ -39,6 +39,9 @@ Verdict check_block(const std::byte* at, BlockHead head) {
       if (detail::view<PathAckBlock>(at)->slot >= kMaxSlots || !reaches_itself) break;
       return std::nullopt;
     }
+    case BlockKind::path_marks:
+      if (detail::view<PathMarksBlock>(at)->slot >= kMaxSlots) break;
+      return std::nullopt;
     case BlockKind::status: return check_status(at, head.words);
     case BlockKind::nic_state: {
       const auto& block = *detail::view<NicStateBlock>(at);

@@ -40,6 +40,14 @@ bool PacketWriter::path_ack(std::uint8_t slot, std::uint8_t generation, std::uin
   return true;
 }
 
+bool PacketWriter::path_marks(std::uint8_t slot, std::uint8_t generation, std::uint32_t largest,
+                              std::uint64_t marks) {
+  HAWSER_ASSERT(slot < kMaxSlots);
+  if (room() < sizeof(PathMarksBlock)) return false;
+  put(PathMarksBlock{head_of(BlockKind::path_marks, 2), slot, generation, largest, marks});
+  return true;
+}
+
 bool PacketWriter::status(std::uint32_t message, MessageStatus status, std::uint16_t run) {
   HAWSER_ASSERT(run != 0 && run <= kMaxStatusRun);
   // Blocks only ever grow the headers, so the last entry is open while nothing was written after

@@ -218,6 +218,10 @@ class Liar {
     }
     switch (head.kind) {
       case wire::BlockKind::path_ack: return lie_in_path_ack(chosen);
+      case wire::BlockKind::path_marks:
+        at<wire::PathMarksBlock>(chosen).slot =
+            static_cast<std::uint8_t>(wire::kMaxSlots + random_.below(200));
+        return;
       case wire::BlockKind::status: return lie_in_status(chosen);
       case wire::BlockKind::grant: {
         auto& grant = at<wire::GrantBlock>(chosen);

@@ -19,7 +19,7 @@ struct HostConfig {
   NicConfig nic;
   std::vector<std::uint32_t> ports;  // a NIC each
   fabric::Span turn = fabric::nanoseconds(200);
-  fabric::Span packet = fabric::nanoseconds(80);  // for each one sent or received
+  fabric::Span packet = fabric::nanoseconds(40);  // for each one sent or received
 };
 
 // What all hosts of an experiment share.

@@ -34,10 +34,10 @@ struct NicConfig {
   // What a cable carries besides the datagram: of RoCE over IPv4, Ethernet's 38 bytes with
   // preamble, gap and check, IP's 20, UDP's 8, BTH's 12, DETH's 8 and the check's 4.
   std::uint32_t overhead_bytes = 90;
-  std::uint16_t entropies = 64;
+  std::uint16_t entropies = 128;
   std::uint32_t send_slots = 512;
   std::uint32_t data_slots = 1024;  // receive rings
-  std::uint32_t control_slots = 256;
+  std::uint32_t control_slots = 1024;
   bool urgent_control = true;  // the control queue has a class of its own in the fabric
 };
 

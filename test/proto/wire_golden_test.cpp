@@ -50,7 +50,7 @@ const std::string kEnvelope =
 
 const std::string kControl =
     "01 20 10 00 78 56 34 12  88 77 66 55 44 33 22 11"
-    "00 00 00 00 16 00 00 00  00 00 00 00 05 00 00 00"
+    "00 00 00 00 18 00 00 00  00 00 00 00 05 00 00 00"
     "01 02 03 00 04 03 02 01  00 10 00 00 00 00 00 00"   // ACK_INFO behind turn allowance
     "02 04 03 07 fe ff ff ff  e8 03 00 00 02 00 00 00"   // PATH_ACK path 3.7 largest residence ce
     "01 00 00 00 00 00 00 80  ff 00 00 00 00 00 00 00"   // its bitmap
@@ -61,7 +61,8 @@ const std::string kControl =
     "05 03 00 00 0b 00 00 00  0c 00 00 00 0d 00 00 00"   // GRANT message rx_slot rx_generation
     "0e 00 00 00 0f 00 00 00"                            // from up_to
     "06 01 02 01 10 00 00 00"                            // NIC_STATE nic 2 up
-    "07 02 aa aa aa aa aa aa  aa aa aa aa aa aa aa aa";  // a kind that is not known
+    "07 02 03 07 fe ff ff ff  05 00 00 00 00 00 00 80"   // PATH_MARKS path 3.7 largest marks
+    "08 02 aa aa aa aa aa aa  aa aa aa aa aa aa aa aa";  // a kind that is not known
 
 const std::string kHello =
     "01 01 20 00 ff ff ff ff  00 00 00 00 00 00 00 00"
@@ -421,6 +422,13 @@ struct ControlReader {
     CHECK(block.state == 1);
     CHECK(block.sequence == 16);
   }
+  void operator()(const PathMarksBlock& block) {
+    order += 'm';
+    CHECK(block.slot == 3);
+    CHECK(block.generation == 7);
+    CHECK(block.largest == 0xfffffffe);
+    CHECK(block.marks == 0x8000000000000005);
+  }
 };
 
 TEST_CASE("wire golden: CONTROL with every block, and one that is not known", "[B1]") {
@@ -430,14 +438,15 @@ TEST_CASE("wire golden: CONTROL with every block, and one that is not known", "[
   CHECK(packet.header->nic() == 1);
   ControlReader reader;
   packet.blocks.visit(reader);
-  CHECK(reader.order == "apsrgn");
+  CHECK(reader.order == "apsrgnm");
   CHECK(
       describe(packet) ==
       "CONTROL to 305419896 nic 1 floor 5 | ACK_INFO turn 16909060 behind 3 allowance_kib 4096"
       " | PATH_ACK path 3.7 largest 4294967294 residence_ns 1000 ce 2 has 10 of 128"
       " [8000000000000001 ff] | STATUS 9+4 DELIVERED 99 NO_ROOM"
       " | REQUEST message 8 base 64 has 2 of 64 [5] | GRANT message 11 rx 12.13 fragments 14 to 15"
-      " | NIC_STATE 2 up sequence 16");
+      " | NIC_STATE 2 up sequence 16"
+      " | PATH_MARKS path 3.7 largest 4294967294 has 3 of 64 [8000000000000005]");
 
   PacketBuffer buffer;
   PacketWriter writer(buffer);
@@ -451,8 +460,9 @@ TEST_CASE("wire golden: CONTROL with every block, and one that is not known", "[
   CHECK(writer.request(8, 64, missing));
   CHECK(writer.grant(11, 12, 13, 14, 15));
   CHECK(writer.nic_state(2, true, 16));
+  CHECK(writer.path_marks(3, 7, 0xfffffffe, 0x8000000000000005));
   bytes.resize(bytes.size() - 16);  // the writer has no word for the unknown block
-  bytes[20] = std::byte{0x14};
+  bytes[20] = std::byte{0x16};
   CHECK(written(writer, buffer, false) == bytes);
 }
 

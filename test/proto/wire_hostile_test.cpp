@@ -54,9 +54,10 @@ TEST_CASE("wire hostile: the samples have every type and every block") {
     packet.blocks.visit([&](const NicStateBlock&) { blocks.insert(4); });
     packet.blocks.visit([&](const GrantBlock&) { blocks.insert(5); });
     packet.blocks.visit([&](const StatusView&) { blocks.insert(6); });
+    packet.blocks.visit([&](const PathMarksBlock&) { blocks.insert(7); });
   }
   CHECK(types.size() == kPacketRules.size());
-  for (int kind = 1; kind <= 6; ++kind) CHECK(blocks.contains(kind));
+  for (int kind = 1; kind <= 7; ++kind) CHECK(blocks.contains(kind));
 }
 
 TEST_CASE("wire hostile: truncation at every length") {
@@ -265,7 +266,7 @@ TEST_CASE("wire hostile: a block of no words, and one that overruns the headers"
 
 TEST_CASE("wire hostile: unknown kinds are skipped by their length", "[B1]") {
   for (int kind = 0; kind < 256; ++kind) {
-    if (kind >= 1 && kind <= 6) continue;
+    if (kind >= 1 && kind <= 7) continue;
     std::vector<std::byte> blocks =
         test::from_hex("00 02 ff ff ff ff ff ff  00 00 00 00 00 00 00 00  06 01 01 01 09 00 00 00");
     blocks[0] = static_cast<std::byte>(kind);

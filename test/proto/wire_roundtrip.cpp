@@ -74,6 +74,9 @@ class Flattener {
   void operator()(const GrantBlock& b) {
     add(BlockKind::grant, b.message, b.rx_slot, b.rx_generation, b.from, b.up_to);
   }
+  void operator()(const PathMarksBlock& b) {
+    add(BlockKind::path_marks, b.slot, b.generation, b.largest, b.marks);
+  }
   void operator()(const NicStateBlock& b) { add(BlockKind::nic_state, b.nic, b.state, b.sequence); }
 };
 
@@ -96,6 +99,9 @@ struct BlockCopier {
   }
   void operator()(const GrantBlock& b) {
     HAWSER_ASSERT(writer.grant(b.message, b.rx_slot, b.rx_generation, b.from, b.up_to));
+  }
+  void operator()(const PathMarksBlock& b) {
+    HAWSER_ASSERT(writer.path_marks(b.slot, b.generation, b.largest, b.marks));
   }
   void operator()(const NicStateBlock& b) {
     HAWSER_ASSERT(writer.nic_state(b.nic, b.state == 1, b.sequence));

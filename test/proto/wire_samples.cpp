@@ -27,7 +27,7 @@ class Maker {
     header.path_back = static_cast<std::uint16_t>(below(kMaxPathBack + 1u));
     header.path_number = u32();
     parts(writer, type);
-    for (std::size_t i = 0; i < blocks; ++i) block(writer, 1 + below(6));
+    for (std::size_t i = 0; i < blocks; ++i) block(writer, 1 + below(7));
     if (rule_of(type).queue == Queue::data && !rule_of(type).sequenced) sign(writer, {});
     std::vector<std::byte> payload(payload_bytes);
     std::generate(payload.begin(), payload.end(), [this] { return std::byte{u8()}; });
@@ -128,6 +128,9 @@ class Maker {
       case BlockKind::grant: (void)writer.grant(u32(), u32(), u32(), u32(), u32()); break;
       case BlockKind::nic_state:
         (void)writer.nic_state(static_cast<std::uint8_t>(below(kMaxNics)), below(2) == 1, u32());
+        break;
+      case BlockKind::path_marks:
+        (void)writer.path_marks(static_cast<std::uint8_t>(below(kMaxSlots)), u8(), u32(), u64());
         break;
     }
   }

@@ -51,6 +51,7 @@ TEST_CASE(
       {16, [](PacketWriter& w, auto) { return w.status(1, MessageStatus::accepted); }},
       {40, [](PacketWriter& w, auto words) { return w.request(1, 2, words); }},
       {24, [](PacketWriter& w, auto) { return w.grant(1, 2, 3, 4, 5); }},
+      {16, [](PacketWriter& w, auto) { return w.path_marks(1, 2, 3, 4); }},
       {8, [](PacketWriter& w, auto) { return w.nic_state(1, true, 2); }},
   };
   for (const Case& one : cases) {

@@ -129,11 +129,48 @@ proto::Duration repaired_after(std::uint16_t entropies) {
   return again - lost;
 }
 
-TEST_CASE("lanes__what_its_own_lane_has_overtaken_is_lost", "[L14]") {
+TEST_CASE("lanes__only_time_tells_what_is_lost_where_there_are_several", "[L14]") {
   CHECK(repaired_after(1) < milliseconds(1));
-  CHECK(repaired_after(kLanes) < milliseconds(1));
-  // No later one of its lane is under way: only time can tell.
-  CHECK(repaired_after(256) > milliseconds(15));
+  CHECK(repaired_after(kLanes) > milliseconds(15));
+}
+
+// How many packets each lane carries, if what goes over lane `busy` comes marked.
+std::array<std::size_t, kLanes> by_lane(std::uint16_t busy) {
+  std::map<std::uint32_t, std::uint16_t> lanes;
+  std::array<std::size_t, kLanes> carried{};
+  WorldConfig config = lanes_world(kLanes);
+  config.faults = "delay=20us,rate=1000000000";
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx || node != 0 || !is_data(packet)) return {};
+    lanes[view_of(packet).header->path_number] = packet.entropy;
+    ++carried[packet.entropy];
+    return {};
+  };
+  config.arrived = [&](std::span<proto::RxPacket> packets) {
+    for (proto::RxPacket& packet : packets) {
+      proto::wire::PacketView view;
+      const std::span bytes(packet.data, packet.bytes);
+      if (proto::wire::parse(bytes, packet.queue, true, view) ||
+          (view.type != PacketType::data && view.type != PacketType::granted)) {
+        continue;
+      }
+      packet.congestion_experienced = lanes.at(view.header->path_number) == busy;
+    }
+  };
+  World world(config);
+  world.connect_all();
+  exchange_messages(world, 4);
+  return carried;
+}
+
+TEST_CASE("lanes__those_of_marked_packets_are_passed_over_once", "[P19]") {
+  const std::array<std::size_t, kLanes> even = by_lane(kLanes);
+  for (const std::size_t count : even) CHECK(count == 4 * 256 / kLanes);
+  const std::array<std::size_t, kLanes> uneven = by_lane(1);
+  CHECK(uneven[1] * 4 < uneven[0] * 3);
+  CHECK(uneven[1] * 4 > uneven[0]);
+  CHECK(uneven[2] + uneven[3] + 2 >= 2 * uneven[0]);
 }
 
 std::uint64_t control_packets(std::uint16_t entropies) {
@@ -155,6 +192,24 @@ std::uint64_t control_packets(std::uint16_t entropies) {
 
 TEST_CASE("lanes__that_one_overtakes_another_is_not_told_at_once", "[A6]") {
   CHECK(control_packets(kLanes) * 2 < control_packets(1));
+}
+
+// Of the messages that it takes, with a window of 64 packets.
+std::uint64_t acks_of_a_message(std::uint16_t entropies) {
+  WorldConfig config = lanes_world(entropies);
+  config.faults = "delay=20us,rate=1000000000";
+  config.tunables.ack_every_packets = 256;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  const std::uint64_t before = world.stats(1).control_packets_sent;
+  exchange_messages(world, 1);
+  return world.stats(1).control_packets_sent - before;
+}
+
+TEST_CASE("lanes__are_acknowledged_a_few_times_in_a_window", "[A7]") {
+  CHECK(acks_of_a_message(kLanes) >= 2 * acks_of_a_message(1));
+  CHECK(acks_of_a_message(kLanes) <= 64);
 }
 
 // One way through the fabric is dead for good, for data and for control, and nobody is told.

@@ -33,7 +33,7 @@ constexpr std::array kCarriers{PacketType::control, PacketType::data, PacketType
 
 // Whatever the peer was told of paths since the last call, packet by packet.
 struct Ack {
-  std::string blocks;  // in order: a for ACK_INFO, p for PATH_ACK, r for REQUEST
+  std::string blocks;  // in order: a for ACK_INFO, m for PATH_MARKS, p for PATH_ACK, r for REQUEST
   std::uint32_t turn = 0;
   std::uint16_t behind = 0;
   std::uint32_t allowance_kib = 0;
@@ -45,6 +45,12 @@ struct Ack {
     std::vector<std::uint64_t> bitmap;
   };
   std::vector<Path> paths;
+  struct Marks {
+    std::uint8_t slot = 0;
+    std::uint32_t largest = 0;
+    std::uint64_t bits = 0;
+  };
+  std::vector<Marks> marks;
 };
 std::vector<Ack> acks(ScriptedPeer& peer) {
   std::vector<Ack> all;
@@ -64,6 +70,10 @@ std::vector<Ack> acks(ScriptedPeer& peer) {
         ack.blocks += 'p';
         ack.paths.push_back({path.slot, path.largest, path.residence_ns, path.ce_count,
                              std::vector(path.bitmap.begin(), path.bitmap.end())});
+      }
+      void operator()(const proto::wire::PathMarksBlock& marks) {
+        ack.blocks += 'm';
+        ack.marks.push_back({marks.slot, marks.largest, marks.marks});
       }
       void operator()(const proto::wire::RequestView&) { ack.blocks += 'r'; }
     };
@@ -422,6 +432,42 @@ TEST_CASE("wire_rules__marks_of_congestion_are_counted_by_path", "[B11]") {
   probe(scene.peer);
   CHECK(next_ack(scene).paths[0].ce_count == expected);
   CHECK(scene.world().stats(0).packets_marked == expected + 1);
+}
+
+TEST_CASE("wire_rules__which_packets_were_marked_is_told_once_in_front_of_their_ack", "[B18]") {
+  std::uint64_t marks = 0;  // of the next packets, the lowest bit first
+  WorldConfig config = MessageScene::defaults();
+  config.tunables.ack_every_packets = 256;
+  config.arrived = [&](std::span<proto::RxPacket> packets) {
+    for (proto::RxPacket& packet : packets) {
+      packet.congestion_experienced = (marks & 1) != 0;
+      marks >>= 1;
+    }
+  };
+  MessageScene scene(config);
+  const auto told_of = [&](int packets, std::uint64_t marked) {
+    marks = marked;
+    for (int i = 0; i < packets; ++i) probe(scene.peer);
+    return next_ack(scene);
+  };
+  CHECK(told_of(1, 0).blocks == "ap");
+  Ack ack = told_of(3, 0b011);
+  CHECK(ack.blocks == "amp");
+  REQUIRE(ack.marks.size() == 1);
+  CHECK(ack.marks[0].slot == ack.paths[0].slot);
+  CHECK(ack.marks[0].largest == ack.paths[0].largest);
+  CHECK(ack.marks[0].bits == 0b110);
+  CHECK(told_of(1, 0).blocks == "ap");
+  // One that comes after later ones; and what is 64 behind is forgotten.
+  const std::uint32_t first = scene.peer.path_number;
+  scene.peer.path_number = first + 1;
+  (void)told_of(2, 0);
+  scene.peer.path_number = first;
+  ack = told_of(1, 1);
+  REQUIRE(ack.marks.size() == 1);
+  CHECK(ack.marks[0].bits == 0b100);
+  scene.peer.path_number = first + 3;
+  CHECK(told_of(65, 1).blocks == "ap");
 }
 
 TEST_CASE("wire_rules__a_request_comes_with_the_acks_of_all_paths", "[B15]") {

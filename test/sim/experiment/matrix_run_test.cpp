@@ -79,7 +79,8 @@ TEST_CASE("matrix_run__an_incast_takes_the_time_of_its_bytes_and_little_more") {
   ConnectionMatrix incast;
   incast.nodes = 17;
   for (std::uint32_t i = 1; i < 17; ++i) {
-    incast.connections.push_back({.from = i, .to = 0, .bytes = 500'000});
+    incast.connections.push_back(
+        {.from = i, .to = 0, .bytes = 500'000, .hint = {.group = 1, .members = 16}});
   }
   World world(17);
   MatrixRun run(world.share(), incast, {});
@@ -91,6 +92,23 @@ TEST_CASE("matrix_run__an_incast_takes_the_time_of_its_bytes_and_little_more") {
   const double us = static_cast<double>((last - run.begun()).ps) * 1e-6;
   CHECK(us > wire);
   CHECK(us < 1.1 * wire);
+}
+
+// However many the oldest messages are, one after the other: the budget bounds what is under way.
+TEST_CASE("matrix_run__a_large_incast_of_a_group_loses_nothing") {
+  constexpr std::uint32_t kSenders = 1000;
+  fabric::ConnectionMatrix incast;
+  incast.nodes = kSenders + 1;
+  for (std::uint32_t i = 1; i <= kSenders; ++i) {
+    incast.connections.push_back(
+        {.from = i, .to = 0, .bytes = 100'000, .hint = {.group = 1, .members = kSenders}});
+  }
+  World world(kSenders + 1);
+  MatrixRun run(world.share(), incast, {});
+  REQUIRE(run.connect(kMost));
+  const std::uint64_t before = world.network.totals().dropped;
+  REQUIRE(run.run(kMost));
+  CHECK(world.network.totals().dropped == before);
 }
 
 TEST_CASE("matrix_run__limits_follow_from_the_matrix_and_nothing_else_changes") {

@@ -1,0 +1,30 @@
+// What of a message its sender may send unasked, before its receive has matched and was granted
+// more. Both ends work it out, from the same numbers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hawser/types.hpp"
+
+namespace hawser::proto {
+
+// How many messages' unscheduled bytes the last switch before a receiver holds, if they come
+// together.
+inline constexpr std::uint64_t kHeldBySwitch = 4;
+
+// In fragments. `unscheduled_bytes`: what the sender has said in its handshake. Of the messages of
+// a large group each has a part only, as all of them come to one receiver, and at once.
+[[nodiscard]] inline std::uint32_t unscheduled_fragments(std::uint64_t bytes,
+                                                         std::uint32_t fragments,
+                                                         std::uint32_t fragment_bytes,
+                                                         std::uint64_t unscheduled_bytes,
+                                                         const Hint& hint) {
+  const std::uint64_t members = hint.group == 0 ? 1 : std::max<std::uint64_t>(hint.members, 1);
+  const std::uint64_t part =
+      members <= kHeldBySwitch ? unscheduled_bytes : unscheduled_bytes * kHeldBySwitch / members;
+  if (bytes <= part) return fragments;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(part / fragment_bytes, fragments));
+}
+
+}  // namespace hawser::proto
