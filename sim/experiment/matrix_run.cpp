@@ -32,7 +32,7 @@ Tunables with_limits(Tunables tunables, std::uint64_t peers, std::uint64_t opera
 MatrixRun::MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& matrix,
                      const HostConfig& config, std::uint32_t nics, Hints hints)
     : events_(share.events),
-      triggers_(matrix),
+      starter_(share.events, matrix, [this](std::uint32_t flow) { start(flow); }),
       connections_(static_cast<std::uint32_t>(matrix.connections.size())),
       flows_(matrix.connections),
       nodes_(matrix.nodes),
@@ -158,8 +158,6 @@ void MatrixRun::start(std::uint32_t flow) {
   if (!node.delayed.empty() || !try_send(flow)) node.delayed.push_back(flow);
 }
 
-void MatrixRun::on_event(fabric::Instant, std::uint32_t connection) { start(connection); }
-
 void MatrixRun::collect(std::uint32_t number) {
   Node& node = nodes_[number];
   std::array<Completion, 16> completions;
@@ -182,9 +180,11 @@ void MatrixRun::complete(std::uint32_t flow, const Completion& completion) {
   const bool is_receive = completion.kind == OperationKind::receive;
   (is_receive ? times_[flow].received : times_[flow].ended) = events_.now();
   if (flow >= connections_) return;
-  const std::vector<std::uint32_t> next =
-      is_receive ? triggers_.on_received(flow) : triggers_.on_sent(flow);
-  for (const std::uint32_t one : next) start(one);
+  if (is_receive) {
+    starter_.received(flow);
+  } else {
+    starter_.sent(flow);
+  }
 }
 
 CarrierTotals MatrixRun::totals() const {
@@ -213,10 +213,7 @@ bool MatrixRun::connect(fabric::Span most) {
 bool MatrixRun::run(fabric::Span most) {
   for (std::uint32_t flow = 0; flow < connections_; ++flow) post(flow);
   begun_ = events_.now();
-  for (std::uint32_t flow = 0; flow < connections_; ++flow) {
-    if (flows_[flow].trigger != 0) continue;
-    events_.at(begun_ + (flows_[flow].start - fabric::Instant{}), *this, flow);
-  }
+  starter_.begin();
   return wait(most, 2 * flows_.size());
 }
 

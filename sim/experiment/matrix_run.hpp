@@ -16,7 +16,7 @@
 #include "sim/experiment/carrier.hpp"
 #include "sim/experiment/fabric_host.hpp"
 #include "sim/traffic/connection_matrix.hpp"
-#include "sim/traffic/triggers.hpp"
+#include "sim/traffic/starter.hpp"
 
 namespace hawser::experiment {
 
@@ -28,7 +28,7 @@ namespace hawser::experiment {
 // Which operations say what they belong to (Connection::hint).
 enum class Hints : std::uint8_t { none, receives, all };
 
-class MatrixRun final : public Carrier, public fabric::Actor {
+class MatrixRun final : public Carrier {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of a connection
 
@@ -51,8 +51,6 @@ class MatrixRun final : public Carrier, public fabric::Actor {
   [[nodiscard]] FabricHost& host(std::uint32_t node) { return *nodes_[node].host; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
 
-  void on_event(fabric::Instant now, std::uint32_t connection) override;
-
  private:
   struct Node {
     std::unique_ptr<FabricHost> host;
@@ -73,7 +71,7 @@ class MatrixRun final : public Carrier, public fabric::Actor {
   [[nodiscard]] bool wait(fabric::Span most, std::uint64_t ends);
 
   fabric::EventWheel& events_;
-  fabric::Triggers triggers_;
+  fabric::Starter starter_;
   std::uint32_t connections_;  // flows below are the matrix's, those above greet
   std::vector<fabric::Connection> flows_;
   std::vector<FlowTimes> times_;

@@ -20,17 +20,26 @@ struct Connection {
   std::uint32_t when_received = 0;  // and when the receiver has it all
   std::uint32_t line = 0;           // of the file that it was read from
   Hint hint{};                      // what a collective's operations know of it
+  // All connections of a matrix with this number, whoever their receivers, are one step of one
+  // collective: what each receiver awaits before it goes on. Counts from 1 over the matrix, in
+  // their order; 0: of no step.
+  std::uint32_t step = 0;
 };
 
 struct Trigger {
   enum class Kind : std::uint8_t {
     oneshot,    // the first time that it fires, all that wait for it start
     multishot,  // each time that it fires, the next one that waits starts, in the matrix's order
-    barrier,    // when it has fired `count` times, all that wait for it start
+    barrier,    // when it has fired `count` times, all that wait for it start; with a count of 0,
+                // when the matrix begins
   };
   std::uint32_t id = 0;
   Kind kind = Kind::oneshot;
   std::uint32_t count = 0;
+  // Of oneshots and barriers: how long after that (a node computes), and what else fires then. A
+  // node goes on when its own work is done and what it awaits has come: barriers say so.
+  Span delay{};
+  std::vector<std::uint32_t> then{};
 };
 
 struct ConnectionMatrix {

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "sim/traffic/connection_matrix.hpp"
@@ -13,28 +12,41 @@ namespace hawser::fabric {
 
 class Triggers {
  public:
-  // Every trigger that a connection names is one of the matrix.
-  explicit Triggers(const ConnectionMatrix& matrix);
+  // Called with a trigger's place in the matrix when it goes off and has a delay: expire() is due
+  // so much later. Without one all delays count as none.
+  using Later = std::function<void(std::uint32_t trigger, Span delay)>;
 
-  // The connections, by their place in the matrix, that start now. Each is said once.
-  [[nodiscard]] std::vector<std::uint32_t> on_sent(std::uint32_t connection) {
-    return fire(when_sent_[connection]);
-  }
-  [[nodiscard]] std::vector<std::uint32_t> on_received(std::uint32_t connection) {
-    return fire(when_received_[connection]);
-  }
+  // Every trigger that a connection or a trigger names is one of the matrix.
+  explicit Triggers(const ConnectionMatrix& matrix, Later later = {});
+
+  // The connections, by their place in the matrix, that start now. Each is said once. What has no
+  // trigger is not among them: it has its start.
+  [[nodiscard]] std::vector<std::uint32_t> begin();
+  [[nodiscard]] std::vector<std::uint32_t> on_sent(std::uint32_t connection);
+  [[nodiscard]] std::vector<std::uint32_t> on_received(std::uint32_t connection);
+  [[nodiscard]] std::vector<std::uint32_t> expire(std::uint32_t trigger);
 
  private:
+  static constexpr std::uint32_t kNone = ~0u;
   struct State {
     Trigger::Kind kind = Trigger::Kind::oneshot;
     std::uint32_t missing = 1;  // times that it must fire still
-    std::size_t started = 0;
-    std::vector<std::uint32_t> waiting;
+    std::uint32_t started = 0;  // of those that wait; only a multishot's are started singly
+    Span delay{};
+    std::vector<std::uint32_t> waiting;  // connections
+    std::vector<std::uint32_t> then;     // places of triggers
   };
-  [[nodiscard]] std::vector<std::uint32_t> fire(std::uint32_t trigger);
+  [[nodiscard]] std::vector<std::uint32_t> fire(std::uint32_t place);
+  void go_off(std::uint32_t place, std::vector<std::uint32_t>& fired,
+              std::vector<std::uint32_t>& started);
+  void release(std::uint32_t place, std::vector<std::uint32_t>& fired,
+               std::vector<std::uint32_t>& started) const;
+  [[nodiscard]] std::vector<std::uint32_t> spread(std::vector<std::uint32_t> fired,
+                                                  std::vector<std::uint32_t> started);
 
-  std::unordered_map<std::uint32_t, State> states_;
-  std::vector<std::uint32_t> when_sent_;
+  Later later_;
+  std::vector<State> states_;             // by place
+  std::vector<std::uint32_t> when_sent_;  // places, by connection
   std::vector<std::uint32_t> when_received_;
 };
 

@@ -1,0 +1,64 @@
+// Traffic by its kind and numbers: what a plan says in place of a file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "sim/traffic/connection_matrix.hpp"
+
+namespace hawser::fabric {
+
+struct Traffic {
+  enum class Kind : std::uint8_t {
+    ring,         // all-reduce: reduce-scatter and all-gather around a ring
+    butterfly,    // all-reduce by recursive halving and doubling
+    doubling,     // all-reduce by recursive doubling
+    all_to_all,   // each node to each, in windows
+    incast,       // many to one, several times side by side
+    permutation,  // each node to one other, and from one other
+    moe,          // mixture of experts: tokens to the experts that were drawn for them, and back
+    background,   // messages that come by chance
+  };
+  enum class Sizes : std::uint8_t {
+    fixed,        // `bytes`
+    exponential,  // with `bytes` as their mean; from 1 to 64 of them
+    web_search,   // 1 to 30,000,000 as in DCTCP's cluster: the table that HPCC's generator has
+  };
+
+  Kind kind = Kind::ring;
+  std::uint32_t nodes = 2;
+  // Of an all-reduce: of the vector. Of the others: of a message; for moe, of a token; for
+  // background, what `sizes` says.
+  std::uint64_t bytes = 0;
+  std::uint32_t rounds = 1;  // of collectives (the first four and moe): one after the other
+
+  std::uint32_t channels = 1;  // ring: pieces of each block, which go side by side
+  std::uint32_t window = 0;    // all_to_all: messages under way of each node; 0: all at once
+  bool shuffled = false;      // all_to_all: whom a node sends to first is drawn, as in REPS's files
+  std::uint32_t senders = 0;  // incast: to each receiver; 0: all nodes that don't receive
+  std::uint32_t receivers = 1;  // incast: nodes 0, 1 ...; senders are shared out among them
+
+  std::uint32_t experts = 0;  // moe: expert i is at node i mod nodes; 0: as many as nodes
+  std::uint32_t tokens = 0;   // moe: of each node in a round
+  std::uint32_t top = 2;      // moe: experts of a token, all different
+  double skew = 0;            // moe: the i-th most popular expert is drawn as often as i^-skew
+  Span compute{};             // moe: from dispatch to combine
+
+  double load = 0;               // background: of each node's link, in bytes of messages
+  std::uint64_t bits_per_s = 0;  // background: of that link
+  Span duration{};               // background: messages start before it is over
+  Sizes sizes = Sizes::fixed;    // background
+};
+
+// The same matrix for the same numbers and seed; kinds that draw nothing don't depend on it. Throws
+// InputError with a sentence that says what can't be and what could.
+[[nodiscard]] ConnectionMatrix generate(const Traffic& traffic, std::uint64_t seed);
+
+// As plans name them.
+[[nodiscard]] std::string_view name_of(Traffic::Kind kind);
+[[nodiscard]] std::string_view name_of(Traffic::Sizes sizes);
+[[nodiscard]] std::optional<Traffic::Kind> kind_named(std::string_view name);
+[[nodiscard]] std::optional<Traffic::Sizes> sizes_named(std::string_view name);
+
+}  // namespace hawser::fabric
