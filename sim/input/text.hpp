@@ -17,6 +17,8 @@ class Text {
   Text(std::string name, std::string_view content);
 
   [[nodiscard]] std::size_t lines() const { return lines_.size(); }
+  // A line as it is, which counts from 1.
+  [[nodiscard]] std::string_view line(std::size_t line) const { return lines_[line - 1]; }
   // The words of a line, which counts from 1; none if it is blank or begins with '#'.
   [[nodiscard]] std::vector<std::string_view> words(std::size_t line) const;
   // Throws InputError "NAME:LINE: WHAT".

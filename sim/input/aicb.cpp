@@ -1,0 +1,334 @@
+#include "sim/input/aicb.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "sim/input/text.hpp"
+
+namespace hawser::fabric {
+
+namespace {
+
+constexpr std::uint64_t kMostRanks = 1 << 20;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostCalls = 8'000'000;
+using Words = std::vector<std::string_view>;
+using What = Operation::What;
+
+constexpr std::array<std::string_view, 12> kColumns{
+    "comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst",
+    "src",       "additional", "_elapsed_time",   "algbw",    "busbw", "count"};
+
+constexpr std::array<std::pair<std::string_view, Collective>, 8> kTypes{
+    {{"all_reduce", Collective::all_reduce},
+     {"all_gather", Collective::all_gather},
+     {"all_gather_into_tensor", Collective::all_gather},
+     {"reduce_scatter", Collective::reduce_scatter},
+     {"reduce_scatter_tensor", Collective::reduce_scatter},
+     {"all_to_all", Collective::all_to_all},
+     {"broadcast", Collective::broadcast},
+     {"barrier", Collective::barrier}}};
+
+constexpr std::array<std::pair<std::string_view, Axis>, 8> kGroups{
+    {{"tp_group", Axis::tensor},
+     {"dp_group", Axis::data},
+     {"ep_group", Axis::expert},
+     {"ep_dp_group", Axis::data_of_expert},
+     {"ep_tp_group", Axis::expert_tensor},
+     {"pp_group", Axis::pipeline},
+     {"embedding_group", Axis::embedding},
+     {"all", Axis::all}}};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+Words split(std::string_view text) {
+  Words fields;
+  for (;;) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    fields.push_back(trimmed(text.substr(0, end)));
+    if (end == text.size()) return fields;
+    text.remove_prefix(end + 1);
+  }
+}
+
+class AicbReader {
+ public:
+  AicbReader(const std::string& name, std::string_view content) : text_(name, content) {}
+
+  AicbWorkload read() {
+    for (std::size_t line = 1; line <= text_.lines(); ++line) {
+      const std::string_view whole = trimmed(text_.line(line));
+      if (whole.empty()) continue;
+      if (whole.front() == '[') {
+        stage(line, whole);
+      } else if (whole.starts_with(kColumns[0])) {
+        columns(line, split(whole));
+      } else {
+        call(line, split(whole));
+      }
+    }
+    check();
+    return std::move(workload_);
+  }
+
+ private:
+  struct Size {
+    std::uint32_t ranks = 0;
+    std::size_t line = 0;
+  };
+
+  std::uint32_t small(std::size_t line, std::string_view word, const std::string& what,
+                      std::uint64_t least = 0) const {
+    return static_cast<std::uint32_t>(text_.number(line, word, what, least, kMostRanks));
+  }
+
+  // "rank17" -> 17
+  std::uint32_t rank(std::size_t line, std::string_view word) const {
+    word = trimmed(word);
+    if (!word.starts_with("rank")) {
+      text_.fail(line, "a rank is written rank0, rank1 ..., not " + quoted(word));
+    }
+    word.remove_prefix(4);
+    return small(line, word, "a rank");
+  }
+
+  void stage(std::size_t line, std::string_view whole) {
+    if (!columns_.empty() && workload_.stages.empty()) {
+      text_.fail(line, "whose calls follow must be said before all of them");
+    }
+    if (!whole.ends_with(']')) text_.fail(line, "']' is missing at the end");
+    std::string_view inside = trimmed(whole.substr(1, whole.size() - 2));
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    if (inside.starts_with("pp_stage")) {
+      const std::size_t colon = std::min(inside.find(':'), inside.size());
+      const std::uint32_t number = small(line, inside.substr(8, colon - 8), "a stage");
+      if (number != workload_.stages.size()) {
+        text_.fail(line, "stage " + std::to_string(number) + " follows here, but stage " +
+                             std::to_string(workload_.stages.size()) + " is next");
+      }
+      inside = trimmed(inside.substr(std::min(colon + 1, inside.size())));
+      if (!inside.starts_with('[') || !inside.ends_with(']') || inside.size() < 2) {
+        text_.fail(line, "a stage's ranks are written [rank0, rank1 ...]");
+      }
+      const Words ranks = split(inside.substr(1, inside.size() - 2));
+      first = rank(line, ranks[0]);
+      last = first;
+      for (std::size_t i = 1; i < ranks.size(); ++i) {
+        if (rank(line, ranks[i]) != ++last) {
+          text_.fail(line, quoted(ranks[i]) + " doesn't follow the rank before it");
+        }
+      }
+    } else {
+      const std::size_t dash = inside.find('~');
+      if (dash == std::string_view::npos || !workload_.stages.empty()) {
+        text_.fail(line,
+                   "whose calls follow is written [rank0 ~ rank127], once, or "
+                   "[ pp_stage0: [rank0, rank1] ]");
+      }
+      first = rank(line, inside.substr(0, dash));
+      last = rank(line, inside.substr(dash + 1));
+    }
+    begin_stage(line, first, last);
+  }
+
+  void begin_stage(std::size_t line, std::uint32_t first, std::uint32_t last) {
+    if (first != workload_.ranks || last < first) {
+      text_.fail(line, "ranks " + std::to_string(first) + " to " + std::to_string(last) +
+                           " are said, but " + std::to_string(workload_.ranks) + " is the next");
+    }
+    const std::uint32_t count = last - first + 1;
+    if (!workload_.stages.empty() && count != per_stage_) {
+      text_.fail(line, "a stage of " + std::to_string(count) + " ranks, but the first has " +
+                           std::to_string(per_stage_));
+    }
+    per_stage_ = count;
+    workload_.ranks = last + 1;
+    workload_.stages.emplace_back(1);
+    columns_.clear();
+  }
+
+  void columns(std::size_t line, const Words& names) {
+    if (!columns_.empty()) text_.fail(line, "the columns are named before");
+    for (const std::string_view name : names) {
+      if (std::ranges::count(kColumns, name) == 0) {
+        text_.fail(line, quoted(name) + " is no column that is known");
+      }
+      if (std::ranges::count(names, name) > 1) text_.fail(line, quoted(name) + " is there twice");
+      columns_.emplace_back(name);
+    }
+    for (const std::string_view needed : {"comm_type", "comm_group", "msg_size"}) {
+      if (std::ranges::count(names, needed) == 0) {
+        text_.fail(line, "the column " + std::string(needed) + " is missing");
+      }
+    }
+    if (workload_.stages.empty()) workload_.stages.emplace_back(1);
+  }
+
+  std::string_view field(const Words& fields, std::string_view name) const {
+    const auto found = std::ranges::find(columns_, name);
+    if (found == columns_.end()) return "None";
+    return fields[static_cast<std::size_t>(found - columns_.begin())];
+  }
+
+  void call(std::size_t line, const Words& fields) {
+    if (columns_.empty()) {
+      text_.fail(line,
+                 "the columns (comm_type,comm_group,...) must be named before the first call");
+    }
+    if (fields.size() != columns_.size()) {
+      text_.fail(line, "a call has " + std::to_string(columns_.size()) + " fields, not " +
+                           std::to_string(fields.size()));
+    }
+    std::string_view type = field(fields, "comm_type");
+    if (!type.starts_with("CommType.")) {
+      text_.fail(line, "comm_type is " + quoted(type) + ", but begins with CommType.");
+    }
+    type.remove_prefix(9);
+    if (type == "epoch_end") {
+      workload_.stages.back().emplace_back();
+      return;
+    }
+    Operation one;
+    one.line = static_cast<std::uint32_t>(line);
+    one.bytes = text_.number(line, field(fields, "msg_size"), "msg_size", 0, kMostBytes);
+    if (type == "isend" || type == "irecv") {
+      pass(line, fields, type, one);
+    } else {
+      collective(line, fields, type, one);
+    }
+    std::uint32_t count = 1;
+    if (field(fields, "count") != "None") count = small(line, field(fields, "count"), "count", 1);
+    calls_ += count;
+    if (calls_ > kMostCalls) {
+      text_.fail(line, "a workload has at most " + std::to_string(kMostCalls) + " calls");
+    }
+    auto& calls = workload_.stages.back().back();
+    calls.insert(calls.end(), count, one);
+  }
+
+  void pass(std::size_t line, const Words& fields, std::string_view type, Operation& one) const {
+    if (field(fields, "comm_group") != "CommGroup.pp_group") {
+      text_.fail(line, "comm_group is " + quoted(field(fields, "comm_group")) +
+                           ", but isend and irecv are of CommGroup.pp_group");
+    }
+    one.what = type == "isend" ? What::send : What::receive;
+    const std::string verb = type == "isend" ? "send_" : "recv_";
+    const std::string_view where = field(fields, "additional");
+    if (where != verb + "next" && where != verb + "prev") {
+      text_.fail(line, "additional is " + quoted(where) + ", but of " + std::string(type) +
+                           " it is " + verb + "next or " + verb + "prev");
+    }
+    one.next = where.ends_with("next");
+    one.axis = Axis::pipeline;
+  }
+
+  void collective(std::size_t line, const Words& fields, std::string_view type, Operation& one) {
+    const auto which = std::ranges::find(kTypes, type, [](const auto& row) { return row.first; });
+    if (which == kTypes.end()) {
+      text_.fail(line,
+                 "comm_type is " + quoted(field(fields, "comm_type")) +
+                     ", which nothing here means; known are all_reduce, all_gather, "
+                     "reduce_scatter, all_to_all, broadcast, barrier, isend, irecv, epoch_end");
+    }
+    std::string_view group = field(fields, "comm_group");
+    if (!group.starts_with("CommGroup.")) {
+      text_.fail(line, "comm_group is " + quoted(group) + ", but begins with CommGroup.");
+    }
+    group.remove_prefix(10);
+    const auto axis = std::ranges::find(kGroups, group, [](const auto& row) { return row.first; });
+    if (axis == kGroups.end()) {
+      text_.fail(line, "comm_group is " + quoted(field(fields, "comm_group")) +
+                           ", which is no group that is known");
+    }
+    one.what = What::collective;
+    one.axis = axis->second;
+    one.collective = which->second;
+    if (one.collective == Collective::broadcast && field(fields, "src") != "None") {
+      one.root = small(line, field(fields, "src"), "src");
+    }
+    if (field(fields, "comm_group_size") == "None") return;
+    const std::uint32_t size = small(line, field(fields, "comm_group_size"), "comm_group_size", 1);
+    Size& said = sizes_[one.axis];
+    if (said.line > 0 && said.ranks != size) {
+      text_.fail(line, "comm_group_size is " + std::to_string(size) + ", but " +
+                           std::to_string(said.ranks) + " for the same group in line " +
+                           std::to_string(said.line));
+    }
+    said = {size, line};
+  }
+
+  // What follows from the ranks and stages; a group that doesn't occur may have any size.
+  void check() {
+    if (columns_.empty()) {
+      text_.fail(1, "no line names the columns (comm_type,comm_group,...): is this such a file?");
+    }
+    if (calls_ == 0) text_.fail(1, "there are no calls");
+    workload_.tensor = sizes_[Axis::tensor].ranks;
+    workload_.expert = sizes_[Axis::expert].ranks;
+    if (workload_.ranks == 0) return;
+    const auto stages = static_cast<std::uint32_t>(workload_.stages.size());
+    need(Axis::all, workload_.ranks, "all ranks");
+    need(Axis::pipeline, stages, "the stages");
+    need(Axis::embedding, std::min(stages, 2u), "the first stage and the last");
+    if (workload_.tensor > 0) {
+      need(Axis::data, per_stage_ / workload_.tensor, "a stage's ranks by tensor groups");
+    }
+  }
+
+  void need(Axis axis, std::uint32_t ranks, const std::string& what) {
+    const Size& said = sizes_[axis];
+    if (said.line == 0 || said.ranks == ranks) return;
+    text_.fail(said.line, "comm_group_size is " + std::to_string(said.ranks) + ", but " + what +
+                              " are " + std::to_string(ranks));
+  }
+
+  Text text_;
+  AicbWorkload workload_;
+  std::vector<std::string> columns_;
+  std::map<Axis, Size> sizes_;
+  std::uint32_t per_stage_ = 0;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace
+
+AicbWorkload read_aicb(const std::string& name, std::string_view content) {
+  return AicbReader(name, content).read();
+}
+
+Workload workload_of(const AicbWorkload& aicb, const Cut& cut) {
+  Workload workload{
+      .ranks = aicb.ranks, .tensor = aicb.tensor, .expert = aicb.expert, .stages = {}};
+  if (cut.iterations == 0) throw InputError("iterations are at least 1");
+  std::uint64_t operations = 0;
+  for (const auto& stage : aicb.stages) {
+    std::vector<const std::vector<Operation>*> epochs;
+    for (const auto& epoch : stage) {
+      if (!epoch.empty()) epochs.push_back(&epoch);
+    }
+    if (epochs.size() > 1) epochs.erase(epochs.begin());
+    std::vector<Operation>& program = workload.stages.emplace_back();
+    for (std::uint32_t i = 0; i < cut.iterations && !epochs.empty(); ++i) {
+      const std::vector<Operation>& epoch = *epochs[i % epochs.size()];
+      const std::size_t count =
+          cut.layers > 0 ? std::min<std::size_t>(cut.layers, epoch.size()) : epoch.size();
+      operations += count;
+      if (operations > 2 * kMostCalls) {
+        throw InputError("more than " + std::to_string(2 * kMostCalls) +
+                         " calls in all: take fewer iterations");
+      }
+      program.insert(program.end(), epoch.begin(),
+                     epoch.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+  }
+  return workload;
+}
+
+}  // namespace hawser::fabric

@@ -1,0 +1,37 @@
+// Workloads as AICB writes them down call by call (.csv):
+//
+//   [rank0 ~ rank127]                                  whose calls follow: all ranks, or a stage's,
+//                                                      "[ pp_stage1: [rank16, rank17] ]"
+//   comm_type,comm_group,comm_group_size,msg_size,...  what the columns are
+//   CommType.all_reduce,CommGroup.dp_group,16,8,...    a call
+//   CommType.epoch_end,None,None,0,...                 an iteration is over
+//
+// Calls are blocking, but for isend and irecv next to each other, which go on together. What
+// precedes the first of several epoch_ends is set-up or warm-up. Columns of measured times are read
+// and not used: how long computing takes isn't in such a file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/traffic/workload.hpp"
+
+namespace hawser::fabric {
+
+struct AicbWorkload {
+  std::uint32_t ranks = 0;  // 0: not said, as in the next two
+  std::uint32_t tensor = 0;
+  std::uint32_t expert = 0;
+  // Of each stage its iterations, and of each of those its calls.
+  std::vector<std::vector<std::vector<Operation>>> stages;
+};
+
+// Throws InputError with file, line, field and what to do; also where group sizes contradict each
+// other.
+[[nodiscard]] AicbWorkload read_aicb(const std::string& name, std::string_view content);
+
+// Iterations after the set-up, if there are any, and of each the first `cut.layers` calls. More
+// iterations than the file has are the same over again.
+[[nodiscard]] Workload workload_of(const AicbWorkload& aicb, const Cut& cut);
+
+}  // namespace hawser::fabric

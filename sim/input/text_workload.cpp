@@ -1,0 +1,327 @@
+#include "sim/input/text_workload.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/input/text.hpp"
+
+namespace hawser::fabric {
+
+namespace {
+
+constexpr std::uint64_t kMostRanks = 1 << 20;
+constexpr std::uint64_t kMostLayers = 1'000'000;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLongest = 1'000'000'000'000;  // ns
+constexpr std::size_t kFields = 12;
+using Words = std::vector<std::string_view>;
+
+// Where the collectives of passes and of weight gradients go if they don't say.
+struct Parallelism {
+  std::string_view name;
+  Axis passes;
+  Axis weights;
+  bool passes_talk;
+  bool weights_talk;
+  bool has_number;  // of DLRM: the last layer of the bottom half, which nothing here depends on
+};
+constexpr std::array<Parallelism, 8> kParallelisms{
+    {{"MICRO", Axis::all, Axis::all, true, true, false},
+     {"DATA", Axis::all, Axis::data, false, true, false},
+     {"MODEL", Axis::all, Axis::all, true, false, false},
+     {"HYBRID_DATA_MODEL", Axis::tensor, Axis::data, true, true, false},
+     {"HYBRID_MODEL_DATA", Axis::tensor, Axis::data, true, true, false},
+     {"HYBRID_TRANSFORMER", Axis::tensor, Axis::data, true, true, false},
+     {"HYBRID_TRANSFORMER_FWD_IN_BCKWD", Axis::tensor, Axis::data, true, true, false},
+     {"HYBRID_DLRM", Axis::all, Axis::all, true, true, true}}};
+
+constexpr std::array<std::pair<std::string_view, Collective>, 6> kTypes{
+    {{"NONE", Collective::none},
+     {"ALLREDUCE", Collective::all_reduce},
+     {"ALLGATHER", Collective::all_gather},
+     {"REDUCESCATTER", Collective::reduce_scatter},
+     {"ALLTOALL", Collective::all_to_all},
+     {"BROADCAST", Collective::broadcast}}};
+
+class TextWorkloadReader {
+ public:
+  TextWorkloadReader(const std::string& name, std::string_view content) : text_(name, content) {}
+
+  TextWorkload read() {
+    std::size_t lines = 0;  // that say something
+    std::uint64_t layers = 0;
+    std::size_t count_line = 1;
+    for (std::size_t line = 1; line <= text_.lines(); ++line) {
+      const Words words = text_.words(line);
+      if (words.empty()) continue;
+      if (++lines == 1) {
+        head(line, words);
+      } else if (lines == 2) {
+        if (words.size() != 1) text_.fail(line, "the second line is the count of layers, alone");
+        layers = text_.number(line, words[0], "the count of layers", 1, kMostLayers);
+        count_line = line;
+      } else {
+        layer(line, words);
+      }
+    }
+    if (lines < 2) text_.fail(1, "a workload begins with its parallelism and its count of layers");
+    if (workload_.layers.size() != layers) {
+      text_.fail(count_line, std::to_string(layers) + " layers are said, but " +
+                                 std::to_string(workload_.layers.size()) +
+                                 " follow: is the file whole?");
+    }
+    mark(checkpoints_, &Layer::is_checkpoint, "checkpoints");
+    mark(initiates_, &Layer::begins_again, "checkpoint_initiates");
+    check_checkpoints();
+    return std::move(workload_);
+  }
+
+ private:
+  std::uint32_t small(std::size_t line, std::string_view word, const std::string& what,
+                      std::uint64_t least) const {
+    return static_cast<std::uint32_t>(text_.number(line, word, what, least, kMostRanks));
+  }
+
+  void head(std::size_t line, const Words& words) {
+    head_line_ = line;
+    const auto found = std::ranges::find(kParallelisms, words[0], &Parallelism::name);
+    if (found == kParallelisms.end()) {
+      std::string known;
+      for (const Parallelism& each : kParallelisms) {
+        known += (known.empty() ? "" : ", ") + std::string(each.name);
+      }
+      text_.fail(line, quoted(words[0]) + " is no parallelism that is known; known are " + known);
+    }
+    parallelism_ = &*found;
+    std::size_t at = 1;
+    if (parallelism_->has_number) {
+      if (words.size() != 2) text_.fail(line, "HYBRID_DLRM is followed by one layer's number");
+      static_cast<void>(small(line, words[at++], "the last layer of the bottom", 0));
+    }
+    Words seen;
+    while (at < words.size()) {
+      std::string_view key = words[at++];
+      if (key.ends_with(':')) key.remove_suffix(1);
+      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
+      seen.push_back(key);
+      if (at == words.size()) text_.fail(line, quoted(key) + " has no value");
+      const std::string_view word = words[at++];
+      if (key == "checkpoints" || key == "checkpoint_initiates") {
+        std::vector<std::uint32_t>& into = key == "checkpoints" ? checkpoints_ : initiates_;
+        const std::uint32_t count = small(line, word, std::string(key), 0);
+        if (count > words.size() - at) {
+          text_.fail(line, std::string(key) + " are " + std::to_string(count) + ", but " +
+                               std::to_string(words.size() - at) + " words follow");
+        }
+        for (std::uint32_t i = 0; i < count; ++i) {
+          into.push_back(small(line, words[at++], "a layer of " + std::string(key), 0));
+        }
+      } else {
+        attribute(line, key, word);
+      }
+    }
+  }
+
+  void attribute(std::size_t line, std::string_view key, std::string_view word) {
+    const std::string name(key);
+    if (key == "model_parallel_NPU_group") {
+      workload_.tensor = small(line, word, name, 1);
+    } else if (key == "ep") {
+      workload_.expert = small(line, word, name, 1);
+    } else if (key == "pp") {
+      workload_.stages = small(line, word, name, 1);
+    } else if (key == "all_gpus") {
+      workload_.ranks = small(line, word, name, 1);
+    } else if (key == "vpp" || key == "ga") {
+      static_cast<void>(small(line, word, name, 1));  // the layers are written out
+    } else if (key == "pp_comm") {
+      workload_.stage_bytes = text_.number(line, word, name, 0, kMostBytes);
+    } else {
+      text_.fail(line, quoted(key) +
+                           " is nothing that a parallelism has; known are "
+                           "model_parallel_NPU_group, ep, pp, vpp, ga, all_gpus, checkpoints, "
+                           "checkpoint_initiates, pp_comm");
+    }
+  }
+
+  Span time(std::size_t line, std::string_view word, const std::string& what) const {
+    return nanoseconds(static_cast<std::int64_t>(text_.number(line, word, what, 0, kLongest)));
+  }
+
+  // Three words: a time, a type, a length.
+  LayerWork work(std::size_t line, const Words& words, std::size_t at, const std::string& what,
+                 Axis axis, bool may_talk) const {
+    LayerWork work{time(line, words[at], what + "'s time"), axis, Collective::none, 0};
+    std::string_view type = words[at + 1];
+    if (type.ends_with("_DP_EP")) {
+      work.axis = Axis::data_of_expert;
+      type.remove_suffix(6);
+    } else if (type.ends_with("_EP")) {
+      work.axis = Axis::expert;
+      type.remove_suffix(3);
+    }
+    const auto found = std::ranges::find(kTypes, type, [](const auto& row) { return row.first; });
+    if (found == kTypes.end()) {
+      text_.fail(line, what + "'s type is " + quoted(words[at + 1]) +
+                           ", but must be NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL or "
+                           "BROADCAST, with _EP or _DP_EP behind it or without");
+    }
+    work.collective = found->second;
+    work.bytes = text_.number(line, words[at + 2], what + "'s bytes", 0, kMostBytes);
+    if (work.collective == Collective::none && work.bytes > 0) {
+      text_.fail(line,
+                 what + " has NONE of " + std::to_string(work.bytes) + " bytes: 0, or which?");
+    }
+    if (work.collective != Collective::none && !may_talk) {
+      text_.fail(line, what + " has a collective, but " + std::string(parallelism_->name) +
+                           " has no group for it");
+    }
+    return work;
+  }
+
+  void layer(std::size_t line, const Words& words) {
+    if (words.size() != kFields) {
+      text_.fail(line, "a layer has " + std::to_string(kFields) + " fields, not " +
+                           std::to_string(words.size()));
+    }
+    if (words[1] != "-1") {
+      text_.fail(line, "the second field is " + quoted(words[1]) +
+                           ", but only -1 is known: layers depend on their order alone");
+    }
+    const Parallelism& how = *parallelism_;
+    Layer layer;
+    layer.line = static_cast<std::uint32_t>(line);
+    layer.forward = work(line, words, 2, "the forward pass", how.passes, how.passes_talk);
+    layer.input_gradient = work(line, words, 5, "the input gradient", how.passes, how.passes_talk);
+    layer.weight_gradient =
+        work(line, words, 8, "the weight gradient", how.weights, how.weights_talk);
+    layer.update = time(line, words[11], "the update's time");
+    workload_.layers.push_back(layer);
+  }
+
+  void mark(const std::vector<std::uint32_t>& which, bool Layer::*flag, const std::string& what) {
+    for (const std::uint32_t one : which) {
+      if (one >= workload_.layers.size()) {
+        text_.fail(head_line_, what + " name layer " + std::to_string(one) + ", but there are " +
+                                   std::to_string(workload_.layers.size()));
+      }
+      workload_.layers[one].*flag = true;
+    }
+  }
+
+  void check_checkpoints() const {
+    bool has_one = false;
+    for (const Layer& layer : workload_.layers) {
+      has_one = has_one || layer.is_checkpoint;
+      if (!layer.begins_again || has_one) continue;
+      text_.fail(head_line_, "checkpoint_initiates name the layer of line " +
+                                 std::to_string(layer.line) + ", which no checkpoint precedes");
+    }
+  }
+
+  Text text_;
+  TextWorkload workload_;
+  const Parallelism* parallelism_ = nullptr;
+  std::size_t head_line_ = 1;
+  std::vector<std::uint32_t> checkpoints_, initiates_;
+};
+
+class Programmer {
+ public:
+  Programmer(const TextWorkload& text, std::size_t layers, std::uint32_t stage,
+             std::uint32_t stages)
+      : text_(text),
+        layers_(layers),
+        has_before_(stage > 0 && text.stage_bytes > 0),
+        has_after_(stage + 1 < stages && text.stage_bytes > 0) {}
+
+  void iterate() {
+    if (has_before_) pass(Operation::What::receive, false);
+    for (std::size_t i = 0; i < layers_; ++i) forward(i);
+    if (has_after_) {
+      pass(Operation::What::send, true);
+      pass(Operation::What::receive, true);
+    }
+    for (std::size_t i = layers_; i-- > 0;) backward(i);
+    if (has_before_) pass(Operation::What::send, false);
+    program_.push_back({.what = Operation::What::join});
+  }
+
+  std::vector<Operation> take() { return std::move(program_); }
+
+ private:
+  void pass(Operation::What what, bool next) {
+    program_.push_back({.what = what, .next = next, .bytes = text_.stage_bytes});
+  }
+  void compute(Span span, std::uint32_t line, bool beside = false, Axis axis = Axis::all) {
+    program_.push_back({.what = Operation::What::compute,
+                        .axis = axis,
+                        .beside = beside,
+                        .span = span,
+                        .line = line});
+  }
+  void collective(const LayerWork& work, std::uint32_t line, bool beside) {
+    if (work.collective == Collective::none) return;
+    program_.push_back({.what = Operation::What::collective,
+                        .axis = work.axis,
+                        .collective = work.collective,
+                        .beside = beside,
+                        .bytes = work.bytes,
+                        .line = line});
+  }
+  void forward(std::size_t i) {
+    const Layer& layer = text_.layers[i];
+    compute(layer.forward.compute, layer.line);
+    collective(layer.forward, layer.line, false);
+  }
+  void backward(std::size_t i) {
+    const Layer& layer = text_.layers[i];
+    if (layer.begins_again) {
+      std::size_t from = i;
+      while (!text_.layers[from].is_checkpoint) --from;
+      for (; from < i; ++from) forward(from);
+    }
+    compute(layer.input_gradient.compute, layer.line);
+    collective(layer.input_gradient, layer.line, false);
+    compute(layer.weight_gradient.compute, layer.line);
+    collective(layer.weight_gradient, layer.line, true);
+    const bool is_beside = layer.weight_gradient.collective != Collective::none;
+    compute(layer.update, layer.line, is_beside, layer.weight_gradient.axis);
+  }
+
+  const TextWorkload& text_;
+  std::size_t layers_;
+  bool has_before_;
+  bool has_after_;
+  std::vector<Operation> program_;
+};
+
+}  // namespace
+
+TextWorkload read_text_workload(const std::string& name, std::string_view content) {
+  return TextWorkloadReader(name, content).read();
+}
+
+Workload workload_of(const TextWorkload& text, const Cut& cut, std::uint32_t stages) {
+  const std::size_t layers =
+      cut.layers > 0 ? std::min<std::size_t>(cut.layers, text.layers.size()) : text.layers.size();
+  const std::uint32_t count = stages > 0 ? stages : text.stages;
+  constexpr std::size_t kMostOperations = 20'000'000;
+  if (layers == 0) throw InputError("a workload has at least one layer");
+  if (cut.iterations == 0 || std::uint64_t{cut.iterations} * count > kMostOperations / layers) {
+    throw InputError(
+        "iterations are at least 1, and all layers of all stages in all of them at most " +
+        std::to_string(kMostOperations));
+  }
+  Workload workload{
+      .ranks = text.ranks, .tensor = text.tensor, .expert = text.expert, .stages = {}};
+  for (std::uint32_t stage = 0; stage < count; ++stage) {
+    Programmer programmer(text, layers, stage, count);
+    for (std::uint32_t i = 0; i < cut.iterations; ++i) programmer.iterate();
+    workload.stages.push_back(programmer.take());
+  }
+  return workload;
+}
+
+}  // namespace hawser::fabric

@@ -1,0 +1,57 @@
+// A training run as each of its ranks sees it: computing, collectives within groups of ranks, and
+// messages between the stages of a pipeline. Readers of workload files make it (sim/input/), and
+// training() makes a connection matrix of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/traffic/connection_matrix.hpp"
+
+namespace hawser::fabric {
+
+// Along which ranks a group is; the others of its ranks' coordinates are the same.
+enum class Axis : std::uint8_t {
+  tensor,          // of a layer's parts
+  data,            // those that have the same part of the model
+  expert,          // neighbours along data, which have experts of a layer each
+  data_of_expert,  // those along data that have the same experts
+  expert_tensor,   // tensor and expert
+  pipeline,        // all stages
+  embedding,       // the first stage and the last
+  all,
+};
+
+struct Operation {
+  enum class What : std::uint8_t {
+    compute,     // for `span`
+    collective,  // of `axis`
+    send,        // to the same rank of the next stage, or of the one before
+    receive,     // likewise; sends and receives that follow each other go on together
+    join,        // until all that was begun `beside` is over
+  };
+  What what = What::compute;
+  Axis axis = Axis::all;
+  Collective collective = Collective::none;
+  bool beside = false;  // what follows doesn't wait, but for others of the axis that are beside
+  bool next = true;     // of send and receive
+  Span span{};
+  std::uint64_t bytes = 0;  // of the whole at each rank (sim/traffic/collectives.hpp)
+  std::uint32_t root = 0;   // of a broadcast, within its group
+  std::uint32_t line = 0;   // of the file
+};
+
+struct Workload {
+  std::uint32_t ranks = 0;   // 0: not said, as in the next two
+  std::uint32_t tensor = 0;  // group sizes
+  std::uint32_t expert = 0;
+  std::vector<std::vector<Operation>> stages;  // of the pipeline; at least one
+};
+
+// Which part of a file is carried out.
+struct Cut {
+  std::uint32_t layers = 0;      // the first so many, or operations of an iteration; 0: all
+  std::uint32_t iterations = 1;  // at least 1
+};
+
+}  // namespace hawser::fabric

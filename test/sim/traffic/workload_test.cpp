@@ -1,0 +1,299 @@
+// Readers of training workloads: every sample, known contents, what is broken, and texts that were
+// damaged by chance.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "proto/random.hpp"
+#include "sim/input/aicb.hpp"
+#include "sim/input/text_workload.hpp"
+#include "sim/traffic/training.hpp"
+#include "test/sim/fabric/samples.hpp"
+
+namespace hawser::fabric {
+namespace {
+
+bool have_workloads() {
+  for (const char* folder : {"simai", "simai_aicb", "astra_text"}) {
+    if (std::filesystem::is_directory(samples() / folder)) continue;
+    WARN("skipped: no " << folder << " in " << samples()
+                        << "; HAWSER_WORKLOADS may name their folder");
+    return false;
+  }
+  return true;
+}
+
+TextWorkload text_sample(const char* folder, const char* name) {
+  return read_text_workload(name, content(samples() / folder / name));
+}
+
+AicbWorkload aicb_sample(const char* name) {
+  return read_aicb(name, content(samples() / "simai_aicb" / name));
+}
+
+// All but two: one is cut short, one is a table of models.
+TEST_CASE("workloads__every_published_file_is_read_or_refused_with_reason") {
+  if (!have_workloads()) return;
+  std::map<std::string, std::string> refused;
+  int read = 0;
+  for (const char* folder : {"simai", "simai_aicb", "astra_text"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(samples() / folder)) {
+      const std::string name = entry.path().filename().string();
+      INFO(name);
+      const std::string text = content(entry.path());
+      try {
+        if (entry.path().extension() == ".txt") {
+          read += read_text_workload(name, text).layers.empty() ? 0 : 1;
+        } else if (entry.path().extension() == ".csv") {
+          read += read_aicb(name, text).stages.empty() ? 0 : 1;
+        }
+      } catch (const InputError& error) {
+        refused[name] = error.what();
+      }
+    }
+  }
+  CHECK(read == 23);
+  CHECK(
+      refused ==
+      std::map<std::string, std::string>{
+          {"L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt",
+           "L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt:2: 839 layers are said, but 33 "
+           "follow: is the file whole?"},
+          {"Workload_spec_v1.1.csv",
+           "Workload_spec_v1.1.csv:1: the columns (comm_type,comm_group,...) must be named before "
+           "the first call"}});
+}
+
+TEST_CASE("text_workload__known_files") {
+  if (!have_workloads()) return;
+  const TextWorkload moe = text_sample("simai", "workload_analytical.txt");
+  CHECK(moe.ranks == 9216);
+  CHECK(moe.tensor == 2);
+  CHECK(moe.expert == 16);
+  CHECK(moe.stages == 12);
+  CHECK(moe.stage_bytes == 50'331'648);
+  REQUIRE(moe.layers.size() == 1789);
+  CHECK(moe.layers[0].weight_gradient.collective == Collective::all_gather);
+  CHECK(moe.layers[0].weight_gradient.axis == Axis::data);
+  CHECK(moe.layers[0].weight_gradient.bytes == 2'807'758'848);
+  CHECK(moe.layers[4].weight_gradient.axis == Axis::data_of_expert);
+  CHECK(moe.layers[7].forward.compute == nanoseconds(1'750'840));
+  CHECK(moe.layers[7].forward.axis == Axis::tensor);
+  CHECK(moe.layers[11].forward.axis == Axis::expert);
+  CHECK(moe.layers[11].forward.collective == Collective::all_to_all);
+  const TextWorkload again =
+      text_sample("astra_text", "Transformer_HybridParallel_Fwd_In_Bckwd.txt");
+  CHECK(again.layers[2].is_checkpoint);
+  CHECK(again.layers[11].is_checkpoint);
+  CHECK(again.layers[19].begins_again);
+  CHECK(again.layers[10].begins_again);
+  CHECK_FALSE(again.layers[12].is_checkpoint);
+}
+
+TEST_CASE("aicb__known_files") {
+  if (!have_workloads()) return;
+  const AicbWorkload pipeline = aicb_sample("L65B-M1-C05_Llama65B_megatron_tp2_pp8_mbs1.csv");
+  CHECK(pipeline.ranks == 128);
+  CHECK(pipeline.tensor == 2);
+  REQUIRE(pipeline.stages.size() == 8);
+  REQUIRE(pipeline.stages[0].size() == 3);  // set-up, an iteration, and nothing after it
+  CHECK(pipeline.stages[0][0].size() == 10);
+  CHECK(pipeline.stages[0][2].empty());
+  const Operation& first = pipeline.stages[0][1][0];
+  CHECK(first.line == 14);
+  CHECK(first.collective == Collective::broadcast);
+  CHECK(first.axis == Axis::tensor);
+  CHECK(first.bytes == 40);
+  // 8 micro-batches each way through 7 places between stages.
+  std::size_t sends = 0;
+  const Workload workload = workload_of(pipeline, {});
+  for (const auto& stage : workload.stages) {
+    sends += static_cast<std::size_t>(
+        std::ranges::count(stage, Operation::What::send, &Operation::what));
+  }
+  CHECK(sends == 2 * 7 * 8);
+  const AicbWorkload zero = aicb_sample("L7B-D1-C02_Llama7B_zero3_mbs1.csv");
+  CHECK(zero.ranks == 128);
+  CHECK(zero.tensor == 0);
+  CHECK(zero.stages[0][0][0].bytes == 262'144'000);
+  CHECK(aicb_sample("all_to_all_workload.csv").ranks == 0);
+}
+
+const std::string kHead =
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 1 "
+    "all_gpus: 16 checkpoints: 1 0 checkpoint_initiates: 1 1 pp_comm 5000\n2\n";
+const std::string kLayers =
+    "one -1 10 ALLGATHER 4000 20 REDUCESCATTER 4000 30 ALLREDUCE 8000 40\n"
+    "two -1 11 ALLTOALL_EP 4000 21 NONE 0 31 ALLREDUCE_DP_EP 8000 41\n";
+
+// In `whole`, with the first `what` replaced.
+std::string damaged(std::string whole, const std::string& what, const std::string& with) {
+  const std::size_t at = whole.find(what);
+  REQUIRE(at != std::string::npos);
+  return whole.replace(at, what.size(), with);
+}
+
+void refused(const std::string& what, const std::string& with, const std::string& error) {
+  INFO(what << " -> " << with);
+  CHECK_THROWS_WITH(read_text_workload("w.txt", damaged(kHead + kLayers, what, with)),
+                    Catch::Contains(error));
+}
+
+TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
+  CHECK(read_text_workload("w.txt", "# read as well\r\n" + kHead + "\n" + kLayers).layers.size() ==
+        2);
+  CHECK_THROWS_WITH(read_text_workload("w.txt", ""),
+                    Catch::StartsWith("w.txt:1: a workload begins"));
+  CHECK_THROWS_WITH(read_text_workload("w.txt", "DATA\n"), Catch::Contains("count of layers"));
+  refused("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID", "w.txt:1: 'HYBRID' is no parallelism");
+  refused("NPU_group: 2", "NPU_group: x",
+          "w.txt:1: model_parallel_NPU_group must be a whole number");
+  refused("ep: 2", "ep: 0", "w.txt:1: ep is '0', but must be 1 to");
+  refused("ep: 2", "eq: 2", "w.txt:1: 'eq' is nothing that a parallelism has");
+  refused("vpp: 1", "ep: 1", "w.txt:1: 'ep' is said twice");
+  refused("pp_comm 5000", "pp_comm", "w.txt:1: 'pp_comm' has no value");
+  refused("checkpoints: 1 0", "checkpoints: 9 0", "w.txt:1: checkpoints are 9, but 6 words follow");
+  refused("initiates: 1 1", "initiates: 1 2",
+          "w.txt:1: checkpoint_initiates name layer 2, but there are 2");
+  refused("checkpoints: 1 0", "checkpoints: 0",
+          "w.txt:1: checkpoint_initiates name the layer of line 4, which no checkpoint precedes");
+  refused("\n2\n", "\n2 3\n", "w.txt:2: the second line is the count of layers, alone");
+  refused("\n2\n", "\n0\n", "w.txt:2: the count of layers is '0', but must be 1 to");
+  refused("\n2\n", "\n3\n", "w.txt:2: 3 layers are said, but 2 follow: is the file whole?");
+  refused("one -1", "one", "w.txt:3: a layer has 12 fields, not 11");
+  refused("one -1", "one 0", "w.txt:3: the second field is '0', but only -1 is known");
+  refused("-1 11", "-1 1.5", "w.txt:4: the forward pass's time must be a whole number, not '1.5'");
+  refused("ALLTOALL_EP", "ALLTOALLEP",
+          "w.txt:4: the forward pass's type is 'ALLTOALLEP', but must");
+  refused("20 REDUCESCATTER 4000", "20 REDUCESCATTER -1",
+          "w.txt:3: the input gradient's bytes must be a whole number, not '-1'");
+  refused("NONE 0", "NONE 7", "w.txt:4: the input gradient has NONE of 7 bytes");
+  refused("8000 41", "8000 x", "w.txt:4: the update's time must be a whole number");
+  CHECK_THROWS_WITH(
+      read_text_workload("w.txt", "DATA\n1\na -1 1 ALLREDUCE 5 1 NONE 0 1 NONE 0 1\n"),
+      "w.txt:3: the forward pass has a collective, but DATA has no group for it");
+  CHECK_THROWS_WITH(read_text_workload("w.txt", "HYBRID_DLRM\n1\n"),
+                    "w.txt:1: HYBRID_DLRM is followed by one layer's number");
+}
+
+const std::string kCalls =
+    "[ pp_stage0: [rank0, rank1, rank2, rank3] ]\n"
+    "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,count\n"
+    "CommType.all_reduce,CommGroup.all,8,8,init,None,None,,None,1\n"
+    "CommType.epoch_end,None,None,0,,None,None,,None,1\n"
+    "CommType.broadcast,CommGroup.tp_group,2,4000,x,None,0,,None,1\n"
+    "CommType.isend,CommGroup.pp_group,1,5000,x,None,None,send_next,None,2\n"
+    "CommType.irecv,CommGroup.pp_group,1,5000,x,None,None,recv_next,None,1\n"
+    "CommType.epoch_end,None,None,0,,None,None,,None,1\n"
+    "[ pp_stage1: [rank4, rank5, rank6, rank7] ]\n"
+    "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,count\n"
+    "CommType.all_reduce,CommGroup.all,8,8,init,None,None,,None,1\n"
+    "CommType.epoch_end,None,None,0,,None,None,,None,1\n"
+    "CommType.irecv,CommGroup.pp_group,1,5000,x,None,None,recv_prev,None,2\n"
+    "CommType.reduce_scatter,CommGroup.dp_group,2,4000,x,None,None,,None,1\n"
+    "CommType.isend,CommGroup.pp_group,1,5000,x,None,None,send_prev,None,1\n";
+
+void refused_calls(const std::string& what, const std::string& with, const std::string& error) {
+  INFO(what << " -> " << with);
+  CHECK_THROWS_WITH(read_aicb("c.csv", damaged(kCalls, what, with)), Catch::Contains(error));
+}
+
+TEST_CASE("aicb__what_is_broken_is_refused_with_line_and_field") {
+  const AicbWorkload read = read_aicb("c.csv", kCalls);
+  CHECK(read.ranks == 8);
+  CHECK(read.tensor == 2);
+  CHECK(workload_of(read, {}).stages[0].size() == 4);
+  CHECK(workload_of(read, {.layers = 1, .iterations = 3}).stages[0].size() == 3);
+  CHECK_THROWS_WITH(read_aicb("c.csv", ""),
+                    Catch::StartsWith("c.csv:1: no line names the columns"));
+  CHECK_THROWS_WITH(read_aicb("c.csv", "comm_type,comm_group,msg_size\n"),
+                    "c.csv:1: there are no calls");
+  CHECK_THROWS_WITH(read_aicb("c.csv", "a,b,c\n"),
+                    Catch::Contains("must be named before the first"));
+  refused_calls("stage0:", "stage1:", "c.csv:1: stage 1 follows here, but stage 0 is next");
+  refused_calls("rank2", "rank3", "c.csv:1: 'rank3' doesn't follow the rank before it");
+  refused_calls("rank2", "2", "c.csv:1: a rank is written rank0, rank1 ..., not '2'");
+  refused_calls("rank3] ]", "rank3] ", "c.csv:1: a stage's ranks are written [rank0, rank1 ...]");
+  refused_calls("rank3] ]", "rank3", "c.csv:1: ']' is missing at the end");
+  refused_calls("[rank4, rank5, rank6, rank7]", "[rank4, rank5]",
+                "c.csv:9: a stage of 2 ranks, but the first has 4");
+  refused_calls("[rank4, rank5, rank6, rank7]", "[rank5, rank6, rank7, rank8]",
+                "c.csv:9: ranks 5 to 8 are said, but 4 is the next");
+  refused_calls("[ pp_stage1: [rank4, rank5, rank6, rank7] ]", "[rank4 ~ rank7]",
+                "c.csv:9: whose calls follow is written [rank0 ~ rank127], once");
+  refused_calls("dst,src", "dst,dst", "c.csv:2: 'dst' is there twice");
+  refused_calls("dst,src", "dst,colour", "c.csv:2: 'colour' is no column that is known");
+  refused_calls("msg_size,stage", "stage", "c.csv:2: the column msg_size is missing");
+  refused_calls(",8,init", ",init", "c.csv:3: a call has 10 fields, not 9");
+  refused_calls("CommType.all_reduce", "all_reduce",
+                "c.csv:3: comm_type is 'all_reduce', but begins");
+  refused_calls("CommType.all_reduce", "CommType.reduce",
+                "c.csv:3: comm_type is 'CommType.reduce', which nothing here means");
+  refused_calls("CommGroup.all", "CommGroup.cp_group",
+                "c.csv:3: comm_group is 'CommGroup.cp_group', which is no group that is known");
+  refused_calls("CommGroup.all,8,8", "CommGroup.all,8,-8",
+                "c.csv:3: msg_size must be a whole number");
+  refused_calls("CommGroup.all,8", "CommGroup.all,7",
+                "c.csv:11: comm_group_size is 8, but 7 for the same group in line 3");
+  refused_calls("dp_group,2", "dp_group,4",
+                "c.csv:14: comm_group_size is 4, but a stage's ranks by tensor groups are 2");
+  refused_calls("send_next", "recv_next", "c.csv:6: additional is 'recv_next', but of isend it is");
+  refused_calls("isend,CommGroup.pp_group", "isend,CommGroup.dp_group",
+                "c.csv:6: comm_group is 'CommGroup.dp_group', but isend and irecv are of");
+  refused_calls("send_next,None,2", "send_next,None,0", "c.csv:6: count is '0', but must be 1 to");
+  refused_calls("None,0,,None,1\n", "None,x,,None,1\n", "c.csv:5: src must be a whole number");
+}
+
+// Bytes and words changed, left out, doubled and swapped: whatever comes is read or refused, never
+// anything else, and so is what is made of it.
+std::string damage(std::string text, proto::Random& random) {
+  static constexpr std::string_view kBytes = "0123456789-,:[]#\n\r\t ~_A\xff";
+  for (auto times = 1 + random.below(3); times > 0 && !text.empty(); --times) {
+    const std::size_t at = random.below(text.size());
+    const std::size_t some = std::min<std::size_t>(text.size() - at, 1 + random.below(40));
+    switch (random.below(5)) {
+      case 0: text[at] = kBytes[random.below(kBytes.size())]; break;
+      case 1: text.erase(at, some); break;
+      case 2: text.insert(at, text.substr(random.below(text.size()), some)); break;
+      case 3: text.resize(at); break;
+      default: text.insert(at, 1, kBytes[random.below(kBytes.size())]); break;
+    }
+  }
+  return text;
+}
+
+template <class Read>
+std::pair<int, int> read_damaged(const std::string& whole, std::uint64_t seed, const Read& read) {
+  std::pair<int, int> counts;  // made, refused
+  for (std::uint64_t i = 0; i < 8000; ++i) {
+    proto::Random random(seed + i);
+    const std::string text = damage(whole, random);
+    try {
+      const Workload workload = read(text);
+      if (workload.ranks > 64 || workload.stages.size() > 8) continue;
+      (void)training(workload, {.ranks_per_host = 1 + static_cast<std::uint32_t>(random.below(4))});
+      ++counts.first;
+    } catch (const InputError& error) {
+      if (*error.what() == '\0') FAIL("seed " << seed + i << " is refused without a word");
+      ++counts.second;
+    }
+  }
+  return counts;
+}
+
+TEST_CASE("workloads__damaged_texts_are_read_or_refused") {
+  const auto text = [](const std::string& damaged_text) {
+    return workload_of(read_text_workload("w.txt", damaged_text), {.layers = 50, .iterations = 2});
+  };
+  const auto [made, refused] = read_damaged(kHead + kLayers, 1, text);
+  CHECK(made > 100);
+  CHECK(refused > 1000);
+  const auto calls = [](const std::string& damaged_text) {
+    return workload_of(read_aicb("c.csv", damaged_text), {.iterations = 2});
+  };
+  const auto [made_of_calls, refused_calls] = read_damaged(kCalls, 1, calls);
+  CHECK(made_of_calls > 100);
+  CHECK(refused_calls > 1000);
+}
+
+}  // namespace
+}  // namespace hawser::fabric
