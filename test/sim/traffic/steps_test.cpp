@@ -1,7 +1,7 @@
 // Delays, moments after each other, and what a run's times say of steps and chains.
 #include "sim/traffic/steps.hpp"
 
-#include "sim/traffic/starter.hpp"
+#include "sim/traffic/matrix_builder.hpp"
 #include "test/sim/fabric/samples.hpp"
 #include "test/sim/traffic/ledger.hpp"
 
@@ -67,6 +67,21 @@ TEST_CASE("matrix_run__a_connection_starts_after_its_triggers_delay") {
   ConnectionMatrix slow = matrix;
   slow.triggers[0].delay = microseconds(500);
   CHECK(carry(slow).flows[1].started == Instant{} + microseconds(503));
+}
+
+// What follows a moment stays where it is when the node goes on to compute.
+TEST_CASE("matrix_builder__only_what_comes_later_is_put_off") {
+  MatrixBuilder builder(2);
+  builder.compute(0, microseconds(10));
+  const Moment computed = builder.ready(0);
+  builder.send({.from = 0, .to = 1, .bytes = 1, .after = computed});
+  builder.compute(0, microseconds(20));
+  CHECK(builder.ready(0) != computed);
+  builder.compute(0, microseconds(30));
+  builder.send({.from = 0, .to = 1, .bytes = 1, .after = builder.ready(0)});
+  const Carried carried = carry(std::move(builder).finish());
+  CHECK(carried.flows[0].started == Instant{} + microseconds(10));
+  CHECK(carried.flows[1].started == Instant{} + microseconds(60));
 }
 
 TEST_CASE("steps__are_complete_when_their_last_message_is") {
