@@ -16,6 +16,7 @@
 #include "tool/run/joined.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
+#include "tool/sim/sim.hpp"
 #include "tool/storm/storm.hpp"
 
 namespace {
@@ -45,6 +46,19 @@ constexpr const char* kStormFooter =
     "Exit status: 0 nothing is wrong; 1 a storm failed; 2 bad options or files, or no room for "
     "the\n"
     "report; 130 interrupted before anything failed.\n";
+
+constexpr const char* kSimFooter =
+    "  hawser sim bench/plans/permutation_1024.json        into the folder permutation_1024\n"
+    "  hawser sim plan.json --check                        what is wrong with it, if anything\n"
+    "\n"
+    "Writes runs.csv (a line a run), flows.csv (a line a flow), series.csv (bytes over time) and\n"
+    "report.html, which needs no other file. What a plan says is in docs/experiments.md. Files "
+    "that\n"
+    "it names are looked for beside it, then in the folder that HAWSER_WORKLOADS names.\n"
+    "\n"
+    "Exit status: 0 what the plan expects holds; 1 it doesn't, or a run died; 2 bad options, a\n"
+    "malformed plan, a file that is missing, or a folder that can't be written; 130 interrupted:\n"
+    "there are results of the runs that were done.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   const auto place = hawser::engine::job_place_from_environment();
@@ -77,6 +91,10 @@ int command(int argc, char** argv) {
       "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
   storm_command->footer(kStormFooter);
   hawser::tool::StormOptionParser storm_parser(*storm_command);
+  CLI::App* const sim_command = app.add_subcommand(
+      "sim", "run an experiment's plan on a simulated fabric, and write csv and a report");
+  sim_command->footer(kSimFooter);
+  hawser::tool::SimOptionParser sim_parser(*sim_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -96,6 +114,7 @@ int command(int argc, char** argv) {
   if (*storm_command) {
     return static_cast<int>(hawser::tool::run_storms(storm_parser.finish()));
   }
+  if (*sim_command) return static_cast<int>(hawser::tool::run_plan(sim_parser.finish()));
   if (*attacker_command) {
     hawser::tool::run_attacker(hawser::tool::parse_attack(attack), seed, fragment_bytes);
     return 0;

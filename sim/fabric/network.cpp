@@ -113,6 +113,7 @@ std::uint32_t Network::shortest(std::uint32_t first, std::uint32_t count) {
 void Network::deliver(Instant now, std::uint32_t port, PacketId id) {
   const Packet& packet = packets_.at(id);
   ++delivered_;
+  delivered_bytes_ += packet.wire_bytes;
   digest_.mix(static_cast<std::uint64_t>(now.ps));
   digest_.mix(std::uint64_t{packet.to} << 32 ^ std::uint64_t{packet.wire_bytes} << 8 ^
               std::uint64_t{packet.flow} << 40 ^ packet.number ^ (packet.marked ? 1u << 30 : 0) ^

@@ -57,6 +57,8 @@ class Network final : public Actor {
   // Links that packets have passed; and packets that came to their port.
   [[nodiscard]] std::uint64_t hops() const { return hops_; }
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
+  // The whole length of these.
+  [[nodiscard]] std::uint64_t delivered_bytes() const { return delivered_bytes_; }
   // Sums over all links.
   [[nodiscard]] LinkCounters totals() const;
   // Of every packet that came to its port: when, where, and what it was.
@@ -88,6 +90,7 @@ class Network final : public Actor {
   std::uint64_t choices_ = 0;
   std::uint64_t hops_ = 0;
   std::uint64_t delivered_ = 0;
+  std::uint64_t delivered_bytes_ = 0;
   sim::Digest digest_;
 };
 

@@ -1,7 +1,6 @@
 #include "tool/storm/storm.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <system_error>
@@ -11,6 +10,7 @@
 
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
+#include "tool/interrupt.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/plan_json.hpp"
@@ -19,18 +19,6 @@
 
 namespace hawser::tool {
 namespace {
-
-volatile std::sig_atomic_t g_interrupted = 0;
-void on_signal(int) { g_interrupted = 1; }
-bool interrupted() { return g_interrupted != 0; }
-
-// Ctrl-C and SIGTERM end what is under way in order.
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  (void)::sigaction(SIGINT, &action, nullptr);
-  (void)::sigaction(SIGTERM, &action, nullptr);
-}
 
 void write_json(const std::string& file, const nlohmann::json& json) {
   if (file.empty()) return;
@@ -170,7 +158,7 @@ ExitCode run_either(const StormOptions& options, const Storm& storm) {
 }  // namespace
 
 ExitCode run_storms(const StormOptions& options) {
-  catch_signals();
+  catch_interrupts();
   const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
                                                         : sim::find_census_cell(options.sought));
   try {

@@ -1,0 +1,32 @@
+// Who can carry out an experiment's matrix, by name: the protocol, with one mechanism off if the
+// name says so, and whatever else is compared with it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "sim/experiment/carrier.hpp"
+#include "sim/experiment/matrix_run.hpp"
+
+namespace hawser::experiment {
+
+// What all carriers of a run are given. The matrix is read when a carrier is made; the rest
+// outlives it.
+struct SenderWorld {
+  fabric::EventWheel& events;
+  fabric::Network& network;
+  const fabric::ConnectionMatrix& matrix;
+  NicConfig nic;
+  std::uint32_t nics = 1;  // of a host
+  Hints hints = Hints::all;
+  std::uint64_t seed = 1;
+};
+
+[[nodiscard]] std::span<const std::string_view> sender_names();
+
+// `name` is one of sender_names(). Throws InputError, as MatrixRun.
+[[nodiscard]] std::unique_ptr<Carrier> make_carrier(std::string_view name,
+                                                    const SenderWorld& world);
+
+}  // namespace hawser::experiment

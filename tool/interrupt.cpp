@@ -1,0 +1,22 @@
+#include "tool/interrupt.hpp"
+
+#include <csignal>
+
+namespace hawser::tool {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+void on_signal(int) { g_interrupted = 1; }
+
+}  // namespace
+
+bool interrupted() { return g_interrupted != 0; }
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  (void)::sigaction(SIGINT, &action, nullptr);
+  (void)::sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,39 @@
+// What `hawser sim` was asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace CLI {
+class App;
+}
+
+namespace hawser::tool {
+
+struct SimOptions {
+  std::string plan_file;
+  std::string to;  // a folder
+  unsigned jobs = 1;
+  bool tune = false;        // the seeds of tune instead of those of judge
+  bool check_only = false;  // read the plan, and run nothing
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> seeds;  // these instead, first to last
+};
+
+class SimOptionParser {
+ public:
+  explicit SimOptionParser(CLI::App& app);
+  // After app.parse. Throws InputError.
+  [[nodiscard]] SimOptions finish();
+
+ private:
+  CLI::App& app_;
+  SimOptions options_;
+  std::string seeds_;
+};
+
+// Where results go unless --to says so: the plan's name without ".json", here.
+[[nodiscard]] std::string default_folder(const std::string& plan_file);
+
+}  // namespace hawser::tool

@@ -1,0 +1,363 @@
+#include "tool/sim/plan_json.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "sim/experiment/ideal.hpp"
+#include "sim/input/connections.hpp"
+#include "sim/input/topology.hpp"
+#include "tool/sim/json_keys.hpp"
+#include "tool/storm/options.hpp"
+
+namespace hawser::tool {
+namespace {
+
+using Json = nlohmann::json;
+using experiment::FaultPlan;
+using experiment::Plan;
+using fabric::Shape;
+
+constexpr std::uint32_t kMostHosts = 8192;
+constexpr std::size_t kMostPoints = 10'000;
+constexpr std::uint64_t kMostGbps = 10'000;
+constexpr std::uint64_t kMostNs = 1'000'000'000;
+constexpr double kMostUs = 1e9;
+constexpr std::uint32_t kMostBytes = 1'000'000'000;
+constexpr std::array<std::string_view, 3> kPlacements{"together", "rails", "planes"};
+constexpr std::array<std::string_view, 3> kHints{"none", "receives", "all"};
+
+fabric::Span microseconds_of(double us) {
+  constexpr double kPs = 1e6;
+  return {std::llround(us * kPs)};
+}
+
+// ---- the fabric
+
+Shape made_shape(JsonKeys& keys, const std::string& kind, std::string& said) {
+  const auto count = [&](const char* name) {
+    return keys.number<std::uint32_t>(name, 1, kMostHosts);
+  };
+  const auto gbps = keys.number<std::uint64_t>("gbps", 1, kMostGbps);
+  const auto cable_ns = keys.number<std::uint64_t>("cable_ns", 0, kMostNs);
+  const std::uint64_t rate = gbps * fabric::kGigabit;
+  const fabric::Span cable = fabric::nanoseconds(static_cast<std::int64_t>(cable_ns));
+  if (kind == "one_switch") {
+    said = "one switch";
+    return fabric::one_switch(count("ports"), rate, cable);
+  }
+  if (kind == "leaf_spine") {
+    const std::uint32_t leaves = count("leaves");
+    const std::uint32_t spines = count("spines");
+    said = fmt::format("leaf-spine, {} leaves and {} spines", leaves, spines);
+    return fabric::leaf_spine(leaves, count("ports_per_leaf"), spines, rate, cable);
+  }
+  if (kind != "fat_tree") {
+    refuse(keys.path("shape"), "one of these is expected: one_switch, leaf_spine, fat_tree");
+  }
+  const auto radix = keys.number<std::uint32_t>("radix", 2, 32);
+  if (radix % 2 != 0)
+    refuse(keys.path("radix"), "half of a switch's ports lead up: an even number");
+  said = fmt::format("fat tree of switches with {} ports", radix);
+  return fabric::fat_tree(radix, rate, cable);
+}
+
+Shape read_shape(JsonKeys& keys, PlanInputs& inputs, std::string& said) {
+  if (keys.has("topology") == keys.has("shape")) {
+    refuse(keys.where(), "either 'topology', a file, or 'shape' is expected");
+  }
+  const std::string get = keys.text_or("get", "");
+  if (!keys.has("topology")) {
+    Shape shape = made_shape(keys, keys.text("shape"), said);
+    const auto switch_ns = keys.number_or<std::uint64_t>("switch_ns", 0, 0, kMostNs);
+    for (fabric::Tier& tier : shape.tiers) {
+      tier.switch_latency = fabric::nanoseconds(static_cast<std::int64_t>(switch_ns));
+    }
+    return shape;
+  }
+  said = keys.text("topology");
+  return fabric::read_topology(said, inputs.content(said, get));
+}
+
+// Hosts have several NICs: those of a tree's ports.
+void place_nics(JsonKeys& keys, Shape& shape) {
+  const std::uint32_t ports = shape.hosts;
+  shape.nics = keys.number_or<std::uint32_t>("nics", 1, 1, 16);
+  shape.placement = keys.name_or("placement", kPlacements, fabric::Placement::together);
+  if (shape.placement == fabric::Placement::planes) return;
+  if (ports % shape.nics != 0) {
+    refuse(keys.path("nics"),
+           fmt::format("{} ports can't be shared by hosts of {} NICs", ports, shape.nics));
+  }
+  shape.hosts = ports / shape.nics;
+}
+
+void read_queue(JsonKeys& keys, fabric::QueueSettings& queue) {
+  const auto bytes = [&](const char* name, std::uint32_t usual) {
+    return keys.number_or<std::uint32_t>(name, usual, 0, kMostBytes);
+  };
+  queue.capacity = bytes("queue_bytes", queue.capacity);
+  if (keys.has("mark_min_bytes") != keys.has("mark_max_bytes")) {
+    refuse(keys.where(), "mark_min_bytes and mark_max_bytes are both there, or neither");
+  }
+  queue.mark_min = bytes("mark_min_bytes", fabric::kUnlimited);
+  queue.mark_max = bytes("mark_max_bytes", fabric::kUnlimited);
+  queue.trim_to = bytes("trim_to_bytes", 0);
+}
+
+void read_fabric(const Json& json, PlanInputs& inputs, experiment::FabricPlan& fabric) {
+  JsonKeys keys(json, "fabric");
+  fabric.shape = read_shape(keys, inputs, fabric.said);
+  place_nics(keys, fabric.shape);
+  read_queue(keys, fabric.shape.queue);
+  fabric.shape.adaptive = keys.flag_or("adaptive", false);
+  fabric.nic.overhead_bytes =
+      keys.number_or<std::uint32_t>("overhead_bytes", fabric.nic.overhead_bytes, 0, 1024);
+  fabric.nic.entropies = keys.number_or<std::uint16_t>("entropies", fabric.nic.entropies, 1, 65535);
+  keys.finish();
+}
+
+// ---- traffic, faults
+
+void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan& traffic) {
+  JsonKeys keys(json, "traffic");
+  if (keys.has("matrix") == keys.has("generator")) {
+    refuse("traffic", "either 'matrix', a file, or 'generator' is expected");
+  }
+  if (keys.has("matrix")) {
+    traffic.said = keys.text("matrix");
+    const std::string get = keys.text_or("get", "");
+    traffic.matrix = fabric::read_connections(traffic.said, inputs.content(traffic.said, get));
+    return keys.finish();
+  }
+  traffic.generator = keys.text("generator");
+  traffic.said = traffic.generator;
+  for (const std::string& name : keys.rest()) {
+    traffic.numbers[name] =
+        keys.number<std::uint64_t>(name, 0, std::uint64_t{1} << 62);  // the generator knows more
+    traffic.said += fmt::format(", {} {}", name, traffic.numbers[name]);
+  }
+}
+
+FaultPlan read_fault(const Json& json, const std::string& where) {
+  JsonKeys keys(json, where);
+  FaultPlan fault;
+  fault.kind = keys.name<FaultPlan::Kind>("kind", experiment::kFaultKindNames);
+  fault.at = microseconds_of(keys.number<double>("at_us", 0, kMostUs));
+  fault.lasts = microseconds_of(keys.number_or<double>("lasts_us", 0, 0, kMostUs));
+  const bool of_switch = fault.kind == FaultPlan::Kind::switch_down;
+  if (of_switch) {
+    fault.at_switch = keys.text("switch");
+  } else if (keys.has("link") == keys.has("drawn")) {
+    refuse(where, "either 'link', a name, or 'drawn', a number of cables, is expected");
+  } else {
+    fault.link = keys.text_or("link", "");
+    fault.drawn = keys.number_or<std::uint32_t>("drawn", 0, 1, 1'000'000);
+    fault.both_ways = !keys.flag_or("one_way", false);
+  }
+  if (fault.kind == FaultPlan::Kind::link_rate) {
+    fault.bits_per_s = static_cast<std::uint64_t>(
+        std::llround(keys.number<double>("gbps", 0.01, static_cast<double>(kMostGbps)) *
+                     static_cast<double>(fabric::kGigabit)));
+  }
+  if (fault.kind == FaultPlan::Kind::link_loss) {
+    fault.probability = keys.number<double>("probability", 0, 1);
+  }
+  keys.finish();
+  return fault;
+}
+
+const Json& list(const Json& json, const std::string& where) {
+  if (!json.is_array()) refuse(where, "a list is expected");
+  return json;
+}
+
+// ---- the whole
+
+void read_expectation(const Json& json, Plan& plan) {
+  JsonKeys keys(json, "expect");
+  const char* const bound = more_is_better(plan.metric) ? "at_least" : "at_most";
+  plan.expected.bound = keys.number<double>(bound, -1e15, 1e15);
+  plan.expected.figure = keys.number_or<double>("figure", 0, -1e15, 1e15);
+  plan.expected.source = keys.text("source");
+  keys.finish();
+}
+
+void read_seeds(const Json& json, Plan& plan) {
+  JsonKeys keys(json, "seeds");
+  const auto read = [&](const char* name) {
+    const std::string said = keys.text(name);
+    experiment::SeedRange range;
+    try {
+      std::tie(range.first, range.last) = parse_seeds(said);
+    } catch (const InputError& error) {
+      refuse(keys.path(name), error.what());
+    }
+    return range;
+  };
+  plan.tune = read("tune");
+  plan.judge = read("judge");
+  keys.finish();
+}
+
+Plan read_plan_json(const Json& json, PlanInputs& inputs) {
+  JsonKeys keys(json, "");
+  Plan plan;
+  plan.question = keys.text("question");
+  plan.metric = keys.name<experiment::Metric>("metric", experiment::kMetricNames);
+  read_expectation(keys.need("expect"), plan);
+  plan.runtime_s = keys.number<double>("runtime_s", 0, 1e9);
+  plan.memory_mb = keys.number<std::uint64_t>("memory_mb", 0, std::uint64_t{1} << 40);
+  read_seeds(keys.need("seeds"), plan);
+  read_fabric(keys.need("fabric"), inputs, plan.fabric);
+  read_traffic(keys.need("traffic"), inputs, plan.traffic);
+  plan.hints = keys.name_or("hints", kHints, experiment::Hints::all);
+  const auto limit_ms = keys.number_or<std::uint64_t>("limit_ms", 1000, 1, 1'000'000);
+  plan.limit = fabric::microseconds(static_cast<std::int64_t>(limit_ms * 1000));
+  if (const Json* const faults = keys.find("faults")) {
+    for (std::size_t i = 0; i < list(*faults, "faults").size(); ++i) {
+      plan.faults.push_back(read_fault((*faults)[i], fmt::format("faults[{}]", i)));
+    }
+  }
+  for (const Json& sender : list(keys.need("senders"), "senders")) {
+    if (!sender.is_string()) refuse("senders", "names of senders are expected");
+    plan.senders.push_back(sender.get<std::string>());
+  }
+  static_cast<void>(keys.find("ranges"));
+  keys.finish();
+  return plan;
+}
+
+// ---- ranges
+
+std::string value_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+struct JsonRange {
+  experiment::Range range;
+  Json values;
+};
+
+std::vector<JsonRange> read_ranges(const Json& json) {
+  std::vector<JsonRange> ranges;
+  if (!json.is_object() || !json.contains("ranges")) return ranges;
+  const Json& all = list(json["ranges"], "ranges");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    JsonKeys keys(all[i], fmt::format("ranges[{}]", i));
+    JsonRange one;
+    one.range.path = keys.text("key");
+    one.values = list(keys.need("values"), keys.path("values"));
+    keys.finish();
+    if (one.values.empty()) refuse(keys.path("values"), "there are none");
+    if (one.values.size() > kMostPoints) refuse(keys.path("values"), "these are too many");
+    for (const Json& value : one.values) one.range.values.push_back(value_text(value));
+    for (const JsonRange& other : ranges) {
+      if (other.range.path == one.range.path) refuse(keys.path("key"), "it is a range already");
+    }
+    ranges.push_back(std::move(one));
+  }
+  if (ranges.size() > 2) refuse("ranges", "at most two keys can be ranges");
+  return ranges;
+}
+
+// "faults.0.at_us": what is below must be there, the last key need not.
+void set_value(Json& json, const std::string& path, const Json& value) {
+  Json* at = &json;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string key = path.substr(begin, end - begin);
+    const bool is_last = end == path.size();
+    if (at->is_array()) {
+      const bool is_number = !key.empty() && key.size() < 6 &&
+                             key.find_first_not_of("0123456789") == std::string::npos;
+      if (!is_number || std::stoul(key) >= at->size())
+        at = nullptr;
+      else
+        at = &(*at)[std::stoul(key)];
+    } else {
+      at = at->is_object() && (is_last || at->contains(key)) ? &(*at)[key] : nullptr;
+    }
+    if (at == nullptr) {
+      refuse("ranges", fmt::format("the plan has no '{}' that '{}' could be", key, path));
+    }
+    if (is_last) break;
+    begin = end + 1;
+  }
+  *at = value;
+}
+
+// Keys that say what runs are, not what is asked of them.
+void check_path(const std::string& path) {
+  for (const std::string_view prefix : {"fabric.", "traffic.", "faults.", "hints"}) {
+    if (path.starts_with(prefix)) return;
+  }
+  refuse("ranges", fmt::format("'{}' can't be a range; keys of fabric, traffic and faults can, and "
+                               "hints",
+                               path));
+}
+
+// What nlohmann-json would let pass: the last of equal keys counts there.
+Json parse_strictly(const std::string& text) {
+  std::vector<std::set<std::string>> open;
+  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key &&
+        !open.back().insert(parsed.get<std::string>()).second) {
+      refuse("", fmt::format("the key '{}' is there twice", parsed.get<std::string>()));
+    }
+    return true;
+  };
+  return Json::parse(text, look);
+}
+
+}  // namespace
+
+std::vector<Plan> plans_from_json(const std::string& text, const std::string& name,
+                                  PlanInputs& inputs) {
+  try {
+    Json json = parse_strictly(text);
+    const std::vector<JsonRange> ranges = read_ranges(json);
+    std::vector<experiment::Range> said;
+    std::size_t points = 1;
+    for (const JsonRange& one : ranges) {
+      check_path(one.range.path);
+      said.push_back(one.range);
+      points *= one.values.size();
+    }
+    if (points > kMostPoints) {
+      refuse("ranges", fmt::format("{} points are more than {}", points, kMostPoints));
+    }
+    std::vector<Plan> plans;
+    for (const std::vector<std::size_t>& point : experiment::points_of(said)) {
+      for (std::size_t i = 0; i < ranges.size(); ++i) {
+        set_value(json, said[i].path, ranges[i].values[point[i]]);
+      }
+      Plan plan = read_plan_json(json, inputs);
+      plan.ranges = said;
+      for (std::size_t i = 0; i < ranges.size(); ++i) {
+        plan.values.push_back(said[i].values[point[i]]);
+      }
+      const std::string complaint = complaint_about(plan);
+      if (!complaint.empty()) throw InputError(complaint);
+      plans.push_back(std::move(plan));
+    }
+    return plans;
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("'{}': {}", name, error.what()));
+  } catch (const fabric::InputError& error) {
+    throw InputError(fmt::format("'{}': {}", name, error.what()));
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("'{}' is no plan: {}", name, error.what()));
+  }
+}
+
+std::vector<Plan> read_plans(const std::string& file) {
+  const char* const workloads = std::getenv("HAWSER_WORKLOADS");
+  PlanInputs inputs(folder_of(file), workloads != nullptr ? workloads : "");
+  return plans_from_json(read_file(file, "a plan"), file, inputs);
+}
+
+}  // namespace hawser::tool

@@ -1,0 +1,21 @@
+// An experiment's plan as a file: JSON, read strictly. docs/experiments.md says what the keys mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/experiment/plan.hpp"
+#include "tool/sim/inputs.hpp"
+
+namespace hawser::tool {
+
+// The plan at each point of its ranges, in their order; at least one. Throws InputError: a key is
+// missing, unknown, said twice, of the wrong kind or out of its range, a file is missing or
+// malformed, or the plan makes no sense (complaint_about); it says which, behind `name`.
+[[nodiscard]] std::vector<experiment::Plan> plans_from_json(const std::string& text,
+                                                            const std::string& name,
+                                                            PlanInputs& inputs);
+// The same of a file, with its inputs from beside it and from HAWSER_WORKLOADS.
+[[nodiscard]] std::vector<experiment::Plan> read_plans(const std::string& file);
+
+}  // namespace hawser::tool

@@ -1,0 +1,60 @@
+#include "tool/sim/results.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "tool/error.hpp"
+
+namespace hawser::tool {
+namespace {
+
+[[noreturn]] void refuse_file(const std::string& file) {
+  throw InputError(fmt::format("cannot write '{}': no space, or no permission", file));
+}
+
+}  // namespace
+
+ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  made_folder_ = std::filesystem::create_directory(folder_, error);
+  if (!std::filesystem::is_directory(folder_)) {
+    throw InputError(fmt::format("cannot make the folder '{}' for results: {}", folder_,
+                                 error ? error.message() : "there is a file of that name"));
+  }
+  write("runs.csv", "");  // whoever may not write here hears it before hours of runs
+}
+
+ResultsFolder::~ResultsFolder() {
+  std::error_code ignored;
+  for (auto& [name, file] : files_) {
+    file.close();
+    std::filesystem::remove(part(name), ignored);
+  }
+  if (made_folder_) std::filesystem::remove(folder_, ignored);  // if it is empty
+}
+
+void ResultsFolder::write(const std::string& name, std::string_view text) {
+  auto [at, is_new] = files_.try_emplace(name);
+  if (is_new) at->second.open(part(name), std::ios::binary | std::ios::trunc);
+  at->second << text;
+  at->second.flush();
+  if (!at->second) refuse_file(path(name));
+}
+
+void ResultsFolder::finish() {
+  for (auto& [name, file] : files_) {
+    file.close();
+    if (!file) refuse_file(path(name));
+  }
+  for (const auto& [name, file] : files_) {
+    std::error_code error;
+    std::filesystem::rename(part(name), path(name), error);
+    if (error) refuse_file(path(name));
+  }
+  files_.clear();
+  made_folder_ = false;
+}
+
+}  // namespace hawser::tool

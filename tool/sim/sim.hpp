@@ -1,0 +1,12 @@
+// `hawser sim`: runs an experiment's plan and tells what came of it.
+#pragma once
+
+#include "tool/exit_code.hpp"
+#include "tool/sim/options.hpp"
+
+namespace hawser::tool {
+
+// Throws InputError for what the person who gave the command can put right.
+[[nodiscard]] ExitCode run_plan(const SimOptions& options);
+
+}  // namespace hawser::tool
