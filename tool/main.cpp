@@ -48,7 +48,7 @@ constexpr const char* kStormFooter =
     "report; 130 interrupted before anything failed.\n";
 
 constexpr const char* kSimFooter =
-    "  hawser sim bench/plans/permutation_1024.json        into the folder permutation_1024\n"
+    "  hawser sim bench/plans/spraying.json                into the folder spraying\n"
     "  hawser sim plan.json --check                        what is wrong with it, if anything\n"
     "\n"
     "Writes runs.csv (a line a run), flows.csv (a line a flow), series.csv (bytes over time) and\n"

@@ -71,8 +71,8 @@ struct FaultPlan {
   Kind kind = Kind::link_down;
   fabric::Span at{};        // since the traffic's begin
   fabric::Span lasts{};     // 0: to the end
-  std::string link;         // "leaf 3 -> spine 5"
-  std::string at_switch;    // "spine 5"
+  std::string link{};       // "leaf 3 -> spine 5"
+  std::string at_switch{};  // "spine 5"
   std::uint32_t drawn = 0;  // so many cables between switches, each drawn once
   bool both_ways = true;
   std::uint64_t bits_per_s = 0;  // link_rate

@@ -107,6 +107,17 @@ void count_packets(const Carrier& carrier, const fabric::Network& network,
   numbers.digest = network.digest();
 }
 
+bool is_end(const fabric::Fault& fault, const fabric::Wiring& wiring) {
+  using Kind = fabric::Fault::Kind;
+  switch (fault.kind) {
+    case Kind::link_up:
+    case Kind::switch_up: return true;
+    case Kind::link_rate: return fault.bits_per_s == wiring.settings(fault.target).bits_per_s;
+    case Kind::link_loss: return fault.probability == 0;
+    default: return false;
+  }
+}
+
 double microseconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-6; }
 
 template <class T>
@@ -172,10 +183,12 @@ Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
   trial.slices = throughput.slices(begun, end, Trial::kSlices);
   const std::vector<std::uint64_t> after = link_bytes(network);
   for (std::size_t i = 0; i < after.size(); ++i) trial.links[i] = after[i] - trial.links[i];
-  for (const fabric::Fault& fault : faults) trial.fault_marks.push_back((fault.at - begun).ps);
-  std::ranges::sort(trial.fault_marks);
+  for (const fabric::Fault& fault : faults) {
+    trial.faults.push_back({(fault.at - begun).ps, is_end(fault, network.wiring())});
+  }
+  std::ranges::stable_sort(trial.faults, {}, &FaultMark::at_ps);
   if (all && !faults.empty()) {
-    const Instant first = begun + fabric::Span{trial.fault_marks.front()};
+    const Instant first = begun + fabric::Span{trial.faults.front().at_ps};
     const fabric::Span back = capacity_back(throughput, begun, first, end);
     if (back.ps != kNever.ps) trial.numbers.capacity_back_ps = back.ps;
   }

@@ -50,6 +50,12 @@ struct TrialNumbers {
   [[nodiscard]] std::optional<double> value(Metric metric) const;
 };
 
+// When a fault begins, or ends.
+struct FaultMark {
+  std::int64_t at_ps = 0;
+  bool ends = false;
+};
+
 struct Trial {
   static constexpr std::size_t kSlices = 200;
 
@@ -59,7 +65,7 @@ struct Trial {
   std::int64_t lasted_ps = 0;         // until the last end, or until it was given up
   std::vector<std::uint64_t> slices;  // bytes of packets that came to ports, kSlices of that time
   std::vector<std::uint64_t> links;   // bytes that each link took since the traffic's begin
-  std::vector<std::int64_t> fault_marks;  // when faults begin and end
+  std::vector<FaultMark> faults;      // in the order of time
 };
 
 // Nearest-rank of sorted values; `part` of `whole`. There is at least one.

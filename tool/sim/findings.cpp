@@ -89,7 +89,7 @@ void Findings::add(const RunResult& result) {
   run.took_ps = times_of(result.trial);
   run.lasted_ps = result.trial.lasted_ps;
   run.slices = result.trial.slices;
-  run.fault_marks = result.trial.fault_marks;
+  run.faults = result.trial.faults;
   if (group.runs.empty()) run.links = result.trial.links;
   group.runs.push_back(std::move(run));
   ++runs_;

@@ -21,7 +21,7 @@ struct KeptRun {
   std::vector<std::int64_t> took_ps;  // of flows, sorted; thinned evenly if they are very many
   std::int64_t lasted_ps = 0;
   std::vector<std::uint64_t> slices;
-  std::vector<std::int64_t> fault_marks;
+  std::vector<experiment::FaultMark> faults;
   std::vector<std::uint64_t> links;  // of the first seed only
 
   [[nodiscard]] bool has_ended() const {

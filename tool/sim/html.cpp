@@ -21,9 +21,11 @@ table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th { text-align: left; font-weight: 600; color: #44525f; border-bottom: 2px solid #cfd6dd; padding: 5px 9px; vertical-align: bottom; }
 td { border-bottom: 1px solid #e8ecf0; padding: 5px 9px; vertical-align: top; }
 tr:last-child td { border-bottom: none; }
-.numbers th:not(:first-child), .numbers td:not(:first-child) { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.numbers th:not(:first-child), .numbers td:not(:first-child) { text-align: right; font-variant-numeric: tabular-nums; }
+.numbers td { white-space: nowrap; }
 td small { display: block; color: #74828f; }
 svg { display: block; width: 100%; height: auto; }
+svg + svg { margin-top: 16px; }
 svg text { font-family: system-ui, "DejaVu Sans", sans-serif; }
 summary { cursor: pointer; color: #2b5c8a; }
 )";

@@ -35,6 +35,8 @@ std::vector<std::pair<double, double>> distribution(const Group& group) {
   const std::size_t count = std::min(all.size(), kSteps);
   for (std::size_t i = 1; i <= count; ++i) {
     const std::size_t rank = all.size() * i / count;  // from 1
+    // In steps: between two flows' times the share stays.
+    points.emplace_back(static_cast<double>(all[rank - 1]) * kUs, points.back().second);
     points.emplace_back(static_cast<double>(all[rank - 1]) * kUs,
                         static_cast<double>(rank) / static_cast<double>(all.size()));
   }
@@ -52,11 +54,30 @@ std::vector<ChartMark> fault_marks(const Findings& findings, std::size_t point) 
   std::vector<ChartMark> marks;
   if (runs.empty()) return marks;
   const double end = static_cast<double>(runs.front().lasted_ps) * kUs;
-  for (const std::int64_t at : runs.front().fault_marks) {
-    const double us = static_cast<double>(at) * kUs;
-    if (us <= end && (marks.empty() || marks.back().x != us)) marks.push_back({us, "fault"});
+  for (const experiment::FaultMark& mark : runs.front().faults) {
+    const double us = static_cast<double>(mark.at_ps) * kUs;
+    const ChartMark shown{us, mark.ends ? "fault ends" : "fault"};
+    const bool is_same = !marks.empty() && marks.back().x == us && marks.back().name == shown.name;
+    if (us <= end && !is_same) marks.push_back(shown);
   }
   return marks;
+}
+
+double greatest(const Chart& chart) {
+  double most = 0;
+  for (const ChartLine& line : chart.lines) {
+    for (const auto& [x, y] : line.points) most = std::max(most, y);
+  }
+  return most;
+}
+
+void scale_to_terabits(Chart& chart) {
+  constexpr double kMany = 10'000;
+  if (greatest(chart) < kMany) return;
+  chart.y_name = "arriving at all hosts, Tb/s";
+  for (ChartLine& line : chart.lines) {
+    for (auto& [x, y] : line.points) y /= 1000;
+  }
 }
 
 // A link's share of what it could have carried.
@@ -152,7 +173,7 @@ std::string flow_times_picture(const Findings& findings, std::size_t point) {
   if (chart.lines.empty()) return {};
   const double ideal = ideal_us(findings, point);
   if (ideal > 0) {
-    chart.marks.push_back({ideal, "ideal completion of all"});
+    chart.marks.push_back({ideal, "the last one's ideal end"});
     least = std::min(least, ideal);
   }
   // From 0, unless that would push all that differs into a corner.
@@ -180,6 +201,7 @@ std::string throughput_picture(const Findings& findings, std::size_t point) {
     chart.lines.push_back(std::move(line));
   }
   if (chart.lines.empty()) return {};
+  scale_to_terabits(chart);
   chart.marks = fault_marks(findings, point);
   return to_svg(chart);
 }
@@ -231,8 +253,12 @@ std::string range_picture(const Findings& findings) {
     }
   }
   if (chart.lines.empty()) return {};
-  chart.lines.push_back(
-      {"expected", "#c0392b", {{0, first.expected.bound}, {most, first.expected.bound}}, true});
+  // What would push all else into a corner says nothing.
+  constexpr double kMuch = 3;
+  if (first.expected.bound <= kMuch * greatest(chart)) {
+    chart.lines.push_back(
+        {"expected", "#c0392b", {{0, first.expected.bound}, {most, first.expected.bound}}, true});
+  }
   return to_svg(chart);
 }
 

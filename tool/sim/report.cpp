@@ -26,7 +26,7 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 
 std::string bytes_text(std::uint64_t bytes) {
   if (bytes == fabric::kUnlimited) return "unlimited";
-  if (bytes >= 10'000'000) return fmt::format("{:.4g} MB", static_cast<double>(bytes) / 1e6);
+  if (bytes >= 1'000'000) return fmt::format("{:.4g} MB", static_cast<double>(bytes) / 1e6);
   if (bytes >= 10'000) return fmt::format("{:.4g} kB", static_cast<double>(bytes) / 1e3);
   return fmt::format("{} B", bytes);
 }
@@ -163,6 +163,18 @@ std::string card(const std::string& inside) {
   return "<div class=\"card\">\n" + inside + "</div>\n";
 }
 
+// Of what was told above, the first value counts there.
+std::string ranges_html(const Plan& plan) {
+  std::string html;
+  for (const experiment::Range& range : plan.ranges) {
+    html += fmt::format(
+        "<p class=\"note\">{} takes these values, of which the first is told above: "
+        "{}.</p>\n",
+        escaped(range.path), escaped(fmt::format("{}", fmt::join(range.values, ", "))));
+  }
+  return html;
+}
+
 std::string facts_html(const Facts& facts) {
   HtmlTable table{{}, {}, false};
   for (const auto& [name, value] : facts) {
@@ -202,13 +214,8 @@ std::optional<double> us(const std::optional<std::int64_t>& ps) {
   return ps ? std::optional<double>(static_cast<double>(*ps) * kUs) : std::nullopt;
 }
 
-std::vector<std::string> sender_row(const Findings& findings, const Group& group) {
+std::vector<std::string> times_row(const Plan& plan, const Group& group) {
   using Numbers = experiment::TrialNumbers;
-  const auto packets = [&](std::uint64_t Numbers::*field) {
-    return middle(
-        group, [&](const Numbers& n) { return std::optional<double>(n.*field); }, 0);
-  };
-  const Plan& plan = findings.plans()[group.point];
   return {escaped(plan.senders[group.sender]),
           middle(
               group, [](const Numbers& n) { return us(n.p50_ps); }, 1),
@@ -219,30 +226,53 @@ std::vector<std::string> sender_row(const Findings& findings, const Group& group
           middle(
               group, [](const Numbers& n) { return us(n.p50_excess_ps); }, 1),
           figure(group, Metric::p99_flow_excess_us, 1),
-          figure(group, Metric::goodput, 0),
+          figure(group, Metric::p99_step_excess_us, 1),
+          figure(group, Metric::goodput, 1)};
+}
+
+std::vector<std::string> packets_row(const Plan& plan, const Group& group) {
+  using Numbers = experiment::TrialNumbers;
+  const auto packets = [&](std::uint64_t Numbers::*field) {
+    return middle(
+        group, [&](const Numbers& n) { return std::optional<double>(n.*field); }, 0);
+  };
+  return {escaped(plan.senders[group.sender]),
           packets(&Numbers::data_packets),
           packets(&Numbers::retransmitted),
           packets(&Numbers::duplicates),
           packets(&Numbers::dropped),
+          packets(&Numbers::trimmed),
           packets(&Numbers::marked),
+          packets(&Numbers::lost),
+          packets(&Numbers::cut),
           fmt::format("{:.1f}", group.cpu_s())};
 }
 
-std::string senders_table(const Findings& findings, std::size_t point) {
-  HtmlTable table{{"sender", "p50 flow, us", "p99 flow, us", "last flow, us", "last / ideal",
-                   "p50 excess, us", "p99 excess, us", "goodput, Gb/s", "data packets", "resent",
-                   "duplicates", "dropped", "marked", "CPU-s"},
+std::string senders_tables(const Findings& findings, std::size_t point) {
+  HtmlTable times{{"sender", "p50 flow, us", "p99 flow, us", "last flow, us", "last / ideal",
+                   "p50 excess, us", "p99 excess, us", "p99 step excess, us", "goodput, Gb/s"},
                   {}};
+  HtmlTable packets{{"sender", "data packets", "resent", "duplicates", "dropped", "trimmed",
+                     "marked", "lost by chance", "cut by faults", "CPU-s"},
+                    {}};
+  const Plan& plan = findings.plans()[point];
   bool has_several = false;
-  for (std::size_t i = 0; i < findings.plans()[point].senders.size(); ++i) {
+  for (std::size_t i = 0; i < plan.senders.size(); ++i) {
     const Group& group = findings.group(point, i);
     has_several = has_several || group.runs.size() > 1;
-    if (!group.runs.empty()) table.rows.push_back(sender_row(findings, group));
+    if (group.runs.empty()) continue;
+    times.rows.push_back(times_row(plan, group));
+    packets.rows.push_back(packets_row(plan, group));
   }
-  return card(to_html(table) +
-              (has_several ? "<p class=\"note\">Medians over the seeds; below them the worst "
-                             "seed's, where it differs. CPU-seconds are of all seeds.</p>\n"
-                           : ""));
+  std::string note =
+      "Excess is what flows and steps take beyond their ideal time. Marked, dropped, lost and cut "
+      "packets are counted on links, acknowledgements among them.";
+  if (has_several) {
+    note +=
+        " Figures are medians over the seeds; below them is the worst seed's, where it differs. "
+        "CPU-seconds are of all seeds.";
+  }
+  return card(to_html(times)) + card(to_html(packets)) + "<p class=\"note\">" + note + "</p>\n";
 }
 
 std::string runs_table(const Findings& findings) {
@@ -301,7 +331,7 @@ std::string point_html(const Findings& findings, std::size_t point, std::uint64_
     }
     html += "<h2>At " + escaped(name) + "</h2>\n";
   }
-  html += "<h2>Senders</h2>\n" + senders_table(findings, point);
+  html += "<h2>Senders</h2>\n" + senders_tables(findings, point);
   html += "<h2>Flows and throughput</h2>\n";
   html += card(flow_times_picture(findings, point));
   html += card(throughput_picture(findings, point));
@@ -328,6 +358,7 @@ std::string report_html(const Findings& findings, const ReportHead& head) {
   std::string body = head_html(findings, head);
   body += "<h2>What was run</h2>\n" + facts_html(fabric_facts(plans.front()));
   body += facts_html(traffic_facts(findings, 0, head.seeds.first));
+  body += ranges_html(plans.front());
   const std::string ranges = range_picture(findings);
   if (!ranges.empty()) body += "<h2>Over the ranges</h2>\n" + card(ranges);
   std::size_t told = 0;

@@ -21,7 +21,7 @@ ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
   made_folder_ = std::filesystem::create_directory(folder_, error);
   if (!std::filesystem::is_directory(folder_)) {
     throw InputError(fmt::format("cannot make the folder '{}' for results: {}", folder_,
-                                 error ? error.message() : "there is a file of that name"));
+                                 error ? error.message() : std::string("it is none")));
   }
   write("runs.csv", "");  // whoever may not write here hears it before hours of runs
 }

@@ -36,7 +36,7 @@ void visit(RunResult& result, Visit&& one) {
   one(result.trial.lasted_ps);
   one(result.trial.slices);
   one(result.trial.links);
-  one(result.trial.fault_marks);
+  one(result.trial.faults);
   one(result.cpu_s);
   one(result.memory_bytes);
 }

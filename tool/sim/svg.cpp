@@ -182,7 +182,8 @@ std::string colour_bar(const HeatMap& map, double top) {
         shade(static_cast<double>(i) / (kShades - 1)));
   }
   svg += text(begin - 8, top + 10, map.unit + "  0", "text-anchor=\"end\" fill=\"#44525f\"");
-  return svg + text(begin + kBar + 8, top + 10, short_number(map.most), "fill=\"#44525f\"");
+  return svg +
+         text(begin + kBar + 8, top + 10, fmt::format("{:.3g}", map.most), "fill=\"#44525f\"");
 }
 
 }  // namespace
@@ -193,7 +194,7 @@ std::string short_number(double value) {
   const double size = std::abs(value);
   if (size >= 1e9) return fmt::format("{:g} G", value / 1e9);
   if (size >= 1e6) return fmt::format("{:g} M", value / 1e6);
-  return fmt::format("{:g}", std::round(value * 1e6) / 1e6);
+  return fmt::format("{:g}", std::round(value * 1e6) / 1e6 + 0.0);  // no -0
 }
 
 std::vector<double> ticks(double least, double most, std::size_t count) {
@@ -219,7 +220,7 @@ std::string to_svg(const Chart& chart) {
 
 std::string to_svg(const HeatMap& map) {
   const std::size_t rows = (map.cells.size() + map.columns - 1) / map.columns;
-  const double width = std::min(22.0, (kRight - kLeft) / static_cast<double>(map.columns));
+  const double width = std::min(60.0, (kRight - kLeft) / static_cast<double>(map.columns));
   const double height = std::clamp(260.0 / static_cast<double>(rows), 4.0, 22.0);
   const double top = 36;
   // One path a shade: a fabric has thousands of cells.

@@ -104,7 +104,7 @@ std::string series_lines(std::size_t run, const RunResult& result) {
     const std::int64_t next =
         trial.lasted_ps / count * (i + 1) + trial.lasted_ps % count * (i + 1) / count;
     std::size_t faults = 0;  // that begin or end in this slice
-    for (; mark < trial.fault_marks.size() && trial.fault_marks[mark] < next; ++mark) ++faults;
+    for (; mark < trial.faults.size() && trial.faults[mark].at_ps < next; ++mark) ++faults;
     lines += fmt::format("{},{},{},{}\n", run, exact_us(begin),
                          trial.slices[static_cast<std::size_t>(i)], faults);
   }

@@ -1,0 +1,197 @@
+// What is wrong with a plan, the points of its ranges, its faults and its traffic.
+#include "sim/experiment/plan.hpp"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <set>
+
+#include "sim/experiment/traffic.hpp"
+
+namespace hawser::experiment {
+namespace {
+
+using fabric::kGigabit;
+using fabric::microseconds;
+
+Plan a_plan() {
+  Plan plan;
+  plan.question = "How long does it take?";
+  plan.expected = {100, 0, "a guess"};
+  plan.runtime_s = 1;
+  plan.memory_mb = 50;
+  plan.tune = {1, 10};
+  plan.judge = {11, 20};
+  plan.fabric.shape = fabric::leaf_spine(2, 4, 4, 100 * kGigabit, microseconds(1));
+  plan.traffic.generator = "permutation";
+  plan.traffic.numbers["bytes"] = 10'000;
+  plan.senders = {"hawser"};
+  return plan;
+}
+
+std::string complaint(const std::function<void(Plan&)>& spoil) {
+  Plan plan = a_plan();
+  spoil(plan);
+  return complaint_about(plan);
+}
+
+TEST_CASE("plan__nothing_is_wrong_with_a_good_one") { CHECK(complaint_about(a_plan()) == ""); }
+
+TEST_CASE("plan__seeds_to_judge_by_are_none_that_were_tuned_with") {
+  CHECK(complaint([](Plan& plan) {
+          plan.judge = {10, 20};
+        }) ==
+        "seeds: tune and judge have 10 in common: what is tuned by a seed can't be judged by it");
+  CHECK(complaint([](Plan& plan) {
+          plan.judge = {5, 5};
+        }) ==
+        "seeds: tune and judge have 5 in common: what is tuned by a seed can't be judged by it");
+  CHECK(complaint([](Plan& plan) {
+          plan.judge = {11, 2'000'000};
+        }) == "seeds: at most 1000000 of a kind");
+}
+
+TEST_CASE("plan__fabrics_are_what_an_experiment_can_have") {
+  CHECK(complaint([](Plan& plan) {
+          plan.fabric.shape = fabric::one_switch(9000, 100 * kGigabit, {});
+        }) == "fabric: 9000 hosts, but an experiment has at most 8192");
+  CHECK(complaint([](Plan& plan) { plan.fabric.shape.queue.capacity = 4000; }) ==
+        "fabric.queue_bytes: 4000 is less than a packet, which has up to 4442");
+  CHECK(complaint([](Plan& plan) { plan.fabric.shape.queue.trim_to = 4442; }) ==
+        "fabric.trim_to_bytes: 4442 is no less than a packet");
+  CHECK(complaint([](Plan& plan) { plan.fabric.shape.hosts = 7; }) ==
+        "fabric: 7 ports don't fill leaves of 4");
+  CHECK(complaint([](Plan& plan) { plan.fabric.nic.overhead_bytes = 2000; }) ==
+        "fabric.overhead_bytes: a packet has at most 1024 besides its datagram");
+}
+
+TEST_CASE("plan__traffic_fits_the_fabric") {
+  CHECK(complaint([](Plan& plan) {
+          plan.traffic = {"a.cm", {9, {{.from = 0, .to = 8, .bytes = 5}}, {}}, "", {}};
+        }) == "traffic: the matrix has 9 nodes, but the fabric only 8 hosts");
+  CHECK(complaint([](Plan& plan) {
+          plan.traffic = {"a.cm", {2, {}, {}}, "", {}};
+        }) == "traffic: there is no connection");
+  CHECK(complaint([](Plan& plan) { plan.traffic.generator = "storm"; }) ==
+        "traffic: there is no generator 'storm'; there are permutation and incast");
+  CHECK(complaint([](Plan& plan) { plan.traffic.numbers["window"] = 1; }) ==
+        "traffic: 'permutation' has no 'window'");
+  CHECK(complaint([](Plan& plan) { plan.traffic.numbers.clear(); }) ==
+        "traffic: 'permutation' needs 'bytes'");
+  CHECK(complaint([](Plan& plan) { plan.traffic.numbers["bytes"] = 0; }) ==
+        "traffic: 'bytes' is 0, but must be 1 to 1073741824");
+}
+
+TEST_CASE("plan__senders_and_words_are_there") {
+  CHECK(complaint([](Plan& plan) {
+          plan.senders = {"hawser", "tcp"};
+        }).starts_with("senders: there is no 'tcp'; there are hawser, "));
+  CHECK(complaint([](Plan& plan) {
+          plan.senders = {"hawser", "hawser"};
+        }) == "senders: 'hawser' is named twice");
+  CHECK(complaint([](Plan& plan) { plan.senders.clear(); }) == "senders: there is none");
+  CHECK(complaint([](Plan& plan) { plan.question.clear(); }).starts_with("question: "));
+  CHECK(complaint([](Plan& plan) { plan.expected.source.clear(); }).starts_with("expect.source: "));
+  CHECK(complaint([](Plan& plan) { plan.runtime_s = 0; }).starts_with("runtime_s: "));
+  CHECK(complaint([](Plan& plan) { plan.memory_mb = 0; }).starts_with("memory_mb: "));
+  CHECK(complaint([](Plan& plan) { plan.metric = Metric::capacity_back_us; }) ==
+        "metric: capacity_back_us counts from the first fault, and there is none");
+}
+
+TEST_CASE("plan__faults_strike_what_there_is") {
+  const auto with = [](FaultPlan fault) {
+    return complaint([&](Plan& plan) { plan.faults = {std::move(fault)}; });
+  };
+  CHECK(with({.link = "leaf 1 -> spine 3"}) == "");
+  CHECK(with({.link = "leaf 1 -> spine 4"}) ==
+        "faults: the fabric has no link 'leaf 1 -> spine 4'; its links are called "
+        "'host 0 nic 0 -> leaf 0' to 'spine 3 -> leaf 1'");
+  CHECK(with({.kind = FaultPlan::Kind::switch_down, .at_switch = "spine 3"}) == "");
+  CHECK(with({.kind = FaultPlan::Kind::switch_down, .at_switch = "core 0"}) ==
+        "faults: the fabric has no switch 'core 0'");
+  CHECK(with({.drawn = 8}) == "");
+  CHECK(with({.drawn = 9}) == "faults: 9 cables can't be drawn of 8");
+}
+
+TEST_CASE("plan__points_are_all_combinations_the_last_range_fastest") {
+  CHECK(points_of({}) == std::vector<std::vector<std::size_t>>{{}});
+  const std::vector<Range> ranges{{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}};
+  CHECK(points_of(ranges) ==
+        std::vector<std::vector<std::size_t>>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
+}
+
+TEST_CASE("plan__a_fault_that_lasts_ends_as_it_began") {
+  Plan plan = a_plan();
+  const fabric::Wiring wiring(plan.fabric.shape);
+  plan.faults = {{.kind = FaultPlan::Kind::link_rate,
+                  .at = microseconds(5),
+                  .lasts = microseconds(7),
+                  .link = "leaf 0 -> spine 2",
+                  .bits_per_s = 10 * kGigabit}};
+  const auto faults = faults_of(plan, wiring, 1, fabric::Instant{1000});
+  REQUIRE(faults.size() == 2);
+  CHECK(wiring.name(faults[0].target) == "leaf 0 -> spine 2");
+  CHECK(faults[0].at == fabric::Instant{1000} + microseconds(5));
+  CHECK(faults[0].bits_per_s == 10 * kGigabit);
+  CHECK(faults[1].at == fabric::Instant{1000} + microseconds(12));
+  CHECK(faults[1].bits_per_s == 100 * kGigabit);
+}
+
+TEST_CASE("plan__drawn_faults_follow_from_the_seed") {
+  Plan plan = a_plan();
+  const fabric::Wiring wiring(plan.fabric.shape);
+  plan.faults = {{.drawn = 3}};
+  std::set<std::vector<std::uint32_t>> drawn;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<std::uint32_t> targets;
+    for (const auto& fault : faults_of(plan, wiring, seed, {})) targets.push_back(fault.target);
+    CHECK(std::set(targets.begin(), targets.end()).size() == 3);
+    drawn.insert(targets);
+    std::vector<std::uint32_t> again;
+    for (const auto& fault : faults_of(plan, wiring, seed, {})) again.push_back(fault.target);
+    CHECK(again == targets);
+  }
+  CHECK(drawn.size() > 10);
+}
+
+TEST_CASE("plan__a_bound_is_from_above_unless_more_is_better") {
+  const Expectation expected{100, 0, ""};
+  CHECK(holds(Metric::last_flow_us, expected, 100));
+  CHECK_FALSE(holds(Metric::last_flow_us, expected, 100.1));
+  CHECK(holds(Metric::goodput, expected, 100));
+  CHECK_FALSE(holds(Metric::goodput, expected, 99.9));
+}
+
+TEST_CASE("traffic__a_permutation_gives_each_host_one_sender_and_one_receiver") {
+  TrafficPlan traffic{"", {}, "permutation", {{"bytes", 7}}};
+  const auto matrix = make_matrix(traffic, 50, 3);
+  std::set<std::uint32_t> from;
+  std::set<std::uint32_t> to;
+  for (const auto& one : matrix.connections) {
+    CHECK(one.from != one.to);
+    CHECK(one.bytes == 7);
+    from.insert(one.from);
+    to.insert(one.to);
+  }
+  CHECK(from.size() == 50);
+  CHECK(to.size() == 50);
+  CHECK(make_matrix(traffic, 50, 4).connections[0].from != matrix.connections[0].from);
+}
+
+TEST_CASE("traffic__an_incast_has_one_receiver") {
+  TrafficPlan traffic{"", {}, "incast", {{"bytes", 7}, {"senders", 5}}};
+  const auto matrix = make_matrix(traffic, 50, 3);
+  std::set<std::uint32_t> from;
+  for (const auto& one : matrix.connections) {
+    CHECK(one.to == matrix.connections[0].to);
+    CHECK(one.from != one.to);
+    from.insert(one.from);
+  }
+  CHECK(from.size() == 5);
+  traffic.numbers.erase("senders");
+  CHECK(make_matrix(traffic, 50, 3).connections.size() == 49);
+  traffic.numbers["senders"] = 50;
+  CHECK_THROWS_WITH(make_matrix(traffic, 50, 3), "'senders' is 50, but must be 1 to 49");
+}
+
+}  // namespace
+}  // namespace hawser::experiment

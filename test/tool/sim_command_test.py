@@ -1,0 +1,508 @@
+"""`hawser sim` itself: exit statuses, the sentences about wrong plans, files, signals, and the report.
+
+    sim_command_test.py HAWSER CASE      sim_command_test.py --list
+
+A case that can't run here says why and ends with 77.
+"""
+
+import csv
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+import zlib
+
+CASES = {}
+LIMIT_S = 100
+SKIPPED = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
+SMALL = os.path.join(HERE, "experiments", "small.json")
+PLANS = os.path.join(HERE, "..", "..", "bench", "plans")
+RESULTS = ["flows.csv", "report.html", "runs.csv", "series.csv"]
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def sim(*arguments, workloads=None):
+    environment = {name: value for name, value in os.environ.items() if name != "HAWSER_WORKLOADS"}
+    if workloads:
+        environment["HAWSER_WORKLOADS"] = workloads
+    done = subprocess.run([sys.argv[1], "sim", *arguments], capture_output=True, text=True, timeout=LIMIT_S,
+                          check=False, env=environment)
+    return done.returncode, done.stdout, done.stderr
+
+
+def small():
+    with open(SMALL, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def write(folder, plan, name="plan.json"):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(plan if isinstance(plan, str) else json.dumps(plan))
+    return path
+
+
+def content(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def rows(folder, name):
+    with open(os.path.join(folder, name), newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def changed(plan, path, value):
+    """With what lies at a path of keys, such as fabric.gbps; None takes it away."""
+    at = plan
+    keys = path.split(".")
+    for key in keys[:-1]:
+        at = at[int(key)] if isinstance(at, list) else at[key]
+    if value is None:
+        del at[keys[-1]]
+    else:
+        at[int(keys[-1]) if isinstance(at, list) else keys[-1]] = value
+    return plan
+
+
+@case
+def wrong_plans_are_refused_with_a_sentence():
+    with tempfile.TemporaryDirectory() as folder:
+        for path, value, says in (
+            ("windows", 3, "there is no key 'windows'"),
+            ("fabric.colour", "red", "fabric: there is no key 'colour'"),
+            ("faults.0.colour", "red", "faults[0]: there is no key 'colour'"),
+            ("traffic.window", 4, "traffic: 'permutation' has no 'window'"),
+            ("question", None, "'question' is missing"),
+            ("metric", "speed", "metric: one of these is expected: last_flow_us, "),
+            ("expect", {"at_least": 5, "source": "x"}, "expect: 'at_most' is missing"),
+            ("expect.at_most", "5", "expect.at_most: a number is expected"),
+            ("seeds", {"tune": "1..12", "judge": "11..12"}, "seeds: tune and judge have 11 in common"),
+            ("seeds.judge", "12..11", "they end before they begin"),
+            ("seeds.judge", 5, "seeds.judge: a text is expected"),
+            ("fabric.gbps", 0, "fabric.gbps: 0 is not 1 to 10000"),
+            ("fabric.gbps", -5, "fabric.gbps: a whole number of 0 or more is expected"),
+            ("fabric.shape", "torus", "fabric.shape: one of these is expected: one_switch, leaf_spine, fat_tree"),
+            ("fabric.topology", "a.topo", "fabric: either 'topology', a file, or 'shape' is expected"),
+            ("fabric.ports_per_leaf", 8000, "fabric: 16000 hosts, but an experiment has at most 8192"),
+            ("fabric.nics", 3, "fabric.nics: 8 ports can't be shared by hosts of 3 NICs"),
+            ("fabric.placement", "anywhere", "fabric.placement: one of these is expected: together, rails, planes"),
+            ("fabric.queue_bytes", 100, "fabric.queue_bytes: 100 is less than a packet"),
+            ("fabric.mark_max_bytes", None, "mark_min_bytes and mark_max_bytes are both there, or neither"),
+            ("fabric.mark_min_bytes", 90000, "90000 is more than 80000"),
+            ("traffic.generator", "storm", "traffic: there is no generator 'storm'"),
+            ("traffic.matrix", "a.cm", "traffic: either 'matrix', a file, or 'generator' is expected"),
+            ("faults.0.link", "leaf 0 -> spine 9", "the fabric has no link 'leaf 0 -> spine 9'"),
+            ("faults.0.drawn", 2, "faults[0]: either 'link', a name, or 'drawn'"),
+            ("faults.0.kind", "link_gone", "faults[0].kind: one of these is expected: link_down, "),
+            ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1}, "faults[0]: 'gbps' is missing"),
+            ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "core 1"}, "no switch 'core 1'"),
+            ("senders", ["hawser", "pigeon"], "senders: there is no 'pigeon'; there are hawser, "),
+            ("senders", [], "senders: there is none"),
+            ("hints", "many", "hints: one of these is expected: none, receives, all"),
+            ("ranges.0.values", [], "ranges[0].values: there are none"),
+            ("ranges.0.key", "seeds.judge", "'seeds.judge' can't be a range"),
+            ("ranges.0.key", "faults.7.at_us", "the plan has no '7' that 'faults.7.at_us' could be"),
+            ("ranges.0.key", "fabric.colour", "fabric: there is no key 'colour'"),
+            ("ranges", [{"key": f"fabric.{n}", "values": [1]} for n in "abc"], "at most two keys can be ranges"),
+            ("limit_ms", 0, "limit_ms: 0 is not 1 to 1000000"),
+        ):
+            name = write(folder, changed(small(), path, value))
+            code, out, err = sim(name, "--to", os.path.join(folder, "out"))
+            check(code == 2, f"{path} = {value}: exit {code}\n{out}{err}")
+            check(says in err, f"{path} = {value}: expected '{says}' in\n{err}")
+            check(not os.path.exists(os.path.join(folder, "out")), f"{path} = {value}: it ran")
+        for text, says in (("{", "is no plan"), ("[]", "an object is expected"),
+                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice")):
+            code, out, err = sim(write(folder, text))
+            check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
+
+
+@case
+def bad_options_are_refused():
+    for arguments, says in (([], "PLAN"), (["/nonexistent/x.json"], "cannot read a plan"),
+                            (["/tmp"], "'/tmp' is a folder, not a plan"), ([SMALL, "--jobs", "0"], "--jobs"),
+                            ([SMALL, "--to", ""], "--to needs the name of a folder"),
+                            ([SMALL, "--seeds", "x"], "is no number"),
+                            ([SMALL, "--seeds", "10..12"], "the plan's seeds to judge are 11..12"),
+                            ([SMALL, "--tune", "--seeds", "11"], "the plan's seeds to tune are 1..3")):
+        code, out, err = sim(*arguments)
+        check(code == 2 and says in out + err, f"{arguments}: exit {code}\n{out}{err}")
+    code, out, _ = sim("--help")
+    check(code == 0, f"exit {code}")
+    for word in ("--to", "--jobs", "--tune", "--seeds", "--check", "Exit status", "HAWSER_WORKLOADS", "report.html"):
+        check(word in out, f"--help does not tell of {word}")
+
+
+@case
+def the_expectation_decides_the_exit_status():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        code, out, err = sim(SMALL, "--to", to)
+        check(code == 0, f"exit {code}\n{out}{err}")
+        check("the expectation holds: last_flow_us is " in out, out)
+        code, out, err = sim(write(folder, changed(small(), "expect.at_most", 1)), "--to", to)
+        check(code == 1, f"exit {code}\n{out}{err}")
+        worst = max(float(row["last_flow_us"]) for row in rows(to, "runs.csv") if row["sender"] == "hawser")
+        check(f"the expectation does not hold: last_flow_us is {worst:.1f} us at worst (hawser, " in out, out)
+        check("at most 1.0 us was expected; beside it: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
+        # A sender that can't be heard of again.
+        plan = changed(small(), "faults", [{"kind": "link_down", "at_us": 1, "link": "host 0 nic 0 -> leaf 0"}])
+        plan["limit_ms"] = 3
+        code, out, err = sim(write(folder, plan), "--to", to)
+        check(code == 1 and re.search(r"last_flow_us has no value, as \d of 8 flows ended", out), f"{code}\n{out}{err}")
+        check({row["outcome"] for row in rows(to, "runs.csv")} == {"not all ended"}, "outcomes")
+
+
+@case
+def more_of_goodput_is_better():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "metric", "goodput")
+        for bound, expected in ((1, 0), (10000, 1)):
+            plan["expect"] = {"at_least": bound, "source": "by hand"}
+            code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
+            check(code == expected, f"{bound}: exit {code}\n{out}{err}")
+        check("at least 10000.0 Gb/s was expected" in out, out)
+
+
+@case
+def runs_are_the_same_whatever_the_number_of_processes():
+    with tempfile.TemporaryDirectory() as folder:
+        for jobs in ("1", "2", "7"):
+            code, out, err = sim(SMALL, "--jobs", jobs, "--to", os.path.join(folder, jobs))
+            check(code == 0, f"exit {code}\n{out}{err}")
+        for name in ("runs.csv", "flows.csv", "series.csv"):
+            check(content(folder, "1", name) == content(folder, "2", name), f"{name} differs")
+            check(content(folder, "1", name) == content(folder, "7", name), f"{name} differs")
+        runs = rows(os.path.join(folder, "1"), "runs.csv")
+        check([row["run"] for row in runs] == [str(i) for i in range(1, 9)], "2 points x 2 senders x 2 seeds")
+        check(len({row["digest"] for row in runs}) == 8, "all runs differ")
+        check([row["fabric.adaptive"] for row in runs] == ["false"] * 4 + ["true"] * 4, "points")
+        flows = rows(os.path.join(folder, "1"), "flows.csv")
+        check(len(flows) == 8 * 8, f"{len(flows)} flows")
+        last = max(float(flow["ended_us"]) for flow in flows if flow["run"] == "3")
+        check(float(runs[2]["last_flow_us"]) == last, "the last flow's end")
+        series = rows(os.path.join(folder, "1"), "series.csv")
+        check(len(series) == 8 * 200, f"{len(series)} slices")
+        one = [row for row in series if row["run"] == "1"]
+        check(sum(int(row["bytes"]) for row in one) > 8 * 400_000, "less came than was sent")
+        check(sum(int(row["fault"]) for row in one) == 2, "a fault begins and ends")
+
+
+@case
+def seeds_can_be_chosen():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        for arguments, seeds in ((["--tune"], {"1", "2", "3"}), (["--seeds", "12"], {"12"}),
+                                 (["--tune", "--seeds", "2..3"], {"2", "3"})):
+            code, out, err = sim(SMALL, "--to", to, *arguments)
+            check(code == 0, f"exit {code}\n{out}{err}")
+            check({row["seed"] for row in rows(to, "runs.csv")} == seeds, f"{arguments}")
+
+
+@case
+def results_go_to_their_folder_and_touch_nothing_else():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        os.mkdir(to)
+        write(to, "mine", "notes.txt")
+        write(to, "old", "runs.csv")
+        code, out, err = sim(SMALL, "--to", to)
+        check(code == 0, f"exit {code}\n{out}{err}")
+        check(sorted(os.listdir(to)) == sorted(RESULTS + ["notes.txt"]), f"{os.listdir(to)}")
+        check(content(to, "notes.txt") == b"mine" and content(to, "runs.csv") != b"old", "files")
+        check(f"in '{to}': runs.csv, flows.csv, series.csv, report.html" in out, out)
+        for bad, says in ((write(folder, "x", "a_file"), "File exists"),
+                          ("/nonexistent/x", "No such file or directory"), ("/proc/self", "cannot write")):
+            code, out, err = sim(SMALL, "--to", bad)
+            check(code == 2 and says in err, f"{bad}: exit {code}\n{out}{err}")
+            check("runs" not in out, f"{bad}: it ran")
+        done = subprocess.run([sys.argv[1], "sim", SMALL], cwd=folder, capture_output=True, timeout=LIMIT_S, check=False)
+        check(done.returncode == 0 and sorted(os.listdir(os.path.join(folder, "small"))) == RESULTS, "default folder")
+
+
+@case
+def inputs_are_found_beside_the_plan_or_among_the_workloads():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "traffic", {"matrix": "in/one.cm", "get": "write it yourself"})
+        name = write(folder, plan)
+        to = os.path.join(folder, "out")
+        code, _, err = sim(name, "--to", to)
+        check(code == 2 and f"the plan needs the file 'in/one.cm', which is not in '{folder}'" in err, err)
+        check("HAWSER_WORKLOADS names no other folder. To get it: write it yourself" in err, err)
+        elsewhere = os.path.join(folder, "elsewhere")
+        os.makedirs(os.path.join(elsewhere, "in"))
+        code, _, err = sim(name, "--to", to, workloads=elsewhere)
+        check(code == 2 and f"nor in '{elsewhere}' (HAWSER_WORKLOADS)" in err, err)
+        write(os.path.join(elsewhere, "in"), "Nodes 4\nConnections 1\n0->3 start 0 size 1000\n", "one.cm")
+        code, out, err = sim(name, "--to", to, workloads=elsewhere)
+        check(code == 0, f"exit {code}\n{out}{err}")
+        os.mkdir(os.path.join(folder, "in"))
+        write(os.path.join(folder, "in"), "Nodes 4\nConnections 1\n0->3 begin 0\n", "one.cm")
+        code, _, err = sim(name, "--to", to, workloads=elsewhere)
+        check(code == 2 and "in/one.cm:3: " in err, f"what is beside the plan comes first: {err}")
+
+
+@case
+def published_plans_are_plans():
+    plans = sorted(glob.glob(os.path.join(PLANS, "*.json")))
+    check(len(plans) >= 7, f"{plans}")
+    workloads = os.environ.get("HAWSER_WORKLOADS", os.path.join(HERE, "..", "..", "..", "shared", "workloads"))
+    for plan in plans:
+        code, out, err = sim(plan, "--check", workloads=workloads)
+        if b"htsim_cm/" in content(plan) and not os.path.isdir(os.path.join(workloads, "htsim_cm")):
+            check(code == 2 and "To get it: of github.com/ultraethernet/uet-htsim" in err, f"{plan}: {code} {err}")
+        else:
+            check(code == 0 and re.fullmatch(r"\d+ runs: \d points, \d senders, seeds \d+..\d+\n", out), f"{plan}: {err}")
+
+
+def long_plan(folder):
+    """Some 40 runs of most of a second."""
+    plan = changed(small(), "traffic.bytes", 30_000_000)
+    plan["seeds"]["judge"] = "11..20"
+    del plan["faults"]
+    return write(folder, plan)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def start(folder, to, *arguments):
+    return subprocess.Popen([sys.argv[1], "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(process, condition):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        check(process.poll() is None, "it ended too early")
+        check(time.monotonic() < end, "it does not go on")
+        os.sched_yield()
+
+
+def lines_of(path):
+    try:
+        return content(path).count(b"\n")
+    except OSError:
+        return 0
+
+
+@case
+def sigterm_leaves_results_of_what_was_done_and_no_process():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        process = start(folder, to)
+        wait_for(process, lambda: lines_of(os.path.join(to, "runs.csv.part")) >= 3)
+        workers = children(process.pid)
+        os.killpg(process.pid, signal.SIGTERM)
+        out, err = process.communicate(timeout=LIMIT_S)
+        check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
+        done = int(re.search(r"interrupted after (\d+) of 40 runs; of these there are results", out).group(1))
+        check(2 <= done < 40 and len(rows(to, "runs.csv")) == done, f"{done} done")
+        check(sorted(os.listdir(to)) == RESULTS, f"{os.listdir(to)}")
+        check(b"It was interrupted." in content(to, "report.html"), "the report does not say so")
+        check(not [pid for pid in workers if os.path.exists(f"/proc/{pid}")], "workers are left")
+
+
+@case
+def ctrl_c_before_anything_is_done_leaves_nothing():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        process = start(folder, to)
+        wait_for(process, lambda: children(process.pid))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT_S)
+        check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
+        if "interrupted after 0 of 40 runs; there are no results" in out:
+            check(not os.path.exists(to), "a folder without results is left")
+        else:  # a machine that was busy between the two lines
+            check("of these there are results" in out, out)
+
+
+@case
+def a_run_that_dies_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        process = start(folder, to, "--seeds", "11")
+        wait_for(process, lambda: children(process.pid))
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        out, err = process.communicate(timeout=LIMIT_S)
+        check(process.returncode == 1, f"exit {process.returncode}\n{out}{err}")
+        check("a run died: hawser" in out and "signal 9" in out, out)
+        dead = [row for row in rows(to, "runs.csv") if row["outcome"].startswith("died: ")]
+        check(len(dead) == 1 and dead[0]["digest"] == "" and dead[0]["last_flow_us"] == "", f"{dead}")
+        check(b"a run died" in content(to, "report.html").lower(), "the report does not tell")
+
+
+# ---- the report
+
+
+def report(folder):
+    code, out, err = sim(SMALL, "--to", folder)
+    check(code == 0, f"exit {code}\n{out}{err}")
+    return os.path.join(folder, "report.html")
+
+
+@case
+def the_report_is_one_file_with_the_figures_of_the_runs():
+    with tempfile.TemporaryDirectory() as folder:
+        text = content(report(folder)).decode("utf-8")
+        tree = xml.etree.ElementTree.fromstring(text)  # well-formed
+        for reference in re.findall(r"https?://[^\s\"'<]*", text):
+            check(reference == "http://www.w3.org/2000/svg", f"it refers to {reference}")
+        for tag in ("script", "link", "img", "iframe", "object", "embed", "image", "use"):
+            check(not list(tree.iter(tag)), f"it has <{tag}>")
+        check("url(" not in text and "@import" not in text, "its style refers to something")
+        plan = small()
+        check(tree.find("body/main/h1").text == plan["question"], "its title is the question")
+        check("The expectation holds: last_flow_us is" in text, "the verdict")
+        for fact in ("leaf-spine, 2 leaves and 4 spines", "100 Gb/s, 500 ns", "4096 B of payload",
+                     "90 B of headers", "200 kB each", "link_down at 10 us: leaf 0 -&gt; spine 1, for 20 us"):
+            check(fact in text, f"the fabric's numbers lack '{fact}'")
+        cells = {"".join(cell.itertext()) for cell in tree.iter("td")}
+        runs = rows(folder, "runs.csv")
+        for row in runs:
+            check(row["digest"] in cells, "the table of runs")
+        for adaptive in ("false", "true"):
+            for sender in plan["senders"]:
+                mine = [row for row in runs if row["sender"] == sender and row["fabric.adaptive"] == adaptive]
+                middle = f"{statistics.median_low([float(row['p50_flow_us']) for row in mine]):.1f}"
+                check(middle in cells, f"{sender}: {middle} is not told")
+                last = sorted(float(row["last_flow_us"]) for row in mine)
+                check(any(cell.startswith(f"{last[0]:.1f}") for cell in cells), f"{sender}: {last} is not told")
+        titles = [picture.get("aria-label") for picture in tree.iter("svg")]
+        for title, times in (("Flow completion times", 2), ("Throughput over time", 2), ("Links leaf to spine", 4),
+                             ("Links spine to leaf", 4), ("last_flow_us by fabric.adaptive", 1)):
+            check(titles.count(title) == times, f"{titles}")
+        drawn = text.count("<polyline")
+        check(drawn == 2 * 2 * 2 + 2, f"{drawn} lines: of two senders in two pictures at two points, and over the range")
+        check(text.count(">fault</text>") == 2 and text.count(">fault ends</text>") == 2, "fault marks")
+
+
+@case
+def words_of_a_plan_cannot_break_the_report():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "question", "Is 1 < 2 & \"3\" > 2 </h1><script>?")
+        plan["expect"]["source"] = "<b>&"
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
+        check(code == 0, f"exit {code}\n{out}{err}")
+        tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
+        check(tree.find("body/main/h1").text == plan["question"], "the title")
+
+
+def pixels(path):
+    """Rows of a PNG with 8 bits a channel, as lists of (r, g, b)."""
+    data = content(path)
+    at = 8
+    packed = b""
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + size]
+        if kind == b"IHDR":
+            width, height, depth, colours = struct.unpack(">IIBB", body[:10])
+            check(depth == 8 and colours in (2, 6), "a PNG of another kind")
+        packed += body if kind == b"IDAT" else b""
+        at += size + 12
+    step = 3 if colours == 2 else 4
+    raw = zlib.decompress(packed)
+    before = bytes(width * step)
+    for row in range(height):
+        begin = row * (width * step + 1)
+        line = bytearray(raw[begin + 1:begin + 1 + width * step])
+        unfilter(raw[begin], line, before, step)
+        before = line
+        yield [tuple(line[i:i + 3]) for i in range(0, len(line), step)]
+
+
+def unfilter(kind, line, before, step):
+    for i, value in enumerate(line):
+        left = line[i - step] if i >= step else 0
+        up = before[i]
+        if kind == 1:
+            value += left
+        elif kind == 2:
+            value += up
+        elif kind == 3:
+            value += (left + up) // 2
+        elif kind == 4:
+            corner = before[i - step] if i >= step else 0
+            distances = [abs(left + up - corner - guess) for guess in (left, up, corner)]
+            value += (left, up, corner)[distances.index(min(distances))]
+        line[i] = value & 255
+
+
+@case
+def a_browser_shows_the_report_within_1200_pixels():
+    browser = shutil.which("chromium")
+    if not browser:
+        raise Skipped("no chromium is installed, which would draw the report")
+    with tempfile.TemporaryDirectory() as folder:
+        plan = small()
+        del plan["ranges"]
+        code, out, err = sim(write(folder, plan), "--to", folder)
+        check(code == 0, f"exit {code}\n{out}{err}")
+        page = os.path.join(folder, "report.html")
+        picture = os.path.join(folder, "report.png")
+        subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                        f"--user-data-dir={folder}/profile", f"--screenshot={picture}", "--window-size=1200,2600",
+                        "file://" + page], capture_output=True, timeout=LIMIT_S, check=True)
+        seen = {}
+        margins = set()
+        for row in pixels(picture):
+            margins.update(row[:20])
+            margins.update(row[-20:])
+            for colour in row:
+                seen[colour] = seen.get(colour, 0) + 1
+        check(margins == {(0xf6, 0xf7, 0xf9)}, f"what is at the page's margins: {list(margins)[:5]}")
+        for name, colour in (("the first sender's line", (0x00, 0x72, 0xb2)), ("the second's", (0xd5, 0x5e, 0x00)),
+                             ("a fault's mark", (0xc0, 0x39, 0x2b)), ("the darkest link", (8, 48, 107)),
+                             ("a verdict that holds", (0xe7, 0xf5, 0xec))):
+            check(seen.get(colour, 0) > 100, f"{name} can't be seen: {seen.get(colour, 0)} pixels")
+
+
+def main():
+    if sys.argv[1] == "--list":
+        print("\n".join(CASES))
+        return 0
+    try:
+        CASES[sys.argv[2]]()
+    except Skipped as reason:
+        print(f"skipped: {reason}")
+        return SKIPPED
+    except (Failed, subprocess.TimeoutExpired) as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
