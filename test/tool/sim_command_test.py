@@ -271,6 +271,14 @@ def inputs_are_found_beside_the_plan_or_among_the_workloads():
 
 
 @case
+def a_verdict_that_is_not_written_is_told():
+    with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([sys.argv[1], "sim", SMALL, "--to", os.path.join(folder, "out")], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
+        check(done.returncode == 2 and "cannot write to standard output" in done.stderr, f"{done}")
+
+
+@case
 def published_plans_are_plans():
     plans = sorted(glob.glob(os.path.join(PLANS, "*.json")))
     check(len(plans) >= 7, f"{plans}")

@@ -173,7 +173,7 @@ std::string Findings::verdict() const {
     text += numbers.ended < numbers.flows
                 ? fmt::format("has no value, as {} of {} flows ended ({})", numbers.ended,
                               numbers.flows, place)
-                : fmt::format("has no value ({})", place);
+                : fmt::format("has no value, as it is never reached ({})", place);
   }
   text += fmt::format("; {}", bound);
   if (plan.expected.figure == 0) return text + fmt::format(" ({})", plan.expected.source);

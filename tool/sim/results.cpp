@@ -19,7 +19,8 @@ namespace {
 ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
   std::error_code error;
   made_folder_ = std::filesystem::create_directory(folder_, error);
-  if (!std::filesystem::is_directory(folder_)) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder_, ignored)) {
     throw InputError(fmt::format("cannot make the folder '{}' for results: {}", folder_,
                                  error ? error.message() : std::string("it is none")));
   }

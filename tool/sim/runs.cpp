@@ -61,7 +61,7 @@ class Runs {
       wait();
       for (std::size_t i = taken_; i < next_; ++i) look_after(slots_[i]);
       while (taken_ < runs_.size() && slots_[taken_].ended) give(taken_++, take);
-      end_.interrupted = interrupted();
+      end_.interrupted = taken_ < runs_.size() && interrupted();
       show(now_ns());
     }
     for (Slot& slot : slots_) slot.worker.reset();  // which kills it

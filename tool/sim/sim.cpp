@@ -13,6 +13,7 @@
 #include "tool/sim/report.hpp"
 #include "tool/sim/results.hpp"
 #include "tool/sim/tables.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -136,7 +137,7 @@ ExitCode run_plan(const SimOptions& options) {
                plans.size(), plans.front().senders.size(), seeds.first, seeds.last);
     return ExitCode::ok;
   }
-  return run(options, plans, seeds);
+  return with_written_output([&] { return run(options, plans, seeds); });
 }
 
 }  // namespace hawser::tool

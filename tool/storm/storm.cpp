@@ -1,9 +1,7 @@
 #include "tool/storm/storm.hpp"
 
-#include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
 #include "tool/interrupt.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/plan_json.hpp"
@@ -147,12 +146,7 @@ ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out
 
 ExitCode run_either(const StormOptions& options, const Storm& storm) {
   std::FILE* const out = options.json == "-" ? stderr : stdout;
-  const ExitCode code =
-      options.single ? run_one(options, storm, out) : run_many(options, storm, out);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw std::system_error(errno, std::generic_category());
-  }
-  return code;
+  return options.single ? run_one(options, storm, out) : run_many(options, storm, out);
 }
 
 }  // namespace
@@ -161,11 +155,7 @@ ExitCode run_storms(const StormOptions& options) {
   catch_interrupts();
   const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
                                                         : sim::find_census_cell(options.sought));
-  try {
-    return run_either(options, storm);
-  } catch (const std::system_error& error) {  // of fmt::print, too
-    throw InputError(fmt::format("cannot write to standard output: {}", error.code().message()));
-  }
+  return with_written_output([&] { return run_either(options, storm); });
 }
 
 }  // namespace hawser::tool
