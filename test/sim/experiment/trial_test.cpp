@@ -111,6 +111,17 @@ TEST_CASE("throughput__capacity_that_does_not_come_back_is_never_back") {
             .ps == fabric::kNever.ps);
 }
 
+// Flows end, and what is left comes slowly: that is no want of capacity.
+TEST_CASE("throughput__what_comes_when_nearly_all_has_come_is_not_looked_at") {
+  Scene scene;
+  scene.source.at(Instant{}, 1000);  // to 100 us
+  scene.source.at(Instant{} + microseconds(118), 10);
+  const Instant end = Instant{} + microseconds(120);
+  scene.until(end);
+  CHECK(capacity_back(scene.throughput, Instant{}, Instant{} + microseconds(50), end) ==
+        fabric::Span{});
+}
+
 TEST_CASE("trial__percentiles_are_of_the_nearest_rank") {
   std::vector<std::int64_t> values(200);
   std::iota(values.begin(), values.end(), 1);
