@@ -188,8 +188,8 @@ class Calculation {
   [[nodiscard]] Ideal follow(const std::vector<Span>& durations) const {
     Ideal ideal;
     ideal.flows.resize(bytes_.size());
-    fabric::Triggers triggers(matrix_);
-    using Event = std::tuple<Instant, std::uint32_t, bool>;  // the last: the sender knows
+    enum class What : std::uint8_t { received, sent, expired };  // by a flow, or of a trigger
+    using Event = std::tuple<Instant, std::uint32_t, What>;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
     std::map<std::pair<Instant, std::uint32_t>, std::uint32_t> steps;  // by root and depth
     std::vector<std::pair<Instant, std::uint32_t>> place(bytes_.size());
@@ -200,21 +200,38 @@ class Calculation {
       one.ended = one.received + fixed_[flow].back;
       one.step =
           steps.try_emplace(place[flow], static_cast<std::uint32_t>(steps.size())).first->second;
-      events.emplace(one.received, flow, false);
-      events.emplace(one.ended, flow, true);
+      events.emplace(one.received, flow, What::received);
+      events.emplace(one.ended, flow, What::sent);
+    };
+    // Computing is done by the step that it follows.
+    Instant now{};
+    std::pair<Instant, std::uint32_t> from{};
+    std::map<std::uint32_t, std::pair<Instant, std::uint32_t>> waits;  // by trigger
+    fabric::Triggers triggers(matrix_, [&](std::uint32_t trigger, Span delay) {
+      waits[trigger] = from;
+      events.emplace(now + delay, trigger, What::expired);
+    });
+    const auto follow_up = [&](const std::vector<std::uint32_t>& flows) {
+      for (const std::uint32_t one : flows) {
+        place[one] = {from.first, from.second + 1};
+        start(one, now);
+      }
     };
     for (std::uint32_t i = 0; i < bytes_.size(); ++i) {
       if (matrix_.connections[i].trigger != 0) continue;
       place[i] = {matrix_.connections[i].start, 0};
       start(i, matrix_.connections[i].start);
     }
+    follow_up(triggers.begin());
     while (!events.empty()) {
-      const auto [at, flow, is_sent] = events.top();
+      const auto [at, which, what] = events.top();
       events.pop();
-      const auto next = is_sent ? triggers.on_sent(flow) : triggers.on_received(flow);
-      for (const std::uint32_t one : next) {
-        place[one] = {place[flow].first, place[flow].second + 1};
-        start(one, at);
+      now = at;
+      from = what == What::expired ? waits.at(which) : place[which];
+      switch (what) {
+        case What::received: follow_up(triggers.on_received(which)); break;
+        case What::sent: follow_up(triggers.on_sent(which)); break;
+        case What::expired: follow_up(triggers.expire(which)); break;
       }
     }
     return ideal;

@@ -1,20 +1,23 @@
 #include "sim/experiment/traffic.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <limits>
 #include <set>
+#include <string>
 
-#include "proto/random.hpp"
-#include "sim/core/digest.hpp"
+#include "sim/experiment/matrix_run.hpp"
 #include "sim/fabric/input_error.hpp"
+#include "sim/traffic/generate.hpp"
 
 namespace hawser::experiment {
 
 namespace {
 
-using fabric::Connection;
-using fabric::ConnectionMatrix;
 using fabric::InputError;
+using fabric::Traffic;
+using Kind = fabric::Traffic::Kind;
+
+constexpr std::uint64_t kMostCount = 1'000'000;
+constexpr std::uint64_t kMostPercent = 1000;
 
 // A generator's numbers; all must be asked for.
 class Numbers {
@@ -23,20 +26,23 @@ class Numbers {
     for (const auto& [name, value] : plan.numbers) unknown_.insert(name);
   }
 
-  std::uint64_t take(const std::string& name, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t needed(const std::string& name, std::uint64_t least, std::uint64_t most) {
     if (!plan_.numbers.contains(name)) {
       throw InputError("'" + plan_.generator + "' needs '" + name + "'");
     }
-    return take(name, least, most, least);
+    return taken(name, least, most, least);
   }
-  std::uint64_t take(const std::string& name, std::uint64_t least, std::uint64_t most,
-                     std::uint64_t usual) {
+  std::uint64_t taken(const std::string& name, std::uint64_t least, std::uint64_t most,
+                      std::uint64_t usual) {
     unknown_.erase(name);
     const auto found = plan_.numbers.find(name);
     const std::uint64_t value = found == plan_.numbers.end() ? usual : found->second;
     if (value >= least && value <= most) return value;
     throw InputError("'" + name + "' is " + std::to_string(value) + ", but must be " +
                      std::to_string(least) + " to " + std::to_string(most));
+  }
+  std::uint32_t count(const std::string& name, std::uint64_t least, std::uint64_t usual) {
+    return static_cast<std::uint32_t>(taken(name, least, kMostCount, usual));
   }
   void finish() const {
     if (unknown_.empty()) return;
@@ -48,50 +54,43 @@ class Numbers {
   std::set<std::string> unknown_;
 };
 
-std::vector<std::uint32_t> shuffled(std::uint32_t hosts, std::uint64_t seed) {
-  std::vector<std::uint32_t> order(hosts);
-  std::iota(order.begin(), order.end(), 0u);
-  proto::Random random(sim::scramble(seed) + 2);
-  for (std::uint32_t i = hosts; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  return order;
+void take_moe(Numbers& numbers, Traffic& traffic) {
+  traffic.experts = numbers.count("experts", 0, 0);
+  traffic.tokens = static_cast<std::uint32_t>(numbers.needed("tokens", 1, kMostCount));
+  traffic.top = numbers.count("top", 1, 2);
+  traffic.skew = static_cast<double>(numbers.taken("skew_percent", 0, kMostPercent, 0)) / 100;
+  traffic.compute =
+      fabric::microseconds(static_cast<std::int64_t>(numbers.count("compute_us", 0, 0)));
 }
 
-ConnectionMatrix permutation(Numbers& numbers, std::uint32_t hosts, std::uint64_t seed) {
-  const std::uint64_t bytes = numbers.take("bytes", 1, MatrixRun::kMostBytes);
+Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
+  Traffic traffic{.kind = kind, .nodes = hosts};
+  traffic.bytes = numbers.needed("bytes", 1, MatrixRun::kMostBytes);
+  const bool is_collective = kind != Kind::incast && kind != Kind::permutation;
+  if (is_collective) traffic.rounds = numbers.count("rounds", 1, 1);
+  if (kind == Kind::ring) traffic.channels = numbers.count("channels", 1, 1);
+  if (kind == Kind::all_to_all) traffic.window = numbers.count("window", 0, 0);
+  if (kind == Kind::all_to_all) traffic.shuffled = numbers.taken("shuffled", 0, 1, 0) == 1;
+  if (kind == Kind::incast) traffic.senders = numbers.count("senders", 0, 0);
+  if (kind == Kind::incast) traffic.receivers = numbers.count("receivers", 1, 1);
+  if (kind == Kind::moe) take_moe(numbers, traffic);
   numbers.finish();
-  if (hosts < 2) throw InputError("a permutation needs at least 2 hosts");
-  ConnectionMatrix matrix{.nodes = hosts, .connections = {}, .triggers = {}};
-  // Around the circle of an order that is drawn: nobody sends to itself.
-  const std::vector<std::uint32_t> order = shuffled(hosts, seed);
-  for (std::uint32_t i = 0; i < hosts; ++i) {
-    matrix.connections.push_back(
-        {.from = order[i], .to = order[(i + 1) % hosts], .id = i + 1, .bytes = bytes});
-  }
-  return matrix;
-}
-
-ConnectionMatrix incast(Numbers& numbers, std::uint32_t hosts, std::uint64_t seed) {
-  if (hosts < 2) throw InputError("an incast needs at least 2 hosts");
-  const std::uint64_t bytes = numbers.take("bytes", 1, MatrixRun::kMostBytes);
-  const auto senders = static_cast<std::uint32_t>(numbers.take("senders", 1, hosts - 1, hosts - 1));
-  numbers.finish();
-  ConnectionMatrix matrix{.nodes = hosts, .connections = {}, .triggers = {}};
-  const std::vector<std::uint32_t> order = shuffled(hosts, seed);
-  for (std::uint32_t i = 1; i <= senders; ++i) {
-    matrix.connections.push_back({.from = order[i], .to = order[0], .id = i, .bytes = bytes});
-  }
-  return matrix;
+  return traffic;
 }
 
 }  // namespace
 
-ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts, std::uint64_t seed) {
+fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,
+                                     std::uint64_t seed) {
   if (plan.generator.empty()) return plan.matrix;
+  const std::optional<Kind> kind = fabric::kind_named(plan.generator);
+  if (!kind || *kind == Kind::background) {
+    throw InputError("there is no generator '" + plan.generator +
+                     "'; there are ring, butterfly, doubling, all_to_all, incast, permutation "
+                     "and moe");
+  }
   Numbers numbers(plan);
-  if (plan.generator == "permutation") return permutation(numbers, hosts, seed);
-  if (plan.generator == "incast") return incast(numbers, hosts, seed);
-  throw InputError("there is no generator '" + plan.generator +
-                   "'; there are permutation and incast");
+  return fabric::generate(read(numbers, *kind, hosts), seed);
 }
 
 }  // namespace hawser::experiment

@@ -8,9 +8,14 @@
 
 namespace hawser::experiment {
 
-// Of a fabric of `hosts`. Generators, and their numbers (those in brackets may be left out):
-//   permutation  bytes               each host sends to another one, and receives from one
-//   incast       bytes [senders]     that many of the hosts (all others) send to one of them
+// Of a fabric of `hosts`, all of which take part. Generators (sim/traffic/generate.hpp), and their
+// numbers (those in brackets may be left out):
+//   permutation           bytes
+//   incast                bytes [senders] [receivers]
+//   ring                  bytes [rounds] [channels]
+//   butterfly, doubling   bytes [rounds]
+//   all_to_all            bytes [rounds] [window] [shuffled: 0 or 1]
+//   moe                   bytes tokens [rounds] [experts] [top] [skew_percent] [compute_us]
 // What is drawn follows from the seed. Throws InputError for an unknown name or number, and for a
 // number that is missing or out of its range.
 [[nodiscard]] fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,

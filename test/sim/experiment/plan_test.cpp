@@ -1,8 +1,10 @@
 // What is wrong with a plan, the points of its ranges, its faults and its traffic.
 #include "sim/experiment/plan.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <ranges>
 #include <set>
 
 #include "sim/experiment/traffic.hpp"
@@ -72,7 +74,9 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
           plan.traffic = {"a.cm", {2, {}, {}}, "", {}};
         }) == "traffic: there is no connection");
   CHECK(complaint([](Plan& plan) { plan.traffic.generator = "storm"; }) ==
-        "traffic: there is no generator 'storm'; there are permutation and incast");
+        "traffic: there is no generator 'storm'; there are ring, butterfly, doubling, all_to_all, "
+        "incast, "
+        "permutation and moe");
   CHECK(complaint([](Plan& plan) { plan.traffic.numbers["window"] = 1; }) ==
         "traffic: 'permutation' has no 'window'");
   CHECK(complaint([](Plan& plan) { plan.traffic.numbers.clear(); }) ==
@@ -174,7 +178,10 @@ TEST_CASE("traffic__a_permutation_gives_each_host_one_sender_and_one_receiver") 
   }
   CHECK(from.size() == 50);
   CHECK(to.size() == 50);
-  CHECK(make_matrix(traffic, 50, 4).connections[0].from != matrix.connections[0].from);
+  const auto other = make_matrix(traffic, 50, 4);
+  CHECK(std::ranges::any_of(std::views::iota(0, 50), [&](std::size_t i) {
+    return other.connections[i].to != matrix.connections[i].to;
+  }));
 }
 
 TEST_CASE("traffic__an_incast_has_one_receiver") {
@@ -190,7 +197,22 @@ TEST_CASE("traffic__an_incast_has_one_receiver") {
   traffic.numbers.erase("senders");
   CHECK(make_matrix(traffic, 50, 3).connections.size() == 49);
   traffic.numbers["senders"] = 50;
-  CHECK_THROWS_WITH(make_matrix(traffic, 50, 3), "'senders' is 50, but must be 1 to 49");
+  CHECK_THROWS_WITH(make_matrix(traffic, 50, 3), Catch::Contains("need more than 50 nodes"));
+  traffic.numbers["senders"] = 2'000'000;
+  CHECK_THROWS_WITH(make_matrix(traffic, 50, 3), "'senders' is 2000000, but must be 0 to 1000000");
+}
+
+TEST_CASE("traffic__collectives_are_made_by_their_numbers") {
+  TrafficPlan traffic{"", {}, "ring", {{"bytes", 8000}, {"rounds", 2}}};
+  CHECK(make_matrix(traffic, 8, 1).connections.size() == 2 * 8 * 14);
+  traffic = {"", {}, "all_to_all", {{"bytes", 8000}, {"window", 2}}};
+  CHECK(make_matrix(traffic, 8, 1).connections.size() == 8 * 7);
+  traffic.numbers["skew_percent"] = 1;
+  CHECK_THROWS_WITH(make_matrix(traffic, 8, 1), "'all_to_all' has no 'skew_percent'");
+  traffic = {"", {}, "moe", {{"bytes", 100}}};
+  CHECK_THROWS_WITH(make_matrix(traffic, 8, 1), "'moe' needs 'tokens'");
+  traffic.numbers["tokens"] = 20;
+  CHECK_FALSE(make_matrix(traffic, 8, 1).connections.empty());
 }
 
 }  // namespace
