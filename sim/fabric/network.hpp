@@ -36,6 +36,8 @@ class Network final : public Actor {
   [[nodiscard]] PacketStore& packets() { return packets_; }
   // Null: what comes there is given back.
   void plug(std::uint32_t port, Receiver* receiver) { receivers_[port] = receiver; }
+  // What is plugged in there: for what comes between a port and that.
+  [[nodiscard]] Receiver* plugged(std::uint32_t port) const { return receivers_[port]; }
 
   // The packet, whose `from` and `to` are ports of one tree, enters its port's cable now. It is the
   // network's until a receiver gets it.

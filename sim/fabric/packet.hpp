@@ -91,6 +91,7 @@ class PacketStore {
     const std::size_t bytes = at(id).header_bytes;
     return {bytes > header_room_ ? blocks_[block_of(id)]->bytes : beside(id), bytes};
   }
+  [[nodiscard]] std::size_t header_room() const { return header_room_; }
   [[nodiscard]] std::uint64_t out() const { return out_; }
   // The most that were out at once, rounded up to what was taken from the heap for them; and how
   // many of these had long headers.

@@ -1,0 +1,49 @@
+// How much a connection may have under way: the second of the three things in which baselines
+// differ.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sim/baseline/scoreboard.hpp"
+
+namespace hawser::baseline {
+
+class Congestion {
+ public:
+  // What an ack tells of it.
+  struct Sample {
+    fabric::Instant now{};
+    fabric::Span round_trip{};  // of the packet that it answers
+    std::uint32_t news = 0;     // packets newly acknowledged
+    std::uint32_t flying = 0;   // before that
+    std::uint64_t lost = 0;     // packets that it showed to be lost
+    bool is_marked = false;
+    bool is_full = true;  // that packet
+  };
+
+  virtual ~Congestion() = default;
+
+  // Whether the packet that is due may be sent.
+  [[nodiscard]] virtual bool allows(const Scoreboard& board) const = 0;
+  virtual void on_ack(const Sample& sample) = 0;
+  virtual void on_timeout(std::uint64_t lost) = 0;
+};
+
+// So many packets from the oldest that is not acknowledged on, whatever happens: a window of the
+// delay-bandwidth product or a multiple of it.
+class FixedWindow final : public Congestion {
+ public:
+  explicit FixedWindow(std::uint32_t packets) : packets_(std::max(packets, 1u)) {}
+
+  [[nodiscard]] bool allows(const Scoreboard& board) const override {
+    return board.has_lost() || board.span() < packets_;
+  }
+  void on_ack(const Sample&) override {}
+  void on_timeout(std::uint64_t) override {}
+
+ private:
+  std::uint32_t packets_;
+};
+
+}  // namespace hawser::baseline

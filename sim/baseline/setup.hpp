@@ -1,0 +1,36 @@
+// What all baselines share: how long packets are, and what of the NIC is modelled.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/fabric/instant.hpp"
+
+namespace hawser::baseline {
+
+// In bytes. The defaults are what Hawser's own packets carry on the fabric, so that nobody wins by
+// shorter headers: 4096 of payload in 4266.
+struct PacketSizes {
+  std::uint32_t payload = 4096;
+  std::uint32_t overhead = 170;  // of a data packet: 90 of Ethernet to IB, 80 of the protocol
+  std::uint32_t ack = 122;       // all of it: 90, and the 32 that acks say here (ack.hpp)
+  bool urgent_acks = true;       // in a class of their own
+
+  [[nodiscard]] std::uint32_t most() const { return payload + overhead; }
+};
+
+// The contexts of connections that a NIC holds; others it fetches from the host's memory.
+struct ContextCache {
+  std::uint32_t contexts = 0;  // 0: it holds all
+  fabric::Span miss{};         // until one is there
+  std::uint32_t fetches = 0;   // at once, those beyond wait; 0: no limit
+};
+
+struct Setup {
+  PacketSizes sizes;
+  ContextCache cache;  // of each NIC
+  // What is under way in a round trip at a port's rate; 0: what the fabric's longest way has.
+  std::uint64_t round_trip_bytes = 0;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace hawser::baseline
