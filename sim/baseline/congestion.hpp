@@ -24,7 +24,7 @@ class Congestion {
 
   virtual ~Congestion() = default;
 
-  // Whether the packet that is due may be sent.
+  // Whether the packet that is due may be sent. What is lost always may.
   [[nodiscard]] virtual bool allows(const Scoreboard& board) const = 0;
   virtual void on_ack(const Sample& sample) = 0;
   virtual void on_timeout(std::uint64_t lost) = 0;

@@ -1,5 +1,8 @@
 // Hawser's own window as it is, fed with whole round trips: a NIC answers at once, so there is no
 // residence in hosts to take off. Hawser has one for each path; here a connection has one.
+//
+// What is sent again is not held back: these recoveries don't know of all that is lost what they
+// had under way, and would wait for ever for room that it takes.
 #pragma once
 
 #include "hawser/tunables.hpp"
@@ -17,7 +20,7 @@ class HawserWindow final : public Congestion {
                  .delay_target = proto::microseconds(tunables.delay_target_us)}) {}
 
   [[nodiscard]] bool allows(const Scoreboard& board) const override {
-    return (std::uint64_t{board.flying()} + 1) * payload_ <= window_.bytes();
+    return board.has_lost() || (std::uint64_t{board.flying()} + 1) * payload_ <= window_.bytes();
   }
 
   void on_ack(const Sample& sample) override {

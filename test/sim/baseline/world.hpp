@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "proto/random.hpp"
 #include "sim/baseline/baseline_run.hpp"
 #include "sim/fabric/faults.hpp"
 
@@ -44,13 +45,17 @@ class Tap final : public fabric::Receiver {
   void on_packet(Instant now, fabric::PacketId id) override {
     const fabric::Packet& packet = network_.packets().at(id);
     const bool is_ack = (packet.number >> 31) != 0;
-    const bool is_lost = !is_ack && lose_next(packet.number);
+    if (before) before();
+    const bool is_lost = !is_ack && (lose_next(packet.number) || random.chance(loss));
     if (!is_ack) seen.push_back({now.ps, packet.number, packet.to, packet.entropy, is_lost});
     if (is_lost) return network_.packets().give(id);
     inner_->on_packet(now, id);
   }
+  std::function<void()> before;  // each packet, acks too
   // As often as it is named here; packets are counted from 0.
   std::vector<std::uint32_t> loses;
+  double loss = 0;  // the probability of each data packet
+  proto::Random random{0};
   std::vector<Seen> seen;  // data packets that came to the port
 
  private:
