@@ -30,20 +30,26 @@ class Congestion {
   virtual void on_timeout(std::uint64_t lost) = 0;
 };
 
-// So many packets from the oldest that is not acknowledged on, whatever happens: a window of the
-// delay-bandwidth product or a multiple of it.
+// So many packets whatever happens: the delay-bandwidth product or a multiple of it.
 class FixedWindow final : public Congestion {
  public:
-  explicit FixedWindow(std::uint32_t packets) : packets_(std::max(packets, 1u)) {}
+  enum class Counts : std::uint8_t {
+    span,    // from the oldest that is not acknowledged on, as those do who tell only of that one
+    flying,  // those that are under way
+  };
+  FixedWindow(std::uint32_t packets, Counts counts)
+      : packets_(std::max(packets, 1u)), counts_(counts) {}
 
   [[nodiscard]] bool allows(const Scoreboard& board) const override {
-    return board.has_lost() || board.span() < packets_;
+    const std::uint32_t used = counts_ == Counts::span ? board.span() : board.flying();
+    return board.has_lost() || used < packets_;
   }
   void on_ack(const Sample&) override {}
   void on_timeout(std::uint64_t) override {}
 
  private:
   std::uint32_t packets_;
+  Counts counts_;
 };
 
 }  // namespace hawser::baseline

@@ -53,6 +53,7 @@ Baseline fixed_timer() {
   Baseline one;
   one.name = "fixed_timer";
   one.resends = Baseline::Resends::fixed_timer;
+  one.window = Baseline::Window::flying;
   return one;
 }
 
@@ -117,8 +118,11 @@ std::unique_ptr<Recovery> make_recovery(const Baseline& of, const Place& place) 
 
 std::unique_ptr<Congestion> make_congestion(const Baseline& of, const Place& place) {
   if (of.window == Baseline::Window::hawser) return std::make_unique<HawserWindow>(place.payload);
-  return std::make_unique<FixedWindow>(
-      static_cast<std::uint32_t>(std::ceil(of.window_round_trips * place.round_trip)));
+  const double packets = std::ceil(of.window_round_trips * place.round_trip);
+  return std::make_unique<FixedWindow>(static_cast<std::uint32_t>(packets),
+                                       of.window == Baseline::Window::span
+                                           ? FixedWindow::Counts::span
+                                           : FixedWindow::Counts::flying);
 }
 
 std::unique_ptr<Spray> make_spray(const Baseline& of, const Place& place) {

@@ -150,6 +150,65 @@ TEST_CASE("baselines__a_seed_is_a_run") {
   CHECK(digest(1) != digest(2));
 }
 
+// Loss both ways, queues that overflow, trimming, caches that thrash: all of it comes, once.
+TEST_CASE("baselines__deliver_everything_whatever_is_lost") {
+  for (std::uint64_t seed = 1; seed <= 48; ++seed) {
+    const Baseline& what = baselines()[seed % baselines().size()];
+    fabric::Shape shape = fabric::leaf_spine(2, 4, 2, 100 * kGigabit, microseconds(1));
+    shape.hosts = 4;
+    shape.nics = 2;
+    shape.queue.capacity = seed % 3 == 0 ? 20'000 : 1 << 20;
+    shape.queue.trim_to = seed % 2 == 0 ? 64 : 0;
+    ConnectionMatrix matrix;
+    matrix.nodes = 4;
+    for (std::uint32_t i = 0; i < 24; ++i) {
+      matrix.connections.push_back({.from = i % 4,
+                                    .to = (i + 1 + i / 4 % 3) % 4,
+                                    .bytes = i == 0 ? 1 : 40'000 + 10'000 * i,
+                                    .start = Instant{1'000'000 * i}});
+    }
+    Setup with = setup();
+    with.seed = seed;
+    if (seed % 5 == 0) with.cache = {.contexts = 2, .miss = nanoseconds(700), .fetches = 2};
+    World world(shape, matrix, what, with, seed);
+    for (std::uint32_t link = 0; link < world.network.wiring().links(); ++link) {
+      world.network.set_loss(link, 0.01);
+    }
+    INFO(what.name << ", seed " << seed);
+    REQUIRE(world.run.run(microseconds(600'000'000)));
+    const experiment::CarrierTotals totals = world.run.totals();
+    CHECK(totals.retransmitted > 0);
+    CHECK(totals.duplicates <= totals.retransmitted);
+    std::uint64_t full = 0;
+    for (std::uint32_t flow = 0; flow < 24; ++flow) {
+      const experiment::FlowTimes& times = world.run.times(flow);
+      CHECK(times.started == matrix.connections[flow].start);
+      CHECK(times.received > times.started);
+      CHECK(times.ended > times.received);
+      full += (matrix.connections[flow].bytes + kSizes.payload - 1) / kSizes.payload;
+    }
+    CHECK(totals.data_packets - totals.retransmitted == full);
+  }
+}
+
+// A trimmed packet has lost its payload: it is sent again like one that was dropped.
+TEST_CASE("baselines__what_comes_trimmed_has_not_come") {
+  ConnectionMatrix incast;
+  incast.nodes = 5;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    incast.connections.push_back({.from = i, .to = 4, .bytes = 15 * kSizes.payload});
+  }
+  fabric::Shape shape = fabric::one_switch(5, 100 * kGigabit, microseconds(1));
+  shape.queue.capacity = 20 * kSizes.most();
+  shape.queue.trim_to = 64;
+  World world(shape, incast, baseline("fixed_timer"));
+  REQUIRE(world.run.run(kMost));
+  CHECK(world.network.totals().dropped == 0);
+  CHECK(world.network.totals().trimmed > 20);
+  CHECK(world.run.totals().retransmitted == world.network.totals().trimmed);
+  CHECK(world.run.totals().duplicates == 0);
+}
+
 // ---- Hawser's window
 
 // It begins with 32 packets and grows by each acknowledged one while nothing is in its way: where a
@@ -246,20 +305,20 @@ TEST_CASE("published__oblivious_senders_permutation_of_1024") {
   Baseline oblivious = baseline("oblivious");
   const Ends few = permutation(oblivious, 1);
   CHECK(few.first_us == Approx(167.6).epsilon(0.015));
-  CHECK(few.last_us == Approx(212.8).epsilon(0.08));
+  CHECK(few.last_us == Approx(212.8).epsilon(0.06));
   oblivious.paths = 512;
   const Ends many = permutation(oblivious, 1);
   CHECK(many.last_us == Approx(212.8).epsilon(0.04));
 }
 
-// 889.9 us: five flows on a cable at worst, which is by lot; the mean of four draws.
+// 889.9 us: five or six flows on a cable at worst, which is by lot; the mean of two draws.
 TEST_CASE("published__one_path_permutation_of_1024") {
   if (!fabric::have_samples()) return;
   Baseline rc = baseline("rc");
   double sum = 0;
-  constexpr int kSeeds = 4;
+  constexpr int kSeeds = 2;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) sum += permutation(rc, seed).last_us;
-  CHECK(sum / kSeeds == Approx(889.9).epsilon(0.1));
+  CHECK(sum / kSeeds == Approx(889.9).epsilon(0.05));
 }
 
 }  // namespace

@@ -165,6 +165,22 @@ TEST_CASE("failover__goes_on_over_the_next_nic_from_the_last_acknowledged") {
   CHECK(world.ended() == moved + (99 - oldest) * kPacket + kThereAndBack);
 }
 
+// Each time that a NIC dies when the other lives again.
+TEST_CASE("failover__may_be_needed_again_after_progress") {
+  World world(two_nics(), one_flow(1000), failover());
+  using Kind = fabric::Fault::Kind;
+  const auto at_us = [](std::int64_t us) { return Instant{us * 1'000'000}; };
+  // It goes on over the second from about 8.91 ms on, and over the first again from 17.9.
+  fabric::Faults faults(world.events, world.network,
+                        {{.at = at_us(17), .kind = Kind::link_down, .target = 0},
+                         {.at = at_us(8950), .kind = Kind::link_up, .target = 0},
+                         {.at = at_us(9000), .kind = Kind::link_down, .target = 1}});
+  REQUIRE(world.run.run(kMost));
+  CHECK(world.taps[3]->seen.size() > 200);
+  CHECK(world.ended() > at_us(17'800).ps);
+  CHECK(world.ended() < at_us(18'300).ps);
+}
+
 TEST_CASE("failover__that_finds_no_living_nic_fails") {
   World world(two_nics(), one_flow(100), failover());
   world.network.put_down(0);

@@ -140,6 +140,15 @@ TEST_CASE("fixed_timer__each_lost_packet_is_sent_again_when_its_time_is_over") {
   CHECK(world.run.totals().duplicates == 0);
 }
 
+// Its window is of what is under way: 14 of 15 go on past the one that waits for its timer.
+TEST_CASE("fixed_timer__a_lost_packet_holds_up_no_other") {
+  World world(two_hosts(), one_flow(100), baseline("fixed_timer"));
+  world.taps[1]->loses = {20};
+  REQUIRE(world.run.run(kMost));
+  CHECK(world.came(99, 0) < 100'000'000);
+  CHECK(world.ended() == 20 * kPacket + 5'000'000'000 + kThereAndBack);
+}
+
 // All retries of the oldest are over: its own timeouts, one after the other.
 TEST_CASE("fixed_timer__gives_up_after_its_retries_if_it_has_any") {
   Baseline timer = baseline("fixed_timer");
