@@ -191,6 +191,27 @@ TEST_CASE("baselines__deliver_everything_whatever_is_lost") {
   }
 }
 
+// After a rest the timer runs from when the next packet is sent, not from what was before.
+TEST_CASE("baselines__a_timer_begins_with_the_packet_that_it_is_for") {
+  Baseline rc = baseline("rc");
+  rc.rc.timeout = ack_timeout(4);
+  for (const auto& [what, timeout] : {std::pair{rc, std::int64_t{65'536'000}},
+                                      {baseline("irn"), std::int64_t{100'000'000}},
+                                      {baseline("uccl"), std::int64_t{500'000'000}},
+                                      {baseline("fixed_timer"), std::int64_t{5'000'000'000}}}) {
+    ConnectionMatrix matrix = one_flow(10);
+    matrix.connections.push_back(
+        {.from = 0, .to = 1, .bytes = kSizes.payload, .start = Instant{30'000'000'000}});
+    World world(two_hosts(), matrix, what);
+    world.taps[1]->loses = {10};
+    REQUIRE(world.run.run(kMost));
+    INFO(what.name);
+    CHECK(world.ended(0) == 9 * kPacket + kThereAndBack);
+    CHECK(world.came(10, 1) == 30'000'000'000 + timeout + kThere);
+    CHECK(world.run.totals().retransmitted == 1);
+  }
+}
+
 // A trimmed packet has lost its payload: it is sent again like one that was dropped.
 TEST_CASE("baselines__what_comes_trimmed_has_not_come") {
   ConnectionMatrix incast;
