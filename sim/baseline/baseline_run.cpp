@@ -30,7 +30,7 @@ BaselineRun::BaselineRun(fabric::EventWheel& events, fabric::Network& network,
                          const Setup& setup, std::uint32_t nics)
     : events_(events),
       network_(network),
-      triggers_(matrix),
+      starter_(events, matrix, [this](std::uint32_t flow) { start(flow); }),
       flows_(matrix.connections),
       setup_(setup),
       nics_(nics),
@@ -97,8 +97,8 @@ void BaselineRun::make_connections(const Baseline& what, std::uint32_t nodes) {
 
 // ---- sending
 
-void BaselineRun::start(Instant now, std::uint32_t flow) {
-  times_[flow].started = now;
+void BaselineRun::start(std::uint32_t flow) {
+  times_[flow].started = events_.now();
   const std::uint32_t number = connection_of_[flow];
   Connection& connection = connections_[number];
   const auto packets = static_cast<std::uint32_t>(packets_of(flows_[flow].bytes, setup_.sizes));
@@ -108,10 +108,6 @@ void BaselineRun::start(Instant now, std::uint32_t flow) {
                                  .bytes = flows_[flow].bytes});
   connection.board.extend(packets);
   offer(number);
-}
-
-void BaselineRun::start_all(const std::vector<std::uint32_t>& flows) {
-  for (const std::uint32_t flow : flows) start(events_.now(), flow);
 }
 
 // Has it wait for its turn at the port that its next packet takes, if it may be sent.
@@ -237,7 +233,7 @@ void BaselineRun::on_data(Instant now, PacketId id) {
   Message& message = connection.message_of(number);
   if (++message.received < message.packets) return;
   times_[message.flow].received = now;
-  start_all(triggers_.on_received(message.flow));
+  starter_.received(message.flow);
 }
 
 void BaselineRun::on_ack(Instant now, PacketId id) {
@@ -281,7 +277,7 @@ void BaselineRun::finish(std::uint32_t number) {
     ++connection.ended;
     ++ended_;
     times_[flow].ended = events_.now();
-    start_all(triggers_.on_sent(flow));
+    starter_.sent(flow);
   }
 }
 
@@ -328,10 +324,7 @@ void BaselineRun::on_moved(Instant now, std::uint32_t number) {
 
 bool BaselineRun::run(fabric::Span most) {
   begun_ = events_.now();
-  for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
-    if (flows_[flow].trigger != 0) continue;
-    events_.at(begun_ + (flows_[flow].start - Instant{}), starts_, flow);
-  }
+  starter_.begin();
   const Instant until = begun_ + most;
   while (ended_ < flows_.size() && !failed_ && events_.next() <= until) events_.step();
   return ended_ == flows_.size() && !failed_;

@@ -15,7 +15,7 @@
 #include "sim/experiment/carrier.hpp"
 #include "sim/fabric/network.hpp"
 #include "sim/traffic/connection_matrix.hpp"
-#include "sim/traffic/triggers.hpp"
+#include "sim/traffic/starter.hpp"
 
 namespace hawser::baseline {
 
@@ -66,8 +66,7 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
   };
 
   void make_connections(const Baseline& what, std::uint32_t nodes);
-  void start(fabric::Instant now, std::uint32_t flow);
-  void start_all(const std::vector<std::uint32_t>& flows);
+  void start(std::uint32_t flow);
   void offer(std::uint32_t number);
   void serve(std::uint32_t port);
   [[nodiscard]] fabric::Instant free_at(std::uint32_t port) const;
@@ -85,7 +84,7 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
 
   fabric::EventWheel& events_;
   fabric::Network& network_;
-  fabric::Triggers triggers_;
+  fabric::Starter starter_;
   std::vector<fabric::Connection> flows_;
   Setup setup_;
   std::uint32_t nics_;
@@ -101,7 +100,6 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
   std::uint32_t ended_ = 0;  // flows
   bool failed_ = false;
 
-  Hook<&BaselineRun::start> starts_{*this};
   Hook<&BaselineRun::on_port_free> frees_{*this};
   Hook<&BaselineRun::on_context_to_send> contexts_to_send_{*this};
   Hook<&BaselineRun::on_context_to_receive> contexts_to_receive_{*this};

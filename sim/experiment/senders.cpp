@@ -1,7 +1,12 @@
 #include "sim/experiment/senders.hpp"
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "proto/wire_layout.hpp"
+#include "sim/baseline/baseline_run.hpp"
+#include "sim/baseline/named.hpp"
 #include "sim/core/pool.hpp"
 
 namespace hawser::experiment {
@@ -35,9 +40,25 @@ class Hawser final : public Carrier {
 
 }  // namespace
 
-std::span<const std::string_view> sender_names() { return kNames; }
+std::span<const std::string_view> sender_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all(kNames.begin(), kNames.end());
+    for (const baseline::Baseline& one : baseline::baselines()) all.push_back(one.name);
+    return all;
+  }();
+  return names;
+}
 
 std::unique_ptr<Carrier> make_carrier(std::string_view name, const SenderWorld& world) {
+  if (std::ranges::find(kNames, name) == kNames.end()) {
+    baseline::Setup setup;  // headers as long as Hawser's own
+    const std::uint32_t outside = world.nic.overhead_bytes;
+    setup.sizes.overhead = outside + static_cast<std::uint32_t>(proto::wire::kDataHeaderBytes);
+    setup.sizes.ack = outside + static_cast<std::uint32_t>(sizeof(proto::wire::CommonHeader));
+    setup.seed = world.seed;
+    return std::make_unique<baseline::BaselineRun>(world.events, world.network, world.matrix,
+                                                   baseline::baseline(name), setup, world.nics);
+  }
   HostConfig config;
   config.nic = world.nic;
   config.endpoint.seed = world.seed;
