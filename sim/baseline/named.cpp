@@ -12,8 +12,8 @@ namespace hawser::baseline {
 
 namespace {
 
-// Retry count and exponent are the largest that collective libraries set: NCCL 2.28, src/transport/
-// net_ib.cc, NCCL_IB_TIMEOUT 20 and NCCL_IB_RETRY_CNT 7, which is 34 s until a connection fails.
+// NCCL's defaults, which its src/transport/net_ib.cc has: IB_TIMEOUT 20 and IB_RETRY_CNT 7. With
+// them a connection takes 34 s to fail.
 Baseline rc() {
   Baseline one;
   one.name = "rc";
@@ -38,8 +38,9 @@ Baseline irn() {
   return one;
 }
 
-// "Packet spraying with 256 paths": README.md of uccl-project/uccl. Its rate comes from Timely or
-// Swift; the fixed window stands for a rate that has found its measure.
+// "Packet spraying with 256 paths": README.md of uccl-project/uccl; its UCCL_PORT_ENTROPY is 32 or
+// 256 by the NIC's maker. Its rate comes from Timely or Swift; the fixed window stands for a rate
+// that has found its measure.
 Baseline uccl() {
   Baseline one;
   one.name = "uccl";
@@ -57,8 +58,9 @@ Baseline fixed_timer() {
   return one;
 }
 
-// htsim's oblivious senders: each packet over the next of 128 entropies, one and a half round trips
-// under way. What it resends by is not the question there; it is the plain timer.
+// As htsim's oblivious senders (uec_mp.cpp, -paths 128): each packet over the next entropy. The
+// window of one and a half round trips is ours. What it resends by is not the question there; it is
+// the plain timer.
 Baseline oblivious() {
   Baseline one = fixed_timer();
   one.name = "oblivious";
