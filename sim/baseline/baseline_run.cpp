@@ -260,7 +260,7 @@ void BaselineRun::on_ack(Instant now, PacketId id) {
   sample.lost = connection.board.losses() - losses;
   connection.congestion->on_ack(sample);
   const std::uint32_t nic = packet.to - network_.wiring().port(connection.from, 0);
-  connection.spray->on_ack({nic, packet.entropy}, round_trip);
+  connection.spray->on_ack({nic, packet.entropy}, round_trip, packet.marked);
   if (sample.news > 0) connection.moves = 0;
   finish(number);
   offer(number);

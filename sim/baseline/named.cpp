@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/baseline/hawser_window.hpp"
+#include "sim/baseline/lanes.hpp"
 #include "sim/baseline/oblivious.hpp"
 #include "sim/baseline/one_way.hpp"
 #include "sim/baseline/two_choices.hpp"
@@ -70,13 +71,13 @@ Baseline oblivious() {
   return one;
 }
 
-// Over Hawser's 64 lanes, with its window. Where ways are many, early packets show no loss: IRN
+// Over Hawser's 128 lanes, with its window. Where ways are many, early packets show no loss: IRN
 // then waits until a number of later ones has come (section 7), UCCL's is 32.
 Baseline with_our_spray(Baseline one) {
   one.name += "_with_our_spray";
   one.window = Baseline::Window::hawser;
-  one.ways = Baseline::Ways::in_turn;
-  one.paths = 64;
+  one.ways = Baseline::Ways::lanes;
+  one.paths = 128;
   one.irn.overtaken_by = Uccl::Constants{}.duplicate_acks;
   return one;
 }
@@ -132,6 +133,7 @@ std::unique_ptr<Spray> make_spray(const Baseline& of, const Place& place) {
     case Baseline::Ways::one: break;
     case Baseline::Ways::in_turn: return std::make_unique<InTurn>(place.nics, of.paths);
     case Baseline::Ways::drawn: return std::make_unique<Drawn>(place.nics, of.paths, place.seed);
+    case Baseline::Ways::lanes: return std::make_unique<Lanes>(place.nics, of.paths);
     case Baseline::Ways::two_choices:
       return std::make_unique<TwoChoices>(place.nics, of.paths, place.seed);
   }

@@ -20,7 +20,7 @@ namespace hawser::baseline {
 struct Baseline {
   enum class Resends : std::uint8_t { go_back_n, irn, uccl, fixed_timer };
   enum class Window : std::uint8_t { span, flying, hawser };
-  enum class Ways : std::uint8_t { one, in_turn, drawn, two_choices };
+  enum class Ways : std::uint8_t { one, in_turn, drawn, two_choices, lanes };
 
   std::string name;
   Resends resends = Resends::go_back_n;
@@ -31,7 +31,7 @@ struct Baseline {
   Uccl::Constants uccl;
   FixedTimer::Constants timer;
   double window_round_trips = 1;  // span, flying: of the fabric
-  std::uint32_t paths = 1;        // in_turn, drawn: entropies of a NIC; two_choices: in all
+  std::uint32_t paths = 1;        // in_turn, drawn, lanes: entropies of a NIC; two_choices: in all
   // A connection that has failed goes on over the host's next NIC, so long after; it fails for good
   // when it has done so on all of them without an ack in between. 0: at once.
   bool moves = false;

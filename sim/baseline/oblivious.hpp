@@ -1,6 +1,5 @@
 // Sprays that never look at what became of a packet. In turn: the NICs one after the other, and on
-// each NIC its entropies one after the other, which is how Hawser's lanes go. Drawn: any of them,
-// each as likely.
+// each NIC its entropies one after the other. Drawn: any of them, each as likely.
 #pragma once
 
 #include "proto/assert.hpp"

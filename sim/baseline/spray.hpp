@@ -20,10 +20,11 @@ class Spray {
 
   // Of the next packet.
   [[nodiscard]] virtual Way next() = 0;
-  // An ack has come the way back, so long after its packet was sent.
-  virtual void on_ack(Way way, fabric::Span round_trip) {
+  // An ack has come the way back, so long after its packet, which may be marked, was sent.
+  virtual void on_ack(Way way, fabric::Span round_trip, bool is_marked) {
     static_cast<void>(way);
     static_cast<void>(round_trip);
+    static_cast<void>(is_marked);
   }
   // The connection leaves the way on which it has failed for another NIC.
   virtual void move() {}

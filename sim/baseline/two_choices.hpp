@@ -29,7 +29,7 @@ class TwoChoices final : public Spray {
     return {path % nics_, static_cast<std::uint16_t>(path / nics_)};
   }
 
-  void on_ack(Way way, fabric::Span round_trip) override {
+  void on_ack(Way way, fabric::Span round_trip, bool) override {
     double& smoothed = round_trips_[way.entropy * nics_ + way.nic];
     smoothed += kWeight * (static_cast<double>(round_trip.ps) - smoothed);
   }

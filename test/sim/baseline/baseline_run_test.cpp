@@ -1,4 +1,5 @@
 // Matrices carried out by baselines: triggers, turns, windows, and what htsim publishes.
+#include "sim/baseline/lanes.hpp"
 #include "sim/baseline/oblivious.hpp"
 #include "test/sim/baseline/world.hpp"
 #include "test/sim/fabric/samples.hpp"
@@ -130,6 +131,27 @@ TEST_CASE("baselines__drawn_ways_are_all_as_likely") {
     ++times[way.entropy * 2 + way.nic];
   }
   for (const std::uint32_t count : times) CHECK(count == Approx(1000).epsilon(0.12));
+}
+
+TEST_CASE("baselines__lanes_pass_over_a_marked_one_once") {
+  Lanes spray(2, 4);
+  const auto round = [&] {  // of the second NIC's lanes, the next four
+    std::vector<std::uint16_t> lanes;
+    for (int i = 0; i < 4; ++i) {
+      CHECK(spray.next().nic == 0);
+      lanes.push_back(spray.next().entropy);
+    }
+    return lanes;
+  };
+  using Order = std::vector<std::uint16_t>;
+  CHECK(round() == Order{0, 1, 2, 3});
+  spray.on_ack({1, 2}, microseconds(1), true);
+  spray.on_ack({1, 2}, microseconds(1), true);
+  spray.on_ack({1, 3}, microseconds(1), false);
+  CHECK(round() == Order{0, 1, 3, 0});
+  CHECK(round() == Order{1, 2, 3, 0});
+  for (std::uint16_t lane = 0; lane < 4; ++lane) spray.on_ack({1, lane}, microseconds(1), true);
+  CHECK(round() == Order{1, 2, 3, 0});
 }
 
 TEST_CASE("baselines__a_seed_is_a_run") {

@@ -95,7 +95,7 @@ TEST_CASE("two_choices__takes_the_slow_half_a_quarter_of_the_time") {
       REQUIRE(way.entropy < 256 / nics);
       const bool is_slow = way.entropy % 2 == 0;
       if (i >= kDraws / 2) slow += is_slow ? 1 : 0;
-      spray.on_ack(way, is_slow ? microseconds(20) : microseconds(10));
+      spray.on_ack(way, is_slow ? microseconds(20) : microseconds(10), false);
     }
     CHECK(slow == Approx(kDraws / 2 / 4).epsilon(0.05));
   }
