@@ -152,6 +152,13 @@ TEST_CASE("baselines__lanes_pass_over_a_marked_one_once") {
   CHECK(round() == Order{1, 2, 3, 0});
   for (std::uint16_t lane = 0; lane < 4; ++lane) spray.on_ack({1, lane}, microseconds(1), true);
   CHECK(round() == Order{1, 2, 3, 0});
+  // Four marks of three lanes are not all.
+  Lanes other(1, 4);
+  for (const std::uint32_t lane : {0u, 2u, 3u, 3u}) {
+    other.on_ack({0, static_cast<std::uint16_t>(lane)}, microseconds(1), true);
+  }
+  CHECK(other.next().entropy == 1);
+  CHECK(other.next().entropy == 0);  // 2 and 3 are passed over
 }
 
 TEST_CASE("baselines__a_seed_is_a_run") {
