@@ -394,7 +394,7 @@ def the_report_is_one_file_with_the_figures_of_the_runs():
         check(tree.find("body/main/h1").text == plan["question"], "its title is the question")
         check("The expectation holds: last_flow_us is" in text, "the verdict")
         for fact in ("leaf-spine, 2 leaves and 4 spines", "100 Gb/s, 500 ns", "4096 B of payload",
-                     "90 B of headers", "200 kB each", "link_down at 10 us: leaf 0 -&gt; spine 1, for 20 us"):
+                     "90 B of headers", "200 kB each", "link_down at 10 us: leaf 0 -&gt; spine 1, for 200 us"):
             check(fact in text, f"the fabric's numbers lack '{fact}'")
         cells = {"".join(cell.itertext()) for cell in tree.iter("td")}
         runs = rows(folder, "runs.csv")
