@@ -120,12 +120,12 @@ struct Endpoint::Core {
   std::size_t secret_bytes = 0;
   std::vector<LocalNic> nics;
   PacketPool& pool;
-  std::uint32_t fragment_bytes;  // largest that all NICs carry
-  std::size_t control_bytes;     // largest control packet
-  bool checksum;                 // some NIC has no check of its own
-  std::uint32_t burst_packets;   // the largest burst that a NIC likes
-  std::uint64_t receive_bytes;   // smallest data ring among the NICs
-  std::uint64_t unscheduled_bytes;
+  std::uint32_t fragment_bytes;     // largest that all NICs carry
+  std::size_t control_bytes;        // largest control packet
+  bool checksum;                    // some NIC has no check of its own
+  std::uint32_t burst_packets;      // the largest burst that a NIC likes
+  std::uint64_t receive_bytes;      // smallest data ring among the NICs
+  std::uint64_t unscheduled_bytes;  // what of a message this endpoint may send unasked
   Duration granularity;
 
   // ---- objects

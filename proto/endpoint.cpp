@@ -7,6 +7,7 @@
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
+#include "proto/unscheduled.hpp"
 
 namespace hawser::proto {
 
@@ -91,8 +92,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
     burst_packets = std::max(burst_packets, caps.burst);
     links += caps.link_bytes_per_s;
   }
-  unscheduled_bytes =
-      std::max(tunables.unscheduled_bytes, links * tunables.unscheduled_us / 1'000'000);
+  unscheduled_bytes = unscheduled_of(tunables, links);
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   granularity = microseconds(tunables.timer_granularity_us);
   grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),

@@ -35,7 +35,7 @@ struct SentPacket {
   std::uint8_t lane = 0;  // over which it went
   State state : 2 = State::in_flight;
   bool full_probe : 1 = false;
-  bool lost_by_order : 1 = false;  // lost: because a later one of its lane had arrived
+  bool lost_by_order : 1 = false;  // lost: because a later one of its path had arrived
   bool requested : 1 = false;      // in flight: the receiver misses it
 };
 static_assert(sizeof(SentPacket) <= 40);

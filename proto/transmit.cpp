@@ -7,7 +7,8 @@
 // SUSPECT ones serve.
 //
 // A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
-// back to where it was picked, in order.
+// back to where it was picked, in order. (Only its lane's turn is over: the next one takes
+// another.)
 #include <algorithm>
 #include <array>
 

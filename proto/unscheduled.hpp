@@ -5,9 +5,18 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
 
 namespace hawser::proto {
+
+// In bytes, of an endpoint whose NICs' links take so many a second. No more than is kept of it for
+// a peer that rests (resting.hpp), or the two ends would differ.
+[[nodiscard]] inline std::uint64_t unscheduled_of(const Tunables& tunables,
+                                                  std::uint64_t link_bytes_per_s) {
+  return std::clamp<std::uint64_t>(link_bytes_per_s * tunables.unscheduled_us / 1'000'000,
+                                   tunables.unscheduled_bytes, 0xffffffff);
+}
 
 // How many messages' unscheduled bytes the last switch before a receiver holds, if they come
 // together.

@@ -173,6 +173,16 @@ TEST_CASE("lanes__those_of_marked_packets_are_passed_over_once", "[P19]") {
   CHECK(uneven[2] + uneven[3] + 2 >= 2 * uneven[0]);
 }
 
+// What the receiver of one message says, packets of control.
+std::uint64_t control_packets_in(const WorldConfig& config) {
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  const std::uint64_t before = world.stats(1).control_packets_sent;
+  exchange_messages(world, 1);
+  return world.stats(1).control_packets_sent - before;
+}
+
 std::uint64_t control_packets(std::uint16_t entropies) {
   WorldConfig config = lanes_world(entropies);
   config.tunables.ack_every_packets = 256;
@@ -182,12 +192,7 @@ std::uint64_t control_packets(std::uint16_t entropies) {
     const bool slow = view_of(packet).header->path_number % 2 == 1;
     return Fate{.delay = microseconds(slow ? 6 : 5)};
   };
-  World world(config);
-  world.connect_all();
-  world.run_for(milliseconds(50));
-  const std::uint64_t before = world.stats(1).control_packets_sent;
-  exchange_messages(world, 1);
-  return world.stats(1).control_packets_sent - before;
+  return control_packets_in(config);
 }
 
 TEST_CASE("lanes__that_one_overtakes_another_is_not_told_at_once", "[A6]") {
@@ -199,12 +204,7 @@ std::uint64_t acks_of_a_message(std::uint16_t entropies) {
   WorldConfig config = lanes_world(entropies);
   config.faults = "delay=20us,rate=1000000000";
   config.tunables.ack_every_packets = 256;
-  World world(config);
-  world.connect_all();
-  world.run_for(milliseconds(50));
-  const std::uint64_t before = world.stats(1).control_packets_sent;
-  exchange_messages(world, 1);
-  return world.stats(1).control_packets_sent - before;
+  return control_packets_in(config);
 }
 
 TEST_CASE("lanes__are_acknowledged_a_few_times_in_a_window", "[A7]") {

@@ -27,9 +27,9 @@ class Waking {
     }
     return came;
   }
-  // Whether it comes to sleep: arms, and looks for events at every wake-up, as a thread of the
+  // Whether nothing wakes any more: arms, and looks for events at every wake-up, as a thread of the
   // engine does. One that finds nothing may be late from the NIC's helper; it is not repeated.
-  bool falls_asleep() {
+  bool becomes_quiet() {
     std::array<proto::NicEvent, 1> events;
     bool quiet = false;
     for (int i = 0; i < 5000 && !quiet; ++i) {
@@ -55,7 +55,7 @@ void send_one(Two& two) {
 
 void sleeps_and_wakes(Two& two, Waking& waking) {
   for (int round = 0; round < 3; ++round) {
-    CHECK(waking.falls_asleep());
+    CHECK(waking.becomes_quiet());
     send_one(two);
     CHECK(waking.is_readable(1000));
     CHECK(receive_all(two.mine).size() == 1);
