@@ -6,6 +6,7 @@
 // `ack_now` sends with this turn.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -266,8 +267,10 @@ void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
   }
 }
 
-// Grants and requests. False: no room for the rest.
+// Grants and requests. False: no room for the rest. The last grant of a message is said once more
+// in the packet after its own, as no other follows it; without room for that, not at all.
 bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
+  const std::uint32_t again = std::exchange(peer.granted_all, kNoIndex);
   while (!peer.to_say.empty()) {
     const std::uint32_t index = peer.to_say.front();
     IncomingMessage& message = incoming.at(index);
@@ -282,6 +285,7 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
                       message.granted);
       }
       message.say_grant = false;
+      if (message.granted == message.fragments) peer.granted_all = index;
     }
     if (message.say_request) {
       std::array<std::uint64_t, wire::kMaxBitmapWords> words;
@@ -297,6 +301,13 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
       message.say_request = false;
     }
     peer.to_say.pop_front(incoming);
+  }
+  if (again == kNoIndex || !incoming.is_live(again)) return true;
+  const IncomingMessage& message = incoming.at(again);
+  if (message.peer == index_of(peer) && message.granted == message.fragments) {
+    const SlabId id = incoming.id_at(again);
+    (void)writer.grant(to_wire(message.number), id.index, id.generation,
+                       message.arrived.first_missing(), message.granted);
   }
   return true;
 }

@@ -39,6 +39,15 @@ struct GapVerdict {
   return {false, deadline};
 }
 
+// Where packets go several ways at once, by when they left. `newest`: when the last one of those
+// that arrived did. Age says little there, as what arrives late may have been held up with all that
+// left later; it decides when an answer is overdue.
+[[nodiscard]] inline GapVerdict judge_departure(Time sent, Time newest, Time now, Duration window,
+                                                Duration patience) {
+  if (sent + window < newest) return {true, kNever};
+  return judge_age(sent, now, patience);
+}
+
 // `behind`: how far the largest number acknowledged is ahead of the packet; lost from `enough` on.
 [[nodiscard]] inline GapVerdict judge_gap(std::uint64_t behind, std::uint64_t enough, Time sent,
                                           Time now, Duration patience) {

@@ -1,8 +1,8 @@
 // Which packets of a path are lost: layer 1 of loss detection (docs/protocol.md §9).
 //
 // Where a path's packets go over several lanes it means nothing that one has overtaken another:
-// only age decides. (Order within a lane would mean something; but of the packets that are under
-// way in a round trip a lane has one or two.)
+// the time between their departures decides, and age. (Order within a lane would mean something;
+// but of the packets that are under way in a round trip a lane has one or two.)
 //
 // Timer of a path: `gap_at`, armed while a packet that was overtaken is still given time.
 #include <algorithm>
@@ -44,10 +44,14 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.advance_oldest(sent_blocks);
   const Duration patience = gap_patience(path.response);
   const Duration unordered = unordered_patience(path.response, granularity);
-  const bool ordered = nics[path.local_nic].lanes == 1 && !path.reordering_proven;
+  const LocalNic& nic = nics[path.local_nic];
+  const Duration window = nic.reordering.window(path.response, granularity);
+  const bool ordered = nic.lanes == 1 && !path.reordering_proven;
+  const Time newest = path.newest_acked(sent_blocks);
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
+  Time doubted{};  // when the newest was sent that was overtaken by not enough
   Time unheard{};  // when the newest was sent that nothing had overtaken
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
@@ -55,13 +59,14 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     if (record.state != SentPacket::State::in_flight) continue;
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
-    const std::uint64_t behind = overtaken && ordered ? path.largest_acked - n : 0;
     const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
-    const GapVerdict verdict = behind > 0 ? judge_gap(behind, needed, record.sent, now, patience)
-                                          : judge_age(record.sent, now, unordered);
+    const GapVerdict verdict =
+        overtaken && ordered ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
+        : overtaken && nic.lanes > 1 ? judge_departure(record.sent, newest, now, window, unordered)
+                                     : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
-      record.lost_by_order = behind > 0;
+      record.lost_by_order = overtaken && ordered;
       if (overtaken) {
         ++lost;
       } else {
@@ -70,7 +75,16 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
       any = true;
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
+      if (overtaken && nic.lanes > 1 && path.state == PathState::up)
+        doubted = later(doubted, record.sent);
       path.any_requested |= record.requested;
+    }
+  }
+  if (doubted != Time{} && path.last_sent <= doubted + window) {
+    if (doubted + window < now) {
+      if (send_probe(peer, path, false)) arm_pto(path);
+    } else {
+      path.gap_at = earlier(path.gap_at, doubted + window + Duration{1});
     }
   }
   if (!any) return;

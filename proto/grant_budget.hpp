@@ -38,6 +38,12 @@ class GrantBudget {
     set(first / 2);
   }
 
+  // What the links bring in within a response time, if that is known: the first measure at least.
+  // Says nothing once one was tried.
+  void begin_with(std::uint64_t measure) {
+    if (starting_ && measured_ == 0) set(std::max(measure_, measure));
+  }
+
   [[nodiscard]] std::uint64_t bytes() const {
     return std::clamp(measure_ * kEighths[phase_] / 8, least_, ceiling_);
   }

@@ -72,7 +72,13 @@ void Endpoint::Core::start_grants(IncomingMessage& message) {
   if (!message.paced) return;
   Peer& peer = peers.at(message.peer);
   if (peer.grantee == kNoIndex) {
-    if (grants.grantees.size() == 0) watch_rings();  // what ran over before is not of these
+    if (grants.grantees.size() == 0) {
+      watch_rings();  // what ran over before is not of these
+      const Duration trip = std::min(peer.response.smoothed(), granularity / 4);  // not an absence
+      std::uint64_t links = 0;
+      for (const LocalNic& local : nics) links += local.nic->caps().link_bytes_per_s / 1'000'000;
+      grants.budget.begin_with(links * static_cast<std::uint64_t>(trip.ns) / 800);
+    }
     SlabId id;
     Grantee* grantee = grants.grantees.try_allocate(id);
     HAWSER_ASSERT(grantee != nullptr);  // there are as many as peers

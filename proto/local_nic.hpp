@@ -8,6 +8,7 @@
 
 #include "proto/lanes.hpp"
 #include "proto/nic.hpp"
+#include "proto/reordering.hpp"
 #include "proto/time.hpp"
 
 namespace hawser::proto {
@@ -31,6 +32,7 @@ struct LocalNic {
   bool gathers = false;           // it may hold packets back until it is flushed
   std::uint16_t lanes = 1;        // a power of two
   std::uint16_t lane_turn = 0;    // of packets without a path number
+  Reordering reordering{};
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;

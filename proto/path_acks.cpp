@@ -88,7 +88,12 @@ void Endpoint::Core::arm_pto(Path& path) {
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
   // A path that is DOWN counts its probes, of which there may be many more.
   const std::uint8_t doublings = std::min(path.unanswered, kMostUnanswered);
-  path.pto_at = path.last_sent + std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
+  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
+  const LocalNic& nic = nics[path.local_nic];
+  if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
+    interval = std::min(interval, nic.reordering.overdue(path.response, granularity));
+  }
+  path.pto_at = path.last_sent + interval;
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
@@ -225,21 +230,20 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   window_ack.in_flight_before = path->bytes_in_flight;
   const std::uint64_t reach = ack.bitmap.size() * 64;
   bool full_probe = false;
-  bool heard = false;
   Time newest_sent{};
   const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
                                  ? path->oldest
                                  : path->sent.base();
+  const Time newest = path->newest_acked(sent_blocks);
   for (std::uint64_t n = from; !before(largest, n); ++n) {
     const std::uint64_t back = largest - n;
     if (back >= reach || ((ack.bitmap[back / 64] >> (back % 64)) & 1) == 0) continue;
     SentPacket& record = path->sent.at(sent_blocks, n);
     if (record.state == SentPacket::State::acknowledged) continue;
-    const bool first_time = record.state == SentPacket::State::in_flight;
-    heard = true;
+    nics[path->local_nic].reordering.note(newest - record.sent);
     full_probe |= record.full_probe;
     newest_sent = later(newest_sent, record.sent);
-    if (first_time) {
+    if (record.state == SentPacket::State::in_flight) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
     }
@@ -253,7 +257,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     }
     acknowledge_packet(peer, *path, n, record);
   }
-  if (heard) {
+  if (newest_sent != Time{}) {
     peer.newest_acked_sent = later(peer.newest_acked_sent, newest_sent);
     if (!path->any_acked || before(path->largest_acked, largest)) {
       path->largest_acked = largest;
@@ -264,8 +268,9 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
     // What left before a path went DOWN, and is only now known to have arrived, is no news of it.
-    const bool is_news = path->state != PathState::down || path->down_at <= newest_sent;
-    if (is_news) path_heard(peer, *path, full_probe);
+    if (path->state != PathState::down || path->down_at <= newest_sent) {
+      path_heard(peer, *path, full_probe);
+    }
     path->acked_in_turn = true;
     path->advance_oldest(sent_blocks);
     trim(*path, now - path->response.overdue(granularity) * 2);

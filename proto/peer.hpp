@@ -94,6 +94,10 @@ struct Path {
   std::uint64_t packets_lost = 0;
   std::uint64_t delivered_bytes = 0;
 
+  // When the one with the largest number that was acknowledged had left; 0 if that isn't known.
+  [[nodiscard]] Time newest_acked(SentBlockPool& blocks) {
+    return any_acked && sent.contains(largest_acked) ? sent.at(blocks, largest_acked).sent : Time{};
+  }
   void advance_oldest(SentBlockPool& blocks) {
     while (oldest != sent.next() && sent.at(blocks, oldest).state != SentPacket::State::in_flight) {
       ++oldest;
@@ -351,6 +355,7 @@ struct Peer {
   bool ack_now = false;
   bool say_finals = false;  // the peer waits: final statuses above its floor are told again
   bool ack_twice = false;   // the peer waits for it: use a second NIC pair too
+  std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be said once more
   Time ack_at = kNever;
   std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends
   std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of

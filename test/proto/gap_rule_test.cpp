@@ -1,7 +1,9 @@
-// When a packet that was overtaken is lost: by count, by age, and when to look again.
+// When a packet that was overtaken is lost: by count, by age, by when it left, and when to look
+// again.
 #include <catch2/catch.hpp>
 
 #include "proto/gap_rule.hpp"
+#include "proto/reordering.hpp"
 
 namespace hawser::test {
 namespace {
@@ -9,9 +11,11 @@ namespace {
 using proto::Duration;
 using proto::gap_patience;
 using proto::judge_age;
+using proto::judge_departure;
 using proto::judge_gap;
 using proto::kNever;
 using proto::microseconds;
+using proto::Reordering;
 using proto::ResponseTime;
 using proto::Time;
 using proto::unordered_patience;
@@ -66,6 +70,40 @@ TEST_CASE("gap_rule__is_more_patient_where_nothing_is_known_by_order", "[L2]") {
   CHECK(gap_patience(response) == microseconds(90));
   CHECK(unordered_patience(response, microseconds(1)) >= microseconds(90));
   CHECK(unordered_patience(response, microseconds(200)) >= microseconds(280));
+}
+
+// Of a packet that one sent 100 us later overtook: lost only if that is more than the window, or
+// when an answer is overdue.
+TEST_CASE("gap_rule__judges_by_the_time_between_departures", "[L15]") {
+  const Duration overdue = microseconds(1000);
+  const auto judged = [&](Duration window, Duration age) {
+    return judge_departure(kSent, kSent + microseconds(100), kSent + age, window, overdue);
+  };
+  CHECK(judged(microseconds(99), microseconds(100)).lost);
+  CHECK_FALSE(judged(microseconds(100), microseconds(100)).lost);
+  CHECK(judged(microseconds(100), microseconds(100)).ask_again == kSent + overdue);
+  CHECK_FALSE(judged(microseconds(100), microseconds(999)).lost);
+  CHECK(judged(microseconds(100), overdue).lost);
+}
+
+TEST_CASE("reordering__waits_a_round_trip_and_a_quarter_or_more_than_it_has_seen", "[L15]") {
+  const Duration granularity = microseconds(200);
+  ResponseTime response;
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(16));
+  Reordering reordering;
+  CHECK(reordering.window(response, granularity) == microseconds(20));
+  CHECK(reordering.overdue(response, granularity) == microseconds(36));
+  reordering.note(microseconds(13));
+  CHECK(reordering.window(response, granularity) == microseconds(20));
+  reordering.note(microseconds(400));  // beyond the granularity, if it was seen
+  CHECK(reordering.window(response, granularity) == microseconds(600));
+  CHECK(reordering.overdue(response, granularity) == microseconds(616));
+  reordering.note(microseconds(1));  // it fades
+  CHECK(reordering.window(response, granularity) < microseconds(600));
+  for (int i = 0; i < 5000; ++i) reordering.note(microseconds(1));
+  CHECK(reordering.window(response, granularity) == microseconds(20));
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(900));  // a long way
+  CHECK(reordering.window(response, granularity) == microseconds(250));
 }
 
 }  // namespace

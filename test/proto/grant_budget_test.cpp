@@ -50,6 +50,21 @@ struct Link {
   }
 };
 
+TEST_CASE("grant_budget__begins_with_what_is_known_of_the_links", "[G3]") {
+  GrantBudget budget(kFirst, kCeiling, 4096);
+  budget.begin_with(kFirst / 4);  // less than it begins with anyway
+  CHECK(budget.bytes() == kFirst);
+  budget.begin_with(3 * kFirst);
+  CHECK(budget.bytes() == 6 * kFirst);
+  budget.begin_with(kCeiling * 8);
+  CHECK(budget.bytes() == kCeiling);
+  Link tried(100 << 10);
+  tried.rounds(40 * kCycle);
+  const std::uint64_t found = tried.budget.bytes();
+  tried.budget.begin_with(3 * kFirst);  // too late
+  CHECK(tried.budget.bytes() == found);
+}
+
 TEST_CASE("grant_budget__grows_until_the_link_is_full_and_no_further", "[G2]") {
   for (const std::uint64_t share : {100u << 10, 1u << 20, 5u << 20}) {
     INFO("share " << share);

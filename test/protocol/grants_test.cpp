@@ -250,6 +250,34 @@ TEST_CASE("grants__outlive_the_loss_of_all_grants_or_of_all_data", "[M28][G7]") 
   }
 }
 
+// A message's last grant is lost, and neither end has a timer that would tell within 20 ms.
+TEST_CASE("grants__the_last_one_of_a_message_is_said_once_more", "[G8]") {
+  WorldConfig config = many_to_one(1);
+  config.tunables.timer_granularity_us = 20000;
+  config.tunables.recovery_request = 0;
+  std::uint32_t lost = 0;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (node != 0 || packet.direction != Direction::tx) return {};
+    bool last = false;
+    view_of(packet).blocks.visit(
+        [&](const proto::wire::GrantBlock& grant) { last |= grant.up_to == kLong / 4096; });
+    if (!last || lost > 0) return {};
+    ++lost;
+    return Fate{.drop = true};
+  };
+  World world(config);
+  narrow(world);
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, kLong);
+  (void)exchange.send(1, 0, 1, kLong);
+  const auto times = finishing_times(world, exchange);
+  CHECK(lost == 1);
+  CHECK(times[0] < 10000);  // us; the bytes take 2100
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+}
+
 TEST_CASE("grants__of_a_sender_that_dies_come_back", "[G6]") {
   WorldConfig config = many_to_one(6);
   config.tunables.peer_timeout_ms = 200;

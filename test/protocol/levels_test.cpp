@@ -85,9 +85,9 @@ TEST_CASE("levels__shorten_the_tail_of_a_step") {
     return;  // the bounds below are of the first hundred steps
   }
   CHECK(with.quantile_us(50) < 0.95 * without_requests.quantile_us(50));
-  CHECK(with.quantile_us(99) < 0.5 * without_requests.quantile_us(99));
+  CHECK(with.quantile_us(99) < 0.65 * without_requests.quantile_us(99));
   CHECK(with.quantile_us(50) < 0.7 * at_500_us.quantile_us(50));
-  CHECK(with.quantile_us(99) < 0.6 * at_500_us.quantile_us(99));
+  CHECK(with.quantile_us(99) < 0.3 * at_500_us.quantile_us(99));
   CHECK(with.spurious * 1000 <= with.sent);
 }
 

@@ -92,7 +92,7 @@ class Scene : public MessageScene {
       case State::no_room: return "NO_ROOM";
       case State::whole:
       case State::passed: return "ACCEPTED";
-      case State::granted: return "grant 1-3";
+      case State::granted: return "grant 1-3, grant 2-3";  // the last one is said twice
       case State::finished: return "DELIVERED";
       case State::cancelled: return "CANCELLED";
       default: return "";

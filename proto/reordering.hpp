@@ -1,0 +1,42 @@
+// How far packets of one NIC overtake each other on their way, in the time between their
+// departures, and so how long one that was overtaken is waited for. RFC 8985 (RACK-TLP) §6.2 for
+// what one connection is there; shared by all paths of a NIC, as one flow alone is over before it
+// knows its fabric.
+//
+// A time between departures means the same however long a host was away: what is late because of
+// that is late in order.
+#pragma once
+
+#include <algorithm>
+
+#include "proto/response_time.hpp"
+#include "proto/time.hpp"
+
+namespace hawser::proto {
+
+class Reordering {
+ public:
+  // A packet has arrived that one sent so much later had overtaken, if that is more than nothing.
+  void note(Duration by) {
+    if (Duration{} < by) most_ = std::max(by, most_ - most_ / kFading);
+  }
+
+  // A packet is lost if one arrived that was sent so much later: half as much again as was seen
+  // lately (acknowledgements, which tell of it, are some microseconds apart), and a quarter more
+  // than a round trip, if that is short.
+  [[nodiscard]] Duration window(const ResponseTime& response, Duration granularity) const {
+    return std::max(most_ * 3 / 2, std::min(response.smoothed(), granularity) * 5 / 4);
+  }
+  // When the answer to a packet is overdue, by the same measure.
+  [[nodiscard]] Duration overdue(const ResponseTime& response, Duration granularity) const {
+    const Duration window = this->window(response, granularity);
+    return std::max(response.smoothed() + std::max(response.variance() * 4, window),
+                    response.latest() + window);
+  }
+
+ private:
+  static constexpr int kFading = 1024;  // packets that were overtaken
+  Duration most_{};
+};
+
+}  // namespace hawser::proto
