@@ -308,6 +308,9 @@ void BaselineRun::on_timer(Instant now, std::uint32_t number) {
   }
   ++connection.moves;
   connection.is_moving = true;
+  const std::uint32_t nic = (connection.way ? *connection.way : connection.spray->next()).nic;
+  accusations_.push_back({now, network_.wiring().port(connection.from, nic),
+                          network_.wiring().port(connection.to, nic)});
   events_.at(now + move_takes_, moved_, number);
 }
 

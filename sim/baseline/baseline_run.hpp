@@ -37,6 +37,9 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
     return times_[flow];
   }
   [[nodiscard]] experiment::CarrierTotals totals() const override { return totals_; }
+  [[nodiscard]] const std::vector<experiment::Accusation>* accusations() const override {
+    return moves_ ? &accusations_ : nullptr;
+  }
 
   // The fabric's round trip, in packets.
   [[nodiscard]] std::uint32_t round_trip() const { return round_trip_; }
@@ -96,6 +99,7 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
   std::vector<Port> ports_;
   std::vector<experiment::FlowTimes> times_;
   experiment::CarrierTotals totals_;
+  std::vector<experiment::Accusation> accusations_;
   fabric::Instant begun_ = fabric::kNever;
   std::uint32_t ended_ = 0;  // flows
   bool failed_ = false;

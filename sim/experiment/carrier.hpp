@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "sim/fabric/instant.hpp"
 
@@ -20,6 +21,14 @@ struct CarrierTotals {
   std::uint64_t duplicates = 0;     // that came to a receiver who had them: sent in vain
 };
 
+// A sender takes a path to be dead, one that it has used until then: by silence, by word of its
+// driver or of its peer, because retries are over.
+struct Accusation {
+  fabric::Instant at;
+  std::uint32_t from = 0;  // ports
+  std::uint32_t to = 0;
+};
+
 class Carrier {
  public:
   virtual ~Carrier() = default;
@@ -33,6 +42,8 @@ class Carrier {
   [[nodiscard]] virtual fabric::Instant begun() const = 0;
   [[nodiscard]] virtual const FlowTimes& times(std::uint32_t connection) const = 0;
   [[nodiscard]] virtual CarrierTotals totals() const = 0;
+  // In the order of time. Null: it never leaves a path.
+  [[nodiscard]] virtual const std::vector<Accusation>* accusations() const { return nullptr; }
 };
 
 }  // namespace hawser::experiment

@@ -136,6 +136,21 @@ void FabricNic::on_packet(fabric::Instant, fabric::PacketId id) {
   wake_();
 }
 
+void FabricNic::on_cable(fabric::Instant, bool is_up) {
+  if (is_up == is_up_) return;
+  is_up_ = is_up;
+  news_.push_back({is_up ? proto::NicEvent::Kind::up : proto::NicEvent::Kind::down});
+  wake_();
+}
+
+std::size_t FabricNic::events(std::span<proto::NicEvent> events) {
+  if (news_.empty()) return 0;
+  const std::size_t count = std::min(events.size(), news_.size());
+  std::copy_n(news_.begin(), count, events.begin());
+  news_.erase(news_.begin(), news_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
 std::size_t FabricNic::rx_burst(proto::Queue queue, std::span<proto::RxPacket> packets) {
   ReceiveRing& from = ring(queue);
   end_views(from);

@@ -69,7 +69,7 @@ class ViewSlots {
 class FabricNic final : public proto::Nic, public fabric::Receiver {
  public:
   // `pool` and `slots` may be shared with others; the slots hold max_datagram_bytes each. `wake` is
-  // called when something has come.
+  // called when something has come, a port event too.
   FabricNic(fabric::EventWheel& events, fabric::Network& network, std::uint32_t port,
             const NicConfig& config, proto::PacketPool& pool, ViewSlots& slots,
             std::function<void()> wake);
@@ -85,6 +85,8 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   [[nodiscard]] const NicCounters& counters() const { return counters_; }
 
   void on_packet(fabric::Instant now, fabric::PacketId id) override;
+  // A port event, as a driver has them.
+  void on_cable(fabric::Instant now, bool is_up) override;
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
@@ -96,7 +98,7 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
-  [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
   [[nodiscard]] std::uint64_t overruns() const override { return counters_.overruns; }
   [[nodiscard]] std::size_t descriptors(std::span<int>) const override { return 0; }
   [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
@@ -138,6 +140,8 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   std::uint32_t sent_count_ = 0;
   bool was_full_ = false;
   std::array<ReceiveRing, 2> rings_;
+  std::vector<proto::NicEvent> news_;
+  bool is_up_ = true;  // as the news have it
   NicCounters counters_;
 };
 

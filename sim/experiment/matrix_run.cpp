@@ -36,7 +36,8 @@ MatrixRun::MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& ma
       connections_(static_cast<std::uint32_t>(matrix.connections.size())),
       flows_(matrix.connections),
       nodes_(matrix.nodes),
-      hints_(hints) {
+      hints_(hints),
+      wiring_(share.network.wiring()) {
   const std::uint32_t ports = share.network.wiring().ports();
   if (std::uint64_t{matrix.nodes} * nics > ports) {
     throw fabric::InputError("the matrix has " + std::to_string(matrix.nodes) + " nodes of " +
@@ -168,10 +169,33 @@ void MatrixRun::collect(std::uint32_t number) {
       complete(node.flows[operation], completions[i]);
     }
   }
+  hear_of_paths(number);
   std::size_t sent = 0;
   while (sent < node.delayed.size() && try_send(node.delayed[sent])) ++sent;
   node.delayed.erase(node.delayed.begin(),
                      node.delayed.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+// A path that goes from UP to SUSPECT and DOWN is accused once, and again when it was UP since.
+void MatrixRun::hear_of_paths(std::uint32_t number) {
+  Node& node = nodes_[number];
+  std::array<Event, 16> events;
+  while (const std::size_t count = node.host->endpoint().poll_events(events)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Event& event = events[i];
+      const bool leaves =
+          event.kind == Event::Kind::path_suspect || event.kind == Event::Kind::path_down;
+      if (!leaves && event.kind != Event::Kind::path_up) continue;
+      const auto peer = static_cast<std::uint32_t>(event.endpoint_id - 1);  // make_hosts
+      const Accusation one{events_.now(), wiring_.port(number, event.nic),
+                           wiring_.port(peer, event.remote_nic)};
+      if (!leaves) {
+        node.left.erase({one.from, one.to});
+      } else if (node.left.emplace(one.from, one.to).second) {
+        accusations_.push_back(one);
+      }
+    }
+  }
 }
 
 void MatrixRun::complete(std::uint32_t flow, const Completion& completion) {

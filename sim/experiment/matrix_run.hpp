@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -47,6 +48,9 @@ class MatrixRun final : public Carrier {
     return times_[connection];
   }
   [[nodiscard]] CarrierTotals totals() const override;
+  [[nodiscard]] const std::vector<Accusation>* accusations() const override {
+    return &accusations_;
+  }
 
   [[nodiscard]] FabricHost& host(std::uint32_t node) { return *nodes_[node].host; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
@@ -54,10 +58,11 @@ class MatrixRun final : public Carrier {
  private:
   struct Node {
     std::unique_ptr<FabricHost> host;
-    std::unordered_map<std::uint32_t, PeerId> peers;  // by node
-    std::vector<std::uint32_t> free;                  // operations
-    std::vector<std::uint32_t> flows;                 // by operation
-    std::vector<std::uint32_t> delayed;               // flows that `again` was said of
+    std::unordered_map<std::uint32_t, PeerId> peers;         // by node
+    std::vector<std::uint32_t> free;                         // operations
+    std::vector<std::uint32_t> flows;                        // by operation
+    std::vector<std::uint32_t> delayed;                      // flows that `again` was said of
+    std::set<std::pair<std::uint32_t, std::uint32_t>> left;  // paths, by their ports
   };
   void add_greetings();
   void make_hosts(const HostsShare& share, const HostConfig& config, std::uint32_t nics);
@@ -67,6 +72,7 @@ class MatrixRun final : public Carrier {
   void start(std::uint32_t flow);
   [[nodiscard]] bool try_send(std::uint32_t flow);
   void collect(std::uint32_t node);
+  void hear_of_paths(std::uint32_t node);
   void complete(std::uint32_t flow, const Completion& completion);
   [[nodiscard]] bool wait(fabric::Span most, std::uint64_t ends);
 
@@ -79,6 +85,8 @@ class MatrixRun final : public Carrier {
   std::vector<std::byte> memory_;  // what all messages are read from and written to
   fabric::Instant begun_ = fabric::kNever;
   Hints hints_;
+  const fabric::Wiring& wiring_;
+  std::vector<Accusation> accusations_;
   std::uint64_t ends_ = 0;  // completions
   bool failed_ = false;
 };

@@ -39,8 +39,11 @@ std::string about_words(const Plan& plan) {
   }
   if (!(plan.runtime_s > 0)) return "runtime_s: what the plan takes is more than 0 CPU-seconds";
   if (plan.memory_mb == 0) return "memory_mb: what the plan takes is at least 1 MB";
-  if (plan.metric == Metric::capacity_back_us && plan.faults.empty()) {
-    return "metric: capacity_back_us counts from the first fault, and there is none";
+  const bool is_of_fault =
+      plan.metric == Metric::capacity_back_us || plan.metric == Metric::left_used;
+  if (is_of_fault && plan.faults.empty()) {
+    return "metric: " + std::string(name_of(plan.metric)) +
+           " counts from the first fault, and there is none";
   }
   return {};
 }
@@ -163,6 +166,24 @@ std::vector<std::uint32_t> cables_to_draw(const fabric::Wiring& wiring) {
   return cables;
 }
 
+std::vector<std::uint32_t> cables_of_host(const FaultPlan& fault, const fabric::Wiring& wiring) {
+  const std::uint32_t nics = wiring.port(1, 0);
+  const std::uint32_t hosts = wiring.ports() / nics;
+  if (fault.host >= hosts) {
+    throw fabric::InputError("the fabric has no host " + text(fault.host) + ": they are 0 to " +
+                             text(hosts - 1));
+  }
+  if (fault.nics > nics) {
+    throw fabric::InputError(text(fault.nics) + " NICs can't be struck of the " + text(nics) +
+                             " that a host has");
+  }
+  std::vector<std::uint32_t> cables;
+  for (std::uint32_t nic = 0; nic < fault.nics; ++nic) {
+    cables.push_back(wiring.from_port(wiring.port(fault.host, nic)));
+  }
+  return cables;
+}
+
 std::vector<std::uint32_t> targets_of(const FaultPlan& fault, const fabric::Wiring& wiring,
                                       proto::Random& random) {
   if (!fault.at_switch.empty()) {
@@ -177,6 +198,7 @@ std::vector<std::uint32_t> targets_of(const FaultPlan& fault, const fabric::Wiri
                              "'" + wiring.name(0) + "' to '" + wiring.name(wiring.links() - 1) +
                              "'");
   }
+  if (fault.nics > 0) return cables_of_host(fault, wiring);
   std::vector<std::uint32_t> cables = cables_to_draw(wiring);
   if (fault.drawn > cables.size()) {
     throw fabric::InputError(text(fault.drawn) + " cables can't be drawn of " +
@@ -189,10 +211,12 @@ std::vector<std::uint32_t> targets_of(const FaultPlan& fault, const fabric::Wiri
   return cables;
 }
 
-fabric::Fault begin_of(const FaultPlan& plan) {
+fabric::Fault begin_of(const FaultPlan& plan, std::uint32_t target, const fabric::Wiring& wiring) {
   using Kind = fabric::Fault::Kind;
   fabric::Fault fault;
-  fault.both_ways = plan.both_ways;
+  fault.target = plan.ways == FaultPlan::Ways::to ? wiring.back(target) : target;
+  fault.both_ways = plan.ways == FaultPlan::Ways::both;
+  fault.silent = plan.silent;
   fault.bits_per_s = plan.bits_per_s;
   fault.probability = plan.probability;
   switch (plan.kind) {
@@ -248,15 +272,17 @@ std::vector<fabric::Fault> faults_of(const Plan& plan, const fabric::Wiring& wir
   std::vector<fabric::Fault> faults;
   for (const FaultPlan& one : plan.faults) {
     for (const std::uint32_t target : targets_of(one, wiring, random)) {
-      fabric::Fault fault = begin_of(one);
-      fault.at = begun + one.at;
-      fault.target = target;
-      faults.push_back(fault);
-      if (one.lasts == fabric::Span{}) continue;
       const bool of_switch = one.kind == FaultPlan::Kind::switch_down;
-      fault = end_of(fault, of_switch ? 0 : wiring.settings(target).bits_per_s);
-      fault.at = fault.at + one.lasts;
-      faults.push_back(fault);
+      const std::uint64_t usual = of_switch ? 0 : wiring.settings(target).bits_per_s;
+      for (std::uint32_t i = 0; i < one.times; ++i) {
+        fabric::Fault fault = begin_of(one, target, wiring);
+        fault.at = begun + one.at + one.every * static_cast<std::int64_t>(i);
+        faults.push_back(fault);
+        if (one.lasts == fabric::Span{}) continue;
+        fault = end_of(fault, usual);
+        fault.at = fault.at + one.lasts;
+        faults.push_back(fault);
+      }
     }
   }
   return faults;

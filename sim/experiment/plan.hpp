@@ -16,7 +16,7 @@
 
 namespace hawser::experiment {
 
-// What decides. Of goodput more is better, of all others less.
+// What decides. Of goodput and left_used more is better, of all others less.
 enum class Metric : std::uint8_t {
   last_flow_us,  // when the last sender knows that all has arrived, from the traffic's begin
   last_flow_over_ideal,  // the same as a share of the ideal completion; 1 is perfect
@@ -24,15 +24,19 @@ enum class Metric : std::uint8_t {
   p99_step_excess_us,    // over a step's
   goodput,               // Gb/s of payload, all flows together, until the last one's end
   retransmitted,         // packets
-  capacity_back_us,      // from the first fault until as much arrives again as before it
+  capacity_back_us,      // from the first fault until what is left of the fabric is used again
+  left_used,             // the share of what is left to hosts that were struck that they used
+  blamed_wrongly,        // paths that a sender took for dead while no NIC of theirs was
 };
-inline constexpr std::array<std::string_view, 7> kMetricNames{
-    "last_flow_us", "last_flow_over_ideal", "p99_flow_excess_us", "p99_step_excess_us",
-    "goodput",      "retransmitted",        "capacity_back_us"};
+inline constexpr std::array<std::string_view, 9> kMetricNames{
+    "last_flow_us",  "last_flow_over_ideal", "p99_flow_excess_us", "p99_step_excess_us", "goodput",
+    "retransmitted", "capacity_back_us",     "left_used",          "blamed_wrongly"};
 [[nodiscard]] inline std::string_view name_of(Metric metric) {
   return kMetricNames[static_cast<std::size_t>(metric)];
 }
-[[nodiscard]] constexpr bool more_is_better(Metric metric) { return metric == Metric::goodput; }
+[[nodiscard]] constexpr bool more_is_better(Metric metric) {
+  return metric == Metric::goodput || metric == Metric::left_used;
+}
 
 // Of the first sender, in every run.
 struct Expectation {
@@ -68,18 +72,28 @@ struct TrafficPlan {
 // A fault as people say it; what it strikes has a name, or is drawn by the seed.
 struct FaultPlan {
   enum class Kind : std::uint8_t { link_down, link_rate, link_loss, switch_down };
+  // Of a cable: from the host, or else from what the link's name begins with, and back.
+  enum class Ways : std::uint8_t { both, from, to };
   Kind kind = Kind::link_down;
   fabric::Span at{};        // since the traffic's begin
   fabric::Span lasts{};     // 0: to the end
   std::string link{};       // "leaf 3 -> spine 5"
   std::string at_switch{};  // "spine 5"
   std::uint32_t drawn = 0;  // so many cables between switches, each drawn once
-  bool both_ways = true;
+  // Or so many of a host's NICs, the first ones: their ports' cables.
+  std::uint32_t host = 0;
+  std::uint32_t nics = 0;
+  Ways ways = Ways::both;
   std::uint64_t bits_per_s = 0;  // link_rate
   double probability = 0;        // link_loss
+  bool silent = false;           // what goes down is not heard by drivers (sim/fabric/faults.hpp)
+  // It comes so many times, each so long after the one before: more than it lasts.
+  std::uint32_t times = 1;
+  fabric::Span every{};
 };
 inline constexpr std::array<std::string_view, 4> kFaultKindNames{"link_down", "link_rate",
                                                                  "link_loss", "switch_down"};
+inline constexpr std::array<std::string_view, 3> kWaysNames{"both", "from", "to"};
 
 // A key of the plan that takes several values, in the plan's own words.
 struct Range {

@@ -31,6 +31,9 @@ class Hawser final : public Carrier {
     return run_.times(connection);
   }
   [[nodiscard]] CarrierTotals totals() const override { return run_.totals(); }
+  [[nodiscard]] const std::vector<Accusation>* accusations() const override {
+    return run_.accusations();
+  }
 
  private:
   sim::Pool pool_{kPoolBuffers};

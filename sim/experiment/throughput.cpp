@@ -8,7 +8,9 @@ namespace {
 
 constexpr fabric::Span kWindow = fabric::microseconds(10);
 constexpr fabric::Span kStep = fabric::nanoseconds(500);
-constexpr std::uint64_t kEnough = 9;  // tenths
+constexpr std::int64_t kLasting = 4;   // windows: more than a burst of what was held up
+constexpr std::uint64_t kEnough = 90;  // hundredths
+constexpr std::uint64_t kEnoughOfKnown = 95;
 
 // a * b / c for what may not fit in 64 bits.
 std::uint64_t share(std::uint64_t a, std::int64_t b, std::int64_t c) {
@@ -20,16 +22,19 @@ std::uint64_t share(std::uint64_t a, std::int64_t b, std::int64_t c) {
 }  // namespace
 
 Throughput::Throughput(fabric::EventWheel& events, const fabric::Network& network)
+    : Throughput(events, [&network] { return network.delivered_bytes(); }) {}
+
+Throughput::Throughput(fabric::EventWheel& events, std::function<std::uint64_t()> delivered)
     : events_(events),
-      network_(network),
+      delivered_(std::move(delivered)),
       begin_(events.now()),
-      before_(network.delivered_bytes()),
+      before_(delivered_()),
       looks_{0} {
   events_.at(begin_ + period_, *this, 0);
 }
 
 void Throughput::on_event(fabric::Instant now, std::uint32_t) {
-  looks_.push_back(network_.delivered_bytes() - before_);
+  looks_.push_back(delivered_() - before_);
   if (looks_.size() == kMostLooks + 1) {
     for (std::size_t i = 0; i <= kMostLooks / 2; ++i) looks_[i] = looks_[2 * i];
     looks_.resize(kMostLooks / 2 + 1);
@@ -41,10 +46,10 @@ void Throughput::on_event(fabric::Instant now, std::uint32_t) {
 std::uint64_t Throughput::bytes_until(fabric::Instant at) const {
   const std::int64_t since = std::max<std::int64_t>(0, (at - begin_).ps);
   const auto before = static_cast<std::size_t>(since / period_.ps);
-  if (before >= looks_.size()) return network_.delivered_bytes() - before_;
+  if (before >= looks_.size()) return delivered_() - before_;
   const std::uint64_t there = looks_[before];
   const bool is_last = before + 1 == looks_.size();
-  const std::uint64_t next = is_last ? network_.delivered_bytes() - before_ : looks_[before + 1];
+  const std::uint64_t next = is_last ? delivered_() - before_ : looks_[before + 1];
   return there + share(next - there, since % period_.ps, period_.ps);
 }
 
@@ -63,22 +68,37 @@ std::vector<std::uint64_t> Throughput::slices(fabric::Instant begin, fabric::Ins
   return slices;
 }
 
-fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
-                           fabric::Instant fault, fabric::Instant end) {
-  const auto in_window = [&](fabric::Instant at) {
-    return throughput.bytes_until(at + kWindow) - throughput.bytes_until(at);
-  };
-  const fabric::Instant from = std::max(begin, fault + kWindow * -2);
-  if (fault <= from) return {};  // there was nothing yet
-  const std::uint64_t before = throughput.bytes_until(fault) - throughput.bytes_until(from);
-  const std::uint64_t usual = share(before, kWindow.ps, (fault - from).ps);
+fabric::Instant mostly_come(const Throughput& throughput, fabric::Instant begin,
+                            fabric::Instant end) {
   const std::uint64_t most = throughput.bytes_until(end) / 10 * 9;
+  fabric::Instant at = begin;
+  while (at + kStep <= end && throughput.bytes_until(at + kStep) <= most) at = at + kStep;
+  return at;
+}
+
+fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
+                           fabric::Instant fault, fabric::Instant end,
+                           std::optional<std::uint64_t> left_bits_per_s) {
+  const auto between = [&](fabric::Instant from, fabric::Instant to) {
+    return throughput.bytes_until(to) - throughput.bytes_until(from);
+  };
+  const std::int64_t windows_before = left_bits_per_s ? 10 : 2;
+  const fabric::Instant from = std::max(begin, fault + kWindow * -windows_before);
+  if (fault <= from) return {};  // there was nothing yet
+  std::uint64_t usual = share(between(from, fault), kWindow.ps, (fault - from).ps);
+  if (left_bits_per_s) {
+    constexpr std::int64_t kPsPerByteAndBit = 8'000'000'000'000;
+    usual = std::min(usual, share(*left_bits_per_s, kWindow.ps, kPsPerByteAndBit));
+  }
+  const std::uint64_t enough = usual * (left_bits_per_s ? kEnoughOfKnown : kEnough) / 100;
+  const fabric::Instant most = mostly_come(throughput, begin, end);
   bool was_less = false;
-  fabric::Instant at = fault;
-  for (; at + kWindow <= end && throughput.bytes_until(at + kWindow) <= most; at = at + kStep) {
-    const bool is_less = in_window(at) * 10 < usual * kEnough;
-    if (was_less && !is_less) return at - fault;
+  for (fabric::Instant at = fault; at + kWindow <= most; at = at + kStep) {
+    const bool is_less = between(at, at + kWindow) < enough;
     was_less = was_less || is_less;
+    if (!was_less || is_less) continue;
+    const fabric::Instant until = std::min(at + kWindow * kLasting, most);
+    if (between(at, until) >= share(enough, (until - at).ps, kWindow.ps)) return at - fault;
   }
   return was_less ? fabric::Span{fabric::kNever.ps} : fabric::Span{};
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "sim/fabric/network.hpp"
@@ -16,6 +18,8 @@ class Throughput final : public fabric::Actor {
 
   // Looks from now on, and lives as long as the events.
   Throughput(fabric::EventWheel& events, const fabric::Network& network);
+  // The same of other bytes, which `delivered` counts: it never says less than before.
+  Throughput(fabric::EventWheel& events, std::function<std::uint64_t()> delivered);
 
   void on_event(fabric::Instant now, std::uint32_t) override;
 
@@ -28,17 +32,24 @@ class Throughput final : public fabric::Actor {
 
  private:
   fabric::EventWheel& events_;
-  const fabric::Network& network_;
+  std::function<std::uint64_t()> delivered_;
   fabric::Instant begin_;
   fabric::Span period_ = fabric::nanoseconds(10);
   std::uint64_t before_;              // what had come when it began
   std::vector<std::uint64_t> looks_;  // a period after each other, the first at begin_
 };
 
-// How long after `fault` as much arrives again as in the time before it, nine tenths of that, in
-// every 10 us: 0 if it never was less, kNever's if it stays so. What comes when nine tenths of all
-// bytes have come isn't looked at, as then flows end.
+// When nine tenths of all bytes had come: later on flows end, and what is left comes slowly.
+[[nodiscard]] fabric::Instant mostly_come(const Throughput& throughput, fabric::Instant begin,
+                                          fabric::Instant end);
+
+// How long after `fault` what arrives is enough again, in 10 us and in the 40 us from there: 0 if
+// it never was less, kNever's if it stays so. Enough is nine tenths of what came in the time
+// before, 20 us; or, where it is known what is left of the cables, 19 twentieths of that, or
+// of what came in the 100 us before if this is less. Looked at is what had come when nine
+// tenths of all bytes had.
 [[nodiscard]] fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
-                                         fabric::Instant fault, fabric::Instant end);
+                                         fabric::Instant fault, fabric::Instant end,
+                                         std::optional<std::uint64_t> left_bits_per_s = {});
 
 }  // namespace hawser::experiment

@@ -5,7 +5,6 @@
 
 #include "sim/experiment/ideal.hpp"
 #include "sim/experiment/senders.hpp"
-#include "sim/experiment/throughput.hpp"
 #include "sim/experiment/traffic.hpp"
 
 namespace hawser::experiment {
@@ -148,7 +147,11 @@ std::optional<double> TrialNumbers::value(Metric metric) const {
     }
     case Metric::retransmitted:
       return ended == flows ? std::optional<double>(retransmitted) : std::nullopt;
-    case Metric::capacity_back_us: return in_us(capacity_back_ps);
+    case Metric::capacity_back_us: return in_us(aftermath.capacity_back_ps);
+    case Metric::left_used: return aftermath.left_used;
+    case Metric::blamed_wrongly:
+      if (ended < flows || !aftermath.blamed_wrongly) return std::nullopt;
+      return static_cast<double>(*aftermath.blamed_wrongly);
   }
   return std::nullopt;
 }
@@ -171,6 +174,7 @@ Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
   const fabric::LinkCounters before = network.totals();
   trial.links = link_bytes(network);
   Throughput throughput(events, network);
+  const Aftermath aftermath(events, network, faults);
   const bool all = trial.sessions_up && carrier->run(plan.limit);
   for (std::uint32_t i = 0; i < matrix.connections.size(); ++i) {
     trial.flows.push_back(
@@ -187,11 +191,7 @@ Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
     trial.faults.push_back({(fault.at - begun).ps, is_end(fault, network.wiring())});
   }
   std::ranges::stable_sort(trial.faults, {}, &FaultMark::at_ps);
-  if (all && !faults.empty()) {
-    const Instant first = begun + fabric::Span{trial.faults.front().at_ps};
-    const fabric::Span back = capacity_back(throughput, begun, first, end);
-    if (back.ps != kNever.ps) trial.numbers.capacity_back_ps = back.ps;
-  }
+  trial.numbers.aftermath = aftermath.conclude(*carrier, throughput, all, end);
   return trial;
 }
 

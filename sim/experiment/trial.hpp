@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/experiment/aftermath.hpp"
 #include "sim/experiment/plan.hpp"
 
 namespace hawser::experiment {
@@ -34,7 +35,7 @@ struct TrialNumbers {
   std::uint64_t ended = 0;
   std::uint64_t bytes = 0;                                        // of their payload
   std::optional<std::int64_t> first_ps, p50_ps, p99_ps, last_ps;  // of ends; percentiles of times
-  std::optional<std::int64_t> p50_excess_ps, p99_excess_ps, p99_step_excess_ps, capacity_back_ps;
+  std::optional<std::int64_t> p50_excess_ps, p99_excess_ps, p99_step_excess_ps;
   std::int64_t ideal_ps = 0;  // of the last end
   std::uint64_t data_packets = 0;
   std::uint64_t retransmitted = 0;
@@ -44,6 +45,7 @@ struct TrialNumbers {
   std::uint64_t marked = 0;
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
+  AftermathNumbers aftermath;
   std::uint64_t digest = 0;  // of every packet that came to a port
 
   // What decides; nothing if the run has no such number.

@@ -73,9 +73,16 @@ void Faults::on_event(Instant, std::uint32_t number) {
 void Faults::strike(const Fault& fault, std::uint32_t link) {
   switch (fault.kind) {
     case Kind::link_down:
-    case Kind::switch_down: return network_.put_down(link);
+    case Kind::switch_down:
+      network_.put_down(link);
+      if (!fault.silent) network_.tell_port(link);
+      return;
     case Kind::link_up:
-    case Kind::switch_up: return network_.put_up(link);
+    case Kind::switch_up:
+      network_.put_up(link);
+      // Another fault may still keep it down, and that one may be silent.
+      if (!network_.link(link).is_down()) network_.tell_port(link);
+      return;
     case Kind::link_rate: return network_.set_rate(link, fault.bits_per_s);
     case Kind::link_loss: return network_.set_loss(link, fault.probability);
   }

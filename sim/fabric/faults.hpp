@@ -1,5 +1,8 @@
 // Faults at given times. A flap is a cable that goes down and up again; a NIC whose link is dead is
 // a cable of a port that stays down; a one-way fault is one of a link without its way back.
+//
+// A port whose cable goes dark, or has light again, hears of it at once (Receiver::on_cable); of a
+// silent fault nobody is told, as when a NIC's firmware or a switch's forwarding hangs.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,7 @@ struct Fault {
   bool both_ways = true;         // of the link's cable
   std::uint64_t bits_per_s = 0;  // link_rate
   double probability = 0;        // link_loss
+  bool silent = false;           // link_down, switch_down
 };
 
 // Schedules its faults when it is made; it lives as long as the events.

@@ -114,6 +114,10 @@ void Network::deliver(Instant now, std::uint32_t port, PacketId id) {
   const Packet& packet = packets_.at(id);
   ++delivered_;
   delivered_bytes_ += packet.wire_bytes;
+  if (!port_bytes_.empty()) {
+    port_bytes_[packet.from].from += packet.wire_bytes;
+    port_bytes_[port].to += packet.wire_bytes;
+  }
   digest_.mix(static_cast<std::uint64_t>(now.ps));
   digest_.mix(std::uint64_t{packet.to} << 32 ^ std::uint64_t{packet.wire_bytes} << 8 ^
               std::uint64_t{packet.flow} << 40 ^ packet.number ^ (packet.marked ? 1u << 30 : 0) ^

@@ -22,6 +22,12 @@ class Receiver {
  public:
   // The packet is the receiver's, who gives it back to the store or sends it on.
   virtual void on_packet(Instant now, PacketId id) = 0;
+  // No light comes over the port's cable any more, or it does again. More a port doesn't see:
+  // neither what becomes of what it sends, nor what is beyond its switch. May be said twice.
+  virtual void on_cable(Instant now, bool is_up) {
+    static_cast<void>(now);
+    static_cast<void>(is_up);
+  }
 
  protected:
   ~Receiver() = default;
@@ -56,6 +62,12 @@ class Network final : public Actor {
   }
   void set_loss(std::uint32_t link, double probability) { links_[link].set_loss(probability); }
 
+  // If the link ends at a port, whoever is plugged in there hears whether it is up.
+  void tell_port(std::uint32_t link) {
+    if (!wiring_.ends_at_port(link) || receivers_[wiring_.end(link)] == nullptr) return;
+    receivers_[wiring_.end(link)]->on_cable(events_.now(), !links_[link].is_down());
+  }
+
   // Links that packets have passed; and packets that came to their port.
   [[nodiscard]] std::uint64_t hops() const { return hops_; }
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
@@ -63,6 +75,13 @@ class Network final : public Actor {
   [[nodiscard]] std::uint64_t delivered_bytes() const { return delivered_bytes_; }
   // Sums over all links.
   [[nodiscard]] LinkCounters totals() const;
+  // Counts from now on what each port's packets brought to others, and what came to it.
+  void count_ports() { port_bytes_.resize(wiring_.ports()); }
+  struct PortBytes {
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+  };
+  [[nodiscard]] const PortBytes& port_bytes(std::uint32_t port) const { return port_bytes_[port]; }
   // Of every packet that came to its port: when, where, and what it was.
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
@@ -93,6 +112,7 @@ class Network final : public Actor {
   std::uint64_t hops_ = 0;
   std::uint64_t delivered_ = 0;
   std::uint64_t delivered_bytes_ = 0;
+  std::vector<PortBytes> port_bytes_;  // empty: nobody wants to know
   sim::Digest digest_;
 };
 

@@ -48,6 +48,8 @@ std::string said(Metric metric, double value) {
     case Metric::last_flow_over_ideal: return fmt::format("{:.3f} of the ideal", value);
     case Metric::goodput: return fmt::format("{:.1f} Gb/s", value);
     case Metric::retransmitted: return fmt::format("{:.0f} packets", value);
+    case Metric::left_used: return fmt::format("{:.3f} of what is left", value);
+    case Metric::blamed_wrongly: return fmt::format("{:.0f} paths", value);
     default: return fmt::format("{:.1f} us", value);
   }
 }

@@ -147,6 +147,8 @@ std::string axis_name(Metric metric) {
     case Metric::p99_flow_excess_us: return "p99 of flows' excess, us";
     case Metric::p99_step_excess_us: return "p99 of steps' excess, us";
     case Metric::capacity_back_us: return "capacity is back after, us";
+    case Metric::left_used: return "share of what is left that is used";
+    case Metric::blamed_wrongly: return "paths blamed wrongly";
   }
   return {};
 }

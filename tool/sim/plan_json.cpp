@@ -139,22 +139,50 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
   }
 }
 
+// What of the fabric a fault strikes.
+void read_target(JsonKeys& keys, FaultPlan& fault) {
+  if (fault.kind == FaultPlan::Kind::switch_down) {
+    fault.at_switch = keys.text("switch");
+    return;
+  }
+  if (int{keys.has("link")} + int{keys.has("drawn")} + int{keys.has("host")} != 1) {
+    refuse(keys.where(),
+           "one of these is expected: 'link', a name; 'drawn', a number of cables; 'host', a "
+           "number, whose 'nics' are struck");
+  }
+  fault.link = keys.text_or("link", "");
+  fault.drawn = keys.number_or<std::uint32_t>("drawn", 0, 1, 1'000'000);
+  if (keys.has("host")) {
+    fault.host = keys.number<std::uint32_t>("host", 0, kMostHosts - 1);
+    fault.nics = keys.number<std::uint32_t>("nics", 1, 16);
+  }
+  fault.ways = keys.name_or("ways", experiment::kWaysNames, FaultPlan::Ways::both);
+}
+
+// A fault comes once, or again and again.
+void read_times(JsonKeys& keys, FaultPlan& fault) {
+  fault.at = microseconds_of(keys.number<double>("at_us", 0, kMostUs));
+  fault.lasts = microseconds_of(keys.number_or<double>("lasts_us", 0, 0, kMostUs));
+  if (keys.has("times") != keys.has("every_us")) {
+    refuse(keys.where(), "times and every_us are both there, or neither");
+  }
+  fault.times = keys.number_or<std::uint32_t>("times", 1, 1, 10'000);
+  fault.every = microseconds_of(keys.number_or<double>("every_us", 0, 0, kMostUs));
+  if (fault.times == 1) return;
+  if (fault.lasts == fabric::Span{} || fault.lasts >= fault.every) {
+    refuse(keys.path("every_us"), "what comes again has to have ended: more than lasts_us");
+  }
+}
+
 FaultPlan read_fault(const Json& json, const std::string& where) {
   JsonKeys keys(json, where);
   FaultPlan fault;
   fault.kind = keys.name<FaultPlan::Kind>("kind", experiment::kFaultKindNames);
-  fault.at = microseconds_of(keys.number<double>("at_us", 0, kMostUs));
-  fault.lasts = microseconds_of(keys.number_or<double>("lasts_us", 0, 0, kMostUs));
-  const bool of_switch = fault.kind == FaultPlan::Kind::switch_down;
-  if (of_switch) {
-    fault.at_switch = keys.text("switch");
-  } else if (keys.has("link") == keys.has("drawn")) {
-    refuse(where, "either 'link', a name, or 'drawn', a number of cables, is expected");
-  } else {
-    fault.link = keys.text_or("link", "");
-    fault.drawn = keys.number_or<std::uint32_t>("drawn", 0, 1, 1'000'000);
-    fault.both_ways = !keys.flag_or("one_way", false);
-  }
+  read_times(keys, fault);
+  read_target(keys, fault);
+  const bool goes_down =
+      fault.kind == FaultPlan::Kind::link_down || fault.kind == FaultPlan::Kind::switch_down;
+  if (goes_down) fault.silent = keys.flag_or("silent", false);
   if (fault.kind == FaultPlan::Kind::link_rate) {
     fault.bits_per_s = static_cast<std::uint64_t>(
         std::llround(keys.number<double>("gbps", 0.01, static_cast<double>(kMostGbps)) *

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/experiment/ideal.hpp"
-#include "sim/experiment/traffic.hpp"
+#include "tool/sim/facts.hpp"
 #include "tool/sim/html.hpp"
 #include "tool/sim/pictures.hpp"
 #include "tool/storm/commit.hpp"
@@ -16,148 +15,10 @@ namespace {
 
 using experiment::Metric;
 using experiment::Plan;
-using fabric::Shape;
 
 constexpr std::size_t kMostPoints = 3;  // that are told in full, besides the table
 constexpr std::size_t kMostRuns = 300;  // that are listed
 constexpr double kUs = 1e-6;
-
-using Facts = std::vector<std::pair<std::string, std::string>>;
-
-std::string bytes_text(std::uint64_t bytes) {
-  if (bytes == fabric::kUnlimited) return "unlimited";
-  if (bytes >= 1'000'000) return fmt::format("{:.4g} MB", static_cast<double>(bytes) / 1e6);
-  if (bytes >= 10'000) return fmt::format("{:.4g} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{} B", bytes);
-}
-
-std::string ns_text(fabric::Span span) {
-  const auto ns = static_cast<double>(span.ps) / 1e3;
-  return ns >= 1000 ? fmt::format("{:g} us", ns / 1e3) : fmt::format("{:g} ns", ns);
-}
-
-std::string count_of(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-// ---- the fabric's and the traffic's numbers
-
-// Of an empty packet between the two hosts that are furthest apart, and back.
-fabric::Span round_trip(const Plan& plan) {
-  fabric::ConnectionMatrix matrix;
-  matrix.nodes = plan.fabric.shape.hosts;
-  matrix.connections.push_back({.from = 0, .to = matrix.nodes - 1, .bytes = 0});
-  const auto ideal = experiment::ideal_completion(
-      matrix, plan.fabric.shape, {.overhead_bytes = plan.fabric.nic.overhead_bytes});
-  return ideal.last - fabric::Instant{};
-}
-
-std::string marks_text(const fabric::QueueSettings& queue) {
-  if (queue.mark_min == fabric::kUnlimited) return "none";
-  return fmt::format("of packets that leave {} to {} waiting behind them",
-                     bytes_text(queue.mark_min), bytes_text(queue.mark_max));
-}
-
-std::string placement_text(const Shape& shape) {
-  if (shape.nics == 1) return "one NIC a host";
-  switch (shape.placement) {
-    case fabric::Placement::together: return fmt::format("{} NICs a host, at one leaf", shape.nics);
-    case fabric::Placement::rails: return fmt::format("{} NICs a host, on rails", shape.nics);
-    case fabric::Placement::planes: return fmt::format("{} NICs a host, in planes", shape.nics);
-  }
-  return {};
-}
-
-Facts fabric_facts(const Plan& plan) {
-  const Shape& shape = plan.fabric.shape;
-  Facts facts{{"Fabric", plan.fabric.said},
-              {"Hosts", fmt::format("{}, {}", shape.hosts, placement_text(shape))}};
-  const char* const names[] = {"Leaves", shape.tiers.size() == 2 ? "Spines" : "Upper switches",
-                               "Cores"};
-  for (std::size_t i = 0; i < shape.tiers.size(); ++i) {
-    const fabric::Tier& tier = shape.tiers[i];
-    facts.emplace_back(names[i],
-                       fmt::format("{} down{}; cables below them {:g} Gb/s, {}; switch latency {}",
-                                   count_of(tier.down, "cable"),
-                                   tier.up > 0 ? fmt::format(" and {} up", tier.up) : std::string(),
-                                   static_cast<double>(tier.bits_per_s) / 1e9,
-                                   ns_text(tier.cable_latency), ns_text(tier.switch_latency)));
-  }
-  const fabric::Span trip = round_trip(plan);
-  const std::uint64_t in_trip = static_cast<std::uint64_t>(
-      static_cast<double>(trip.ps) * static_cast<double>(shape.tiers[0].bits_per_s) / 8e12);
-  facts.emplace_back("Round trip",
-                     fmt::format("{:.2f} us at its longest, of nothing but headers; "
-                                 "{} of a NIC's rate",
-                                 static_cast<double>(trip.ps) * kUs, bytes_text(in_trip)));
-  facts.emplace_back(
-      "Packets", fmt::format("{} B of payload at most (MTU: datagrams of {} B), {} B of headers "
-                             "besides the protocol's own",
-                             Tunables{}.fragment_bytes, plan.fabric.nic.max_datagram_bytes,
-                             plan.fabric.nic.overhead_bytes));
-  facts.emplace_back("Switch queues", bytes_text(shape.queue.capacity) + " each");
-  facts.emplace_back("Marks", marks_text(shape.queue));
-  facts.emplace_back("What doesn't fit", shape.queue.trim_to > 0 ? fmt::format("is trimmed to {} B",
-                                                                               shape.queue.trim_to)
-                                                                 : std::string("is dropped"));
-  facts.emplace_back("Routing", shape.adaptive ? "adaptive: the shortest queue of a switch"
-                                               : fmt::format("by hash; {} entropies a NIC",
-                                                             plan.fabric.nic.entropies));
-  return facts;
-}
-
-std::string fault_text(const experiment::FaultPlan& fault) {
-  std::string text = fmt::format("{} at {:g} us: {}",
-                                 experiment::kFaultKindNames[static_cast<std::size_t>(fault.kind)],
-                                 static_cast<double>(fault.at.ps) * kUs,
-                                 !fault.link.empty()        ? fault.link
-                                 : !fault.at_switch.empty() ? fault.at_switch
-                                                            : count_of(fault.drawn, "drawn cable"));
-  if (fault.bits_per_s > 0) {
-    text += fmt::format(", {:g} Gb/s", static_cast<double>(fault.bits_per_s) / 1e9);
-  }
-  if (fault.probability > 0) text += fmt::format(", {:g} of all packets", fault.probability);
-  if (!fault.both_ways) text += ", one way";
-  return text + (fault.lasts.ps > 0
-                     ? fmt::format(", for {:g} us", static_cast<double>(fault.lasts.ps) * kUs)
-                     : std::string(", to the end"));
-}
-
-Facts traffic_facts(const Findings& findings, std::size_t point, std::uint64_t seed) {
-  const Plan& plan = findings.plans()[point];
-  const auto matrix = experiment::make_matrix(plan.traffic, plan.fabric.shape.hosts, seed);
-  std::uint64_t all = 0;
-  std::uint64_t least = ~std::uint64_t{0};
-  std::uint64_t most = 0;
-  for (const fabric::Connection& one : matrix.connections) {
-    all += one.bytes;
-    least = std::min(least, one.bytes);
-    most = std::max(most, one.bytes);
-  }
-  const std::string sizes = least == most
-                                ? bytes_text(least) + " each"
-                                : fmt::format("{} to {} each", bytes_text(least), bytes_text(most));
-  Facts facts{{"Traffic", plan.traffic.said},
-              {"Flows", fmt::format("{}, {}, {} in all", matrix.connections.size(), sizes,
-                                    bytes_text(all))}};
-  if (!matrix.triggers.empty()) {
-    facts.emplace_back("Triggers", fmt::format("{}", matrix.triggers.size()));
-  }
-  const char* const hints[] = {"none", "with receives", "with sends and receives"};
-  facts.emplace_back("Hints", hints[static_cast<std::size_t>(plan.hints)]);
-  const auto& runs = findings.group(point, 0).runs;
-  if (!runs.empty() && runs.front().failure.empty()) {
-    facts.emplace_back("Ideal completion",
-                       fmt::format("{:.2f} us: the busiest cables' bytes, and the way's latency",
-                                   static_cast<double>(runs.front().numbers.ideal_ps) * kUs));
-  }
-  std::string faults;
-  for (const experiment::FaultPlan& fault : plan.faults) {
-    faults += (faults.empty() ? "" : "; ") + fault_text(fault);
-  }
-  facts.emplace_back("Faults", faults.empty() ? "none" : faults);
-  return facts;
-}
 
 std::string card(const std::string& inside) {
   return "<div class=\"card\">\n" + inside + "</div>\n";
@@ -275,6 +136,40 @@ std::string senders_tables(const Findings& findings, std::size_t point) {
   return card(to_html(times)) + card(to_html(packets)) + "<p class=\"note\">" + note + "</p>\n";
 }
 
+// What faults came to: only where there are some.
+std::string faults_table(const Findings& findings, std::size_t point) {
+  const Plan& plan = findings.plans()[point];
+  if (plan.faults.empty()) return {};
+  using After = experiment::AftermathNumbers;
+  HtmlTable table{{"sender", "capacity back, us", "left capacity used", "blamed after, us",
+                   "paths blamed rightly", "wrongly", "dead NICs not blamed"},
+                  {}};
+  for (std::size_t i = 0; i < plan.senders.size(); ++i) {
+    const Group& group = findings.group(point, i);
+    if (group.runs.empty()) continue;
+    const auto count = [&](std::optional<std::uint64_t> After::*field) {
+      return middle(
+          group,
+          [&](const experiment::TrialNumbers& n) {
+            const auto& value = n.aftermath.*field;
+            return value ? std::optional<double>(*value) : std::nullopt;
+          },
+          0);
+    };
+    table.rows.push_back(
+        {escaped(plan.senders[i]), figure(group, Metric::capacity_back_us, 1),
+         figure(group, Metric::left_used, 3),
+         middle(
+             group, [](const experiment::TrialNumbers& n) { return us(n.aftermath.blamed_ps); }, 1),
+         count(&After::blamed_rightly), figure(group, Metric::blamed_wrongly, 0),
+         count(&After::unblamed)});
+  }
+  return "<h3>Faults</h3>\n" + card(to_html(table)) +
+         "<p class=\"note\">Times count from the first fault. A path is blamed when its sender "
+         "takes it for dead: rightly if a NIC of it had died by then. Blamed after: until every "
+         "dead NIC that was blamed had been once.</p>\n";
+}
+
 std::string runs_table(const Findings& findings) {
   HtmlTable table{{"run", "sender", "seed", "first flow, us", "last flow, us", "p99 excess, us",
                    "resent", "dropped", "lost or cut", "capacity back, us", "digest"},
@@ -293,7 +188,7 @@ std::string runs_table(const Findings& findings) {
           {fmt::format("{}", table.rows.size() + 1), name + escaped(plan.senders[group.sender]),
            fmt::format("{}", run.seed), in_us(n.first_ps), in_us(n.last_ps), in_us(n.p99_excess_ps),
            fmt::format("{}", n.retransmitted), fmt::format("{}", n.dropped),
-           fmt::format("{}", n.lost + n.cut), in_us(n.capacity_back_ps),
+           fmt::format("{}", n.lost + n.cut), in_us(n.aftermath.capacity_back_ps),
            run.failure.empty() ? fmt::format("{:016x}", n.digest) : escaped(run.failure)});
     }
   }
@@ -331,7 +226,7 @@ std::string point_html(const Findings& findings, std::size_t point, std::uint64_
     }
     html += "<h2>At " + escaped(name) + "</h2>\n";
   }
-  html += "<h2>Senders</h2>\n" + senders_tables(findings, point);
+  html += "<h2>Senders</h2>\n" + senders_tables(findings, point) + faults_table(findings, point);
   html += "<h2>Flows and throughput</h2>\n";
   html += card(flow_times_picture(findings, point));
   html += card(throughput_picture(findings, point));

@@ -35,6 +35,10 @@ std::string optional_number(const std::optional<double>& value) {
   return value ? fmt::format("{:.6f}", *value) : std::string();
 }
 
+std::string optional_count(const std::optional<std::uint64_t>& count) {
+  return count ? fmt::format("{}", *count) : std::string();
+}
+
 }  // namespace
 
 std::string exact_us(std::int64_t ps) {
@@ -50,7 +54,8 @@ std::string runs_head(const std::vector<Plan>& plans) {
          ",sender,seed,outcome,flows,ended,first_flow_us,p50_flow_us,p99_flow_us,last_flow_us,"
          "ideal_us,last_flow_over_ideal,p50_flow_excess_us,p99_flow_excess_us,p99_step_excess_us,"
          "goodput_gbps,data_packets,retransmitted,duplicates,dropped,trimmed,marked,lost,cut,"
-         "capacity_back_us,digest\n";
+         "capacity_back_us,left_used,blamed_rightly,blamed_wrongly,"
+         "unblamed,blamed_us,digest\n";
 }
 
 std::string runs_line(std::size_t run, const std::vector<Plan>& plans, const RunResult& result) {
@@ -64,7 +69,7 @@ std::string runs_line(std::size_t run, const std::vector<Plan>& plans, const Run
                                                           : "ended";
   line +=
       fmt::format(",{},{},{}", cell(plan.senders[result.name.sender]), result.name.seed, outcome);
-  if (!result.failure.empty()) return line + std::string(22, ',') + "\n";
+  if (!result.failure.empty()) return line + std::string(27, ',') + "\n";
   line += fmt::format(",{},{},{},{},{},{}", n.flows, n.ended, optional_us(n.first_ps),
                       optional_us(n.p50_ps), optional_us(n.p99_ps), optional_us(n.last_ps));
   line += fmt::format(",{},{},{},{},{},{}", exact_us(n.ideal_ps),
@@ -73,7 +78,12 @@ std::string runs_line(std::size_t run, const std::vector<Plan>& plans, const Run
                       optional_us(n.p99_step_excess_ps), optional_number(n.value(Metric::goodput)));
   line += fmt::format(",{},{},{},{},{},{},{},{}", n.data_packets, n.retransmitted, n.duplicates,
                       n.dropped, n.trimmed, n.marked, n.lost, n.cut);
-  return line + fmt::format(",{},{:016x}\n", optional_us(n.capacity_back_ps), n.digest);
+  const experiment::AftermathNumbers& after = n.aftermath;
+  line += fmt::format(",{},{},{},{},{},{}", optional_us(after.capacity_back_ps),
+                      optional_number(after.left_used), optional_count(after.blamed_rightly),
+                      optional_count(after.blamed_wrongly), optional_count(after.unblamed),
+                      optional_us(after.blamed_ps));
+  return line + fmt::format(",{:016x}\n", n.digest);
 }
 
 std::string flows_head() {

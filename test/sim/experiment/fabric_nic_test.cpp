@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sim/core/pool.hpp"
+#include "sim/fabric/faults.hpp"
 
 namespace hawser::experiment {
 namespace {
@@ -179,6 +180,50 @@ TEST_CASE("fabric_nic__no_handle_leads_to_another_plane_or_another_kind_of_nic")
   beyond.bytes[3] = std::byte{1};
   CHECK(one->open_remote(beyond, handle) == Status::invalid_argument);
   CHECK(one->caps().link_bytes_per_s == 12'500'000'000);
+}
+
+// What a driver tells: its own port's link, and of that what comes in.
+TEST_CASE("fabric_nic__a_cable_that_goes_dark_and_has_light_again_is_told") {
+  using Kind = fabric::Fault::Kind;
+  Pair pair;
+  const auto at = [](std::int64_t us) { return Instant{} + fabric::microseconds(us); };
+  const fabric::Wiring& wiring = pair.network.wiring();
+  fabric::Faults faults(
+      pair.events, pair.network,
+      {{.at = at(10), .kind = Kind::link_down, .target = wiring.to_port(1)},
+       {.at = at(20), .kind = Kind::link_down, .target = wiring.to_port(1), .silent = true},
+       {.at = at(30), .kind = Kind::link_up, .target = wiring.to_port(1)},
+       {.at = at(40), .kind = Kind::link_up, .target = wiring.to_port(1), .silent = true},
+       // Of what it sends it sees nothing.
+       {.at = at(50), .kind = Kind::link_down, .target = wiring.from_port(1), .both_ways = false},
+       {.at = at(60), .kind = Kind::link_up, .target = wiring.from_port(1), .both_ways = false},
+       {.at = at(70), .kind = Kind::switch_down, .target = 0},
+       {.at = at(80), .kind = Kind::switch_up, .target = 0},
+       {.at = at(90), .kind = Kind::switch_down, .target = 0, .silent = true},
+       {.at = at(95), .kind = Kind::switch_up, .target = 0, .silent = true}});
+  std::array<proto::NicEvent, 8> news;
+  const auto heard = [&](std::int64_t until) {
+    pair.events.run_until(at(until));
+    std::string said;
+    const std::size_t count = pair.b.events(news);
+    for (std::size_t i = 0; i < count; ++i) {
+      said += news[i].kind == proto::NicEvent::Kind::up ? "up " : "down ";
+    }
+    return said;
+  };
+  CHECK(heard(9).empty());
+  CHECK(pair.wakes == 0);
+  CHECK(heard(10) == "down ");
+  CHECK(pair.wakes == 1);
+  CHECK(heard(39).empty());  // what came to be silent is not over
+  CHECK(heard(40) == "up ");
+  CHECK(heard(69).empty());
+  CHECK(heard(100) == "down up ");  // both, in their order
+  CHECK(pair.a.events(std::span(news).first(1)) == 1);
+  CHECK(news[0].kind == proto::NicEvent::Kind::down);
+  CHECK(pair.a.events(news) == 1);
+  CHECK(news[0].kind == proto::NicEvent::Kind::up);
+  CHECK(pair.a.events(news) == 0);
 }
 
 }  // namespace
