@@ -412,7 +412,7 @@ struct Endpoint::Core {
   void path_heard(Peer& peer, Path& path, bool full_probe);
   void path_up(Peer& peer, Path& path, Reason reason);
   void drop_bridges(Peer& peer, const Path& path, bool proven_too);
-  void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bool is_first);
   void move_bridge(Peer& peer, Path& path);
   void seek(Peer& peer);
   void meet(Peer& peer, std::size_t local, std::uint8_t remote_nic);

@@ -104,7 +104,8 @@ void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
   path.unheard_at = now;  // what is sent from here on makes the next round
   if (path.unheard < kPatient) ++path.unheard;
   if (path.unheard < kPatient) return;
-  if (next_usable_path(peer, path) == nullptr) return bridge(peer, path.local_nic, path.remote_nic);
+  if (next_usable_path(peer, path) == nullptr)
+    return bridge(peer, path.local_nic, path.remote_nic, true);
   ++counters.evacuations;
   suspect(peer, path, Reason::requests);
 }

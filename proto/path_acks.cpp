@@ -11,6 +11,7 @@
 #include <bit>
 
 #include "proto/core.hpp"
+#include "proto/gap_rule.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
@@ -317,12 +318,22 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
 // way that would bring its acknowledgement, a probe on a path that works does.
 void Endpoint::Core::find_silence(Peer& peer) {
   if (tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
+  // When the oldest packet of a path is due. What the receiver has asked for is in flight elsewhere
+  // now, but it was the oldest here, and due when it was lost; nothing of the path has come since.
+  // So that counts, once what is in flight is late as well: else a dead path that always has
+  // something younger to lose would not be found out before three rounds of requests.
+  const auto due_at = [&](Path& path) {
+    const Time sent = path.sent.at(sent_blocks, path.oldest).sent;
+    const Time due = sent + pto_base(path);
+    if (path.unheard == 0) return due;
+    return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
+  };
   Path* doubted = nullptr;
   for_each_path(peer, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;
     path.advance_oldest(sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
-    const Time due = path.sent.at(sent_blocks, path.oldest).sent + pto_base(path);
+    const Time due = due_at(path);
     if (due < peer.settled_sent) {
       ++counters.evacuations;
       suspect(peer, path, Reason::silence);
@@ -374,7 +385,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.
   if (path.state == PathState::up && path.unanswered >= kPatient) {
-    bridge(peer, path.local_nic, path.remote_nic);
+    bridge(peer, path.local_nic, path.remote_nic, true);
     seek(peer);
   }
   make_room_for_probe(peer, path);

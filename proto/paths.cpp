@@ -70,7 +70,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   path.answered = 0;
   evacuate(peer, path);
   path.probe_at = now + path.probe_interval;
-  if (!path.witness) bridge(peer, path.local_nic, path.remote_nic);
+  if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
   want_to_send_more(peer);
   rearm(peer);
@@ -186,24 +186,52 @@ void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too
 }
 
 // Finds another partner for the two NICs of a path that went down, so that any pair of living NICs
-// finds each other: the local NIC tries the remote ones in turn, one bridge at a time.
-void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
+// finds each other: the local NIC tries the remote ones, one bridge at a time. It begins with one
+// that few paths work with; of equal ones the two ends' ids say which, as a NIC that dies leaves
+// partners at every peer, and what all of them turned to would carry the load of two. Later ones
+// come in turn.
+void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                            bool is_first) {
   if (peer.remote_nics < 2 || !nics[local].up) return;
   bool has_bridge = false;
-  std::uint32_t taken = 0;  // remote NICs that this local one is bound to, a bit each
+  std::uint32_t taken = 0;    // remote NICs that this local one is bound to, a bit each
+  std::uint32_t doubted = 0;  // those that may be dead themselves
+  std::array<std::uint32_t, kMaxNics> working{};
   for_each_path(peer, [&](const Path& path) {
+    if (path.state == PathState::up || path.bridge) {
+      ++working[path.remote_nic];
+    } else if (nics[path.local_nic].up) {  // else it is not known to be the remote one's fault
+      doubted |= 1u << path.remote_nic;
+    }
     if (path.local_nic != local) return;
     has_bridge |= path.bridge;
     taken |= 1u << path.remote_nic;
   });
   if (has_bridge) return;
+  // In turn, those that are away last; of the first one's candidates those with the fewest paths.
+  std::array<std::uint8_t, kMaxNics> candidates{};
+  std::uint32_t count = 0;
+  std::uint32_t least = kNoIndex;
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
-    const auto candidate = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
-    if ((taken >> candidate & 1) != 0) continue;
-    Path* path = bind_bridge(peer, local, candidate, kNoIndex);
-    if (path != nullptr) path->bridge = true;
-    return;
+    const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
+    if ((taken >> remote & 1) != 0) continue;
+    std::uint32_t load = 0;
+    if (!is_up(peer, remote)) {
+      load = kMaxPaths + 1;
+    } else if (is_first) {
+      const bool is_doubtful = working[remote] == 0 && (doubted >> remote & 1) != 0;
+      load = is_doubtful ? kMaxPaths : working[remote];
+    }
+    if (load > least) continue;
+    if (load < least) count = 0;
+    least = load;
+    candidates[count++] = remote;
   }
+  if (count == 0) return;
+  const std::uint64_t apart = is_first ? endpoint_id + peer.remote_id + local : 0;
+  const std::uint8_t chosen = candidates[apart % count];
+  Path* path = bind_bridge(peer, local, chosen, kNoIndex);
+  if (path != nullptr) path->bridge = true;
 }
 
 void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
@@ -225,7 +253,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     if (path.state == PathState::down && path.unanswered >= kProbesUntilDown) {
       if (path.bridge) return move_bridge(peer, path);
       // It was not bridged when it went down if its NIC was away.
-      if (!path.witness) bridge(peer, path.local_nic, path.remote_nic);
+      if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
@@ -270,7 +298,7 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   const Duration interval = path.probe_interval;
   const auto tried = static_cast<std::uint16_t>(path.tried | 1u << remote_nic);
   release_path(peer, path);
-  bridge(peer, local, remote_nic);
+  bridge(peer, local, remote_nic, false);
   for_each_path(peer, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
     other.probe_interval = interval;
@@ -332,6 +360,12 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
     Path& path = paths.at(index);
     if (state.state == 0 && path.state != PathState::down) {
       path_down(peer, path, Reason::peer_said);
+    }
+    if (state.state == 0 && path.bridge) {  // there are others
+      const std::uint8_t local = path.local_nic;
+      release_path(peer, path);
+      bridge(peer, local, state.nic, true);
+      continue;
     }
     if (state.state == 1 && path.state == PathState::down) path.probe_at = now;
   }

@@ -273,7 +273,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index == kNoIndex) continue;
     const Path& path = paths.at(index);
-    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic);
+    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic, true);
   }
 }
 

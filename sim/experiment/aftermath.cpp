@@ -9,8 +9,8 @@ using fabric::Instant;
 using fabric::Span;
 
 Aftermath::Aftermath(fabric::EventWheel& events, fabric::Network& network,
-                     const std::vector<fabric::Fault>& faults)
-    : network_(network), struck_(faults, network.wiring()), begun_(events.now()) {
+                     const std::vector<fabric::Fault>& faults, bool waits)
+    : network_(network), struck_(faults, network.wiring()), waits_(waits), begun_(events.now()) {
   if (!faults.empty()) first_ = std::ranges::min(faults, {}, &fabric::Fault::at).at;
   if (struck_.ports().empty()) return;
   network_.count_ports();
@@ -25,7 +25,6 @@ Aftermath::Aftermath(fabric::EventWheel& events, fabric::Network& network,
   to_hosts_.emplace(events, sum(&fabric::Network::PortBytes::to));
 }
 
-// Both ways count: the later one, and the emptier one.
 void Aftermath::judge_capacity(const Throughput& all, Instant end,
                                AftermathNumbers& numbers) const {
   if (!from_hosts_) {
@@ -33,19 +32,21 @@ void Aftermath::judge_capacity(const Throughput& all, Instant end,
     if (back.ps != fabric::kNever.ps) numbers.capacity_back_ps = back.ps;
     return;
   }
-  Span latest{};
+  std::vector<Span> back;
+  std::vector<double> used;
   for (const Way way : {Way::from_hosts, Way::to_hosts}) {
     const Throughput& throughput = way == Way::from_hosts ? *from_hosts_ : *to_hosts_;
     const std::uint64_t left = struck_.bits_per_s(way, *first_);
-    latest = std::max(latest, capacity_back(throughput, begun_, *first_, end, left));
+    back.push_back(capacity_back(throughput, begun_, *first_, end, left));
     const Instant until = mostly_come(throughput, begun_, end);
     const std::uint64_t could = struck_.bytes_between(way, *first_, until);
-    if (could == 0) continue;  // the fault came too late to tell
+    if (could == 0) return;  // the fault came too late to tell
     const std::uint64_t came = throughput.bytes_until(until) - throughput.bytes_until(*first_);
-    const double used = static_cast<double>(came) / static_cast<double>(could);
-    numbers.left_used = std::min(numbers.left_used.value_or(used), used);
+    used.push_back(static_cast<double>(came) / static_cast<double>(could));
   }
-  if (latest.ps != fabric::kNever.ps) numbers.capacity_back_ps = latest.ps;
+  numbers.left_used = waits_ ? std::ranges::max(used) : std::ranges::min(used);
+  const Span judged = waits_ ? std::ranges::min(back) : std::ranges::max(back);
+  if (judged.ps != fabric::kNever.ps) numbers.capacity_back_ps = judged.ps;
 }
 
 void Aftermath::judge_blame(const std::vector<Accusation>& accusations,

@@ -23,9 +23,11 @@ struct AftermathNumbers {
 
 class Aftermath {
  public:
-  // Looks from now on, when traffic begins; the rest outlives the events.
+  // Looks from now on, when traffic begins; it lives as long as the events. `waits`: what is sent
+  // waits for what is received, as in collectives. Then hosts that use what is left to them one way
+  // use it; else both ways count.
   Aftermath(fabric::EventWheel& events, fabric::Network& network,
-            const std::vector<fabric::Fault>& faults);
+            const std::vector<fabric::Fault>& faults, bool waits);
 
   // At the traffic's end. `all` is what came to all ports.
   [[nodiscard]] AftermathNumbers conclude(const Carrier& carrier, const Throughput& all, bool ended,
@@ -37,6 +39,7 @@ class Aftermath {
 
   fabric::Network& network_;
   Struck struck_;
+  bool waits_;
   fabric::Instant begun_;
   std::optional<fabric::Instant> first_;  // fault
   std::optional<Throughput> from_hosts_;  // those that were struck; none, if none was

@@ -90,7 +90,8 @@ fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
     constexpr std::int64_t kPsPerByteAndBit = 8'000'000'000'000;
     usual = std::min(usual, share(*left_bits_per_s, kWindow.ps, kPsPerByteAndBit));
   }
-  const std::uint64_t enough = usual * (left_bits_per_s ? kEnoughOfKnown : kEnough) / 100;
+  const std::uint64_t enough = usual * kEnough / 100;
+  const std::uint64_t lasting = usual * (left_bits_per_s ? kEnoughOfKnown : kEnough) / 100;
   const fabric::Instant most = mostly_come(throughput, begin, end);
   bool was_less = false;
   for (fabric::Instant at = fault; at + kWindow <= most; at = at + kStep) {
@@ -98,7 +99,7 @@ fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
     was_less = was_less || is_less;
     if (!was_less || is_less) continue;
     const fabric::Instant until = std::min(at + kWindow * kLasting, most);
-    if (between(at, until) >= share(enough, (until - at).ps, kWindow.ps)) return at - fault;
+    if (between(at, until) >= share(lasting, (until - at).ps, kWindow.ps)) return at - fault;
   }
   return was_less ? fabric::Span{fabric::kNever.ps} : fabric::Span{};
 }

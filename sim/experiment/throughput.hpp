@@ -43,11 +43,11 @@ class Throughput final : public fabric::Actor {
 [[nodiscard]] fabric::Instant mostly_come(const Throughput& throughput, fabric::Instant begin,
                                           fabric::Instant end);
 
-// How long after `fault` what arrives is enough again, in 10 us and in the 40 us from there: 0 if
-// it never was less, kNever's if it stays so. Enough is nine tenths of what came in the time
-// before, 20 us; or, where it is known what is left of the cables, 19 twentieths of that, or
-// of what came in the 100 us before if this is less. Looked at is what had come when nine
-// tenths of all bytes had.
+// How long after `fault` what arrives is enough again: 0 if it never was less, kNever's if it stays
+// so. Enough are nine tenths of what came in the 20 us before, in 10 us and in the 40 us from
+// there. Where it is known what is left of the cables, it is nine tenths of that in 10 us, and 19
+// twentieths in the 40 us; or of what came in the 100 us before the fault, if that is less. Looked
+// at is what had come when nine tenths of all bytes had.
 [[nodiscard]] fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
                                          fabric::Instant fault, fabric::Instant end,
                                          std::optional<std::uint64_t> left_bits_per_s = {});

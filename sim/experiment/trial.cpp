@@ -117,6 +117,12 @@ bool is_end(const fabric::Fault& fault, const fabric::Wiring& wiring) {
   }
 }
 
+// Of a collective: what a node sends in a later one waits for what it receives.
+bool has_steps(const fabric::ConnectionMatrix& matrix) {
+  return std::ranges::any_of(matrix.connections,
+                             [](const fabric::Connection& one) { return one.step > 1; });
+}
+
 double microseconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-6; }
 
 template <class T>
@@ -174,7 +180,7 @@ Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
   const fabric::LinkCounters before = network.totals();
   trial.links = link_bytes(network);
   Throughput throughput(events, network);
-  const Aftermath aftermath(events, network, faults);
+  const Aftermath aftermath(events, network, faults, has_steps(matrix));
   const bool all = trial.sessions_up && carrier->run(plan.limit);
   for (std::uint32_t i = 0; i < matrix.connections.size(); ++i) {
     trial.flows.push_back(

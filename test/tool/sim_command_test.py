@@ -120,7 +120,20 @@ def wrong_plans_are_refused_with_a_sentence():
             ("traffic.generator", "storm", "traffic: there is no generator 'storm'"),
             ("traffic.matrix", "a.cm", "traffic: either 'matrix', a file, or 'generator' is expected"),
             ("faults.0.link", "leaf 0 -> spine 9", "the fabric has no link 'leaf 0 -> spine 9'"),
-            ("faults.0.drawn", 2, "faults[0]: either 'link', a name, or 'drawn'"),
+            ("faults.0.drawn", 2, "faults[0]: one of these is expected: 'link', a name; 'drawn'"),
+            ("faults.0.host", 0, "faults[0]: one of these is expected: 'link', a name; 'drawn'"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0}, "faults[0]: 'nics' is missing"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 8, "nics": 1}, "the fabric has no host 8"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0, "nics": 2}, "2 NICs can't be struck of the 1"),
+            ("faults.0.nics", 1, "faults[0]: there is no key 'nics'"),
+            ("faults.0.ways", "back", "faults[0].ways: one of these is expected: both, from, to"),
+            ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "leaf 0", "ways": "to"}, "no key 'ways'"),
+            ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1, "gbps": 5, "silent": True}, "no key 'silent'"),
+            ("faults.0.times", 2, "faults[0]: times and every_us are both there, or neither"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "times": 2, "every_us": 5},
+             "faults[0].every_us: what comes again has to have ended"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "lasts_us": 5, "times": 2, "every_us": 5},
+             "faults[0].every_us: what comes again has to have ended"),
             ("faults.0.kind", "link_gone", "faults[0].kind: one of these is expected: link_down, "),
             ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1}, "faults[0]: 'gbps' is missing"),
             ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "core 1"}, "no switch 'core 1'"),
@@ -414,6 +427,34 @@ def the_report_is_one_file_with_the_figures_of_the_runs():
         drawn = text.count("<polyline")
         check(drawn == 2 * 2 * 2 + 2, f"{drawn} lines: of two senders in two pictures at two points, and over the range")
         check(text.count(">fault</text>") == 2 and text.count(">fault ends</text>") == 2, "fault marks")
+
+
+@case
+def who_is_blamed_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "senders", ["hawser", "oblivious"])
+        del plan["ranges"]
+        plan["fabric"].update({"nics": 2, "placement": "rails"})
+        plan["traffic"]["bytes"] = 2_000_000
+        fault = {"kind": "link_down", "at_us": 20, "host": 1, "nics": 1, "lasts_us": 20, "times": 3, "every_us": 40}
+        plan["faults"] = [fault]
+        plan["metric"] = "blamed_wrongly"
+        plan["expect"] = {"at_most": 0, "source": "what is alive is not to be left"}
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
+        check(code == 0, f"exit {code}\n{out}{err}")
+        check("blamed_wrongly is 0 paths at worst" in out, out)
+        for row in rows(os.path.join(folder, "out"), "runs.csv"):
+            mine = row["sender"] == "hawser"
+            check((int(row["blamed_rightly"]) > 1) if mine else row["blamed_rightly"] == "", f"{row}")
+            check(row["unblamed"] == ("0" if mine else "") and row["blamed_wrongly"] == row["unblamed"], f"{row}")
+            check(0 < float(row["left_used"]) < 1.1, f"{row}")
+            check((0 < float(row["blamed_us"]) < 10) if mine else row["blamed_us"] == "", f"{row}")
+        text = content(folder, "out", "report.html").decode("utf-8")
+        cells = ["".join(cell.itertext()) for cell in xml.etree.ElementTree.fromstring(text).iter("th")]
+        for head in ("paths blamed rightly", "wrongly", "dead NICs not blamed", "left capacity used"):
+            check(head in cells, f"the table of faults lacks '{head}': {cells}")
+        said = "link_down at 20 us: 1 NIC of host 1, for 20 us, 3 times, each 40 us after the one before"
+        check(said in text, "the fault")
 
 
 @case

@@ -99,6 +99,8 @@ TEST_CASE("plan__senders_and_words_are_there") {
   CHECK(complaint([](Plan& plan) { plan.memory_mb = 0; }).starts_with("memory_mb: "));
   CHECK(complaint([](Plan& plan) { plan.metric = Metric::capacity_back_us; }) ==
         "metric: capacity_back_us counts from the first fault, and there is none");
+  CHECK(complaint([](Plan& plan) { plan.metric = Metric::left_used; }) ==
+        "metric: left_used counts from the first fault, and there is none");
 }
 
 TEST_CASE("plan__faults_strike_what_there_is") {
@@ -140,6 +142,53 @@ TEST_CASE("plan__a_fault_that_lasts_ends_as_it_began") {
   CHECK(faults[1].bits_per_s == 100 * kGigabit);
 }
 
+TEST_CASE("plan__a_fault_of_a_host_strikes_its_first_nics_the_way_that_it_says") {
+  Plan plan = a_plan();
+  plan.fabric.shape.nics = 4;
+  plan.fabric.shape.hosts = 2;
+  const fabric::Wiring wiring(plan.fabric.shape);
+  const auto struck = [&](FaultPlan::Ways ways) {
+    plan.faults = {{.host = 1, .nics = 2, .ways = ways, .silent = true}};
+    std::vector<std::string> names;
+    for (const auto& fault : faults_of(plan, wiring, 1, {})) {
+      CHECK(fault.both_ways == (ways == FaultPlan::Ways::both));
+      CHECK(fault.silent);
+      names.push_back(wiring.name(fault.target));
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const Names from{"host 1 nic 0 -> leaf 1", "host 1 nic 1 -> leaf 1"};
+  CHECK(struck(FaultPlan::Ways::both) == from);
+  CHECK(struck(FaultPlan::Ways::from) == from);
+  CHECK(struck(FaultPlan::Ways::to) == Names{"leaf 1 -> host 1 nic 0", "leaf 1 -> host 1 nic 1"});
+  const auto refused = [&](FaultPlan fault) {
+    plan.faults = {std::move(fault)};
+    return complaint_about(plan);
+  };
+  CHECK(refused({.host = 2, .nics = 1}) == "faults: the fabric has no host 2: they are 0 to 1");
+  CHECK(refused({.host = 1, .nics = 5}) ==
+        "faults: 5 NICs can't be struck of the 4 that a host has");
+}
+
+TEST_CASE("plan__a_fault_that_comes_again_ends_in_between") {
+  Plan plan = a_plan();
+  const fabric::Wiring wiring(plan.fabric.shape);
+  plan.faults = {{.at = microseconds(5),
+                  .lasts = microseconds(2),
+                  .link = "leaf 0 -> spine 2",
+                  .times = 3,
+                  .every = microseconds(10)}};
+  const auto faults = faults_of(plan, wiring, 1, {});
+  REQUIRE(faults.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    using Kind = fabric::Fault::Kind;
+    const auto begun = microseconds(static_cast<std::int64_t>(5 + 10 * (i / 2) + 2 * (i % 2)));
+    CHECK(faults[i].kind == (i % 2 == 0 ? Kind::link_down : Kind::link_up));
+    CHECK(faults[i].at == fabric::Instant{} + begun);
+  }
+}
+
 TEST_CASE("plan__drawn_faults_follow_from_the_seed") {
   Plan plan = a_plan();
   const fabric::Wiring wiring(plan.fabric.shape);
@@ -163,6 +212,8 @@ TEST_CASE("plan__a_bound_is_from_above_unless_more_is_better") {
   CHECK_FALSE(holds(Metric::last_flow_us, expected, 100.1));
   CHECK(holds(Metric::goodput, expected, 100));
   CHECK_FALSE(holds(Metric::goodput, expected, 99.9));
+  CHECK(holds(Metric::left_used, expected, 100));
+  CHECK_FALSE(holds(Metric::left_used, expected, 99.9));
 }
 
 TEST_CASE("traffic__a_permutation_gives_each_host_one_sender_and_one_receiver") {

@@ -111,6 +111,29 @@ TEST_CASE("throughput__capacity_that_does_not_come_back_is_never_back") {
             .ps == fabric::kNever.ps);
 }
 
+// What is left of the cables is half: as much as that is enough, though before it was more. A burst
+// of what was held up is not enough.
+TEST_CASE("throughput__where_it_is_known_what_is_left_that_is_enough") {
+  Scene scene;
+  scene.source.at(Instant{}, 500);
+  // Half as much from 70 us on, and a burst of 10 us before.
+  scene.source.at(Instant{} + microseconds(55), 80);
+  for (std::uint32_t i = 0; i < 700; ++i) {
+    scene.source.at(Instant{} + microseconds(80) + fabric::nanoseconds(200) * i, 1);
+  }
+  const Instant end = Instant{} + microseconds(220);
+  scene.until(end);
+  const auto back = [&](std::uint64_t gigabits) {
+    return capacity_back(scene.throughput, Instant{}, Instant{} + microseconds(50), end,
+                         gigabits * kGigabit);
+  };
+  CHECK(back(50) >= microseconds(25));
+  CHECK(back(50) <= microseconds(31));
+  // 52.5 Gb/s of which 19 twentieths are 49.9; of 53 they are more.
+  CHECK(back(52) <= microseconds(31));
+  CHECK(back(53).ps == fabric::kNever.ps);
+}
+
 // Flows end, and what is left comes slowly: that is no want of capacity.
 TEST_CASE("throughput__what_comes_when_nearly_all_has_come_is_not_looked_at") {
   Scene scene;
