@@ -45,7 +45,7 @@ void Aftermath::judge_capacity(const Throughput& all, Instant end,
     used.push_back(static_cast<double>(came) / static_cast<double>(could));
   }
   numbers.left_used = waits_ ? std::ranges::max(used) : std::ranges::min(used);
-  const Span judged = waits_ ? std::ranges::min(back) : std::ranges::max(back);
+  const Span judged = std::ranges::max(back);
   if (judged.ps != fabric::kNever.ps) numbers.capacity_back_ps = judged.ps;
 }
 

@@ -8,6 +8,8 @@ namespace {
 
 constexpr fabric::Span kWindow = fabric::microseconds(10);
 constexpr fabric::Span kStep = fabric::nanoseconds(500);
+// What a fault does shows by then: more than what is under way and in queues takes.
+constexpr fabric::Span kFollows = fabric::microseconds(100);
 constexpr std::int64_t kLasting = 4;   // windows: more than a burst of what was held up
 constexpr std::uint64_t kEnough = 90;  // hundredths
 constexpr std::uint64_t kEnoughOfKnown = 95;
@@ -93,15 +95,19 @@ fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
   const std::uint64_t enough = usual * kEnough / 100;
   const std::uint64_t lasting = usual * (left_bits_per_s ? kEnoughOfKnown : kEnough) / 100;
   const fabric::Instant most = mostly_come(throughput, begin, end);
-  bool was_less = false;
-  for (fabric::Instant at = fault; at + kWindow <= most; at = at + kStep) {
-    const bool is_less = between(at, at + kWindow) < enough;
-    was_less = was_less || is_less;
-    if (!was_less || is_less) continue;
+  const auto is_short = [&](fabric::Instant at) {
     const fabric::Instant until = std::min(at + kWindow * kLasting, most);
-    if (between(at, until) >= share(lasting, (until - at).ps, kWindow.ps)) return at - fault;
+    return between(at, at + kWindow) < enough ||
+           between(at, until) < share(lasting, (until - at).ps, kWindow.ps);
+  };
+  bool was_short = false;
+  for (fabric::Instant at = fault; at + kWindow <= most; at = at + kStep) {
+    const bool is_short_now = is_short(at);
+    if (was_short && !is_short_now) return at - fault;
+    was_short = was_short || is_short_now;
+    if (!was_short && at - fault >= kFollows) return {};
   }
-  return was_less ? fabric::Span{fabric::kNever.ps} : fabric::Span{};
+  return was_short ? fabric::Span{fabric::kNever.ps} : fabric::Span{};
 }
 
 }  // namespace hawser::experiment
