@@ -84,6 +84,7 @@ fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
   const auto between = [&](fabric::Instant from, fabric::Instant to) {
     return throughput.bytes_until(to) - throughput.bytes_until(from);
   };
+  if (throughput.resolution() * 2 > kWindow) return {fabric::kNever.ps};
   const std::int64_t windows_before = left_bits_per_s ? 10 : 2;
   const fabric::Instant from = std::max(begin, fault + kWindow * -windows_before);
   if (fault <= from) return {};  // there was nothing yet

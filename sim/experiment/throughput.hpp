@@ -27,6 +27,8 @@ class Throughput final : public fabric::Actor {
   // `end`, which are not before the first look. What came between two looks is spread evenly.
   [[nodiscard]] std::vector<std::uint64_t> slices(fabric::Instant begin, fabric::Instant end,
                                                   std::size_t count) const;
+  // The time between two looks now: what happened in less can't be told.
+  [[nodiscard]] fabric::Span resolution() const { return period_; }
   // That had come by then, since the first look.
   [[nodiscard]] std::uint64_t bytes_until(fabric::Instant at) const;
 
@@ -43,11 +45,12 @@ class Throughput final : public fabric::Actor {
 [[nodiscard]] fabric::Instant mostly_come(const Throughput& throughput, fabric::Instant begin,
                                           fabric::Instant end);
 
-// How long after `fault` what arrives is enough again: 0 if it never was less, kNever's if it stays
-// so. Enough are nine tenths of what came in the 20 us before, in 10 us and in the 40 us from
-// there. Where it is known what is left of the cables, it is nine tenths of that in 10 us, and 19
-// twentieths in the 40 us; or of what came in the 100 us before the fault, if that is less. Looked
-// at is what had come when nine tenths of all bytes had.
+// How long after `fault` what arrives is enough again: 0 if it is not less within 100 us, kNever's
+// if it stays so, or if looks were too far apart to tell. Enough are nine tenths of what came in
+// the 20 us before, in 10 us and in the 40 us from there. Where it is known what is left of the
+// cables, it is nine tenths of that in 10 us, and 19 twentieths in the 40 us; or of what came in
+// the 100 us before the fault, if that is less. Looked at is what had come when nine tenths of all
+// bytes had.
 [[nodiscard]] fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
                                          fabric::Instant fault, fabric::Instant end,
                                          std::optional<std::uint64_t> left_bits_per_s = {});

@@ -111,6 +111,16 @@ TEST_CASE("throughput__capacity_that_does_not_come_back_is_never_back") {
             .ps == fabric::kNever.ps);
 }
 
+TEST_CASE("throughput__looks_that_are_far_apart_tell_nothing_of_moments") {
+  Scene scene;
+  scene.source.at(Instant{}, 500);
+  const Instant end = Instant{} + microseconds(8192 * 6);
+  scene.until(end);
+  CHECK(scene.throughput.resolution() > microseconds(5));
+  CHECK(capacity_back(scene.throughput, Instant{}, Instant{} + microseconds(20), end).ps ==
+        fabric::kNever.ps);
+}
+
 // What is left of the cables is half: as much as that is enough, though before it was more. A burst
 // of what was held up is not enough.
 TEST_CASE("throughput__where_it_is_known_what_is_left_that_is_enough") {
