@@ -301,7 +301,7 @@ def published_plans_are_plans():
         if b"htsim_cm/" in content(plan) and not os.path.isdir(os.path.join(workloads, "htsim_cm")):
             check(code == 2 and "To get it: of github.com/ultraethernet/uet-htsim" in err, f"{plan}: {code} {err}")
         else:
-            check(code == 0 and re.fullmatch(r"\d+ runs: \d points, \d senders, seeds \d+..\d+\n", out), f"{plan}: {err}")
+            check(code == 0 and re.fullmatch(r"\d+ runs: \d+ points, \d senders, seeds \d+..\d+\n", out), f"{plan}: {err}")
 
 
 def long_plan(folder):
