@@ -522,7 +522,7 @@ def a_browser_shows_the_report_within_1200_pixels():
         page = os.path.join(folder, "report.html")
         picture = os.path.join(folder, "report.png")
         subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                        f"--user-data-dir={folder}/profile", f"--screenshot={picture}", "--window-size=1200,2600",
+                        f"--user-data-dir={folder}/profile", f"--screenshot={picture}", "--window-size=1200,2900",
                         "file://" + page], capture_output=True, timeout=LIMIT_S, check=True)
         seen = {}
         margins = set()
