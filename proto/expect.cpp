@@ -33,19 +33,24 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 
+// What is missing once all was sent is late by what packets differ by on their way, if they go
+// several ways; the sender knows that, too.
 Duration Endpoint::Core::detection_interval(const Peer& peer,
                                             const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();
   const Duration variance = peer.response.variance();
+  const LocalNic& nic = nics.front();
+  const Duration least =
+      nic.lanes > 1 ? nic.reordering.window(peer.response, granularity) : granularity;
   switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
     case DetectionLevel::tail:
       // Nothing more is to be sent: what is missing is under way, or lost.
-      if (message.all_sent) return std::max({smoothed / 4, variance * 2, granularity / 2});
+      if (message.all_sent) return std::max({smoothed / 4, variance * 2, least / 2});
       return smoothed / 2 + std::max(variance * 4, granularity);
     case DetectionLevel::gate: break;
   }
-  return std::max({smoothed / 8, variance, granularity / 4});
+  return std::max({smoothed / 8, variance, least / 4});
 }
 
 void Endpoint::Core::expect(IncomingMessage& message, bool progress) {

@@ -60,13 +60,14 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
     const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
+    const bool by_order = overtaken && (ordered || (record.requested && nic.lanes > 1));
     const GapVerdict verdict =
-        overtaken && ordered ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
+        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
         : overtaken && nic.lanes > 1 ? judge_departure(record.sent, newest, now, window, unordered)
                                      : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
-      record.lost_by_order = overtaken && ordered;
+      record.lost_by_order = by_order;
       if (overtaken) {
         ++lost;
       } else {

@@ -103,13 +103,14 @@ TEST_CASE("lanes__order_says_nothing_between_two_of_them", "[L14][L15]") {
 }
 
 // The time from the loss of fragment `which` of 256 until it is sent again, if no timer of the
-// granularity and no receiver's request has a say.
-proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which) {
+// granularity has a say; without the receiver's requests, or with these and no probes.
+proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, bool asked = false) {
   World* running = nullptr;
   proto::Time lost{};
   proto::Time again{};
   WorldConfig config = lanes_world(entropies);
-  config.tunables.recovery_request = 0;
+  config.tunables.recovery_request = asked ? 1 : 0;
+  config.tunables.recovery_pto = asked ? 0 : 1;
   config.tunables.timer_granularity_us = 20000;
   config.tunables.ack_every_packets = 1;
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -130,7 +131,7 @@ proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which) {
   world.run_for(milliseconds(50));
   exchange_messages(world, 1);
   REQUIRE(again != proto::Time{});
-  CHECK(world.stats(0).lost_by_gap == 1);
+  CHECK(world.stats(0).packets_lost == 1);
   CHECK(world.stats(0).spurious_retransmits == 0);
   return again - lost;
 }
@@ -139,6 +140,12 @@ proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which) {
 TEST_CASE("lanes__a_loss_is_known_when_what_left_so_much_later_has_arrived", "[L15]") {
   CHECK(repaired_after(1, 0) < milliseconds(1));
   CHECK(repaired_after(kLanes, 0) < milliseconds(1));
+}
+
+// All was sent, and some of it is late by more than packets differ by: the receiver asks for it,
+// and its sender believes it.
+TEST_CASE("lanes__what_is_missing_at_the_end_is_asked_for_soon", "[L7]") {
+  CHECK(repaired_after(kLanes, 254, true) < milliseconds(1));
 }
 
 // Nothing follows the last packet but the probe, which is early.

@@ -88,11 +88,13 @@ TEST_CASE("loss__is_judged_when_a_turn_has_received_all_that_was_there", "[L3]")
 
 // Everything from fragment `from` to before fragment `to` of 100 is lost, and whatever the receiver
 // says of it. When it asks, counted from the last fragment that came.
-std::vector<Duration> requests_after(std::uint32_t from, std::uint32_t to, bool gate) {
+std::vector<Duration> requests_after(std::uint32_t from, std::uint32_t to, bool gate,
+                                     std::uint16_t lanes = 1) {
   World* running = nullptr;
   Time last{};
   std::vector<Time> asked;
   WorldConfig config;
+  config.entropies = lanes;
   config.tunables.unscheduled_bytes = 100 * 4096;
   config.tunables.initial_window_packets = 256;
   config.tunables.timer_granularity_us = 2000;
@@ -152,6 +154,17 @@ TEST_CASE("loss__what_is_missing_is_asked_for_by_its_level_and_ever_more_seldom"
     CHECK(asked[1] - asked[0] >= c.interval * 2);
     CHECK(asked[1] - asked[0] < c.interval * 2 + microseconds(500));
   }
+}
+
+// Over several ways that differ by next to nothing: some 25 us instead of the 2 ms.
+TEST_CASE("loss__what_is_missing_at_the_end_is_asked_for_by_what_lanes_differ", "[L17]") {
+  for (const bool gate : {false, true}) {
+    const std::vector<Duration> asked = requests_after(50, 51, gate, 4);
+    CAPTURE(gate, asked[0].ns);
+    CHECK(asked[0] >= microseconds(gate ? 2 : 4));
+    CHECK(asked[0] < microseconds(100));
+  }
+  CHECK(requests_after(80, 100, false, 4)[0] >= microseconds(2000));  // not all was sent
 }
 
 // Three fragments are lost, and their retransmits. The receiver requests them, and of one the next
