@@ -138,6 +138,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   });
   begin_epoch(peer, slot);
   peer.paths[slot] = id.index;
+  peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
   path->slot = static_cast<std::uint8_t>(slot);
   path->generation = peer.generations[slot];
   path->local_nic = local;
@@ -171,6 +172,7 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   if (before(peer.path_start, path.sent.next())) peer.path_start = path.sent.next();
   path.sent.clear(sent_blocks);
   peer.paths[path.slot] = kNoIndex;
+  peer.bound = static_cast<std::uint16_t>(peer.bound & ~(1u << path.slot));
   if (path.slot < first_paths(peer) && path.state != PathState::up) {
     set_unproven(peer, path.slot);
   }

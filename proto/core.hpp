@@ -591,9 +591,7 @@ struct Endpoint::Core {
   }
   template <class Visit>
   void for_each_path(Peer& peer, Visit&& visit) {
-    for (const std::uint32_t index : peer.paths) {
-      if (index != kNoIndex) visit(paths.at(index));
-    }
+    for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
   }
 };
 

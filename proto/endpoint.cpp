@@ -163,6 +163,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
 Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
   core.now = later(core.now, now);
+  core.peers.fetch(static_cast<std::uint32_t>(request.peer));
   if (core.closing) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
@@ -211,6 +212,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
     core.consider_asking(*message);
   }
   core.touch(*peer);
+  fetch_paths(core.paths, *peer);
   core.asked_wake = earlier(core.asked_wake, core.now);
   return Status::ok;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,7 +38,7 @@ inline constexpr Duration kNoSample{INT64_MAX};
 
 // A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local
 // one. Fields by size, as there are many.
-struct Path {
+struct alignas(kCacheLine) Path {
   std::uint8_t slot = 0;
   std::uint8_t generation = 0;
   std::uint8_t local_nic = 0;
@@ -234,50 +235,28 @@ struct PendingStatus {
 
 enum class SessionState : std::uint8_t { idle, calling, answered, ready, failed };
 
-struct Peer {
+struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
   Status failure = Status::ok;  // FAILED: why
   bool wanted = false;          // connect was called or operations were posted here
 
-  // Identity (§6). Incarnations are (epoch, counter).
-  std::uint64_t remote_id = 0;
-  std::uint64_t remote_epoch = 0;
-  std::uint32_t remote_counter = 0;
-  std::uint32_t remote_sequence = 0;   // newest session packet applied
-  std::uint64_t verified_epoch = 0;    // the newest incarnation that was ever READY here
-  std::uint32_t verified_counter = 0;  // 0: none
   std::uint32_t remote_index = 0xffffffffu;
   std::uint64_t remote_token = 0;
-  std::uint32_t counter = 0;  // of our handshake
-  std::uint64_t token = 0;    // ours: what the peer must say
+  std::uint64_t token = 0;  // ours: what the peer must say
   std::uint32_t remote_nics = 0;
-  std::array<wire::NicRecord, 8> nics{};  // the first of them; Core::nic_of has them all
-  std::uint32_t remotes = kNoIndex;       // of RemoteHandles
-  std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
-  std::uint64_t remote_unscheduled = 0;                        // what it sends of a message unasked
+  std::uint32_t remotes = kNoIndex;  // of RemoteHandles
   std::uint32_t fragment_bytes = 0;
   Duration remote_absence{};
 
   // Handshake and closing.
   Time call_at = kNever;
-  Duration call_interval{};
-  std::uint32_t calls = 0;
-  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told our NICs' addresses
-  Time called_at{};                  // of the newest HELLO: its answer measures the response time
-  Time calling_since{};
-  std::uint64_t cookie = 0;    // of the newest CHALLENGE of our HELLO
   bool announcing = false;     // READY: calls until the peer has our NICs' present addresses
   bool holds_call = false;     // one of those that are being called for the first times
   bool waits_to_call = false;  // on the list of callers
   bool is_half_open = false;   // on the list of half open ones
   bool close_sent = false;
   bool close_answered = false;
-  static constexpr std::size_t kMaxCloseParts = 128;
-  std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
-  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
-  Time close_at{};
-  Time reset_at{};  // the next RESET not before that
 
   // Liveness.
   Time last_heard{};
@@ -297,10 +276,8 @@ struct Peer {
 
   // Sending.
   std::array<std::uint32_t, kMaxPaths> paths{};  // slab index or kNoIndex, by slot
-  std::array<std::uint8_t, kMaxPaths> generations{};
-  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
-  std::uint64_t path_start = 0;                  // the first number of paths that are bound
   std::uint16_t unproven = 0;  // first slots, a bit each, that must be proven once they are bound
+  std::uint16_t bound = 0;     // a bit per slot that has a path
   Time crowded_at{};           // when more than the home paths were needed last
   Time trim_at{};              // when to look for paths that aren't
   std::uint64_t next_number = 0;
@@ -328,20 +305,13 @@ struct Peer {
 
   // Receiving.
   std::array<std::uint32_t, kMaxPaths> receive_paths{};
-  std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
-  std::uint64_t first_remote_number = 0;
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
   MessageTable incoming;
-  // Numbers below starved_to were dropped for want of a descriptor; on the list `starved` until all
-  // of them have been processed.
-  std::uint64_t starved_to = 0;
-  std::uint64_t solicited_to = 0;  // of these, asked for since solicit_at was armed
-  Time solicit_at = kNever;        // when to ask again
+  Time solicit_at = kNever;  // when to ask again
   std::uint8_t solicit_backoff = 0;
   bool solicit_put_off = false;
   bool say_solicitation = false;
-  ListLink starved_link;
   bool reserve_used = false;  // the descriptor kept for the lowest unprocessed number
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
@@ -363,6 +333,45 @@ struct Peer {
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
+
+  // ---- From here on what ordinary packets and messages don't need: fetch() stops before it.
+
+  // Identity (§6). Incarnations are (epoch, counter).
+  std::uint64_t remote_id = 0;
+  std::uint64_t remote_epoch = 0;
+  std::uint32_t remote_counter = 0;
+  std::uint32_t remote_sequence = 0;      // newest session packet applied
+  std::uint64_t verified_epoch = 0;       // the newest incarnation that was ever READY here
+  std::uint32_t verified_counter = 0;     // 0: none
+  std::uint32_t counter = 0;              // of our handshake
+  std::array<wire::NicRecord, 8> nics{};  // the first of them; Core::nic_of has them all
+  std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
+  std::uint64_t remote_unscheduled = 0;                        // what it sends of a message unasked
+
+  // Handshake and closing.
+  Duration call_interval{};
+  std::uint32_t calls = 0;
+  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told our NICs' addresses
+  Time called_at{};                  // of the newest HELLO: its answer measures the response time
+  Time calling_since{};
+  std::uint64_t cookie = 0;  // of the newest CHALLENGE of our HELLO
+  static constexpr std::size_t kMaxCloseParts = 128;
+  std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
+  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
+  Time close_at{};
+  Time reset_at{};  // the next RESET not before that
+
+  // Paths and numbers, where they begin.
+  std::array<std::uint8_t, kMaxPaths> generations{};
+  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
+  std::uint64_t path_start = 0;                  // the first number of paths that are bound
+  std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
+  std::uint64_t first_remote_number = 0;
+  // Numbers below starved_to were dropped for want of a descriptor; on the list `starved` until all
+  // of them have been processed.
+  std::uint64_t starved_to = 0;
+  std::uint64_t solicited_to = 0;  // of these, asked for since solicit_at was armed
+  ListLink starved_link;
 };
 static_assert(sizeof(Peer) <= 1280);
 
@@ -392,6 +401,22 @@ inline void begin_epoch(Peer& peer, std::uint32_t slot) {
   if (peer.epochs[slot] == epoch_of(peer.path_start)) return;
   peer.epochs[slot] = epoch_of(peer.path_start);
   ++peer.generations[slot];
+}
+
+// It is about to be worked on.
+inline void fetch(const Peer& peer) { prefetch(&peer, &peer.remote_id); }
+
+// Calls visit(slot) for each slot with a path, lowest first; a visit may bind and release any.
+template <class Visit>
+void for_each_bound(const Peer& peer, Visit&& visit) {
+  for (std::uint32_t slot = 0; peer.bound >> slot != 0; ++slot) {
+    slot += static_cast<std::uint32_t>(std::countr_zero(std::uint32_t{peer.bound} >> slot));
+    visit(slot);
+  }
+}
+
+inline void fetch_paths(const Slab<Path>& paths, const Peer& peer) {
+  for_each_bound(peer, [&](std::uint32_t slot) { paths.fetch(peer.paths[slot]); });
 }
 
 inline void set_unproven(Peer& peer, std::uint32_t slot) {

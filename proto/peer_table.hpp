@@ -83,6 +83,11 @@ class PeerTable {
     return resting_.at(name.place);
   }
 
+  // It is about to be worked on, if it is known and awake.
+  void fetch(std::uint32_t index) const {
+    if (is_awake(index)) proto::fetch(awake_.at(names_.at(index).place));
+  }
+
   // Where among those awake it lies, below capacity(): for what is kept beside it.
   [[nodiscard]] std::uint32_t place_of(const Peer& peer) const { return awake_.index_of(peer); }
 

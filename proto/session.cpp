@@ -50,6 +50,7 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
 // What is the same for a peer that is new and one that wakes.
 void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
+  peer.bound = 0;
   peer.receive_paths.fill(kNoIndex);
   peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
 }

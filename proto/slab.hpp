@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "proto/assert.hpp"
+#include "proto/prefetch.hpp"
 #include "proto/untouched.hpp"
 
 namespace hawser::proto {
@@ -92,6 +93,11 @@ class Slab {
   }
   [[nodiscard]] T& operator[](std::uint32_t index) { return at(index); }
   [[nodiscard]] const T& operator[](std::uint32_t index) const { return at(index); }
+
+  // It is about to be worked on. Any index: one that names nothing is passed over.
+  void fetch(std::uint32_t index) const {
+    if (index < made_) prefetch(&objects_[index], &objects_[index] + 1);
+  }
 
   [[nodiscard]] bool is_live(std::uint32_t index) const {
     return index < made_ && cells_[index].next_free == kLive;

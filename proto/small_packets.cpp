@@ -47,15 +47,13 @@ void Endpoint::Core::control_route(Peer& peer, std::uint8_t& local, std::uint8_t
   bool bound = false;    // this pair
   bool proven = false;   // a pair of this local NIC carries data
   bool doubted = false;  // one doesn't
-  for (const std::uint32_t index : peer.paths) {
-    if (index == kNoIndex || peer.ack_twice) continue;
-    const Path& path = paths.at(index);
-    if (path.local_nic != local) continue;
+  for_each_path(peer, [&](const Path& path) {
+    if (path.local_nic != local || peer.ack_twice) return;
     const bool is_up = path.state == PathState::up;
     (is_up ? proven : doubted) = true;
     bound |= path.remote_nic == remote_nic;
     bad |= path.remote_nic == remote_nic && !is_up;
-  }
+  });
   // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
   bad |= !bound && doubted && !proven;
   if (!bad || other_route(peer, local, remote_nic)) return;

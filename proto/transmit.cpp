@@ -11,6 +11,7 @@
 // another.)
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -61,9 +62,11 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
     Path* best = nullptr;
     double best_score = 0;
     bool any = false;
-    for (std::size_t i = 0; i < kMaxPaths; ++i) {
+    for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
+         left &= left - 1) {
+      const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
       Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
-      if (path == nullptr || path->state != wanted || !nics[path->local_nic].up) continue;
+      if (path->state != wanted || !nics[path->local_nic].up) continue;
       any = true;
       const std::uint64_t window = window_of(*this, peer, *path);
       // A burst that is cut short costs as much as a full one: wait for room for half the window.

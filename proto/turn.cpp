@@ -29,6 +29,27 @@ void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
   local.marked = turn + 1;  // what comes later in this turn is of the next
   local.marked_bytes = local.taken_bytes;
 }
+
+// Whose it is, if it is anybody's: whether it is believed is found out later.
+template <class Core>
+std::uint32_t index_in(const Core& core, const RxPacket& packet) {
+  if (packet.bytes < sizeof(wire::CommonHeader)) return kNoIndex;
+  return wire::receiver_of(packet.data) ^ core.name_mask;
+}
+
+// Before packet `i` of a burst is worked on, the peers of packets that come soon are fetched, and
+// the paths of some that come sooner, whose peers are there by now.
+template <class Core>
+void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
+  constexpr std::size_t kPeersAhead = 6;
+  constexpr std::size_t kPathsAhead = 3;
+  for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
+    if (i + ahead < burst.size()) core.peers.fetch(index_in(core, burst[i + ahead]));
+  }
+  if (i + kPathsAhead >= burst.size()) return;
+  const std::uint32_t index = index_in(core, burst[i + kPathsAhead]);
+  if (core.peers.is_awake(index)) fetch_paths(core.paths, core.peers.at(index));
+}
 }  // namespace
 
 void Endpoint::Core::emit(const Event& event) {
@@ -228,6 +249,7 @@ void Endpoint::Core::receive_all() {
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
         for (std::size_t i = 0; i < n; ++i) {
+          look_ahead(*this, std::span(received).first(n), i);
           if (queue == Queue::data) nics[nic].taken_bytes += received[i].bytes;
           receive_packet(nic, received[i]);
         }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <span>
@@ -104,6 +105,14 @@ struct PacketView {
 //   else: why it must be dropped; `packet` is unspecified.
 [[nodiscard]] std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue,
                                               bool check_checksum, PacketView& packet);
+
+// The field `receiver` of a datagram that nobody has parsed yet, for hints. It has at least the
+// length of a common header.
+[[nodiscard]] inline std::uint32_t receiver_of(const std::byte* datagram) {
+  std::uint32_t receiver = 0;
+  std::memcpy(&receiver, datagram + offsetof(CommonHeader, receiver), sizeof receiver);
+  return receiver;
+}
 
 // ---- writing ---------------------------------------------------------------------------------
 
