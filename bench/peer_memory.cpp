@@ -8,18 +8,15 @@
 // `--short`: 256 peers, for the tests.
 #include <fmt/core.h>
 #include <malloc.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string_view>
 #include <vector>
 
+#include "bench/recorded_memory.hpp"
 #include "engine/driver/memory_nic.hpp"
 #include "engine/packet_pool.hpp"
 #include "proto/endpoint.hpp"
@@ -27,84 +24,12 @@
 
 namespace {
 
-struct Range {
-  void* begin = nullptr;
-  std::size_t bytes = 0;
-};
-// What operator new gave while `recording`.
-bool recording = false;
-std::array<Range, 256> ranges;
-std::size_t range_count = 0;
-
-void* take(std::size_t bytes, std::size_t alignment) {
-  void* memory =
-      alignment <= alignof(std::max_align_t)
-          ? std::malloc(std::max<std::size_t>(bytes, 1))
-          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  if (recording) {
-    if (range_count == ranges.size()) std::abort();
-    ranges[range_count++] = {memory, bytes};
-  }
-  return memory;
-}
-
-}  // namespace
-
-// Not inlined: a compiler that sees malloc() or free() in one of them calls the other a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return take(bytes, 1); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes) { return take(bytes, 1); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return take(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return take(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-
-namespace {
-
 using namespace hawser;
+using bench::resident;
 
 constexpr std::size_t kNics = 8;
 constexpr std::size_t kBatch = 16;
 constexpr std::size_t kPoolBuffers = 8192;
-
-// Bytes of the recorded ranges that are in memory; small ones as a whole.
-std::uint64_t resident() {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  std::uint64_t bytes = 0;
-  std::vector<unsigned char> in_core;
-  for (std::size_t i = 0; i < range_count; ++i) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].begin);
-    const std::uintptr_t first = begin / page * page;
-    const std::size_t pages = (begin + ranges[i].bytes - first + page - 1) / page;
-    if (ranges[i].bytes < 2 * page) {
-      bytes += ranges[i].bytes;
-      continue;
-    }
-    in_core.resize(pages);
-    if (mincore(reinterpret_cast<void*>(first), pages * page, in_core.data()) != 0) std::abort();
-    bytes += page * static_cast<std::uint64_t>(std::ranges::count_if(
-                        in_core, [](unsigned char p) { return (p & 1) != 0; }));
-  }
-  return bytes;
-}
 
 // An endpoint with its NICs.
 struct Side {
@@ -126,10 +51,9 @@ struct Side {
     endpoint_config.endpoint_id = id;
     endpoint_config.epoch = 1;
     endpoint_config.seed = id;
-    recording = record;
-    if (record) range_count = 0;
+    if (record) bench::start_recording();
     endpoint = std::make_unique<proto::Endpoint>(endpoint_config, pointers, pool);
-    recording = false;
+    bench::stop_recording();
   }
   std::vector<std::unique_ptr<engine::MemoryNic>> nics;
   std::array<proto::Nic*, kNics> pointers{};
@@ -338,8 +262,7 @@ void measure_active(std::size_t peers, std::size_t bytes, std::string_view what)
 
 int main(int argc, char** argv) {
   const bool brief = argc > 1 && std::string_view(argv[1]) == "--short";
-  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-  (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);  // and fixed: pages of its own, fresh ones
+  bench::prepare_recording();
   if (!measure_rest(brief ? 256 : 4096)) {
     fmt::print("a peer did not go to rest\n");
     return 1;

@@ -19,6 +19,7 @@
 #include "proto/list.hpp"
 #include "proto/message_table.hpp"
 #include "proto/nic.hpp"
+#include "proto/prefetch.hpp"
 #include "proto/response_time.hpp"
 #include "proto/sent_packets.hpp"
 #include "proto/slab.hpp"

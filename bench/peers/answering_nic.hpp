@@ -1,0 +1,128 @@
+// A NIC at whose other end are as many peers as one likes, each no more than a few words: a double
+// for measuring what they cost the endpoint that owns the NIC. A peer welcomes who says HELLO,
+// acknowledges each packet, says of each message that it was delivered, and, if it is to, sends a
+// message of 8 bytes back with that. It never loses, reorders or delays anything by itself.
+//
+// What the endpoint does and what the double does are apart, so that the endpoint can be timed
+// alone: tx_burst only keeps the headers, rx_burst only shows what is there; answer() is where the
+// peers' work is done, and lies outside of turns.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/nic.hpp"
+#include "proto/wire.hpp"
+
+namespace hawser::bench {
+
+struct AnsweringConfig {
+  std::uint32_t peers = 1;
+  std::uint32_t most_answers = 1024;  // not yet received, a power of two; beyond it they wait
+  proto::Duration round_trip = proto::microseconds(10);  // from a turn's end to its answers
+  std::uint16_t entropies = 8;                           // as NICs of RDMA devices have by default
+  bool sends_back = false;
+  std::uint64_t link_bytes_per_s = 50'000'000'000;  // 400 Gb/s
+};
+
+class AnsweringNic final : public proto::Nic {
+ public:
+  static constexpr std::uint32_t kFragmentBytes = 4096;
+  // The first peer's name as an endpoint; the others' follow.
+  static constexpr std::uint64_t kFirstId = 1000;
+
+  AnsweringNic(const AnsweringConfig& config, proto::PacketPool& pool);
+
+  // What to give Endpoint::connect for a peer. Not on the datapath: it makes an endpoint to ask.
+  [[nodiscard]] static std::vector<std::byte> address_of(std::uint32_t peer);
+
+  // The peers take what was sent. What they say can be received from `now` and the round trip on.
+  void answer(proto::Time now);
+  // The time of the turn that comes.
+  void set_time(proto::Time now) { now_ = now; }
+  // Answers wait, and are made when this is off again; so all can have something under way at once.
+  void hold_back(bool held) { held_back_ = held; }
+  // A message without bytes, unasked.
+  void send_from(std::uint32_t peer);
+
+  [[nodiscard]] std::uint64_t packets() const { return packets_; }  // sent and received
+  [[nodiscard]] std::uint64_t hellos() const { return hellos_; }
+  // Queues of this NIC that were used: what would be queue pairs of a device.
+  [[nodiscard]] std::uint32_t queues_used() const;
+  [[nodiscard]] std::uint64_t messages_taken() const { return messages_taken_; }
+
+  [[nodiscard]] std::string_view name() const override { return "answering"; }
+  [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
+  [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
+  [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
+                                   proto::RemoteHandle& handle) override;
+  void close_remote(proto::RemoteHandle) override {}  // a handle is a peer's number
+  [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
+  [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
+  [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
+                                     std::span<proto::RxPacket> packets) override;
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
+  [[nodiscard]] std::uint64_t overruns() const override { return 0; }
+  [[nodiscard]] std::size_t descriptors(std::span<int>) const override { return 0; }
+  [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
+  void deregister_memory(const void*, std::size_t) override {}
+
+ private:
+  // All that is known of a peer.
+  struct Peer {
+    std::uint64_t token = 0;  // what the endpoint wants to hear
+    std::uint32_t receiver = 0;
+    std::uint32_t next_path_number = 0;
+    std::uint32_t next_message = 0;
+    std::uint32_t floor = 0;
+    std::uint32_t turn = 0;
+  };
+  static constexpr std::size_t kAnswerBytes = 256;
+  struct alignas(64) Answer {
+    std::byte bytes[kAnswerBytes];
+  };
+  struct Ring {
+    std::vector<Answer> answers;
+    std::vector<std::uint32_t> lengths;
+    std::vector<proto::Time> due;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  struct Sent {
+    std::uint32_t peer = 0;
+    std::uint32_t at = 0;  // in headers_
+    std::uint32_t bytes = 0;
+    proto::Queue queue{};
+  };
+
+  void take(std::uint32_t number, std::span<const std::byte> headers, proto::Queue queue);
+  void welcome(Peer& peer, std::uint32_t number, const proto::wire::SessionPart& hello);
+  void acknowledge(Peer& peer, std::uint32_t number, const proto::wire::PacketView& packet);
+  void write_message(proto::wire::PacketWriter& writer, Peer& peer, std::uint32_t bytes);
+  void put(proto::Queue queue, proto::wire::PacketWriter& writer, std::uint32_t payload_bytes);
+  [[nodiscard]] bool has_room() const;
+
+  AnsweringConfig config_;
+  proto::PacketPool& pool_;
+  proto::NicCaps caps_;
+  proto::NicAddress address_;
+  std::vector<Peer> peers_;
+  std::vector<std::byte> headers_;  // of what was sent since answer(), end to end
+  std::vector<Sent> sent_;
+  std::size_t answered_ = 0;  // of these
+  std::vector<std::uint64_t> cookies_;
+  std::vector<std::uint64_t> reapable_;
+  std::array<Ring, 2> rings_;
+  proto::PacketBuffer scratch_;
+  proto::Time now_{};
+  bool held_back_ = false;
+  std::array<bool, 2> used_{};
+  std::uint64_t packets_ = 0;
+  std::uint64_t hellos_ = 0;
+  std::uint64_t messages_taken_ = 0;
+};
+
+}  // namespace hawser::bench
