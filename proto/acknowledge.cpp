@@ -16,6 +16,7 @@ namespace hawser::proto {
 namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
+constexpr std::uint32_t kFewStatuses = 4;
 
 // What the sender has under way is about its window: with few acknowledgements in a round trip it
 // sends in bursts, and learns late.
@@ -246,12 +247,15 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
   return any;
 }
 
+// Few statuses are told once more in the next control packet, where losses are to be made up for
+// within round trips. Where they are many, that costs more than being asked for one.
 void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
-  while (!peer.statuses.empty()) {
+  for (std::uint32_t told = 0; !peer.statuses.empty(); ++told) {
     const std::uint32_t index = peer.statuses.front();
     if (!writer.status(to_wire(statuses.at(index).number), statuses.at(index).status)) return;
     peer.statuses.pop_front(statuses);
     statuses.free(index);
+    peer.finals_again = nics.front().lanes > 1 && told < kFewStatuses;
   }
 }
 
@@ -337,6 +341,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token, to_wire(peer.floor))
       .slot = static_cast<std::uint8_t>(local << 4);
   const std::uint16_t nic_state_due = peer.nic_state_due;
+  peer.say_finals |= std::exchange(peer.finals_again, false);
   bool asks = peer.say_solicitation;
   peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
   (void)write_acks(peer, writer, asks);

@@ -81,6 +81,9 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   for (Nic* nic : given) {
     nics.push_back(LocalNic{.nic = nic, .address = nic->address(), .lanes = lanes_of(nic->caps())});
     const NicCaps& caps = nic->caps();
+    if (caps.link_bytes_per_s > 0) {
+      nics.back().ns_per_byte = 1e9 / static_cast<double>(caps.link_bytes_per_s);
+    }
     HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
     HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +
                                                  sizeof(wire::SessionPart) +

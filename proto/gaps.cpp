@@ -47,7 +47,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   const LocalNic& nic = nics[path.local_nic];
   const Duration window = nic.reordering.window(path.response, granularity);
   const bool ordered = nic.lanes == 1 && !path.reordering_proven;
-  const Time newest = path.newest_acked(sent_blocks);
+  const Time newest = path.newest_departed(sent_blocks);
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
@@ -63,8 +63,9 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     const bool by_order = overtaken && (ordered || (record.requested && nic.lanes > 1));
     const GapVerdict verdict =
         by_order ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
-        : overtaken && nic.lanes > 1 ? judge_departure(record.sent, newest, now, window, unordered)
-                                     : judge_age(record.sent, now, unordered);
+        : overtaken && nic.lanes > 1
+            ? judge_departure(record.departed, newest, now, window, unordered)
+            : judge_age(record.sent, now, unordered);
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
       record.lost_by_order = by_order;
@@ -77,11 +78,11 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
       if (overtaken && nic.lanes > 1 && path.state == PathState::up)
-        doubted = later(doubted, record.sent);
+        doubted = later(doubted, record.departed);
       path.any_requested |= record.requested;
     }
   }
-  if (doubted != Time{} && path.last_sent <= doubted + window) {
+  if (doubted != Time{} && path.last_departed <= doubted + window) {
     if (doubted + window < now) {
       if (send_probe(peer, path, false)) arm_pto(path);
     } else {

@@ -33,6 +33,8 @@ struct LocalNic {
   std::uint16_t lanes = 1;        // a power of two
   std::uint16_t lane_turn = 0;    // of packets without a path number
   Reordering reordering{};
+  double ns_per_byte = 0;  // of the cable, nominal; 0: not known
+  Time idle_at{};          // when all that it was given has left, by that
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -40,6 +42,14 @@ struct LocalNic {
   std::uint64_t bytes_received = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
+
+  // A packet was given to it.
+  void give(Time now, std::size_t bytes) {
+    ++packets_sent;
+    bytes_sent += bytes;
+    const auto taken = static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte);
+    idle_at = later(idle_at, now) + Duration{taken};
+  }
 
   // Of a packet without a path number.
   [[nodiscard]] std::uint16_t next_entropy() {

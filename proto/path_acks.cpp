@@ -94,7 +94,7 @@ void Endpoint::Core::arm_pto(Path& path) {
   if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
     interval = std::min(interval, nic.reordering.overdue(path.response, granularity));
   }
-  path.pto_at = path.last_sent + interval;
+  path.pto_at = path.last_departed + interval;
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
@@ -137,6 +137,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
+    packet.departed = packet.sent;  // at least
     if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
       drop_retransmit(peer, packet.retransmit);  // in time: nothing is sent twice
       if (message != nullptr) consider_asking(*message);
@@ -167,7 +168,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
     trace(record);
   }
   settle(path, packet, SentPacket::State::lost);
-  packet.lost_at = now;
+  packet.departed = now;
   packet.lost_by_order = false;
   --in_flight;
   if (packet.message == kNoIndex) return;  // a probe
@@ -235,15 +236,15 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
                                  ? path->oldest
                                  : path->sent.base();
-  const Time newest = path->newest_acked(sent_blocks);
+  const Time newest = path->newest_departed(sent_blocks);
   for (std::uint64_t n = from; !before(largest, n); ++n) {
     const std::uint64_t back = largest - n;
     if (back >= reach || ((ack.bitmap[back / 64] >> (back % 64)) & 1) == 0) continue;
     SentPacket& record = path->sent.at(sent_blocks, n);
     if (record.state == SentPacket::State::acknowledged) continue;
-    nics[path->local_nic].reordering.note(newest - record.sent);
+    nics[path->local_nic].reordering.note(newest - record.left());
     full_probe |= record.full_probe;
-    newest_sent = later(newest_sent, record.sent);
+    newest_sent = later(newest_sent, record.left());
     if (record.state == SentPacket::State::in_flight) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
@@ -323,7 +324,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
   // So that counts, once what is in flight is late as well: else a dead path that always has
   // something younger to lose would not be found out before three rounds of requests.
   const auto due_at = [&](Path& path) {
-    const Time sent = path.sent.at(sent_blocks, path.oldest).sent;
+    const Time sent = path.sent.at(sent_blocks, path.oldest).departed;
     const Time due = sent + pto_base(path);
     if (path.unheard == 0) return due;
     return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
@@ -377,7 +378,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its
   // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
   // proves nothing: what its NICs had queued goes out while it is away.
-  const Time oldest = path.sent.at(sent_blocks, path.oldest).sent;
+  const Time oldest = path.sent.at(sent_blocks, path.oldest).departed;
   if (path.state == PathState::up && path.unanswered >= kPatient &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
       oldest + pto_base(path) < peer.newest_acked_sent) {
@@ -389,7 +390,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     seek(peer);
   }
   make_room_for_probe(peer, path);
-  if (!send_probe(peer, path, path.unanswered > 2)) path.last_sent = now;
+  if (!send_probe(peer, path, path.unanswered > 2)) path.last_departed = now;
   arm_pto(path);
   // If the path is dead, so may be the way over which the peer answers: it answers the way it was
   // last heard. A probe on another path gives it another way, and its ack the evidence of silence.

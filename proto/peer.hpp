@@ -82,7 +82,7 @@ struct alignas(kCacheLine) Path {
   CongestionWindow window;
   std::uint64_t balance_bytes = 0;  // sent, to decide between equally filled paths
 
-  Time last_sent{};
+  Time last_departed{};    // of what was sent last
   Time pto_at = kNever;    // armed while something is in flight
   Time unheard_at{};       // when packets last were lost that only the receiver missed
   Time gap_at = kNever;    // when a gap that is still patient becomes a loss
@@ -97,8 +97,9 @@ struct alignas(kCacheLine) Path {
   std::uint64_t delivered_bytes = 0;
 
   // When the one with the largest number that was acknowledged had left; 0 if that isn't known.
-  [[nodiscard]] Time newest_acked(SentBlockPool& blocks) {
-    return any_acked && sent.contains(largest_acked) ? sent.at(blocks, largest_acked).sent : Time{};
+  [[nodiscard]] Time newest_departed(SentBlockPool& blocks) {
+    return any_acked && sent.contains(largest_acked) ? sent.at(blocks, largest_acked).departed
+                                                     : Time{};
   }
   void advance_oldest(SentBlockPool& blocks) {
     while (oldest != sent.next() && sent.at(blocks, oldest).state != SentPacket::State::in_flight) {
@@ -324,8 +325,9 @@ struct alignas(kCacheLine) Peer {
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
   bool ack_now = false;
-  bool say_finals = false;  // the peer waits: final statuses above its floor are told again
-  bool ack_twice = false;   // the peer waits for it: use a second NIC pair too
+  bool say_finals = false;    // the peer waits: final statuses above its floor are told again
+  bool finals_again = false;  // the packet before had statuses; they are told once more
+  bool ack_twice = false;     // the peer waits for it: use a second NIC pair too
   std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be said once more
   Time ack_at = kNever;
   std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends

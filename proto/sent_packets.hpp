@@ -25,7 +25,9 @@ inline constexpr std::uint64_t kPathNumbers = 1024;
 struct SentPacket {
   enum class State : std::uint8_t { in_flight, acknowledged, lost };
   Time sent{};
-  Time lost_at{};
+  // In flight and acknowledged: when it left the cable's end here, by what the NIC had to send
+  // before it. Lost: when it was held for that.
+  Time departed{};
   std::uint32_t message = kNoIndex;      // index of the outgoing message; kNoIndex: a probe
   std::uint32_t message_generation = 0;  // a finished message's slot may have been given away
   std::uint32_t fragment = 0;
@@ -37,6 +39,9 @@ struct SentPacket {
   bool full_probe : 1 = false;
   bool lost_by_order : 1 = false;  // lost: because a later one of its path had arrived
   bool requested : 1 = false;      // in flight: the receiver misses it
+
+  // When it left, or, if that was forgotten, at the earliest.
+  [[nodiscard]] Time left() const { return state == State::lost ? sent : departed; }
 };
 static_assert(sizeof(SentPacket) <= 40);
 
@@ -135,7 +140,7 @@ class SentPackets {
     while (base_ != next_) {
       const SentPacket& record = at(pool, base_);
       if (record.state == SentPacket::State::in_flight) return;
-      if (record.state == SentPacket::State::lost && record.lost_at > forget_before) return;
+      if (record.state == SentPacket::State::lost && record.departed > forget_before) return;
       ++base_;
       if (base_ == next_) return clear(pool);
       if (base_ % kRecords == 0) give(pool, entry(pool, base_ - 1));

@@ -284,7 +284,7 @@ bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {
     const auto rank = [again](const Path& one) {
-      return std::tuple(one.state, one.packets_in_flight > 0, again ? one.last_sent : Time{},
+      return std::tuple(one.state, one.packets_in_flight > 0, again ? one.last_departed : Time{},
                         one.unanswered);
     };
     if (best == nullptr || rank(path) < rank(*best)) best = &path;

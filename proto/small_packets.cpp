@@ -27,8 +27,7 @@ wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
 
 bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
   if (nics[nic].nic->tx_burst(std::span(&packet, 1)) == 1) {
-    ++nics[nic].packets_sent;
-    nics[nic].bytes_sent += packet.header_bytes + packet.payload_bytes;
+    nics[nic].give(now, packet.header_bytes + packet.payload_bytes);
     nics[nic].gathers = true;
     return true;
   }
@@ -142,6 +141,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   if (path.packets_in_flight == 0) path.oldest = number;
   SentPacket& record = path.sent.push(sent_blocks);
   record.sent = now;
+  record.departed = path.last_departed = nics[path.local_nic].idle_at;
   record.full_probe = full;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
   ++nics[path.local_nic].data_packets_sent;
@@ -150,7 +150,6 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   ++in_flight;
   path.bytes_in_flight += record.wire_bytes;
   ++path.packets_sent;
-  path.last_sent = now;
   path.probe_put_off = false;
   ++counters.path_probes_sent;
   if (tracing()) {

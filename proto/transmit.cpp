@@ -182,7 +182,10 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   if (path.packets_in_flight == 0) path.oldest = path.sent.next();
   const std::uint64_t number = path.sent.next();
   SentPacket& record = path.sent.push(sent_blocks);
+  LocalNic& nic = nics[path.local_nic];
+  nic.give(now, packet.header_bytes + packet.payload_bytes);
   record.sent = now;
+  record.departed = path.last_departed = nic.idle_at;
   record.message = pick.message;
   record.message_generation = outgoing.id_at(pick.message).generation;
   record.fragment = pick.fragment;
@@ -195,10 +198,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   path.bytes_in_flight += record.wire_bytes;
   path.balance_bytes += record.wire_bytes;
   ++path.packets_sent;
-  LocalNic& nic = nics[path.local_nic];
-  ++nic.packets_sent;
   ++nic.data_packets_sent;
-  nic.bytes_sent += record.wire_bytes;
   ++counters.data_packets_sent;
   counters.data_bytes_sent += packet.payload_bytes;
   if (pick.again) {
@@ -259,7 +259,6 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
   if (accepted > 0) {
     nics[path->local_nic].gathers = true;
-    path->last_sent = now;
     peer.told_floor = peer.floor;
     const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);
     path->prompt = last.next_fragment == last.fragments;

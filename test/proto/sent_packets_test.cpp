@@ -95,7 +95,7 @@ TEST_CASE("sent_packets__behave_as_a_map_and_give_every_block_back") {
         if (record.state != SentPacket::State::in_flight || !random.chance(0.3)) continue;
         record.state =
             random.chance(0.8) ? SentPacket::State::acknowledged : SentPacket::State::lost;
-        record.lost_at = now;
+        record.departed = now;
         model[n - first] = record;
       }
       REQUIRE(same);
@@ -104,7 +104,7 @@ TEST_CASE("sent_packets__behave_as_a_map_and_give_every_block_back") {
       while (!model.empty()) {
         const SentPacket& oldest = model.begin()->second;
         if (oldest.state == SentPacket::State::in_flight ||
-            (oldest.state == SentPacket::State::lost && oldest.lost_at > forget)) {
+            (oldest.state == SentPacket::State::lost && oldest.departed > forget)) {
           break;
         }
         model.erase(model.begin());

@@ -154,6 +154,37 @@ TEST_CASE("lanes__the_loss_of_the_last_packet_is_known_by_an_early_probe", "[L16
   CHECK(repaired_after(kLanes, 255) < milliseconds(1));
 }
 
+// The packet that says that a message was delivered is lost, and its sender has no timer that asks
+// within 20 ms; the next message's answer says it again.
+TEST_CASE("lanes__a_status_is_told_once_more_in_the_next_control_packet", "[A8]") {
+  WorldConfig config = lanes_world(kLanes);
+  config.tunables.timer_granularity_us = 20000;
+  config.tunables.recovery_pto = 0;
+  bool begun = false;
+  Loss loss{.which = [&](std::uint32_t node, const FaultPacket& packet) {
+    return begun && node == 1 && has_status(packet, proto::wire::MessageStatus::delivered);
+  }};
+  config.hook = [&](std::uint32_t node, std::uint32_t nic, const FaultPacket& packet) {
+    return loss(node, nic, packet);
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  begun = true;
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  SendOptions options;
+  options.level = Level::delivered;
+  for (const std::uint64_t tag : {1, 2, 3}) {
+    (void)exchange.receive(1, 0, tag, 100);
+    (void)exchange.send(0, 1, tag, 100, options);
+    world.run_for(microseconds(500));
+  }
+  CHECK(loss.lost == 1);
+  REQUIRE(exchange.run(milliseconds(5)));
+  exchange.check_all_ok();
+}
+
 // How many packets each lane carries, if what goes over lane `busy` comes marked.
 std::array<std::size_t, kLanes> by_lane(std::uint16_t busy) {
   std::map<std::uint32_t, std::uint16_t> lanes;
