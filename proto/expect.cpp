@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t kTailFragments = 32;
 constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
+constexpr Duration kLeastWindow = microseconds(4);  // on however short a way: time must pass
 // Until the longest interval, however short the way is: each question costs a packet of data that
 // is turned away again.
 constexpr std::uint8_t kMostSolicitBackoff = 24;
@@ -41,7 +42,8 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
   const Duration variance = peer.response.variance();
   const LocalNic& nic = nics.front();
   const Duration least =
-      nic.lanes > 1 ? nic.reordering.window(peer.response, granularity) : granularity;
+      nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, granularity), kLeastWindow)
+                    : granularity;
   switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
     case DetectionLevel::tail:
