@@ -17,6 +17,7 @@
 
 #include "sim/core/pool.hpp"
 #include "sim/experiment/matrix_run.hpp"
+#include "sim/experiment/traffic.hpp"
 #include "sim/input/connections.hpp"
 #include "sim/input/topology.hpp"
 
@@ -57,13 +58,7 @@ void run(const std::string& folder, const Case& which) {
           : fabric::fat_tree(which.radix, 100 * fabric::kGigabit, fabric::microseconds(1));
   fabric::ConnectionMatrix matrix =
       fabric::read_connections(which.matrix, content(folder, which.matrix));
-  if (which.is_group) {
-    std::vector<std::uint16_t> members(matrix.nodes);
-    for (const fabric::Connection& one : matrix.connections) ++members[one.to];
-    for (fabric::Connection& one : matrix.connections) {
-      one.hint = {.group = 1, .members = members[one.to]};
-    }
-  }
+  if (which.is_group) experiment::group_by_receiver(matrix);
   shape.adaptive = which.adaptive;
   shape.queue.capacity = 1 << 20;
   shape.queue.mark_min = which.round_trip_bytes / 5;

@@ -27,10 +27,12 @@ enum class Metric : std::uint8_t {
   capacity_back_us,      // from the first fault until what is left of the fabric is used again
   left_used,             // the share of what is left to hosts that were struck that they used
   blamed_wrongly,        // paths that a sender took for dead while no NIC of theirs was
+  resent_in_vain,        // the share of data packets that came to a receiver who had them
 };
-inline constexpr std::array<std::string_view, 9> kMetricNames{
-    "last_flow_us",  "last_flow_over_ideal", "p99_flow_excess_us", "p99_step_excess_us", "goodput",
-    "retransmitted", "capacity_back_us",     "left_used",          "blamed_wrongly"};
+inline constexpr std::array<std::string_view, 10> kMetricNames{
+    "last_flow_us",   "last_flow_over_ideal", "p99_flow_excess_us", "p99_step_excess_us",
+    "goodput",        "retransmitted",        "capacity_back_us",   "left_used",
+    "blamed_wrongly", "resent_in_vain"};
 [[nodiscard]] inline std::string_view name_of(Metric metric) {
   return kMetricNames[static_cast<std::size_t>(metric)];
 }
@@ -67,6 +69,7 @@ struct TrafficPlan {
   fabric::ConnectionMatrix matrix;
   std::string generator;
   std::map<std::string, std::uint64_t, std::less<>> numbers;
+  bool group = false;  // of a matrix: hints say that the messages to one receiver come together
 };
 
 // A fault as people say it; what it strikes has a name, or is drawn by the seed.

@@ -1,6 +1,8 @@
 #include "sim/experiment/traffic.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 
@@ -82,7 +84,11 @@ Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
 
 fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,
                                      std::uint64_t seed) {
-  if (plan.generator.empty()) return plan.matrix;
+  if (plan.generator.empty()) {
+    fabric::ConnectionMatrix matrix = plan.matrix;
+    if (plan.group) group_by_receiver(matrix);
+    return matrix;
+  }
   const std::optional<Kind> kind = fabric::kind_named(plan.generator);
   if (!kind || *kind == Kind::background) {
     throw InputError("there is no generator '" + plan.generator +
@@ -91,6 +97,32 @@ fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t host
   }
   Numbers numbers(plan);
   return fabric::generate(read(numbers, *kind, hosts), seed);
+}
+
+void group_by_receiver(fabric::ConnectionMatrix& matrix) {
+  constexpr std::uint64_t kMostMembers = std::numeric_limits<std::uint16_t>::max();
+  struct Received {
+    std::uint64_t messages = 0;
+    fabric::Instant start;
+  };
+  std::map<std::uint32_t, Received> receivers;
+  bool is_any = false;
+  for (const fabric::Connection& one : matrix.connections) {
+    Received& received = receivers[one.to];
+    is_any = is_any || received.messages > 0;
+    if (++received.messages == 1) received.start = one.start;
+  }
+  if (!is_any) throw InputError("'group': no node receives more than one message");
+  for (fabric::Connection& one : matrix.connections) {
+    const Received& received = receivers.at(one.to);
+    if (received.messages == 1) continue;
+    if (one.trigger != 0 || one.start != received.start) {
+      throw InputError("'group': the messages to node " + std::to_string(one.to) +
+                       " don't start at one time");
+    }
+    one.hint = {.group = 1,
+                .members = static_cast<std::uint16_t>(std::min(received.messages, kMostMembers))};
+  }
 }
 
 }  // namespace hawser::experiment

@@ -21,4 +21,10 @@ namespace hawser::experiment {
 [[nodiscard]] fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,
                                                    std::uint64_t seed);
 
+// Gives all messages to one receiver the hint that they come together, and how many they are; more
+// than 65535 count as that many. Receivers of one message get none. Throws InputError if a trigger
+// starts one of several, or if they start at different times: they don't come together. Also if no
+// receiver has several.
+void group_by_receiver(fabric::ConnectionMatrix& matrix);
+
 }  // namespace hawser::experiment

@@ -158,6 +158,9 @@ std::optional<double> TrialNumbers::value(Metric metric) const {
     case Metric::blamed_wrongly:
       if (ended < flows || !aftermath.blamed_wrongly) return std::nullopt;
       return static_cast<double>(*aftermath.blamed_wrongly);
+    case Metric::resent_in_vain:
+      if (ended < flows || data_packets == 0) return std::nullopt;
+      return static_cast<double>(duplicates) / static_cast<double>(data_packets);
   }
   return std::nullopt;
 }

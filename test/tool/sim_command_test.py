@@ -140,6 +140,8 @@ def wrong_plans_are_refused_with_a_sentence():
             ("senders", ["hawser", "pigeon"], "senders: there is no 'pigeon'; there are hawser, "),
             ("senders", [], "senders: there is none"),
             ("hints", "many", "hints: one of these is expected: none, receives, all"),
+            ("traffic.group", True, "traffic.group: it is of a 'matrix'"),
+            ("ranges.0", {"key": "fabric", "values": [1]}, "fabric: an object is expected"),
             ("ranges.0.values", [], "ranges[0].values: there are none"),
             ("ranges.0.key", "seeds.judge", "'seeds.judge' can't be a range"),
             ("ranges.0.key", "faults.7.at_us", "the plan has no '7' that 'faults.7.at_us' could be"),
@@ -156,6 +158,39 @@ def wrong_plans_are_refused_with_a_sentence():
                            ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice")):
             code, out, err = sim(write(folder, text))
             check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
+
+
+@case
+def messages_of_a_matrix_can_be_a_group():
+    with tempfile.TemporaryDirectory() as folder:
+        lines = "".join(f"{i}->7 start 0 size 300000\n" for i in range(7))
+        write(folder, f"Nodes 8\nConnections 7\n{lines}", "in.cm")
+        plan = changed(changed(small(), "traffic", {"matrix": "in.cm"}), "faults", [])
+        plan["ranges"] = [{"key": "traffic.group", "values": [False, True]}]
+        plan["senders"] = ["hawser", "hawser:no_hints"]
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"), "--seeds", "11")
+        check(code == 0, f"exit {code}\n{out}{err}")
+        digests = {(row["traffic.group"], row["sender"]): row["digest"] for row in rows(os.path.join(folder, "out"), "runs.csv")}
+        check(digests["true", "hawser"] != digests["false", "hawser"], "it reaches who sends with hints")
+        check(digests["true", "hawser:no_hints"] == digests["false", "hawser:no_hints"], "and nobody else")
+        for group, line, says in ((1, "", "traffic.group: "), ("yes", "", "traffic.group: "),
+                                  (True, "start 5", "'group': the messages to node 7 don't start at one time")):
+            write(folder, f"Nodes 8\nConnections 7\n{lines}".replace("start 0", line or "start 0", 1), "in.cm")
+            code, out, err = sim(write(folder, changed(plan, "ranges.0.values", [group])))
+            check(code == 2 and says in err, f"{group} {line}: exit {code}\n{out}{err}")
+
+
+@case
+def a_whole_fabric_can_be_a_range():
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "faults", [])
+        wide = {**plan["fabric"], "leaves": 4}
+        plan["ranges"] = [{"key": "fabric", "values": [plan["fabric"], wide]}]
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"), "--seeds", "11")
+        check(code == 0, f"exit {code}\n{out}{err}")
+        runs = rows(os.path.join(folder, "out"), "runs.csv")
+        counts = [sum(flow["run"] == row["run"] for flow in rows(os.path.join(folder, "out"), "flows.csv")) for row in runs]
+        check(counts == [8, 8, 16, 16], f"flows of each run: {counts}")
 
 
 @case

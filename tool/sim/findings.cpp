@@ -50,6 +50,7 @@ std::string said(Metric metric, double value) {
     case Metric::retransmitted: return fmt::format("{:.0f} packets", value);
     case Metric::left_used: return fmt::format("{:.3f} of what is left", value);
     case Metric::blamed_wrongly: return fmt::format("{:.0f} paths", value);
+    case Metric::resent_in_vain: return fmt::format("{:.5f} of the packets", value);
     default: return fmt::format("{:.1f} us", value);
   }
 }

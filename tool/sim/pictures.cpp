@@ -149,6 +149,7 @@ std::string axis_name(Metric metric) {
     case Metric::capacity_back_us: return "capacity is back after, us";
     case Metric::left_used: return "share of what is left that is used";
     case Metric::blamed_wrongly: return "paths blamed wrongly";
+    case Metric::resent_in_vain: return "share of packets sent in vain";
   }
   return {};
 }

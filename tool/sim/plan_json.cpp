@@ -128,7 +128,12 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
     traffic.said = keys.text("matrix");
     const std::string get = keys.text_or("get", "");
     traffic.matrix = fabric::read_connections(traffic.said, inputs.content(traffic.said, get));
+    traffic.group = keys.flag_or("group", false);
+    if (traffic.group) traffic.said += ", a group for each receiver";
     return keys.finish();
+  }
+  if (keys.has("group")) {
+    refuse(keys.path("group"), "it is of a 'matrix': generators know what belongs together");
   }
   traffic.generator = keys.text("generator");
   traffic.said = traffic.generator;
@@ -321,8 +326,9 @@ void check_path(const std::string& path) {
   for (const std::string_view prefix : {"fabric.", "traffic.", "faults.", "hints"}) {
     if (path.starts_with(prefix)) return;
   }
-  refuse("ranges", fmt::format("'{}' can't be a range; keys of fabric, traffic and faults can, and "
-                               "hints",
+  if (path == "fabric" || path == "traffic") return;
+  refuse("ranges", fmt::format("'{}' can't be a range; fabric, traffic, their keys, those of "
+                               "faults, and hints can",
                                path));
 }
 

@@ -85,6 +85,52 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
         "traffic: 'bytes' is 0, but must be 1 to 1073741824");
 }
 
+fabric::ConnectionMatrix an_incast(std::uint32_t senders) {
+  fabric::ConnectionMatrix matrix{senders + 2, {}, {}};
+  for (std::uint32_t i = 1; i <= senders; ++i) {
+    matrix.connections.push_back({.from = i, .to = 0, .bytes = 200'000});
+  }
+  matrix.connections.push_back({.from = 0, .to = senders + 1, .bytes = 5});
+  return matrix;
+}
+
+TEST_CASE("plan__a_group_is_what_comes_to_one_receiver_at_one_time") {
+  const auto with = [](const std::function<void(fabric::ConnectionMatrix&)>& spoil) {
+    return complaint([&](Plan& plan) {
+      plan.traffic = {"a.cm", an_incast(3), "", {}, true};
+      spoil(plan.traffic.matrix);
+    });
+  };
+  CHECK(with([](auto&) {}) == "");
+  CHECK(with([](auto& matrix) {
+          matrix.connections.erase(matrix.connections.begin() + 1, matrix.connections.end());
+        }) == "traffic: 'group': no node receives more than one message");
+  const std::string apart = "traffic: 'group': the messages to node 0 don't start at one time";
+  CHECK(with([](auto& matrix) { matrix.connections[2].start = fabric::Instant{1}; }) == apart);
+  CHECK(with([](auto& matrix) {
+          matrix.triggers = {{.id = 1}};
+          matrix.connections[3].when_received = 1;
+          matrix.connections[0].trigger = 1;
+        }) == apart);
+}
+
+TEST_CASE("traffic__a_group_of_a_matrix_is_in_the_hints_of_its_messages") {
+  TrafficPlan traffic{"a.cm", an_incast(3), "", {}, true};
+  const auto hints = [&] {
+    std::vector<std::pair<std::uint32_t, std::uint16_t>> all;
+    for (const auto& one : make_matrix(traffic, 8, 1).connections) {
+      all.emplace_back(one.hint.group, one.hint.members);
+    }
+    return all;
+  };
+  using Hints = std::vector<std::pair<std::uint32_t, std::uint16_t>>;
+  CHECK(hints() == Hints{{1, 3}, {1, 3}, {1, 3}, {0, 0}});
+  traffic.group = false;
+  CHECK(hints() == Hints(4));
+  traffic = {"a.cm", an_incast(70'000), "", {}, true};
+  CHECK(hints().front() == std::pair<std::uint32_t, std::uint16_t>{1, 65535});
+}
+
 TEST_CASE("plan__senders_and_words_are_there") {
   CHECK(complaint([](Plan& plan) {
           plan.senders = {"hawser", "tcp"};

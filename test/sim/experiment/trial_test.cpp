@@ -225,6 +225,36 @@ TEST_CASE("trial__what_waits_in_the_own_nic_blames_no_path", "[P20]") {
     CHECK(trial.numbers.value(Metric::blamed_wrongly) == 0.0);
     CHECK(trial.numbers.retransmitted == 0);
   }
+// What a plan says of a group is in the packets, as far as its hints go. A receiver that knows of
+// it grants its last messages before others.
+TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints") {
+  Plan plan = a_plan();
+  plan.fabric.shape = fabric::one_switch(64, 100 * kGigabit, microseconds(1));
+  plan.traffic = {"a.cm", {64, {}, {}}, "", {}};
+  for (std::uint32_t i = 1; i < 64; ++i) {
+    plan.traffic.matrix.connections.push_back({.from = i, .to = 0, .bytes = 1'000'000});
+  }
+  const auto digest = [&](bool group, Hints hints) {
+    plan.traffic.group = group;
+    plan.hints = hints;
+    return run_trial(plan, "hawser", 5).numbers.digest;
+  };
+  const std::uint64_t without = digest(false, Hints::all);
+  CHECK(digest(true, Hints::none) == without);
+  CHECK(digest(true, Hints::receives) != without);
+  CHECK(digest(true, Hints::all) != without);
+  CHECK(digest(true, Hints::all) != digest(true, Hints::receives));
+}
+
+TEST_CASE("trial__what_was_sent_in_vain_is_a_share_of_what_was_sent") {
+  TrialNumbers numbers;
+  numbers.flows = numbers.ended = 2;
+  numbers.data_packets = 1000;
+  numbers.retransmitted = 8;
+  numbers.duplicates = 3;
+  CHECK(numbers.value(Metric::resent_in_vain) == Approx(0.003));
+  numbers.ended = 1;
+  CHECK_FALSE(numbers.value(Metric::resent_in_vain));
 }
 
 TEST_CASE("trial__faults_begin_and_end_at_their_times") {
