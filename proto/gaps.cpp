@@ -51,7 +51,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
-  Time doubted{};  // when the newest was sent that was overtaken by not enough
+  Time doubted{};  // when the newest fragment left that was overtaken by not enough
   Time unheard{};  // when the newest was sent that nothing had overtaken
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
@@ -69,19 +69,17 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
       record.lost_by_order = by_order;
-      if (overtaken) {
-        ++lost;
-      } else {
-        unheard = later(unheard, record.sent);
-      }
+      lost += overtaken ? 1 : 0;
+      if (!overtaken) unheard = later(unheard, record.sent);
       any = true;
     } else {
       path.gap_at = earlier(path.gap_at, verdict.ask_again);
-      if (overtaken && nic.lanes > 1 && path.state == PathState::up)
+      if (overtaken && nic.lanes > 1 && path.state == PathState::up && record.message != kNoIndex)
         doubted = later(doubted, record.departed);
       path.any_requested |= record.requested;
     }
   }
+  if (senders.contains(peers, index_of(peer))) doubted = Time{};  // data follows, and tells as well
   if (doubted != Time{} && path.last_departed <= doubted + window) {
     if (doubted + window < now) {
       if (send_probe(peer, path, false)) arm_pto(path);

@@ -148,6 +148,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     return;
   }
   settle(path, packet, SentPacket::State::acknowledged);
+  packet.departed = earlier(packet.departed, now);  // the link is faster than it says
   --in_flight;
   if (is_large(peer, packet)) {
     path.large_lost = path.large_rounds = 0;
@@ -182,7 +183,9 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
   ++nics[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
     ++path.large_lost;
-    if (path.large_rounds == 0 || path.large_lost_at < packet.sent) {
+    // Between two rounds something small has arrived, or else the path is silent.
+    if (path.large_rounds == 0 ||
+        (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
       ++path.large_rounds;
       path.large_lost_at = now;
     }
@@ -244,7 +247,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     if (record.state == SentPacket::State::acknowledged) continue;
     nics[path->local_nic].reordering.note(newest - record.left());
     full_probe |= record.full_probe;
-    newest_sent = later(newest_sent, record.left());
+    newest_sent = later(newest_sent, earlier(record.left(), now));
     if (record.state == SentPacket::State::in_flight) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;

@@ -225,6 +225,8 @@ TEST_CASE("trial__what_waits_in_the_own_nic_blames_no_path", "[P20]") {
     CHECK(trial.numbers.value(Metric::blamed_wrongly) == 0.0);
     CHECK(trial.numbers.retransmitted == 0);
   }
+}
+
 // What a plan says of a group is in the packets, as far as its hints go. A receiver that knows of
 // it grants its last messages before others.
 TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints") {
