@@ -3,10 +3,11 @@
 
     mutate.py --source ROOT --out FOLDER [--mechanical] TABLE...
 
-The tables (*.mutants) have bugs that people wrote; --mechanical adds those that a program can make of
-any code: negated conditions, dropped statements, changed operators. FOLDER gets proto/ with the bugs,
-and mutants.inc, the list of them for mutation_check. A text of a table that its file doesn't have, or
-has more than once, is an error: the table must follow the code.
+The tables have bugs that people wrote (*.mutants), or mechanisms to be left out (*.ablations, for
+bench/ablations); --mechanical adds those that a program can make of any code: negated conditions,
+dropped statements, changed operators. FOLDER gets proto/ with the bugs, and mutants.inc, the list of
+them for mutation_check. A text of a table that its file doesn't have, or has more than once, is an
+error: the table must follow the code.
 
 `mutated(17) ? bug : text` stands where an expression was, `if (mutated(17)) {bug} else {text}` where
 statements were; lines stay where they were. Nothing of this is in the libraries that are installed.
@@ -86,7 +87,7 @@ def read_table(path):
     for line in lines:
         if line.startswith("#") or not line.strip():
             continue
-        if found := re.fullmatch(r"mutant\s+([\w-]+)", line):
+        if found := re.fullmatch(r"(?:mutant|ablation)\s+([\w-]+)", line):
             if fields:
                 yield finished()
             fields, edits = {"name": found.group(1)}, []

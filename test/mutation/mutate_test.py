@@ -103,6 +103,15 @@ class MutateTest(unittest.TestCase):
         with self.assertRaisesRegex(mutate.TableError, "brackets"):
             self.generate("int f(int a, int b) {", "")
 
+    def test_an_ablation_is_written_as_a_mutant_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.ablations")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(TABLE.replace("mutant", "ablation").format(text="a < b", bug="false", more=""))
+            [(found, edits)] = mutate.read_table(path)
+        self.assertEqual(("late", "m", "a promise"), (found.name, found.kind, found.breaks))
+        self.assertEqual([("a.cpp", "a < b", "false")], edits)
+
     def test_what_the_simulator_shares_is_refused(self):
         with self.assertRaisesRegex(mutate.TableError, "no proto/nic.hpp"):
             self.generate(more="edit    nic.hpp\n<<<\nint x;\n===\nint y;\n>>>\n")
