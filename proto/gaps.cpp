@@ -60,9 +60,11 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
     const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
-    const bool by_order = overtaken && (ordered || (record.requested && nic.lanes > 1));
+    const bool by_order = overtaken && ordered;
     const GapVerdict verdict =
         by_order ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
+        : overtaken && nic.lanes > 1 && record.requested
+            ? judge_age(record.departed, now, nic.reordering.asked(path.response))
         : overtaken && nic.lanes > 1
             ? judge_departure(record.departed, newest, now, window, unordered)
             : judge_age(record.sent, now, unordered);

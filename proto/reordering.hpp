@@ -27,6 +27,10 @@ class Reordering {
   [[nodiscard]] Duration window(const ResponseTime& response, Duration granularity) const {
     return std::max(most_ * 3 / 2, std::min(response.smoothed(), granularity) * 5 / 4);
   }
+  // How old a packet must be at least that its receiver misses and asks for.
+  [[nodiscard]] Duration asked(const ResponseTime& response) const {
+    return response.smoothed() + most_ * 3 / 2;
+  }
   // When the answer to a packet is overdue, by the same measure.
   [[nodiscard]] Duration overdue(const ResponseTime& response, Duration granularity) const {
     const Duration window = this->window(response, granularity);
