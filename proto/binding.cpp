@@ -153,18 +153,20 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
 }
 
 // A round trip's bytes at the link's rate, where that is known and they go over many ways: all at
-// once on one way they would fill its queues. A host's absence may be in the response time.
+// once on one way they would fill its queues. A host's absence may be in the response time, which
+// is why there is a most; what a host does between packets is not, as a handshake is one packet.
 CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
   constexpr std::uint64_t kMost = 4;  // times what it is where the rate is not known
+  constexpr Duration kTurns = microseconds(2);
   const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
-  const double link = static_cast<double>(nics[local].nic->caps().link_bytes_per_s) * 1e-9;
-  const auto trip =
-      nics[local].lanes == 1
-          ? std::uint64_t{0}
-          : static_cast<std::uint64_t>(link * static_cast<double>(peer.response.smoothed().ns));
+  const std::uint64_t link = nics[local].lanes == 1 ? 0 : nics[local].nic->caps().link_bytes_per_s;
+  const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);
+  const auto trip = static_cast<std::uint64_t>(static_cast<double>(link) * 1e-9 * trip_ns);
   const std::uint64_t least = tunables.initial_window_packets;
-  return CongestionWindow(WindowConfig{packet, std::clamp(trip / packet + 1, least, kMost * least),
-                                       microseconds(tunables.delay_target_us)});
+  return CongestionWindow({.packet_bytes = packet,
+                           .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
+                           .delay_target = microseconds(tunables.delay_target_us),
+                           .spread_link_bytes_per_s = link});
 }
 
 void Endpoint::Core::release_path(Peer& peer, Path& path) {

@@ -5,6 +5,11 @@
 // is not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for):
 // only when more than an eighth of a round is lost does the window give way, by that share.
 //
+// Where packets are spread over many ways, no more is in flight than the own link carries in the
+// time that a packet and its answer take: the link sends no faster, and what is beyond that stands
+// in queues that each round trip would find longer. That time is the least that the fabric took for
+// large packets, a quarter more for what others send, and what the hosts have taken lately.
+//
 // Invariant: bytes() is two packets at least. (What the receiver allows is not the window's.)
 #pragma once
 
@@ -18,7 +23,8 @@ namespace hawser::proto {
 struct WindowConfig {
   std::uint32_t packet_bytes = 4096;  // a full packet
   std::uint64_t initial_packets = 32;
-  Duration delay_target{};  // above the path's floor
+  Duration delay_target{};                    // above the path's floor
+  std::uint64_t spread_link_bytes_per_s = 0;  // of the own link; 0: not known, or there is one way
 };
 
 class CongestionWindow {
@@ -30,17 +36,25 @@ class CongestionWindow {
   CongestionWindow() = default;
   explicit CongestionWindow(const WindowConfig& config)
       : packet_bytes_(config.packet_bytes),
-        delay_target_ns_(static_cast<std::uint32_t>(config.delay_target.ns)),
+        delay_target_ns_(in_32_bits(config.delay_target)),
+        link_bytes_per_us_(static_cast<std::uint32_t>(config.spread_link_bytes_per_s / 1'000'000)),
         bytes_(config.packet_bytes * config.initial_packets) {}
 
-  [[nodiscard]] std::uint64_t bytes() const { return std::max(bytes_, floor()); }
-  [[nodiscard]] Duration fabric_floor() const { return floor_delay_; }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return std::max(std::min(bytes_, carried_by_link()), floor());
+  }
+
+  // Of packets of any size; 0: not known.
+  [[nodiscard]] Duration fabric_floor() const {
+    return Duration{floor_ns_ == kUnknown ? 0 : std::int64_t{floor_ns_}};
+  }
 
   struct Ack {
     Time now{};
     std::uint64_t acked_bytes = 0;
     std::uint64_t in_flight_before = 0;  // bytes, this ack's included
     Duration fabric_delay{};
+    Duration host_delay{};  // the rest of that response time: what both hosts took
     bool has_delay = false;
     bool is_large = true;              // the packet that the delay is of
     std::uint64_t marked_packets = 0;  // newly marked with ECN CE
@@ -49,46 +63,68 @@ class CongestionWindow {
   };
 
   void on_ack(const Ack& ack) {
-    round_acked_ += static_cast<std::uint32_t>(ack.acked_packets);
-    round_marked_ += static_cast<std::uint32_t>(ack.marked_packets);
-    if (ack.has_delay) {
-      const Duration delay = std::max(ack.fabric_delay, Duration{1});
-      if (floor_delay_ == Duration{} || delay < floor_delay_) floor_delay_ = delay;
-      if (ack.is_large && delay.ns < large_floor_ns_) {
-        large_floor_ns_ = static_cast<std::uint32_t>(delay.ns);
-      }
-      if (round_delay_ == Duration{} || delay < round_delay_) round_delay_ = delay;
-      ++round_samples_;
-    }
+    count(round_acked_, ack.acked_packets);
+    count(round_marked_, ack.marked_packets);
+    if (ack.has_delay) sample(ack);
     if (ack.now - round_start_ >= ack.round && round_samples_ >= kLeastSamples) end_round(ack.now);
     const bool was_used = ack.in_flight_before * 2 >= bytes();
     if (!was_used || congested_) return;
     const std::uint64_t additive = packet_bytes_ * ack.acked_bytes / std::max(bytes_, floor());
-    bytes_ += slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive);
+    const std::uint64_t more = slow_start_ ? ack.acked_bytes : std::max<std::uint64_t>(1, additive);
+    if (bytes_ < carried_by_link()) bytes_ += more;
   }
 
-  void on_lost(std::uint64_t packets) { round_lost_ += static_cast<std::uint32_t>(packets); }
+  void on_lost(std::uint64_t packets) { count(round_lost_, packets); }
 
  private:
+  static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
+  // Between packets of other senders, in a turn of either host: what the least delay doesn't show.
+  static constexpr std::uint32_t kTurnsNs = 5'000;
+
+  [[nodiscard]] static std::uint32_t in_32_bits(Duration duration) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(duration.ns, 0, kUnknown - 1));
+  }
+
+  // Far more than may be in flight.
+  static void count(std::uint16_t& counter, std::uint64_t packets) {
+    counter = static_cast<std::uint16_t>(std::min<std::uint64_t>(counter + packets, UINT16_MAX));
+  }
+
+  // In flight at the link's rate, in the least time that answers take.
+  [[nodiscard]] std::uint64_t carried_by_link() const {
+    if (link_bytes_per_us_ == 0 || large_floor_ns_ == kUnknown) return ~std::uint64_t{0};
+    const std::uint64_t ns = std::uint64_t{large_floor_ns_} * 5 / 4 + kTurnsNs + host_ns_;
+    return ns * link_bytes_per_us_ / 1000;
+  }
+
+  void sample(const Ack& ack) {
+    const std::uint32_t delay = std::max(in_32_bits(ack.fabric_delay), 1u);
+    floor_ns_ = std::min(floor_ns_, delay);
+    if (ack.is_large) large_floor_ns_ = std::min(large_floor_ns_, delay);
+    round_delay_ns_ = std::min(round_delay_ns_, delay);
+    host_ns_ = std::max(in_32_bits(ack.host_delay), host_ns_ - host_ns_ / 8);
+    if (round_samples_ < kLeastSamples) ++round_samples_;
+  }
+
   [[nodiscard]] std::uint64_t floor() const { return std::uint64_t{2} * packet_bytes_; }
 
   // Once per round trip: what was lost, marked and delayed in it decides.
   void end_round(Time now) {
     const std::uint64_t seen = std::uint64_t{round_acked_} + round_lost_;
-    const Duration target = floor_delay_ + Duration{delay_target_ns_};
-    congested_ = round_delay_ > target;
+    const std::uint64_t target = std::uint64_t{floor_ns_} + delay_target_ns_;
+    congested_ = round_delay_ns_ > target;
     double factor = 1.0;
     const bool loss =
         std::uint64_t{round_lost_} * 8 > seen && bytes_ > kLossFloorPackets * packet_bytes_;
     if (loss) factor = 1.0 - share(round_lost_, seen);
     // A mark says that there is a queue, the delay how long it is: while it is short, or on one of
     // the many ways that packets take, with less under way the others would be idle.
-    const bool queued = round_delay_.ns > std::int64_t{large_floor_ns_} * 3 / 2;
+    const bool queued = round_delay_ns_ > std::uint64_t{large_floor_ns_} * 3 / 2;
     if (round_marked_ > 0 && queued)
       factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
     if (congested_) {
       const double excess =
-          static_cast<double>((round_delay_ - target).ns) / static_cast<double>(round_delay_.ns);
+          static_cast<double>(round_delay_ns_ - target) / static_cast<double>(round_delay_ns_);
       factor = std::min(factor, 1.0 - 0.8 * excess);
     }
     if (factor < 1.0) {
@@ -96,8 +132,17 @@ class CongestionWindow {
       scale(std::max(0.5, factor));
     }
     round_start_ = now;
-    round_acked_ = round_lost_ = round_marked_ = round_samples_ = 0;
-    round_delay_ = Duration{};
+    round_acked_ = round_lost_ = round_marked_ = 0;
+    round_samples_ = 0;
+    round_delay_ns_ = kUnknown;
+    if (++rounds_ == 0) raise_floors();
+  }
+
+  // The fabric may have another way now, a longer one: what was once the least is forgotten slowly,
+  // and a round that finds it still so says it again.
+  void raise_floors() {
+    if (large_floor_ns_ != kUnknown) large_floor_ns_ += large_floor_ns_ / 64;
+    floor_ns_ += floor_ns_ / 64;
   }
 
   void scale(double factor) {
@@ -111,17 +156,21 @@ class CongestionWindow {
 
   std::uint32_t packet_bytes_ = WindowConfig{}.packet_bytes;
   std::uint32_t delay_target_ns_ = 0;
-  std::uint64_t bytes_ = 0;
-  Duration floor_delay_{};
-  Duration round_delay_{};
-  Time round_start_{};
-  std::uint32_t round_acked_ = 0;  // packets
-  std::uint32_t round_lost_ = 0;
-  std::uint32_t round_marked_ = 0;
-  std::uint32_t round_samples_ = 0;
-  std::uint32_t large_floor_ns_ = ~std::uint32_t{0};  // of large packets, which take longer
+  std::uint32_t link_bytes_per_us_ = 0;  // 0: the link limits nothing
+  std::uint32_t floor_ns_ = kUnknown;
+  std::uint32_t large_floor_ns_ = kUnknown;  // of large packets, which take longer
+  std::uint32_t round_delay_ns_ = kUnknown;
+  std::uint32_t host_ns_ = 0;  // what hosts took: a longer one counts at once, a shorter by and by
+  std::uint16_t round_acked_ = 0;  // packets
+  std::uint16_t round_lost_ = 0;
+  std::uint16_t round_marked_ = 0;
+  std::uint8_t round_samples_ = 0;  // up to kLeastSamples
+  std::uint8_t rounds_ = 0;         // wraps
   bool slow_start_ = true;
   bool congested_ = false;
+  std::uint64_t bytes_ = 0;
+  Time round_start_{};
 };
+static_assert(sizeof(CongestionWindow) <= 56);
 
 }  // namespace hawser::proto

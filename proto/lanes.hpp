@@ -1,34 +1,115 @@
-// Which entropy each packet of a path takes: its lanes, one after the other, so that all ways
-// through the fabric carry the same share of it. A lane of which a packet came back marked with ECN
-// CE is passed over once: its way is busier than others, which the turn alone would not notice (the
-// bitmap of the Ultra Ethernet Consortium's htsim; REPS, arXiv 2407.21625, recycles the others).
+// Which entropy each packet of a path takes: its lanes. A lane that has just brought a packet back
+// unmarked is taken again first, as its way was free a moment ago (REPS, arXiv 2407.21625); then,
+// in turn, one with nothing under way, so that all ways through the fabric are tried; then one with
+// at most one packet under way, as a busy way brings back late; then the next in turn. A lane of
+// which a packet came back marked with ECN CE is passed over once: its way is busier than others
+// (the bitmap of the Ultra Ethernet Consortium's htsim). When all are marked none is.
+//
+// Invariant: a lane is proven only with nothing under way. Counts end at two, so a lane that had
+// three under way may count as idle early: what it costs is a choice that is not the best.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace hawser::proto {
 
 inline constexpr std::uint16_t kMostLanes = 128;
 
-class MarkedLanes {
+class Lanes {
  public:
-  // The lane of the next packet, of `lanes`, a power of two up to kMostLanes; `turn` counts. When
-  // all are marked none is.
-  [[nodiscard]] std::uint8_t next(std::uint16_t lanes, std::uint8_t& turn) {
-    for (std::uint16_t i = 0; i < lanes; ++i) {
-      const auto lane = static_cast<std::uint8_t>(turn++ & (lanes - 1u));
-      std::uint64_t& word = marked_[lane / 64];
-      const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
-      if ((word & bit) == 0) return lane;
-      word &= ~bit;
+  // The lane of the next packet, of `lanes`, a power of two up to kMostLanes. It is under way from
+  // now on. `turn` is the one after it.
+  [[nodiscard]] std::uint8_t take(std::uint16_t lanes, std::uint8_t& turn) {
+    if (lanes == 1) return 0;
+    const std::uint8_t lane = choose(lanes, static_cast<std::uint8_t>(turn & (lanes - 1u)));
+    turn = static_cast<std::uint8_t>((lane + 1u) & (lanes - 1u));
+    Word& word = words_[lane / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
+    if ((word.under_way & bit) != 0) {
+      word.second |= bit;
+    } else {
+      word.under_way |= bit;
+      word.second &= ~bit;
     }
-    return static_cast<std::uint8_t>(turn++ & (lanes - 1u));
+    return lane;
   }
-  void mark(std::uint8_t lane) { marked_[lane / 64] |= std::uint64_t{1} << (lane % 64); }
+
+  // A packet that it took arrived, or was lost or never left.
+  void ended(std::uint8_t lane, bool arrived) {
+    Word& word = words_[lane / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
+    if ((word.under_way & bit) == 0) return;
+    if ((word.second & bit) != 0) {
+      word.second &= ~bit;
+      return;
+    }
+    word.under_way &= ~bit;
+    if (arrived && (word.marked & bit) == 0) word.second |= bit;
+  }
+
+  // A packet that it took came back marked.
+  void mark(std::uint8_t lane) {
+    Word& word = words_[lane / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
+    word.marked |= bit;
+    if ((word.under_way & bit) == 0) word.second &= ~bit;
+  }
 
  private:
-  std::array<std::uint64_t, kMostLanes / 64> marked_{};
+  // A bit each for 64 lanes. Of (under_way, second): 00 nothing is under way, 01 nothing, and the
+  // last one came back unmarked: it is proven; 10 one packet is, 11 two or more are.
+  struct Word {
+    std::uint64_t marked = 0;
+    std::uint64_t under_way = 0;
+    std::uint64_t second = 0;
+    [[nodiscard]] std::uint64_t proven() const { return ~under_way & second & ~marked; }
+    [[nodiscard]] std::uint64_t idle() const { return ~under_way; }
+    [[nodiscard]] std::uint64_t at_most_one() const { return ~(under_way & second); }
+    [[nodiscard]] std::uint64_t any() const { return ~std::uint64_t{0}; }
+  };
+  using Wanted = std::uint64_t (Word::*)() const;
+  static constexpr std::uint16_t kNone = kMostLanes;
+
+  [[nodiscard]] std::uint8_t choose(std::uint16_t lanes, std::uint8_t turn) {
+    std::uint16_t lane = first(lanes, turn, &Word::proven);
+    for (const Wanted wanted : {&Word::idle, &Word::at_most_one, &Word::any}) {
+      if (lane != kNone) break;
+      lane = first(lanes, turn, wanted);
+      pass_over(lanes, turn, lane, wanted);
+    }
+    return lane == kNone ? turn : static_cast<std::uint8_t>(lane);
+  }
+
+  // The first unmarked one from `turn` on, once round.
+  [[nodiscard]] std::uint16_t first(std::uint16_t lanes, std::uint8_t turn, Wanted wanted) const {
+    const std::uint64_t from_turn = ~std::uint64_t{0} << (turn % 64);
+    const std::uint64_t all = lanes < 64 ? (std::uint64_t{1} << lanes) - 1 : ~std::uint64_t{0};
+    const auto of = [&](const Word& word) { return (word.*wanted)() & ~word.marked & all; };
+    const auto found = [](unsigned word, std::uint64_t bits) {
+      return static_cast<std::uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits)));
+    };
+    const unsigned begin = turn / 64u;
+    const std::uint64_t bits = of(words_[begin]);
+    if ((bits & from_turn) != 0) return found(begin, bits & from_turn);
+    const unsigned other = begin ^ 1u;
+    if (lanes > 64 && of(words_[other]) != 0) return found(other, of(words_[other]));
+    return bits != 0 ? found(begin, bits) : kNone;
+  }
+
+  // Marked ones from `turn` up to, and without, `lane` have been passed over; kNone: all have been.
+  void pass_over(std::uint16_t lanes, std::uint8_t turn, std::uint16_t lane, Wanted wanted) {
+    if ((words_[0].marked | words_[1].marked) == 0) return;
+    std::uint16_t at = turn;
+    for (std::uint16_t i = 0; i < lanes && at != lane; ++i) {
+      Word& word = words_[at / 64];
+      word.marked &= ~((word.*wanted)() & std::uint64_t{1} << (at % 64));
+      at = static_cast<std::uint16_t>((at + 1u) & (lanes - 1u));
+    }
+  }
+
+  std::array<Word, kMostLanes / 64> words_{};
 };
 
 }  // namespace hawser::proto

@@ -18,6 +18,7 @@ namespace hawser::proto {
 
 namespace {
 
+constexpr std::uint8_t kMostCounted = 255;      // of large packets lost in a row
 constexpr std::uint8_t kMostUnanswered = 16;    // PTOs that double its interval
 constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
@@ -30,6 +31,7 @@ void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
   --path.packets_in_flight;
   path.bytes_in_flight -= record.wire_bytes;
+  path.lanes.ended(record.lane, state == SentPacket::State::acknowledged);
 }
 
 // Of a running count. Either end may have begun to count anew after a rest.
@@ -182,11 +184,11 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
   ++path.packets_lost;
   ++nics[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
-    ++path.large_lost;
+    if (path.large_lost < kMostCounted) ++path.large_lost;
     // Between two rounds something small has arrived, or else the path is silent.
     if (path.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
-      ++path.large_rounds;
+      if (path.large_rounds < kMostCounted) ++path.large_rounds;
       path.large_lost_at = now;
     }
   }
@@ -220,7 +222,7 @@ void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block
   const std::uint64_t largest = expand(block.largest, path->sent.next());
   for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
     const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
-    if (path->sent.contains(n)) path->marked_lanes.mark(path->sent.at(sent_blocks, n).lane);
+    if (path->sent.contains(n)) path->lanes.mark(path->sent.at(sent_blocks, n).lane);
   }
 }
 
@@ -253,12 +255,11 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       ++window_ack.acked_packets;
     }
     if (n == largest) {  // one declared lost too: who was so wrong learns how long to wait
-      const Duration rtt = now - record.sent;
-      sample_response(peer, *path, rtt, nanoseconds(ack.residence_ns));
+      sample_response(peer, *path, now - record.sent, nanoseconds(ack.residence_ns));
       window_ack.has_delay = true;
       window_ack.is_large = is_large(peer, record);
-      window_ack.fabric_delay =
-          rtt - nanoseconds(ack.residence_ns) - (now - later(arrived, record.sent));
+      window_ack.host_delay = nanoseconds(ack.residence_ns) + (now - later(arrived, record.sent));
+      window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
     }
     acknowledge_packet(peer, *path, n, record);
   }

@@ -45,35 +45,35 @@ struct alignas(kCacheLine) Path {
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
   PathState state = PathState::up;
-  std::uint8_t unanswered = 0;     // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
-  std::uint8_t unheard = 0;        // UP: rounds in a row of packets that only the receiver missed
-  std::uint8_t answered = 0;       // PROBING: full-size probes acknowledged in a row
-  bool bridge = false;             // bound in place of a path that is down; goes when that returns
-  bool witness = false;            // bound to find out whose fault that path's state is; likewise
-  bool for_bulk = false;           // one of those that max_bulk_paths limits
-  bool told_down = false;          // an event said so, and none since that it is back
-  bool reordering_proven = false;  // only time decides about gaps
-  bool lost_lately = false;        // records below `oldest` may still be acknowledged late
-  bool any_acked = false;
-  bool resumed = false;      // after a rest: what ce_count was then is not known
-  bool prompt = false;       // what is in flight is acknowledged without delay
-  bool pto_put_off = false;  // drain-before-declare was used for this arming
+  std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t unheard = 0;     // UP: rounds in a row of packets that only the receiver missed
+  std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
+  bool bridge : 1 = false;      // bound in place of a path that is down; goes when that returns
+  bool witness : 1 = false;     // bound to find out whose fault that path's state is; likewise
+  bool for_bulk : 1 = false;    // one of those that max_bulk_paths limits
+  bool told_down : 1 = false;   // an event said so, and none since that it is back
+  bool reordering_proven : 1 = false;  // only time decides about gaps
+  bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
+  bool any_acked : 1 = false;
+  bool resumed : 1 = false;  // after a rest: what ce_count was then is not known
+  bool prompt : 1 = false;   // what is in flight is acknowledged without delay
+  bool acked_in_turn : 1 = false;
+  bool any_requested : 1 = false;  // the receiver misses packets that nothing has overtaken yet
+  bool pto_put_off = false;        // drain-before-declare was used for this arming
   bool probe_put_off = false;
-  bool acked_in_turn = false;
-  bool any_requested = false;  // the receiver misses packets that nothing has overtaken yet
   std::uint8_t lane_turn = 0;
   std::uint16_t tried = 0;     // of a bridge, for people: remote NICs that its local one tried in
                                // vain, a bit each
   std::uint32_t ce_count = 0;  // as last reported
-  std::uint32_t packets_in_flight = 0;
-  // Large packets lost since one arrived, and in how many rounds: each of packets that were sent
-  // after the losses of the one before it were known.
-  std::uint32_t large_lost = 0;
-  std::uint32_t large_rounds = 0;
+  std::uint16_t packets_in_flight = 0;  // up to kPathNumbers
+  // Large packets lost since one arrived, and in how many rounds, up to 255 each: a round is of
+  // packets that were sent after the losses of the one before it were known.
+  std::uint8_t large_lost = 0;
+  std::uint8_t large_rounds = 0;
   Time large_lost_at{};
 
   SentPackets sent;
-  MarkedLanes marked_lanes;
+  Lanes lanes;
   std::uint64_t largest_acked = 0;  // meaningful if any_acked
   std::uint64_t bytes_in_flight = 0;
   std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)

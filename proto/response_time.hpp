@@ -14,14 +14,14 @@ class ResponseTime {
   ResponseTime() = default;
   // As it was when it was put aside: the next sample counts as one of many.
   ResponseTime(Duration smoothed, Duration variance)
-      : smoothed_(smoothed), variance_(variance), latest_(smoothed), sampled_(true) {}
+      : smoothed_(smoothed), variance_(variance), latest_(std::max(smoothed, Duration{1})) {}
   explicit ResponseTime(Duration initial) : smoothed_(initial), variance_(initial / 2) {}
 
   void sample(Duration rtt) {
     if (rtt < Duration{1}) rtt = Duration{1};
+    const bool is_first = !sampled();
     latest_ = rtt;
-    if (!sampled_) {
-      sampled_ = true;
+    if (is_first) {
       smoothed_ = rtt;
       variance_ = rtt / 2;
       return;
@@ -35,10 +35,10 @@ class ResponseTime {
     smoothed_ = (smoothed_ * 7 + rtt) / 8;
   }
 
-  [[nodiscard]] bool sampled() const { return sampled_; }
+  [[nodiscard]] bool sampled() const { return latest_ > Duration{}; }
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
   [[nodiscard]] Duration variance() const { return variance_; }
-  [[nodiscard]] Duration latest() const { return sampled_ ? latest_ : smoothed_; }
+  [[nodiscard]] Duration latest() const { return sampled() ? latest_ : smoothed_; }
 
   // SRTT + max(4 RTTVAR, granularity): when an answer that was not delayed on purpose is overdue.
   [[nodiscard]] Duration overdue(Duration granularity) const {
@@ -51,8 +51,7 @@ class ResponseTime {
 
   Duration smoothed_{};
   Duration variance_{};
-  Duration latest_{};
-  bool sampled_ = false;
+  Duration latest_{};  // 0: there was no sample
 };
 
 }  // namespace hawser::proto

@@ -136,8 +136,11 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   packet.payload_bytes = static_cast<std::uint32_t>(padding.size());
   packet.remote = to;
   packet.queue = Queue::data;
-  packet.entropy = path.marked_lanes.next(nics[path.local_nic].lanes, path.lane_turn);
-  if (!send_one(path.local_nic, packet)) return false;
+  packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
+  if (!send_one(path.local_nic, packet)) {
+    path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false);
+    return false;
+  }
   if (path.packets_in_flight == 0) path.oldest = number;
   SentPacket& record = path.sent.push(sent_blocks);
   record.sent = now;

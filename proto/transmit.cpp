@@ -172,7 +172,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.remote = remote(peer, path.local_nic, path.remote_nic);
   packet.queue = Queue::data;
-  packet.entropy = path.marked_lanes.next(nics[path.local_nic].lanes, path.lane_turn);
+  packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
   packet.cookie = pick.message;
 }
 
@@ -256,7 +256,10 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   for (std::size_t i = 0; i < accepted; ++i) {
     commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
   }
-  for (std::size_t i = burst.size; i-- > accepted;) unpick(*this, peer, burst.picks[i]);
+  for (std::size_t i = burst.size; i-- > accepted;) {
+    path->lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false);
+    unpick(*this, peer, burst.picks[i]);
+  }
   if (accepted > 0) {
     nics[path->local_nic].gathers = true;
     peer.told_floor = peer.floor;

@@ -25,7 +25,7 @@ namespace hawser {
     "payload of a full packet; the session uses the smaller of both sides and of what NICs carry") \
   X(unscheduled_bytes, "bytes", 65536, 0, 16777216, 0, 262144,                                     \
     "what a message may send before its receive has matched; the rest waits for a grant")          \
-  X(unscheduled_us, "us", 10, 0, 100000, 0, 1000,                                                  \
+  X(unscheduled_us, "us", 14, 0, 100000, 0, 1000,                                                  \
     "it may send as much as its NICs' links take in this time, if that is known to be more")       \
   X(grant_window_bytes, "bytes", 8388608, 65536, 1073741824, 65536, 16777216,                      \
     "how far a grant reaches beyond a message's first missing fragment")                           \

@@ -188,6 +188,70 @@ TEST_CASE("congestion_window: never below two packets", "[W4]") {
   });
 }
 
+// A path over many ways with a link of 12.5 GB/s, of which every round uses the whole window; its
+// large packets take 10 us at best, so 12.5 us and 5 more and what the hosts take are the limit.
+struct Spread {
+  CongestionWindow window{{.packet_bytes = kPacket,
+                           .initial_packets = 32,
+                           .delay_target = microseconds(50),
+                           .spread_link_bytes_per_s = 12'500'000'000}};
+  Time now{1000000000};
+
+  void rounds(int count, Duration fabric, Duration hosts = {}, bool is_large = true) {
+    for (int i = 0; i < count * 2; ++i) {
+      now = now + kRound / 2;
+      window.on_ack({.now = now,
+                     .acked_bytes = window.bytes() / 2,
+                     .in_flight_before = window.bytes(),
+                     .fabric_delay = fabric,
+                     .host_delay = hosts,
+                     .has_delay = true,
+                     .is_large = is_large,
+                     .acked_packets = 1,
+                     .round = kRound});
+    }
+  }
+};
+
+TEST_CASE("congestion_window: no more in flight than a link carries in a round trip", "[W6]") {
+  Spread path;
+  path.rounds(50, microseconds(4), {}, false);  // small ones say nothing of what large ones take
+  CHECK(path.window.bytes() > 1'000'000);
+  path.rounds(1, microseconds(10));
+  CHECK(path.window.bytes() == 12'500 * 35 / 2);
+  path.rounds(50, microseconds(10));
+  CHECK(path.window.bytes() == 12'500 * 35 / 2);
+  path.rounds(1, microseconds(10), microseconds(8));  // a slow host counts at once
+  CHECK(path.window.bytes() > 12'500 * 35 / 2);
+  path.rounds(20, microseconds(10), microseconds(8));
+  CHECK(path.window.bytes() == 12'500 * 51 / 2);
+  path.rounds(1, microseconds(10));
+  CHECK(path.window.bytes() > 12'500 * 46 / 2);  // and is forgotten by and by
+  path.rounds(30, microseconds(10));
+  CHECK(path.window.bytes() < 12'500 * 36 / 2);
+}
+
+TEST_CASE("congestion_window: where the rate or the way is only one, the link limits nothing",
+          "[W6]") {
+  Driven path;
+  for (int i = 0; i < 8; ++i) path.round(microseconds(10));
+  CHECK(path.window.bytes() > 1'000'000);
+}
+
+TEST_CASE("congestion_window: a fabric that has become slower is believed by and by", "[W7]") {
+  Spread path;
+  path.rounds(20, microseconds(10));
+  path.rounds(256, microseconds(30));
+  const std::uint64_t after = path.window.bytes();
+  CHECK(after > 12'500 * 35 / 2);
+  CHECK(after < 12'500 * 36 / 2);
+  path.rounds(256 * 80, microseconds(30));
+  CHECK(path.window.bytes() > 12'500 * 42);  // 5/4 of 30 us, and 5
+  path.rounds(1, microseconds(10));
+  CHECK(path.window.bytes() == 12'500 * 35 / 2);
+  CHECK(path.window.fabric_floor() == microseconds(10));
+}
+
 TEST_CASE("congestion_window: what is not used proves nothing", "[W1]") {
   Driven path;
   path.round(microseconds(10));

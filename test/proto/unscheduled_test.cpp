@@ -25,7 +25,7 @@ TEST_CASE("unscheduled__is_all_of_a_short_message_and_whole_fragments_of_a_long_
 TEST_CASE("unscheduled__is_what_the_links_take_in_a_time_or_the_tunable", "[M32]") {
   Tunables tunables;
   CHECK(proto::unscheduled_of(tunables, 0) == 65536);
-  CHECK(proto::unscheduled_of(tunables, 12'500'000'000) == 125'000);
+  CHECK(proto::unscheduled_of(tunables, 12'500'000'000) == 175'000);
   CHECK(proto::unscheduled_of(tunables, 1'000'000'000) == 65536);
   tunables.unscheduled_us = 100'000;
   CHECK(proto::unscheduled_of(tunables, 800'000'000'000) == 0xffffffff);

@@ -217,11 +217,15 @@ std::array<std::size_t, kLanes> by_lane(std::uint16_t busy) {
 
 TEST_CASE("lanes__those_of_marked_packets_are_passed_over_once", "[P19]") {
   const std::array<std::size_t, kLanes> even = by_lane(kLanes);
-  for (const std::size_t count : even) CHECK(count == 4 * 256 / kLanes);
+  for (const std::size_t count : even) {  // those that bring back first a little more
+    CHECK(count * 8 > 7 * 4 * 256 / kLanes);
+    CHECK(count * 8 < 9 * 4 * 256 / kLanes);
+  }
   const std::array<std::size_t, kLanes> uneven = by_lane(1);
-  CHECK(uneven[1] * 4 < uneven[0] * 3);
-  CHECK(uneven[1] * 4 > uneven[0]);
-  CHECK(uneven[2] + uneven[3] + 2 >= 2 * uneven[0]);
+  for (const std::size_t other : {0u, 2u, 3u}) {
+    CHECK(uneven[1] * 4 < uneven[other] * 3);
+    CHECK(uneven[1] * 4 > uneven[other]);
+  }
 }
 
 // What the receiver of one message says, packets of control.
