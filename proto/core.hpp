@@ -4,7 +4,7 @@
 //   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
 //   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
 //   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
-//   path_acks.cpp    acknowledged, silent, PTO           closing.cpp        CLOSE, CLOSED, RESET
+//   path_acks.cpp    acknowledged, PTO                   closing.cpp        CLOSE, CLOSED, RESET
 //   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
 //   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed
 //   receives.cpp     matching, completion                gaps.cpp           what a path has lost
@@ -12,6 +12,7 @@
 //   grants.cpp       what of long messages may come      report.cpp         statistics
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
 //   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
+//   silence.cpp      paths of which nothing comes
 //
 // Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
 // protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and

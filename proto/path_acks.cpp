@@ -1,6 +1,6 @@
-// Acknowledgements of paths at the sender: what arrived, which path is silent, and the probe
-// timeout. This is layer 3 of loss detection (docs/protocol.md §9) and the silence rule (§10);
-// layer 1 is in gaps.cpp. They release nothing: messages complete by statuses.
+// Acknowledgements of paths at the sender: what arrived, and the probe timeout. This is layer 3 of
+// loss detection (docs/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole paths in
+// silence.cpp. They release nothing: messages complete by statuses.
 //
 // Timer of a path: `pto_at` armed while something is in flight.
 //
@@ -317,40 +317,6 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   path.lost_lately = true;
   path.gap_at = kNever;
   path.pto_at = kNever;
-}
-
-// The silence rule. What one turn of the peer shows, a later one must confirm; if nothing is under
-// way that would bring its acknowledgement, a probe on a path that works does.
-void Endpoint::Core::find_silence(Peer& peer) {
-  if (tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
-  // When the oldest packet of a path is due. What the receiver has asked for is in flight elsewhere
-  // now, but it was the oldest here, and due when it was lost; nothing of the path has come since.
-  // So that counts, once what is in flight is late as well: else a dead path that always has
-  // something younger to lose would not be found out before three rounds of requests.
-  const auto due_at = [&](Path& path) {
-    const Time sent = path.sent.at(sent_blocks, path.oldest).departed;
-    const Time due = sent + pto_base(path);
-    if (path.unheard == 0) return due;
-    return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
-  };
-  Path* doubted = nullptr;
-  for_each_path(peer, [&](Path& path) {
-    if (path.state != PathState::up || path.packets_in_flight == 0) return;
-    path.advance_oldest(sent_blocks);
-    if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
-    const Time due = due_at(path);
-    if (due < peer.settled_sent) {
-      ++counters.evacuations;
-      suspect(peer, path, Reason::silence);
-    } else if (due < peer.newest_acked_sent) {
-      doubted = &path;
-    }
-  });
-  if (doubted == nullptr) return;
-  Path* other = next_usable_path(peer, *doubted);
-  if (other != nullptr && other->packets_in_flight == 0 && send_probe(peer, *other, false)) {
-    arm_pto(*other);
-  }
 }
 
 // Data leaves a few numbers to probes. If these are in flight too, nobody would ask any more: then

@@ -80,7 +80,8 @@ struct alignas(kCacheLine) Path {
 
   ResponseTime response;
   CongestionWindow window;
-  std::uint64_t balance_bytes = 0;  // sent, to decide between equally filled paths
+  std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
+  std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
 
   Time last_departed{};    // of what was sent last
   Time pto_at = kNever;    // armed while something is in flight
@@ -94,7 +95,6 @@ struct alignas(kCacheLine) Path {
   Time down_at{};   // went DOWN last
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
-  std::uint64_t delivered_bytes = 0;
 
   // When the one with the largest number that was acknowledged had left; 0 if that isn't known.
   [[nodiscard]] Time newest_departed(SentBlockPool& blocks) {

@@ -38,6 +38,14 @@ class Reordering {
                     response.latest() + window);
   }
 
+  // When several packets that went different ways are late, of a path that has shown what its
+  // answers take: no floor for what a single one may meet.
+  [[nodiscard]] Duration several_overdue(const ResponseTime& response) const {
+    const Duration overtaken = most_ * 3 / 2;
+    return std::max(response.smoothed() + std::max(response.variance() * 4, overtaken),
+                    response.latest() + overtaken);
+  }
+
  private:
   static constexpr int kFading = 1024;  // packets that were overtaken
   Duration most_{};

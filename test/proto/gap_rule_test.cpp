@@ -106,5 +106,24 @@ TEST_CASE("reordering__waits_a_round_trip_and_a_quarter_or_more_than_it_has_seen
   CHECK(reordering.window(response, granularity) == microseconds(250));
 }
 
+TEST_CASE("reordering__several_are_overdue_by_what_was_seen_and_no_more", "[P22]") {
+  const auto steady = [](int last_us) {
+    ResponseTime response;
+    for (int i = 0; i < 200; ++i) response.sample(microseconds(80));
+    response.sample(microseconds(static_cast<std::uint64_t>(last_us)));
+    return response;
+  };
+  Reordering none;
+  Reordering some;
+  some.note(microseconds(20));
+  CHECK(none.several_overdue(steady(80)) < microseconds(81));
+  CHECK(some.several_overdue(steady(80)) >= microseconds(110));
+  CHECK(some.several_overdue(steady(80)) < microseconds(111));
+  const ResponseTime later = steady(160);  // smoothed 90, and 4 times the variance is 80
+  CHECK(none.several_overdue(later) >= later.smoothed() + later.variance() * 4);
+  CHECK(some.several_overdue(later) >= microseconds(190));
+  CHECK(some.several_overdue(later) < microseconds(191));
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -8,6 +8,7 @@ namespace hawser::test {
 namespace {
 
 using proto::Duration;
+using proto::microseconds;
 using proto::milliseconds;
 using proto::Time;
 
@@ -143,8 +144,43 @@ TEST_CASE("dead_nics__requests_do_not_hide_a_silent_path", "[P2]") {
                 << " lost by request " << world.stats(0).lost_by_request);
   CHECK(found()->nic == 2);
   CHECK(found()->reason == Reason::silence);
-  CHECK(took < proto::microseconds(500));  // 794 by requests
+  CHECK(took < microseconds(500));  // 794 by requests
   CHECK(world.stats(0).lost_by_request > 0);
+}
+
+// How soon a NIC of four that dies without a word in the middle of a long message is left.
+Duration silent_for(std::uint16_t entropies) {
+  WorldConfig config = nics_of_1_gigabyte(2, 4);
+  config.entropies = entropies;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.message(0, 1, 1, 20000000);
+  world.run_for(milliseconds(2));
+  world.apply(1, 2, "kill");
+  const Time killed = world.now();
+  const auto suspected = [&] {
+    for (const Event& event : world.events(0)) {
+      if (event.kind != Event::Kind::path_suspect) continue;
+      CHECK(event.nic == 2);
+      CHECK(event.reason == Reason::silence);
+      return true;
+    }
+    return false;
+  };
+  REQUIRE(world.run_until(suspected, milliseconds(20)));
+  const Duration took = world.now() - killed;
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+  return took;
+}
+
+TEST_CASE("dead_nics__several_ways_that_are_silent_at_once_are_believed_early", "[P22]") {
+  const Duration several = silent_for(8);
+  const Duration few = silent_for(2);
+  INFO(several.ns / 1000 << " us over 8 lanes, " << few.ns / 1000 << " us over 2");
+  CHECK(several < microseconds(300));
+  CHECK(several * 3 / 2 < few);
 }
 
 }  // namespace
