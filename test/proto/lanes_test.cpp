@@ -76,28 +76,82 @@ TEST_CASE("lanes__of_which_none_is_known_to_be_used_are_unharmed_by_what_ends") 
   CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
 }
 
-// Whatever happens, a lane is one of those that there are, and with no more under way than lanes
-// none is given a second packet while another is idle and unmarked.
-TEST_CASE("lanes__model", "[P21]") {
+// The rules as they are said, a lane after the other.
+class Model {
+ public:
+  explicit Model(std::uint16_t lanes) : lanes_(lanes) {}
+
+  std::uint8_t take(std::uint8_t turn) {
+    const std::size_t from = turn % lanes_.size();
+    const auto first = [&](auto wanted, auto over) {
+      std::size_t lane = from;
+      for (std::size_t i = 0; i < lanes_.size(); ++i, lane = (lane + 1) % lanes_.size()) {
+        if (wanted(lanes_[lane])) return lane;
+        if (over(lanes_[lane])) lanes_[lane].marked = false;
+      }
+      return lanes_.size();
+    };
+    const auto none = [](const Lane&) { return false; };
+    const auto light = [&](int most_under_way) {
+      return first(
+          [=](const Lane& lane) { return !lane.marked && lane.under_way <= most_under_way; },
+          [=](const Lane& lane) { return lane.marked && lane.under_way <= most_under_way; });
+    };
+    std::size_t lane = first([](const Lane& one) { return one.good && one.under_way == 0; }, none);
+    for (int most_under_way = 0; most_under_way < 3 && lane == lanes_.size(); ++most_under_way) {
+      lane = light(most_under_way);
+    }
+    if (lane == lanes_.size()) lane = from;
+    lanes_[lane].under_way = std::min(lanes_[lane].under_way + 1, 2);
+    return static_cast<std::uint8_t>(lane);
+  }
+
+  void ended(std::uint8_t at, bool arrived) {
+    Lane& lane = lanes_[at];
+    if (lane.under_way == 0) return;
+    --lane.under_way;
+    lane.good = lane.under_way == 0 && arrived && !lane.marked;
+  }
+  void mark(std::uint8_t at) {
+    lanes_[at].marked = true;
+    lanes_[at].good = false;
+  }
+
+ private:
+  struct Lane {
+    int under_way = 0;  // up to two
+    bool good = false;
+    bool marked = false;
+  };
+  std::vector<Lane> lanes_;
+};
+
+TEST_CASE("lanes__model", "[P18][P19][P21]") {
   for_each_seed(60, [](Random& random) {
-    const auto count = static_cast<std::uint16_t>(1u << random.below(8));
+    const auto count = static_cast<std::uint16_t>(2u << random.below(7));
+    const double marks = random.chance(0.5) ? 0.02 : 0.3;
+    const std::size_t most = 1 + random.below(3 * count);
     Lanes lanes;
-    std::uint8_t turn = static_cast<std::uint8_t>(random.below(256));
-    std::vector<int> under_way(count, 0);
+    Model model(count);
+    auto turn = static_cast<std::uint8_t>(random.below(256));
     std::deque<std::uint8_t> packets;
-    for (int step = 0; step < 2000; ++step) {
-      if (packets.size() < count && random.chance(0.5)) {
-        const bool any_idle = std::count(under_way.begin(), under_way.end(), 0) > 0;
-        const std::uint8_t lane = lanes.take(count, turn);
-        REQUIRE(lane < count);
-        if (any_idle && count > 1) REQUIRE(under_way[lane] == 0);
-        ++under_way[lane];
-        packets.push_back(lane);
+    for (int step = 0; step < 3000; ++step) {
+      if (packets.size() < most && random.chance(0.5)) {
+        const std::uint8_t expected = model.take(turn);
+        REQUIRE(lanes.take(count, turn) == expected);
+        REQUIRE(turn == (expected + 1) % count);
+        packets.push_back(expected);
       } else if (!packets.empty()) {
         std::swap(packets.front(), packets[random.below(packets.size())]);
-        --under_way[packets.front()];
-        lanes.ended(packets.front(), random.chance(0.9));
+        const std::uint8_t lane = packets.front();
         packets.pop_front();
+        const bool arrived = random.chance(0.9);
+        if (arrived && random.chance(marks)) {
+          lanes.mark(lane);
+          model.mark(lane);
+        }
+        lanes.ended(lane, arrived);
+        model.ended(lane, arrived);
       }
     }
   });
