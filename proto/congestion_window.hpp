@@ -100,7 +100,10 @@ class CongestionWindow {
   void sample(const Ack& ack) {
     const std::uint32_t delay = std::max(in_32_bits(ack.fabric_delay), 1u);
     floor_ns_ = std::min(floor_ns_, delay);
-    if (ack.is_large) large_floor_ns_ = std::min(large_floor_ns_, delay);
+    // Of what went on in a host's absence only its end is known: nothing of the fabric shows then.
+    if (ack.is_large && ack.host_delay <= ack.fabric_delay) {
+      large_floor_ns_ = std::min(large_floor_ns_, delay);
+    }
     round_delay_ns_ = std::min(round_delay_ns_, delay);
     host_ns_ = std::max(in_32_bits(ack.host_delay), host_ns_ - host_ns_ / 8);
     if (round_samples_ < kLeastSamples) ++round_samples_;
@@ -141,12 +144,17 @@ class CongestionWindow {
   // The fabric may have another way now, a longer one: what was once the least is forgotten slowly,
   // and a round that finds it still so says it again.
   void raise_floors() {
-    if (large_floor_ns_ != kUnknown) large_floor_ns_ += large_floor_ns_ / 64;
-    floor_ns_ += floor_ns_ / 64;
+    if (large_floor_ns_ != kUnknown) large_floor_ns_ = raised(large_floor_ns_);
+    floor_ns_ = raised(floor_ns_);
   }
 
+  [[nodiscard]] static std::uint32_t raised(std::uint32_t ns) {
+    return std::min(ns + ns / 64 + 1, kUnknown - 1);
+  }
+
+  // Of what may be in flight: beyond what the link carries there is nothing to give way.
   void scale(double factor) {
-    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(bytes_) * factor));
+    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(bytes()) * factor));
   }
 
   [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) {

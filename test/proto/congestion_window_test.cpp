@@ -252,6 +252,34 @@ TEST_CASE("congestion_window: a fabric that has become slower is believed by and
   CHECK(path.window.fabric_floor() == microseconds(10));
 }
 
+TEST_CASE("congestion_window: what is beyond the link's rate is not what gives way", "[W1][W6]") {
+  Spread path;
+  path.rounds(50, microseconds(4), {}, false);
+  path.rounds(1, microseconds(10));
+  CHECK(path.window.bytes() == 12'500 * 35 / 2);
+  path.rounds(2, microseconds(200));
+  CHECK(path.window.bytes() < 12'500 * 35 / 4);
+}
+
+TEST_CASE("congestion_window: a host's absence does not make a fabric fast", "[W6]") {
+  Spread path;
+  path.rounds(20, microseconds(20), microseconds(1));
+  const std::uint64_t before = path.window.bytes();
+  // What came meanwhile came at once for all that is known, and lay at the peer before.
+  path.rounds(1, Duration{-1000}, microseconds(1000));
+  path.rounds(1, Duration{100}, microseconds(1000));
+  path.rounds(100, microseconds(20), microseconds(1));
+  CHECK(path.window.bytes() == before);
+}
+
+TEST_CASE("congestion_window: the shortest floors rise too", "[W7]") {
+  Spread path;
+  path.rounds(1, Duration{2});
+  CHECK(path.window.fabric_floor() == Duration{2});
+  path.rounds(256 * 70, microseconds(10));
+  CHECK(path.window.fabric_floor() > Duration{64});
+}
+
 TEST_CASE("congestion_window: what is not used proves nothing", "[W1]") {
   Driven path;
   path.round(microseconds(10));
