@@ -74,11 +74,13 @@ class Lanes {
 
   [[nodiscard]] std::uint8_t choose(std::uint16_t lanes, std::uint8_t turn) {
     std::uint16_t lane = first(lanes, turn, &Word::proven);
-    for (const Wanted wanted : {&Word::idle, &Word::at_most_one, &Word::any}) {
-      if (lane != kNone) break;
-      lane = first(lanes, turn, wanted);
-      pass_over(lanes, turn, lane, wanted);
-    }
+    if (lane != kNone) return static_cast<std::uint8_t>(lane);
+    constexpr std::array<Wanted, 3> kInOrder{&Word::idle, &Word::at_most_one, &Word::any};
+    std::size_t rule = 0;
+    while (rule < kInOrder.size() && lane == kNone) lane = first(lanes, turn, kInOrder[rule++]);
+    // Only now, so that none of them is taken for what it was passed over for.
+    if (rule > 1) pass_over(lanes, turn, kNone, kInOrder[rule - 2]);
+    pass_over(lanes, turn, lane, kInOrder[rule - 1]);
     return lane == kNone ? turn : static_cast<std::uint8_t>(lane);
   }
 

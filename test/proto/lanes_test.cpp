@@ -43,6 +43,20 @@ TEST_CASE("lanes__that_are_marked_are_passed_over_once", "[P19]") {
   CHECK(take(all, kMostLanes, turn, 2) == std::vector{kMostLanes - 2, 0});
 }
 
+TEST_CASE("lanes__that_are_marked_are_not_taken_for_what_they_are_passed_over_for", "[P19]") {
+  Lanes lanes;
+  std::uint8_t turn = 0;
+  CHECK(take(lanes, 8, turn, 4) == std::vector{0, 1, 2, 3});
+  for (std::uint8_t lane = 4; lane < 8; ++lane) lanes.mark(lane);
+  CHECK(take(lanes, 8, turn, 3) == std::vector{0, 4, 5});  // all that are idle were passed over
+  Lanes few;
+  turn = 0;
+  CHECK(take(few, 4, turn, 4) == std::vector{0, 1, 2, 3});
+  few.mark(0);
+  few.ended(0, true);
+  CHECK(take(few, 4, turn, 2) == std::vector{1, 0});
+}
+
 TEST_CASE("lanes__that_bring_back_unmarked_are_taken_again_first", "[P21]") {
   Lanes lanes;
   std::uint8_t turn = 0;
@@ -87,19 +101,28 @@ class Model {
       std::size_t lane = from;
       for (std::size_t i = 0; i < lanes_.size(); ++i, lane = (lane + 1) % lanes_.size()) {
         if (wanted(lanes_[lane])) return lane;
-        if (over(lanes_[lane])) lanes_[lane].marked = false;
+        over(lanes_[lane]);
       }
       return lanes_.size();
     };
     const auto none = [](const Lane&) { return false; };
+    std::vector<Lane> passed = lanes_;
     const auto light = [&](int most_under_way) {
       return first(
           [=](const Lane& lane) { return !lane.marked && lane.under_way <= most_under_way; },
-          [=](const Lane& lane) { return lane.marked && lane.under_way <= most_under_way; });
+          [&](const Lane& lane) {
+            if (lane.under_way <= most_under_way) {
+              passed[static_cast<std::size_t>(&lane - lanes_.data())].marked = false;
+            }
+            return false;
+          });
     };
     std::size_t lane = first([](const Lane& one) { return one.good && one.under_way == 0; }, none);
     for (int most_under_way = 0; most_under_way < 3 && lane == lanes_.size(); ++most_under_way) {
       lane = light(most_under_way);
+    }
+    if (lane == lanes_.size() || !(lanes_[lane].good && lanes_[lane].under_way == 0)) {
+      lanes_ = passed;
     }
     if (lane == lanes_.size()) lane = from;
     lanes_[lane].under_way = std::min(lanes_[lane].under_way + 1, 2);
