@@ -152,9 +152,10 @@ class CongestionWindow {
     return std::min(ns + ns / 64 + 1, kUnknown - 1);
   }
 
-  // Of what may be in flight: beyond what the link carries there is nothing to give way.
+  // What lies beyond what the link carries gives way first, and is no more than as much again.
   void scale(double factor) {
-    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(bytes()) * factor));
+    const std::uint64_t most = bytes_ / 2 > carried_by_link() ? 2 * carried_by_link() : bytes_;
+    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(most) * factor));
   }
 
   [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) {

@@ -20,11 +20,14 @@ constexpr std::uint64_t kSeveral = 4;  // packets that are silent together
 template <class Core>
 Time several_due(Core& core, Path& path) {
   const LocalNic& nic = core.nics[path.local_nic];
-  const std::uint64_t last = path.oldest + kSeveral - 1;
   if (nic.lanes < kSeveral || path.delivered_bytes < path.window.bytes()) return kNever;
-  if (!path.sent.contains(last)) return kNever;
-  return path.sent.at(core.sent_blocks, last).departed +
-         nic.reordering.several_overdue(path.response);
+  std::uint64_t silent = 0;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(core.sent_blocks, n);
+    if (record.state != SentPacket::State::in_flight || ++silent < kSeveral) continue;
+    return record.departed + nic.reordering.several_overdue(path.response);
+  }
+  return kNever;
 }
 
 }  // namespace

@@ -257,8 +257,8 @@ TEST_CASE("congestion_window: what is beyond the link's rate is not what gives w
   path.rounds(50, microseconds(4), {}, false);
   path.rounds(1, microseconds(10));
   CHECK(path.window.bytes() == 12'500 * 35 / 2);
-  path.rounds(2, microseconds(200));
-  CHECK(path.window.bytes() < 12'500 * 35 / 4);
+  path.rounds(3, microseconds(200));  // one is not judged yet, one takes what was beyond
+  CHECK(path.window.bytes() <= 12'500 * 35 / 4);
 }
 
 TEST_CASE("congestion_window: a host's absence does not make a fabric fast", "[W6]") {
