@@ -11,7 +11,6 @@
 #include <bit>
 
 #include "proto/core.hpp"
-#include "proto/gap_rule.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
