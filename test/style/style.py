@@ -138,6 +138,16 @@ def rule_include(source):
             yield number, f"{source.path} may not include {target}"
 
 
+def rule_own_header(source):
+    """A source file includes the header of its name first: so every build shows that it needs no other."""
+    if source.suffix != ".cpp" or not os.path.isfile(os.path.join(source.root, source.path[:-4] + ".hpp")):
+        return
+    own = (source.path[:-4] + ".hpp").removeprefix("include/")
+    first = next(source.matches(INCLUDE, source.code), None)
+    if first is None or first[1].group(2) != own:
+        yield first[0] if first else 1, f'"{own}" comes first'
+
+
 def rule_size(source):
     """No file that nobody dares to touch."""
     if source.suffix in CODE + (".py", ".sh", ".cmake") and len(source.lines) > MAX_LINES:
@@ -267,7 +277,7 @@ def rule_machine_path(source):
         yield number, f"absolute path {found.group(0)}"
 
 
-RULES = (rule_include, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
+RULES = (rule_include, rule_own_header, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
          rule_ban, rule_unfinished, rule_machine_path)
 
 
