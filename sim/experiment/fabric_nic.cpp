@@ -36,8 +36,10 @@ FabricNic::FabricNic(fabric::EventWheel& events, fabric::Network& network, std::
   caps_.entropies = config.entropies;
   caps_.needs_checksum = false;
   caps_.receive_bytes = std::uint64_t{config.data_slots} * config.max_datagram_bytes;
-  caps_.link_bytes_per_s =
-      network.wiring().settings(network.wiring().from_port(port)).bits_per_s / 8;
+  if (config.tells_rate) {
+    caps_.link_bytes_per_s =
+        network.wiring().settings(network.wiring().from_port(port)).bits_per_s / 8;
+  }
   ring(proto::Queue::data).slots = config.data_slots;
   ring(proto::Queue::control).slots = config.control_slots;
   address_.bytes[0] = static_cast<std::byte>(proto::NicKind::memory);

@@ -35,6 +35,7 @@ struct NicConfig {
   // preamble, gap and check, IP's 20, UDP's 8, BTH's 12, DETH's 8 and the check's 4.
   std::uint32_t overhead_bytes = 90;
   std::uint16_t entropies = 128;
+  bool tells_rate = true;  // its link's, to the protocol
   std::uint32_t send_slots = 512;
   std::uint32_t data_slots = 1024;  // receive rings
   std::uint32_t control_slots = 1024;

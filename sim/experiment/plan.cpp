@@ -87,8 +87,9 @@ std::string about_fabric(const Plan& plan) {
 
 std::string about_traffic(const Plan& plan) {
   try {
-    const fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, plan.fabric.shape.hosts, 1);
+    fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, plan.fabric.shape.hosts, 1);
     if (matrix.connections.empty()) return "traffic: there is no connection";
+    add_beside(plan.traffic, plan.fabric.shape.hosts, 1, matrix);
     if (matrix.nodes <= plan.fabric.shape.hosts) return {};
     return "traffic: the matrix has " + text(matrix.nodes) + " nodes, but the fabric only " +
            text(plan.fabric.shape.hosts) + " hosts";

@@ -70,6 +70,9 @@ struct TrafficPlan {
   std::string generator;
   std::map<std::string, std::uint64_t, std::less<>> numbers;
   bool group = false;  // of a matrix: hints say that the messages to one receiver come together
+  std::uint8_t priority = 0;  // the hints' of all messages
+  // What else is under way meanwhile, and isn't measured: the numbers of a background; empty: none.
+  std::map<std::string, std::uint64_t, std::less<>> beside{};
 };
 
 // A fault as people say it; what it strikes has a name, or is drawn by the seed.

@@ -65,10 +65,21 @@ void take_moe(Numbers& numbers, Traffic& traffic) {
       fabric::microseconds(static_cast<std::int64_t>(numbers.count("compute_us", 0, 0)));
 }
 
+void take_background(Numbers& numbers, Traffic& traffic) {
+  constexpr std::uint64_t kLongestUs = 1'000'000'000;
+  traffic.sizes = Traffic::Sizes::exponential;
+  traffic.load = static_cast<double>(numbers.needed("load_percent", 1, 100)) / 100;
+  traffic.bits_per_s =
+      numbers.needed("gbps", 1, fabric::kFastest / fabric::kGigabit) * fabric::kGigabit;
+  traffic.duration =
+      fabric::microseconds(static_cast<std::int64_t>(numbers.needed("duration_us", 1, kLongestUs)));
+}
+
 Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
   Traffic traffic{.kind = kind, .nodes = hosts};
   traffic.bytes = numbers.needed("bytes", 1, MatrixRun::kMostBytes);
-  const bool is_collective = kind != Kind::incast && kind != Kind::permutation;
+  const bool is_collective =
+      kind != Kind::incast && kind != Kind::permutation && kind != Kind::background;
   if (is_collective) traffic.rounds = numbers.count("rounds", 1, 1);
   if (kind == Kind::ring) traffic.channels = numbers.count("channels", 1, 1);
   if (kind == Kind::all_to_all) traffic.window = numbers.count("window", 0, 0);
@@ -76,27 +87,43 @@ Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
   if (kind == Kind::incast) traffic.senders = numbers.count("senders", 0, 0);
   if (kind == Kind::incast) traffic.receivers = numbers.count("receivers", 1, 1);
   if (kind == Kind::moe) take_moe(numbers, traffic);
+  if (kind == Kind::background) take_background(numbers, traffic);
   numbers.finish();
   return traffic;
+}
+
+fabric::ConnectionMatrix made(const TrafficPlan& plan, std::uint32_t hosts, std::uint64_t seed) {
+  const std::optional<Kind> kind = fabric::kind_named(plan.generator);
+  if (!kind) {
+    throw InputError("there is no generator '" + plan.generator +
+                     "'; there are ring, butterfly, doubling, all_to_all, incast, permutation, "
+                     "moe and background");
+  }
+  Numbers numbers(plan);
+  return fabric::generate(read(numbers, *kind, hosts), seed);
 }
 
 }  // namespace
 
 fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,
                                      std::uint64_t seed) {
-  if (plan.generator.empty()) {
-    fabric::ConnectionMatrix matrix = plan.matrix;
-    if (plan.group) group_by_receiver(matrix);
-    return matrix;
-  }
-  const std::optional<Kind> kind = fabric::kind_named(plan.generator);
-  if (!kind || *kind == Kind::background) {
-    throw InputError("there is no generator '" + plan.generator +
-                     "'; there are ring, butterfly, doubling, all_to_all, incast, permutation "
-                     "and moe");
-  }
-  Numbers numbers(plan);
-  return fabric::generate(read(numbers, *kind, hosts), seed);
+  fabric::ConnectionMatrix matrix = plan.generator.empty() ? plan.matrix : made(plan, hosts, seed);
+  if (plan.group) group_by_receiver(matrix);
+  if (plan.priority == 0) return matrix;
+  for (fabric::Connection& one : matrix.connections) one.hint.priority = plan.priority;
+  return matrix;
+}
+
+void add_beside(const TrafficPlan& plan, std::uint32_t hosts, std::uint64_t seed,
+                fabric::ConnectionMatrix& matrix) {
+  if (plan.beside.empty()) return;
+  TrafficPlan background;
+  background.generator = "background";
+  background.numbers = plan.beside;
+  const fabric::ConnectionMatrix added = make_matrix(background, hosts, ~seed);
+  matrix.nodes = std::max(matrix.nodes, added.nodes);
+  matrix.connections.insert(matrix.connections.end(), added.connections.begin(),
+                            added.connections.end());
 }
 
 void group_by_receiver(fabric::ConnectionMatrix& matrix) {

@@ -16,10 +16,17 @@ namespace hawser::experiment {
 //   butterfly, doubling   bytes [rounds]
 //   all_to_all            bytes [rounds] [window] [shuffled: 0 or 1]
 //   moe                   bytes tokens [rounds] [experts] [top] [skew_percent] [compute_us]
+//   background            bytes, the mean of exponentially distributed ones, load_percent of the
+//                         gbps that each host has, for duration_us
 // What is drawn follows from the seed. Throws InputError for an unknown name or number, and for a
 // number that is missing or out of its range.
 [[nodiscard]] fabric::ConnectionMatrix make_matrix(const TrafficPlan& plan, std::uint32_t hosts,
                                                    std::uint64_t seed);
+
+// Adds the plan's background, if it has one, behind the traffic's own connections: of a seed
+// another one than theirs. Throws InputError as above.
+void add_beside(const TrafficPlan& plan, std::uint32_t hosts, std::uint64_t seed,
+                fabric::ConnectionMatrix& matrix);
 
 // Gives all messages to one receiver the hint that they come together, and how many they are; more
 // than 65535 count as that many. Receivers of one message get none. Throws InputError if a trigger

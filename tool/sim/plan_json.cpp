@@ -113,14 +113,34 @@ void read_fabric(const Json& json, PlanInputs& inputs, experiment::FabricPlan& f
   fabric.shape.adaptive = keys.flag_or("adaptive", false);
   fabric.nic.overhead_bytes =
       keys.number_or<std::uint32_t>("overhead_bytes", fabric.nic.overhead_bytes, 0, 1024);
+  fabric.nic.tells_rate = keys.flag_or("tells_rate", true);
   fabric.nic.entropies = keys.number_or<std::uint16_t>("entropies", fabric.nic.entropies, 1, 65535);
   keys.finish();
 }
 
 // ---- traffic, faults
 
+// What a generator goes by: it knows which numbers it has.
+void read_numbers(JsonKeys& keys, std::map<std::string, std::uint64_t, std::less<>>& numbers,
+                  std::string& said) {
+  for (const std::string& name : keys.rest()) {
+    numbers[name] = keys.number<std::uint64_t>(name, 0, std::uint64_t{1} << 62);
+    said += fmt::format(", {} {}", name, numbers[name]);
+  }
+}
+
+void read_beside(JsonKeys& of_traffic, experiment::TrafficPlan& traffic) {
+  const Json* const beside = of_traffic.find("beside");
+  if (beside == nullptr) return;
+  JsonKeys keys(*beside, of_traffic.path("beside"));
+  traffic.said += "; beside it background";
+  read_numbers(keys, traffic.beside, traffic.said);
+  if (traffic.beside.empty()) refuse(keys.where(), "the numbers of a background are expected");
+}
+
 void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan& traffic) {
   JsonKeys keys(json, "traffic");
+  traffic.priority = keys.number_or<std::uint8_t>("priority", 0, 0, 255);
   if (keys.has("matrix") == keys.has("generator")) {
     refuse("traffic", "either 'matrix', a file, or 'generator' is expected");
   }
@@ -130,6 +150,7 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
     traffic.matrix = fabric::read_connections(traffic.said, inputs.content(traffic.said, get));
     traffic.group = keys.flag_or("group", false);
     if (traffic.group) traffic.said += ", a group for each receiver";
+    read_beside(keys, traffic);
     return keys.finish();
   }
   if (keys.has("group")) {
@@ -137,11 +158,9 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
   }
   traffic.generator = keys.text("generator");
   traffic.said = traffic.generator;
-  for (const std::string& name : keys.rest()) {
-    traffic.numbers[name] =
-        keys.number<std::uint64_t>(name, 0, std::uint64_t{1} << 62);  // the generator knows more
-    traffic.said += fmt::format(", {} {}", name, traffic.numbers[name]);
-  }
+  static_cast<void>(keys.find("beside"));  // no number of the generator's
+  read_numbers(keys, traffic.numbers, traffic.said);
+  read_beside(keys, traffic);
 }
 
 // What of the fabric a fault strikes.

@@ -75,8 +75,7 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
         }) == "traffic: there is no connection");
   CHECK(complaint([](Plan& plan) { plan.traffic.generator = "storm"; }) ==
         "traffic: there is no generator 'storm'; there are ring, butterfly, doubling, all_to_all, "
-        "incast, "
-        "permutation and moe");
+        "incast, permutation, moe and background");
   CHECK(complaint([](Plan& plan) { plan.traffic.numbers["window"] = 1; }) ==
         "traffic: 'permutation' has no 'window'");
   CHECK(complaint([](Plan& plan) { plan.traffic.numbers.clear(); }) ==
@@ -310,6 +309,41 @@ TEST_CASE("traffic__collectives_are_made_by_their_numbers") {
   CHECK_THROWS_WITH(make_matrix(traffic, 8, 1), "'moe' needs 'tokens'");
   traffic.numbers["tokens"] = 20;
   CHECK_FALSE(make_matrix(traffic, 8, 1).connections.empty());
+}
+
+TEST_CASE("traffic__a_background_has_the_load_that_its_numbers_say") {
+  TrafficPlan traffic{
+      "", {}, "background", {{"bytes", 10'000}, {"load_percent", 40}, {"gbps", 100}}};
+  CHECK_THROWS_WITH(make_matrix(traffic, 8, 1), "'background' needs 'duration_us'");
+  traffic.numbers["duration_us"] = 10'000;
+  std::uint64_t bytes = 0;
+  for (const auto& one : make_matrix(traffic, 8, 1).connections) {
+    bytes += one.bytes;
+    CHECK(one.start < fabric::Instant{} + microseconds(10'000));
+  }
+  CHECK(static_cast<double>(bytes) == Approx(8 * 0.4 * 125e6).epsilon(0.1));
+  traffic.numbers["load_percent"] = 101;
+  CHECK_THROWS_WITH(make_matrix(traffic, 8, 1), "'load_percent' is 101, but must be 1 to 100");
+}
+
+TEST_CASE("traffic__what_is_beside_it_comes_behind_its_own_connections") {
+  TrafficPlan traffic{"", {}, "ring", {{"bytes", 8000}}};
+  traffic.priority = 3;
+  const auto own = make_matrix(traffic, 8, 1);
+  auto matrix = own;
+  add_beside(traffic, 8, 1, matrix);
+  CHECK(matrix.connections.size() == own.connections.size());
+  traffic.beside = {{"bytes", 10'000}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 500}};
+  add_beside(traffic, 8, 1, matrix);
+  REQUIRE(matrix.connections.size() > own.connections.size());
+  for (std::size_t i = 0; i < matrix.connections.size(); ++i) {
+    const auto& one = matrix.connections[i];
+    CHECK(one.hint.priority == (i < own.connections.size() ? 3 : 0));
+    if (i >= own.connections.size()) CHECK(one.step + one.trigger + one.hint.group == 0);
+  }
+  CHECK(matrix.triggers.size() == own.triggers.size());
+  traffic.beside.erase("gbps");
+  CHECK_THROWS_WITH(add_beside(traffic, 8, 1, matrix), "'background' needs 'gbps'");
 }
 
 }  // namespace

@@ -197,6 +197,20 @@ TEST_CASE("trial__numbers_are_those_of_its_flows") {
   CHECK(came < 8 * 200'000 * 11 / 10);
 }
 
+TEST_CASE("trial__what_is_beside_the_traffic_slows_it_and_is_not_measured") {
+  Plan plan = a_plan();
+  const Trial alone = run_trial(plan, "hawser", 5);
+  plan.traffic.beside = {
+      {"bytes", 100'000}, {"load_percent", 80}, {"gbps", 100}, {"duration_us", 100}};
+  const Trial trial = run_trial(plan, "hawser", 5);
+  REQUIRE(trial.flows.size() == 8);
+  CHECK(trial.numbers.flows == 8);
+  CHECK(trial.numbers.bytes == alone.numbers.bytes);
+  CHECK(trial.numbers.ideal_ps == alone.numbers.ideal_ps);
+  CHECK(*trial.numbers.last_ps > *alone.numbers.last_ps);
+  CHECK(trial.numbers.data_packets > 2 * alone.numbers.data_packets);
+}
+
 TEST_CASE("trial__the_same_is_the_same_and_another_seed_another") {
   const Plan plan = a_plan();
   const Trial once = run_trial(plan, "hawser", 5);
