@@ -22,7 +22,7 @@ constexpr std::uint8_t kMostUnanswered = 16;    // PTOs that double its interval
 constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
-constexpr std::int64_t kFirstSample = 32;  // at most such a part of patience
+constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
 
 void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
@@ -69,7 +69,7 @@ std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
 // A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
 Duration Endpoint::Core::pto_base(const Path& path) const {
   const Duration delay = path.prompt ? Duration{} : microseconds(tunables.max_ack_delay_us);
-  return path.response.overdue(granularity) + delay;
+  return path.response.unanswered(granularity) + delay;
 }
 
 // The end of a message has been sent: its arrival has all paths acknowledged without delay.
@@ -336,7 +336,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     return;
   }
   path.advance_oldest(sent_blocks);
-  if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
+  const Duration trip = std::min(path.response.smoothed(), pto_base(path));
+  if (put_off(path.pto_at, path.pto_put_off, trip)) return;
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (tracing()) {
