@@ -17,9 +17,11 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostCounted = 255;      // of large packets lost in a row
-constexpr std::uint8_t kMostUnanswered = 16;    // PTOs that double its interval
-constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before other ways are tried
+constexpr std::uint8_t kMostCounted = 255;    // of large packets lost in a row
+constexpr std::uint8_t kMostUnanswered = 22;  // PTOs that are counted
+constexpr int kEqual = 6;             // PTOs in a row of one length, where a path has several lanes
+constexpr int kMostDoublings = 16;    // of its interval
+constexpr std::uint8_t kPatient = 3;  // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
@@ -88,10 +90,11 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
-  // A path that is DOWN counts its probes, of which there may be many more.
-  const std::uint8_t doublings = std::min(path.unanswered, kMostUnanswered);
-  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
   const LocalNic& nic = nics[path.local_nic];
+  // A path that is DOWN counts its probes, of which there may be many more.
+  const int equal = nic.lanes > 1 ? kEqual : 1;
+  const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
+  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
   if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
     interval = std::min(interval, nic.reordering.overdue(path.response, granularity));
   }
