@@ -17,12 +17,14 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostCounted = 255;      // of large packets lost in a row
-constexpr std::uint8_t kMostUnanswered = 16;    // PTOs that double its interval
-constexpr std::uint8_t kPatient = 3;            // PTOs without an ack before other ways are tried
+constexpr std::uint8_t kMostCounted = 255;    // of large packets lost in a row
+constexpr std::uint8_t kMostUnanswered = 22;  // PTOs that are counted
+constexpr int kEqual = 6;             // PTOs in a row of one length, where a path has several lanes
+constexpr int kMostDoublings = 16;    // of its interval
+constexpr std::uint8_t kPatient = 3;  // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
-constexpr std::int64_t kFirstSample = 32;  // at most such a part of patience
+constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
 
 void settle(Path& path, SentPacket& record, SentPacket::State state) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
@@ -69,7 +71,7 @@ std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
 // A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
 Duration Endpoint::Core::pto_base(const Path& path) const {
   const Duration delay = path.prompt ? Duration{} : microseconds(tunables.max_ack_delay_us);
-  return path.response.overdue(granularity) + delay;
+  return path.response.unanswered(granularity) + delay;
 }
 
 // The end of a message has been sent: its arrival has all paths acknowledged without delay.
@@ -88,10 +90,11 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
-  // A path that is DOWN counts its probes, of which there may be many more.
-  const std::uint8_t doublings = std::min(path.unanswered, kMostUnanswered);
-  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
   const LocalNic& nic = nics[path.local_nic];
+  // A path that is DOWN counts its probes, of which there may be many more.
+  const int equal = nic.lanes > 1 ? kEqual : 1;
+  const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
+  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
   if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
     interval = std::min(interval, nic.reordering.overdue(path.response, granularity));
   }
@@ -336,7 +339,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     return;
   }
   path.advance_oldest(sent_blocks);
-  if (put_off(path.pto_at, path.pto_put_off, path.response.smoothed())) return;
+  const Duration trip = std::min(path.response.smoothed(), pto_base(path));
+  if (put_off(path.pto_at, path.pto_put_off, trip)) return;
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (tracing()) {
