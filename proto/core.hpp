@@ -186,9 +186,7 @@ struct Endpoint::Core {
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
   Absence absence;
-  Duration held_up{};      // by how much the turn came later than asked for
-  Duration away_lately{};  // the longest of what turns took and were late by, fading
-  Time pace_at = kNever;   // data waits until then, as NICs have enough to send
+  Pace pace;
   bool progressed = false;
   bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins
@@ -228,7 +226,6 @@ struct Endpoint::Core {
   EndpointStats counters;
 
   // ---- turn.cpp
-  void note_away();
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {
@@ -349,7 +346,6 @@ struct Endpoint::Core {
   enum class Sent : std::uint8_t { all, more, blocked, refused };
   void transmit();
   [[nodiscard]] Sent transmit_burst(Peer& peer);
-  [[nodiscard]] bool has_enough(const LocalNic& nic);
   [[nodiscard]] Path* choose_path(Peer& peer, std::uint64_t want_bytes);
   [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path);
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,

@@ -60,16 +60,6 @@ void Endpoint::Core::transmit() {
   }
 }
 
-// Whether the NIC's own queue lasts until this end is back: what is given to it goes behind all
-// that, a packet that was lost too. Then data waits until half of it has left.
-bool Endpoint::Core::has_enough(const LocalNic& nic) {
-  constexpr Duration kLeast = microseconds(1);
-  const Duration enough = std::max(away_lately * 2, kLeast);
-  if (nic.idle_at <= now + enough) return false;
-  pace_at = earlier(pace_at, nic.idle_at - enough / 2);
-  return true;
-}
-
 Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   for (const PathState wanted : {PathState::up, PathState::suspect}) {
@@ -86,7 +76,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
       const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
-                           has_enough(nics[path->local_nic]);
+                           pace.has_enough(nics[path->local_nic], now);
       if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
         if (full_up) return nullptr;
         best = path;
@@ -249,10 +239,10 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
-  const Time others = std::exchange(pace_at, kNever);
+  const Time others = std::exchange(pace.data_at, kNever);
   Path* path = choose_path(peer, want_bytes);
-  const bool waits = path == nullptr && pace_at != kNever;
-  pace_at = earlier(pace_at, others);
+  const bool waits = path == nullptr && pace.data_at != kNever;
+  pace.data_at = earlier(pace.data_at, others);
   if (waits) return Sent::refused;
   if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {

@@ -267,7 +267,7 @@ void Endpoint::Core::begin_turn(Time at) {
   backpressured = false;
   ++turn_number;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
-  held_up = this_pass == Time{} || now < expected ? Duration{} : now - expected;
+  pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
   late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
   if (late) {
     ++counters.late_turns;
@@ -284,16 +284,9 @@ void Endpoint::Core::begin_turn(Time at) {
   judge_acks();
 }
 
-// How long a NIC's queue must last until this end is back.
-void Endpoint::Core::note_away() {
-  constexpr int kFading = 64;  // turns
-  away_lately = std::max(held_up + (now - this_pass), away_lately - away_lately / kFading);
-}
-
 TurnResult Endpoint::Core::finish_turn(Time at) {
   now = later(now, at);
-  note_away();
-  pace_at = kNever;
+  pace.start(now - this_pass);
   const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
   if (closed) return {.progressed = progressed, .wake_at = reap_at};
   expire_timers();
@@ -316,7 +309,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
   result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
-  if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace_at);
+  if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }
