@@ -186,6 +186,7 @@ struct Endpoint::Core {
   std::uint32_t turn_number = 0;
   bool late = false;  // this turn came later than asked for
   Absence absence;
+  Pace pace;
   bool progressed = false;
   bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins

@@ -35,7 +35,7 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
 }
 
 // What is missing once all was sent is late by what packets differ by on their way, if they go
-// several ways; the sender knows that, too.
+// several ways; the sender knows that, too. Where they keep their order it is lost.
 Duration Endpoint::Core::detection_interval(const Peer& peer,
                                             const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();
@@ -44,6 +44,9 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
   const Duration least =
       nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, granularity), kLeastWindow)
                     : granularity;
+  if (message.all_sent && nic.lanes > 1 && nic.reordering.ordered()) {
+    return nic.reordering.window(peer.response, granularity);
+  }
   switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
     case DetectionLevel::tail:

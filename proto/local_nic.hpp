@@ -57,6 +57,30 @@ struct LocalNic {
   }
 };
 
+// How much NICs are given: what is given to one goes behind all that it was given before, a packet
+// that was lost too.
+struct Pace {
+  Duration late_by{};      // this turn, than was asked for
+  Duration away_lately{};  // the longest of what turns took and were late by
+  Time data_at = kNever;   // data waits until then, as NICs have enough to send
+
+  // The sending half of a turn that has taken so long until now.
+  void start(Duration took) {
+    constexpr int kFading = 64;  // turns
+    away_lately = std::max(late_by + took, away_lately - away_lately / kFading);
+    data_at = kNever;
+  }
+  // Whether the NIC's own queue lasts until this end is back. Then data waits until half of it has
+  // left.
+  [[nodiscard]] bool has_enough(const LocalNic& nic, Time now) {
+    constexpr Duration kLeast = microseconds(1);
+    const Duration enough = std::max(away_lately * 2, kLeast);
+    if (nic.idle_at <= now + enough) return false;
+    data_at = earlier(data_at, nic.idle_at - enough / 2);
+    return true;
+  }
+};
+
 // Its lanes: the entropies over which a path's packets go in turn.
 [[nodiscard]] inline std::uint16_t lanes_of(const NicCaps& caps) {
   return std::bit_floor(std::clamp<std::uint16_t>(caps.entropies, 1, kMostLanes));

@@ -6,12 +6,16 @@
 // and equal NICs equal ones, whatever their round trips look like on a busy host. If no path is UP,
 // SUSPECT ones serve.
 //
+// A NIC is given no more than what keeps it busy until the next turn, so that what is sent again
+// does not wait behind a whole message.
+//
 // A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
 // back to where it was picked, in order. (Only its lane's turn is over: the next one takes
 // another.)
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -71,7 +75,8 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       const std::uint64_t window = window_of(*this, peer, *path);
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
-      const bool full_up = path->bytes_in_flight > 0 && path->bytes_in_flight + least > window;
+      const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
+                           pace.has_enough(nics[path->local_nic], now);
       if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
         if (full_up) return nullptr;
         best = path;
@@ -234,7 +239,11 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
+  const Time others = std::exchange(pace.data_at, kNever);
   Path* path = choose_path(peer, want_bytes);
+  const bool waits = path == nullptr && pace.data_at != kNever;
+  pace.data_at = earlier(pace.data_at, others);
+  if (waits) return Sent::refused;
   if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
     ++counters.window_limited;

@@ -267,6 +267,7 @@ void Endpoint::Core::begin_turn(Time at) {
   backpressured = false;
   ++turn_number;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
+  pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
   late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
   if (late) {
     ++counters.late_turns;
@@ -285,6 +286,7 @@ void Endpoint::Core::begin_turn(Time at) {
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
   now = later(now, at);
+  pace.start(now - this_pass);
   const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
   if (closed) return {.progressed = progressed, .wake_at = reap_at};
   expire_timers();
@@ -307,6 +309,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
   result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
+  if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   if (backpressured || (!senders.empty() && !progressed)) {
     result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
   }

@@ -1,5 +1,6 @@
 // When a packet that was overtaken is lost: by count, by age, by when it left, and when to look
 // again.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "proto/gap_rule.hpp"
@@ -15,6 +16,7 @@ using proto::judge_departure;
 using proto::judge_gap;
 using proto::kNever;
 using proto::microseconds;
+using proto::nanoseconds;
 using proto::Reordering;
 using proto::ResponseTime;
 using proto::Time;
@@ -104,6 +106,37 @@ TEST_CASE("reordering__waits_a_round_trip_and_a_quarter_or_more_than_it_has_seen
   CHECK(reordering.window(response, granularity) == microseconds(20));
   for (int i = 0; i < 100; ++i) response.sample(microseconds(900));  // a long way
   CHECK(reordering.window(response, granularity) == microseconds(250));
+}
+
+// Of 64 packets none was overtaken by more than ways differ in length: an eighth of a round trip is
+// waited for. Each mistake doubles how many it takes.
+TEST_CASE("reordering__trusts_the_order_that_was_kept_for_long", "[L19]") {
+  const Duration granularity = microseconds(200);
+  ResponseTime response;
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(16));
+  Reordering reordering;
+  const auto packets_until_ordered = [&] {
+    int packets = 0;
+    for (; !reordering.ordered(); ++packets) reordering.note(nanoseconds(500));
+    return packets;
+  };
+  reordering.note(microseconds(30));
+  for (int i = 0; i < 63; ++i) reordering.note(Duration{});
+  CHECK(reordering.window(response, granularity) == microseconds(45));
+  reordering.note(Duration{-3000});
+  CHECK(reordering.window(response, granularity) == microseconds(2));
+  CHECK(reordering.asked(response) == microseconds(16));
+  CHECK(reordering.overdue(response, granularity) == microseconds(18));
+  int needed = 64;
+  for (int mistakes = 0; mistakes < 10; ++mistakes) {
+    reordering.note(nanoseconds(501));
+    CHECK_FALSE(reordering.ordered());
+    reordering.note(nanoseconds(501));  // of a row of them one counts
+    needed = std::min(needed * 2, 4096);
+    CHECK(packets_until_ordered() == needed);
+  }
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(2));  // a short way
+  CHECK(reordering.window(response, granularity) == microseconds(1));
 }
 
 TEST_CASE("reordering__several_are_overdue_by_what_was_seen_and_no_more", "[P22]") {

@@ -95,6 +95,25 @@ TEST_CASE("matrix_run__an_incast_takes_the_time_of_its_bytes_and_little_more") {
   CHECK(us < 1.1 * wire);
 }
 
+// What a host still has to send lies with it and not in its NIC, so what comes later is not behind
+// all that: 13 us' worth that was given to the NIC at once would be in its way.
+TEST_CASE("matrix_run__a_short_message_waits_for_next_to_nothing_in_the_own_nic", "[P23]") {
+  ConnectionMatrix two;
+  two.nodes = 3;
+  two.connections.push_back({.from = 0, .to = 1, .bytes = 150'000});
+  two.connections.push_back({.from = 0, .to = 2, .bytes = 1'000});
+  two.connections[1].start = fabric::Instant{1'000'000};
+  World world(3, 100 * kGigabit, microseconds(10));
+  MatrixRun run(world.share(), two, {});
+  REQUIRE(run.connect(kMost));
+  REQUIRE(run.run(kMost));
+  const double us = static_cast<double>((run.times(1).received - run.times(1).started).ps) * 1e-6;
+  CHECK(us < 20 + 4);
+  // And the NIC is never idle for it.
+  const double all = static_cast<double>((run.times(0).received - run.begun()).ps) * 1e-6;
+  CHECK(all < 20 + (151'000 + 38 * (80 + 90)) * 80e-6 + 2);
+}
+
 // However many the oldest messages are, one after the other: the budget bounds what is under way.
 TEST_CASE("matrix_run__a_large_incast_of_a_group_loses_nothing") {
   constexpr std::uint32_t kSenders = 1000;

@@ -241,6 +241,21 @@ TEST_CASE("trial__what_waits_in_the_own_nic_blames_no_path", "[P20]") {
   }
 }
 
+// Nothing is in the way of a ring's packets, so what comes after a lost one shows that. Its loss
+// costs a round trip and some; 20 us and more while a round trip and a quarter was waited for.
+TEST_CASE("trial__where_order_is_kept_a_loss_costs_little_more_than_a_round_trip", "[L19]") {
+  Plan plan = a_plan();
+  plan.fabric.shape = fabric::leaf_spine(4, 8, 8, 100 * kGigabit, microseconds(1));
+  plan.traffic.generator = "ring";
+  plan.traffic.numbers["bytes"] = 3'200'000;
+  plan.faults = {{.kind = FaultPlan::Kind::link_loss, .drawn = 32, .probability = 0.005}};
+  const TrialNumbers numbers = run_trial(plan, "hawser", 2).numbers;
+  REQUIRE(numbers.value(Metric::p99_flow_excess_us));
+  CHECK(*numbers.value(Metric::p99_flow_excess_us) < 15);
+  CHECK(numbers.lost > 50);
+  CHECK(numbers.duplicates < 2);
+}
+
 // What a plan says of a group is in the packets, as far as its hints go. A receiver that knows of
 // it grants its last messages before others.
 TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints") {
