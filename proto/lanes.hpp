@@ -8,8 +8,7 @@
 // marked none is.
 //
 // Invariant: a lane is proven only with nothing under way. Counts end at two, so a lane that had
-// three under way may count as idle early, and so does one of which one of several came back
-// marked: what it costs is a choice that is not the best.
+// three under way may count as idle early: what it costs is a choice that is not the best.
 #pragma once
 
 #include <array>
@@ -38,7 +37,7 @@ class Lanes {
     words_[lane / 64].ended(std::uint64_t{1} << (lane % 64), arrived, late);
   }
 
-  // A packet that it took came back marked.
+  // A packet that it took came back marked: after ended().
   void mark(std::uint8_t lane) { words_[lane / 64].mark(std::uint64_t{1} << (lane % 64)); }
 
  private:

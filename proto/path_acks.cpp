@@ -30,7 +30,9 @@ void settle(Path& path, SentPacket& record, SentPacket::State state, bool overta
   HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
   --path.packets_in_flight;
   path.bytes_in_flight -= record.wire_bytes;
-  path.lanes.ended(record.lane, state == SentPacket::State::acknowledged, overtaken);
+  const bool arrived = state == SentPacket::State::acknowledged;
+  path.lanes.ended(record.lane, arrived, overtaken);
+  if (arrived && record.marked) path.lanes.mark(record.lane);
 }
 
 // Of a running count. Either end may have begun to count anew after a rest.
@@ -223,7 +225,7 @@ void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block
   const std::uint64_t largest = expand(block.largest, path->sent.next());
   for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
     const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
-    if (path->sent.contains(n)) path->lanes.mark(path->sent.at(sent_blocks, n).lane);
+    if (path->sent.contains(n)) path->sent.at(sent_blocks, n).marked = true;
   }
 }
 

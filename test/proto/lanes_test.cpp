@@ -65,8 +65,8 @@ TEST_CASE("lanes__that_bring_back_unmarked_are_taken_again_first", "[P21]") {
   lanes.ended(1, true, false);
   CHECK(take(lanes, 8, turn, 3) == std::vector{1, 3, 5});  // in turn, then one that is idle
   lanes.ended(3, false, false);                            // lost
-  lanes.mark(5);
   lanes.ended(5, true, false);
+  lanes.mark(5);
   lanes.ended(0, true, false);
   lanes.mark(0);  // told too late
   CHECK(take(lanes, 8, turn, 1) == std::vector{6});
@@ -89,8 +89,8 @@ TEST_CASE("lanes__that_are_good_are_preferred_for_a_second_packet", "[P23]") {
   CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
   lanes.ended(1, true, true);
   lanes.ended(2, true, false);
-  lanes.mark(3);
   lanes.ended(3, true, false);
+  lanes.mark(3);
   CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // that one was late counts for nothing yet
   CHECK(take(lanes, 4, turn, 1) == std::vector{2});     // and 3 is passed over
   CHECK(take(lanes, 4, turn, 3) == std::vector{3, 0, 1});
@@ -187,13 +187,13 @@ TEST_CASE("lanes__model", "[P18][P19][P21][P23]") {
         const std::uint8_t lane = packets.front();
         packets.pop_front();
         const bool arrived = random.chance(0.9);
+        const bool late = random.chance(0.3);
+        lanes.ended(lane, arrived, late);
+        model.ended(lane, arrived, late);
         if (arrived && random.chance(marks)) {
           lanes.mark(lane);
           model.mark(lane);
         }
-        const bool late = random.chance(0.3);
-        lanes.ended(lane, arrived, late);
-        model.ended(lane, arrived, late);
       }
     }
   });
