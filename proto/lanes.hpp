@@ -1,9 +1,11 @@
 // Which entropy each packet of a path takes: its lanes. A lane that has just brought a packet back
 // unmarked is taken again first, as its way was free a moment ago (REPS, arXiv 2407.21625); then,
 // in turn, one with nothing under way, so that all ways through the fabric are tried; then one with
-// at most one packet under way, as a busy way brings back late; then the next in turn. A lane of
-// which a packet came back marked with ECN CE is passed over once: its way is busier than others
-// (the bitmap of the Ultra Ethernet Consortium's htsim). When all are marked none is.
+// one packet under way, as a busy way brings back late, and of these first the good ones, which
+// were proven when they were taken and whose last packet none had overtaken that left later; then
+// the next in turn. A lane of which a packet came back marked with ECN CE is passed over once: its
+// way is busier than others (the bitmap of the Ultra Ethernet Consortium's htsim). When all are
+// marked none is.
 //
 // Invariant: a lane is proven only with nothing under way. Counts end at two, so a lane that had
 // three under way may count as idle early: what it costs is a choice that is not the best.
@@ -25,49 +27,56 @@ class Lanes {
     if (lanes == 1) return 0;
     const std::uint8_t lane = choose(lanes, static_cast<std::uint8_t>(turn & (lanes - 1u)));
     turn = static_cast<std::uint8_t>((lane + 1u) & (lanes - 1u));
-    Word& word = words_[lane / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
-    if ((word.under_way & bit) != 0) {
-      word.second |= bit;
-    } else {
-      word.under_way |= bit;
-      word.second &= ~bit;
-    }
+    words_[lane / 64].take(std::uint64_t{1} << (lane % 64));
     return lane;
   }
 
-  // A packet that it took arrived, or was lost or never left.
-  void ended(std::uint8_t lane, bool arrived) {
-    Word& word = words_[lane / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
-    if ((word.under_way & bit) == 0) return;
-    if ((word.second & bit) != 0) {
-      word.second &= ~bit;
-      return;
-    }
-    word.under_way &= ~bit;
-    if (arrived && (word.marked & bit) == 0) word.second |= bit;
+  // A packet that it took arrived, or was lost or never left. `late`: one that left later came
+  // before it.
+  void ended(std::uint8_t lane, bool arrived, bool late) {
+    words_[lane / 64].ended(std::uint64_t{1} << (lane % 64), arrived, late);
   }
 
-  // A packet that it took came back marked.
-  void mark(std::uint8_t lane) {
-    Word& word = words_[lane / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (lane % 64);
-    word.marked |= bit;
-    if ((word.under_way & bit) == 0) word.second &= ~bit;
-  }
+  // A packet that it took came back marked: after ended().
+  void mark(std::uint8_t lane) { words_[lane / 64].mark(std::uint64_t{1} << (lane % 64)); }
 
  private:
-  // A bit each for 64 lanes. Of (under_way, second): 00 nothing is under way, 01 nothing, and the
-  // last one came back unmarked: it is proven; 10 one packet is, 11 two or more are.
+  // A bit each for 64 lanes. Of (under_way, second, third): 000 idle, 001 idle and marked, 010
+  // proven, 011 proven, and its last packet was late; 100 one packet is under way, 101 one, and it
+  // is marked, 110 two or more are, 111 one, and it is good.
   struct Word {
-    std::uint64_t marked = 0;
     std::uint64_t under_way = 0;
     std::uint64_t second = 0;
-    [[nodiscard]] std::uint64_t proven() const { return ~under_way & second & ~marked; }
+    std::uint64_t third = 0;
+    [[nodiscard]] std::uint64_t marked() const { return ~second & third; }
+    [[nodiscard]] std::uint64_t proven() const { return ~under_way & second; }
     [[nodiscard]] std::uint64_t idle() const { return ~under_way; }
-    [[nodiscard]] std::uint64_t at_most_one() const { return ~(under_way & second); }
+    [[nodiscard]] std::uint64_t idle_or_good() const { return ~under_way | (second & third); }
+    [[nodiscard]] std::uint64_t at_most_one() const { return ~(under_way & second & ~third); }
     [[nodiscard]] std::uint64_t any() const { return ~std::uint64_t{0}; }
+
+    void take(std::uint64_t bit) {
+      const bool is_good = (proven() & ~third & bit) != 0;
+      const bool was_under_way = (under_way & bit) != 0;
+      under_way |= bit;
+      set(bit, is_good || was_under_way, is_good);
+    }
+    void ended(std::uint64_t bit, bool arrived, bool late) {
+      if ((under_way & bit) == 0) return;
+      const bool several = (at_most_one() & bit) == 0;
+      const bool is_well = arrived && (marked() & bit) == 0;
+      if (several) return set(bit, is_well && !late, is_well && !late);
+      under_way &= ~bit;
+      set(bit, is_well, is_well ? late : (marked() & bit) != 0);
+    }
+    void mark(std::uint64_t bit) { set(bit, false, true); }
+    void unmark(std::uint64_t bits) { third &= ~(marked() & bits); }
+
+   private:
+    void set(std::uint64_t bit, bool second_bit, bool third_bit) {
+      second = second_bit ? second | bit : second & ~bit;
+      third = third_bit ? third | bit : third & ~bit;
+    }
   };
   using Wanted = std::uint64_t (Word::*)() const;
   static constexpr std::uint16_t kNone = kMostLanes;
@@ -75,7 +84,8 @@ class Lanes {
   [[nodiscard]] std::uint8_t choose(std::uint16_t lanes, std::uint8_t turn) {
     std::uint16_t lane = first(lanes, turn, &Word::proven);
     if (lane != kNone) return static_cast<std::uint8_t>(lane);
-    constexpr std::array<Wanted, 3> kInOrder{&Word::idle, &Word::at_most_one, &Word::any};
+    constexpr std::array<Wanted, 4> kInOrder{&Word::idle, &Word::idle_or_good, &Word::at_most_one,
+                                             &Word::any};
     std::size_t rule = 0;
     while (rule < kInOrder.size() && lane == kNone) lane = first(lanes, turn, kInOrder[rule++]);
     // Only now, so that none of them is taken for what it was passed over for.
@@ -88,7 +98,7 @@ class Lanes {
   [[nodiscard]] std::uint16_t first(std::uint16_t lanes, std::uint8_t turn, Wanted wanted) const {
     const std::uint64_t from_turn = ~std::uint64_t{0} << (turn % 64);
     const std::uint64_t all = lanes < 64 ? (std::uint64_t{1} << lanes) - 1 : ~std::uint64_t{0};
-    const auto of = [&](const Word& word) { return (word.*wanted)() & ~word.marked & all; };
+    const auto of = [&](const Word& word) { return (word.*wanted)() & ~word.marked() & all; };
     const auto found = [](unsigned word, std::uint64_t bits) {
       return static_cast<std::uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits)));
     };
@@ -102,11 +112,11 @@ class Lanes {
 
   // Marked ones from `turn` up to, and without, `lane` have been passed over; kNone: all have been.
   void pass_over(std::uint16_t lanes, std::uint8_t turn, std::uint16_t lane, Wanted wanted) {
-    if ((words_[0].marked | words_[1].marked) == 0) return;
+    if ((words_[0].marked() | words_[1].marked()) == 0) return;
     std::uint16_t at = turn;
     for (std::uint16_t i = 0; i < lanes && at != lane; ++i) {
       Word& word = words_[at / 64];
-      word.marked &= ~((word.*wanted)() & std::uint64_t{1} << (at % 64));
+      word.unmark((word.*wanted)() & std::uint64_t{1} << (at % 64));
       at = static_cast<std::uint16_t>((at + 1u) & (lanes - 1u));
     }
   }

@@ -26,13 +26,15 @@ constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records 
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
 
-void settle(Path& path, SentPacket& record, SentPacket::State state) {
+void settle(Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
   record.state = state;
   HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
   --path.packets_in_flight;
   path.bytes_in_flight -= record.wire_bytes;
-  path.lanes.ended(record.lane, state == SentPacket::State::acknowledged);
+  const bool arrived = state == SentPacket::State::acknowledged;
+  path.lanes.ended(record.lane, arrived, overtaken);
+  if (arrived && record.marked) path.lanes.mark(record.lane);
 }
 
 // Of a running count. Either end may have begun to count anew after a rest.
@@ -151,7 +153,9 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     if (packet.lost_by_order) path.reordering_proven = true;
     return;
   }
-  settle(path, packet, SentPacket::State::acknowledged);
+  // None that left later had come when the one before this acknowledgement was written.
+  const bool overtaken = path.any_acked && before(number, path.largest_acked);
+  settle(path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, now);  // the link is faster than it says
   --in_flight;
   if (is_large(peer, packet)) {
@@ -172,7 +176,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
     record.cause = static_cast<std::uint8_t>(layer);
     trace(record);
   }
-  settle(path, packet, SentPacket::State::lost);
+  settle(path, packet, SentPacket::State::lost, false);
   packet.departed = now;
   packet.lost_by_order = false;
   --in_flight;
@@ -224,7 +228,7 @@ void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block
   const std::uint64_t largest = expand(block.largest, path->sent.next());
   for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
     const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
-    if (path->sent.contains(n)) path->lanes.mark(path->sent.at(sent_blocks, n).lane);
+    if (path->sent.contains(n)) path->sent.at(sent_blocks, n).marked = true;
   }
 }
 

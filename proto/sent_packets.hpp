@@ -39,6 +39,7 @@ struct SentPacket {
   bool full_probe : 1 = false;
   bool lost_by_order : 1 = false;  // lost: because a later one of its path had arrived
   bool requested : 1 = false;      // in flight: the receiver misses it
+  bool marked : 1 = false;         // in flight: it came with a mark, as an ack will tell
 
   // When it left, or, if that was forgotten, at the earliest.
   [[nodiscard]] Time left() const { return state == State::lost ? sent : departed; }

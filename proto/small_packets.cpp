@@ -138,7 +138,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
   if (!send_one(path.local_nic, packet)) {
-    path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false);
+    path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
     return false;
   }
   if (path.packets_in_flight == 0) path.oldest = number;

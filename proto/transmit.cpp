@@ -266,7 +266,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
     commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
   }
   for (std::size_t i = burst.size; i-- > accepted;) {
-    path->lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false);
+    path->lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
     unpick(*this, peer, burst.picks[i]);
   }
   if (accepted > 0) {

@@ -53,7 +53,7 @@ TEST_CASE("lanes__that_are_marked_are_not_taken_for_what_they_are_passed_over_fo
   turn = 0;
   CHECK(take(few, 4, turn, 4) == std::vector{0, 1, 2, 3});
   few.mark(0);
-  few.ended(0, true);
+  few.ended(0, true, false);
   CHECK(take(few, 4, turn, 2) == std::vector{1, 0});
 }
 
@@ -61,13 +61,13 @@ TEST_CASE("lanes__that_bring_back_unmarked_are_taken_again_first", "[P21]") {
   Lanes lanes;
   std::uint8_t turn = 0;
   CHECK(take(lanes, 8, turn, 5) == std::vector{0, 1, 2, 3, 4});
-  lanes.ended(3, true);
-  lanes.ended(1, true);
+  lanes.ended(3, true, false);
+  lanes.ended(1, true, false);
   CHECK(take(lanes, 8, turn, 3) == std::vector{1, 3, 5});  // in turn, then one that is idle
-  lanes.ended(3, false);                                   // lost
+  lanes.ended(3, false, false);                            // lost
+  lanes.ended(5, true, false);
   lanes.mark(5);
-  lanes.ended(5, true);
-  lanes.ended(0, true);
+  lanes.ended(0, true, false);
   lanes.mark(0);  // told too late
   CHECK(take(lanes, 8, turn, 1) == std::vector{6});
 }
@@ -79,14 +79,31 @@ TEST_CASE("lanes__with_less_under_way_are_preferred", "[P21]") {
   turn = 0;
   CHECK(take(lanes, 4, turn, 2) == std::vector{2, 3});
   CHECK(take(lanes, 4, turn, 2) == std::vector{0, 1});  // all have two: in turn
-  lanes.ended(3, true);                                 // of three that counted as two, or of two
+  lanes.ended(3, true, false);                          // of three that counted as two, or of two
   CHECK(take(lanes, 4, turn, 1) == std::vector{3});
+}
+
+TEST_CASE("lanes__that_are_good_are_preferred_for_a_second_packet", "[P24]") {
+  Lanes lanes;
+  std::uint8_t turn = 0;
+  CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
+  lanes.ended(1, true, true);
+  lanes.ended(2, true, false);
+  lanes.ended(3, true, false);
+  lanes.mark(3);
+  CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // that one was late counts for nothing yet
+  CHECK(take(lanes, 4, turn, 1) == std::vector{2});     // and 3 is passed over
+  CHECK(take(lanes, 4, turn, 3) == std::vector{3, 0, 1});
+  lanes.ended(2, true, false);
+  CHECK(take(lanes, 4, turn, 1) == std::vector{2});  // good again, with one under way
+  for (const std::uint8_t lane : {std::uint8_t{0}, std::uint8_t{2}}) lanes.ended(lane, true, true);
+  CHECK(take(lanes, 4, turn, 2) == std::vector{3, 0});  // none is good
 }
 
 TEST_CASE("lanes__of_which_none_is_known_to_be_used_are_unharmed_by_what_ends") {
   Lanes lanes;
   std::uint8_t turn = 0;
-  lanes.ended(2, true);
+  lanes.ended(2, true, false);
   CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
 }
 
@@ -97,59 +114,60 @@ class Model {
 
   std::uint8_t take(std::uint8_t turn) {
     const std::size_t from = turn % lanes_.size();
-    const auto first = [&](auto wanted, auto over) {
+    const auto first = [&](auto wanted) {
       std::size_t lane = from;
       for (std::size_t i = 0; i < lanes_.size(); ++i, lane = (lane + 1) % lanes_.size()) {
-        if (wanted(lanes_[lane])) return lane;
-        over(lanes_[lane]);
+        if (wanted(lane)) return lane;
       }
       return lanes_.size();
     };
-    const auto none = [](const Lane&) { return false; };
-    std::vector<Lane> passed = lanes_;
-    const auto light = [&](int most_under_way) {
-      return first(
-          [=](const Lane& lane) { return !lane.marked && lane.under_way <= most_under_way; },
-          [&](const Lane& lane) {
-            if (lane.under_way <= most_under_way) {
-              passed[static_cast<std::size_t>(&lane - lanes_.data())].marked = false;
-            }
-            return false;
-          });
-    };
-    std::size_t lane = first([](const Lane& one) { return one.good && one.under_way == 0; }, none);
-    for (int most_under_way = 0; most_under_way < 3 && lane == lanes_.size(); ++most_under_way) {
-      lane = light(most_under_way);
-    }
-    if (lane == lanes_.size() || !(lanes_[lane].good && lanes_[lane].under_way == 0)) {
+    std::size_t lane = first([&](std::size_t i) { return lanes_[i].is_proven(); });
+    if (lane == lanes_.size()) {
+      std::vector<Lane> passed = lanes_;
+      for (int rule = 0; rule < 4 && lane == lanes_.size(); ++rule) {
+        lane = first([&](std::size_t i) {
+          const Lane& one = lanes_[i];
+          const bool is_wanted = one.under_way == 0 || rule == 3 ||
+                                 (rule == 2 && one.under_way == 1) ||
+                                 (rule == 1 && one.under_way == 1 && one.good);
+          if (is_wanted && one.marked) passed[i].marked = false;
+          return is_wanted && !one.marked;
+        });
+      }
       lanes_ = passed;
     }
     if (lane == lanes_.size()) lane = from;
-    lanes_[lane].under_way = std::min(lanes_[lane].under_way + 1, 2);
+    Lane& taken = lanes_[lane];
+    taken.good = taken.is_proven() && !taken.late;
+    taken.under_way = std::min(taken.under_way + 1, 2);
     return static_cast<std::uint8_t>(lane);
   }
 
-  void ended(std::uint8_t at, bool arrived) {
+  void ended(std::uint8_t at, bool arrived, bool late) {
     Lane& lane = lanes_[at];
     if (lane.under_way == 0) return;
     --lane.under_way;
-    lane.good = lane.under_way == 0 && arrived && !lane.marked;
+    lane.good = arrived && !lane.marked && (lane.under_way == 0 || !late);
+    lane.late = late;
   }
   void mark(std::uint8_t at) {
     lanes_[at].marked = true;
     lanes_[at].good = false;
+    lanes_[at].under_way = std::min(lanes_[at].under_way, 1);
   }
 
  private:
   struct Lane {
     int under_way = 0;  // up to two
     bool good = false;
+    bool late = false;  // its last packet was
     bool marked = false;
+    [[nodiscard]] bool is_proven() const { return good && under_way == 0; }
   };
   std::vector<Lane> lanes_;
 };
 
-TEST_CASE("lanes__model", "[P18][P19][P21]") {
+TEST_CASE("lanes__model", "[P18][P19][P21][P24]") {
   for_each_seed(60, [](Random& random) {
     const auto count = static_cast<std::uint16_t>(2u << random.below(7));
     const double marks = random.chance(0.5) ? 0.02 : 0.3;
@@ -169,12 +187,13 @@ TEST_CASE("lanes__model", "[P18][P19][P21]") {
         const std::uint8_t lane = packets.front();
         packets.pop_front();
         const bool arrived = random.chance(0.9);
+        const bool late = random.chance(0.3);
+        lanes.ended(lane, arrived, late);
+        model.ended(lane, arrived, late);
         if (arrived && random.chance(marks)) {
           lanes.mark(lane);
           model.mark(lane);
         }
-        lanes.ended(lane, arrived);
-        model.ended(lane, arrived);
       }
     }
   });
