@@ -25,7 +25,7 @@ static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
 constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
-constexpr std::uint32_t kGroups = 1024;  // steps of collectives that are told apart at a time
+constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
 
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
@@ -55,7 +55,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       table_blocks(u32(8 * tunables.max_peers + tunables.max_operations / 16 +
                        tunables.max_receive_messages / 16)),
       matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
-      groups(kGroups),
+      groups(u32(std::min(tunables.max_operations, kMostGroups))),
       grants(u32(tunables.max_peers)),
       chunks(0),
       remotes(u32(tunables.max_peers)),

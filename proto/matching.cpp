@@ -110,7 +110,7 @@ const UnexpectedEntry* Matching::probe(PeerId peer, std::uint16_t context, std::
 
 const PostedReceive* Matching::find(OperationId operation) const {
   const std::uint32_t index = index_of(operation);
-  if (index >= posted_.size()) return nullptr;
+  if (index >= posted_.made()) return nullptr;
   const Posted& posted = posted_[index];
   const bool here = posted.sequence != 0 && posted.receive.operation == operation;
   return here ? &posted.receive : nullptr;

@@ -159,7 +159,7 @@ class Matching {
   std::uint64_t last_sequence_ = 0;
   std::uint64_t last_age_ = 0;
 
-  std::vector<Posted> posted_;
+  MadeAtUse<Posted> posted_;
   std::vector<PostedBucket> posted_buckets_;  // a power of two; so is the next
   PostedBucket without_view_;                 // in the order of posting
   MadeAtUse<Message> messages_;

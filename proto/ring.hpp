@@ -2,24 +2,27 @@
 //
 // The capacity is the asked-for one rounded up to a power of two. The two counters run free and
 // wrap; their difference is the size. They start just short of the wrap, so that every run, not
-// only one of 2^32 elements, goes through it. Elements are made at construction and assigned over.
+// only one of 2^32 elements, goes through it. Elements are assigned over; plain ones are not made
+// before, so that a ring takes the memory of what was in it and no more.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "proto/assert.hpp"
+#include "proto/untouched.hpp"
 
 namespace hawser::proto {
 
 template <class T>
 class Ring {
  public:
-  explicit Ring(std::uint32_t capacity) : mask_(std::bit_ceil(checked(capacity)) - 1) {
-    slots_ = std::make_unique<T[]>(mask_ + 1);
-  }
+  explicit Ring(std::uint32_t capacity)
+      : mask_(std::bit_ceil(checked(capacity)) - 1), slots_(std::size_t{mask_} + 1) {}
 
   // False, and nothing happens, if the ring is full.
   [[nodiscard]] bool push(T value) {
@@ -57,6 +60,10 @@ class Ring {
   [[nodiscard]] bool full() const { return size() == capacity(); }
 
  private:
+  static constexpr bool kPlain =
+      std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;
+  using Slots = std::conditional_t<kPlain, Untouched<T>, std::vector<T>>;
+
   static std::uint32_t checked(std::uint32_t capacity) {
     HAWSER_ASSERT(capacity >= 1 && capacity <= 0x80000000u);
     return capacity;
@@ -65,7 +72,7 @@ class Ring {
   std::uint32_t mask_;
   std::uint32_t head_ = 0xffffffe0u;
   std::uint32_t tail_ = 0xffffffe0u;
-  std::unique_ptr<T[]> slots_;
+  Slots slots_;
 };
 
 }  // namespace hawser::proto
