@@ -15,8 +15,9 @@ namespace {
 constexpr std::uint32_t kBatch = 64;               // that connect before they rest
 constexpr std::uint64_t kNeverRests = 86'400'000;  // ms
 // The first half of the peers fills what has a size of its own and is used in turn, such as rings
-// of events: the second half shows what peers take.
+// of events and, by so many messages, completions: the second half shows what peers take.
 constexpr std::uint32_t kPart = 2;
+constexpr std::uint64_t kOnceAround = 65'536;
 
 std::uint64_t empty_endpoint(MeasuredConfig config, std::uint32_t max_peers) {
   config.max_peers = max_peers;
@@ -39,6 +40,7 @@ void measure_rest(std::uint32_t peers, PeerBytes& bytes) {
   for (std::uint32_t known = 0; known < peers;) {
     const std::uint32_t more = std::min({kBatch, part, peers - known});
     host.connect(more);
+    if (known == 0) (void)host.run(kOnceAround, 8);
     known += more;
     host.let_pass(proto::milliseconds(3 * config.rest_after_ms));
     HAWSER_ASSERT(host.stats().peers_at_rest == known, "a peer did not go to rest");
@@ -55,6 +57,7 @@ void measure_awake(std::uint32_t peers, PeerBytes& bytes) {
   MeasuredHost host(config, true);
   const std::uint32_t part = peers / kPart;
   host.connect(part);
+  (void)host.run(kOnceAround, 8);
   const std::uint64_t first = resident();
   host.connect(peers - part);
   const std::uint64_t all = resident();
