@@ -94,17 +94,25 @@ std::size_t FabricNic::tx_burst(std::span<const proto::TxPacket> packets) {
   was_full_ = was_full_ || count < packets.size();
   for (const proto::TxPacket& packet : packets.first(count)) {
     send(packet);
-    // A cable that is down takes all at once, and nothing comes of it.
-    const bool is_down = network_.link(network_.wiring().from_port(port_)).is_down();
-    const fabric::Instant left = is_down ? events_.now() : events_.now() + network_.backlog(port_);
-    sent_[(first_sent_ + sent_count_++) % sent_.size()] = {packet.cookie, left};
+    sent_[(first_sent_ + sent_count_++) % sent_.size()] = {packet.cookie, cable().counters().bytes};
   }
   return count;
 }
 
+const fabric::Link& FabricNic::cable() const {
+  return network_.link(network_.wiring().from_port(port_));
+}
+
+// At the rate that the cable has now. One that is down takes all at once, and nothing comes of it.
+fabric::Instant FabricNic::left(const Sent& sent) const {
+  if (cable().is_down()) return events_.now();
+  const std::uint64_t behind = cable().counters().bytes - sent.bytes;
+  return events_.now() + cable().backlog_before(events_.now(), behind);
+}
+
 std::size_t FabricNic::reap(std::span<std::uint64_t> cookies) {
   std::size_t count = 0;
-  while (sent_count_ > 0 && sent(0).left <= events_.now()) {
+  while (sent_count_ > 0 && left(sent(0)) <= events_.now()) {
     if (sent(0).cookie != proto::TxPacket::kNoCookie) {
       if (count == cookies.size()) break;
       cookies[count++] = sent(0).cookie;
@@ -118,7 +126,7 @@ std::size_t FabricNic::reap(std::span<std::uint64_t> cookies) {
 
 fabric::Instant FabricNic::next_reap() const {
   if (sent_count_ == 0) return fabric::kNever;
-  return sent(was_full_ ? sent_count_ / 2 : sent_count_ - 1).left;
+  return left(sent(was_full_ ? sent_count_ / 2 : sent_count_ - 1));
 }
 
 void FabricNic::on_packet(fabric::Instant, fabric::PacketId id) {

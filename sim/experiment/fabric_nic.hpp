@@ -108,7 +108,7 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
  private:
   struct Sent {
     std::uint64_t cookie;
-    fabric::Instant left;
+    std::uint64_t bytes;  // that the cable had been given, this packet's included
   };
   struct ReceiveRing {
     fabric::PacketId first = fabric::kNoPacket;  // a chain by Packet::next
@@ -117,6 +117,8 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
     std::uint32_t slots = 0;
     std::vector<std::byte*> lent;
   };
+  [[nodiscard]] const fabric::Link& cable() const;
+  [[nodiscard]] fabric::Instant left(const Sent& sent) const;
   [[nodiscard]] ReceiveRing& ring(proto::Queue queue) {
     return rings_[static_cast<std::size_t>(queue)];
   }

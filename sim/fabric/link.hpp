@@ -76,6 +76,12 @@ class alignas(64) Link {
     const Instant free = busy_until_ + pace_.time_of(std::uint64_t{waiting_} + waiting_urgent_);
     return free > now ? free - now : Span{};
   }
+  // The same without the last so many bytes of what was let in.
+  [[nodiscard]] Span backlog_before(Instant now, std::uint64_t bytes) const {
+    const Span all = backlog(now);
+    const Span last = pace_.time_of(bytes);
+    return all > last ? all - last : Span{};
+  }
   [[nodiscard]] std::uint32_t end() const { return end_; }
   [[nodiscard]] const LinkCounters& counters() const { return counters_; }
 

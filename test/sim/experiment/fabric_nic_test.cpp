@@ -89,6 +89,17 @@ TEST_CASE("fabric_nic__sends_are_reaped_when_they_have_left_and_a_full_ring_says
   pair.events.run_until(Instant{4 * kPacket});
   CHECK(pair.reap() == Cookies{101, 102, 100});
   CHECK(pair.a.next_reap() == fabric::kNever);
+  // What has not begun to leave goes at the rate that the cable has by then.
+  const std::int64_t slow = 10;
+  pair.network.set_rate(0, 100 * kGigabit / slow);
+  CHECK(pair.send(2) == 2);
+  CHECK(pair.a.next_reap().ps == (4 + 2 * slow) * kPacket);
+  pair.network.set_rate(0, 100 * kGigabit);
+  CHECK(pair.a.next_reap().ps == (4 + slow + 1) * kPacket);
+  pair.events.run_until(Instant{(4 + slow) * kPacket});
+  CHECK(pair.reap() == Cookies{100});
+  pair.events.run_until(Instant{(4 + slow + 1) * kPacket});
+  CHECK(pair.reap() == Cookies{101});
   // Through a dead cable all leaves at once, and nothing comes.
   pair.events.run();
   CHECK(pair.b.counters().received + pair.b.counters().overruns == 0);
