@@ -61,6 +61,20 @@ TEST_CASE("fault_report: what nobody injected is told as such") {
   CHECK(to_text(report).find("seen, but not injected: NIC 0 of rank 1") != std::string::npos);
 }
 
+TEST_CASE("fault_report: who was started again counts from its own begin") {
+  Run run("1.0@1/2");
+  run.results[1].injected = {{0, 100 * kMs}};
+  for (RankResult& result : run.results) result.begun_ns = 7000 * kMs;
+  run.results[2].life = 1;
+  run.results[2].begun_ns += 90 * kMs;
+  run.results[2].path_changes = {{Change::path_down, 15 * kMs, 0, 1, 0},
+                                 {Change::blamed, 116 * kMs, 0, 1, 0, Blame::remote_nic}};
+  const FaultReport report = compare_faults(run.options, run.results);
+  CHECK(report.not_injected.empty());
+  CHECK(report.rows[0].path_down.shortest_ns == 3 * kMs);
+  CHECK(report.rows[0].blamed.shortest_ns == 104 * kMs);
+}
+
 TEST_CASE("fault_report: a revival ends what a fault explains, after a while") {
   Run run("1.0@1/2");
   run.options.timed_faults.push_back(parse_nic_fault(Kind::revive_nic, "", "1.0@0.6"));

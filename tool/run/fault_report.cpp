@@ -93,6 +93,22 @@ std::optional<std::uint64_t> first_blame(const Hit& hit, const std::vector<Verdi
   return std::nullopt;
 }
 
+// A process that was started again counts its times from its own begin; the others wait for it
+// then.
+std::vector<RankResult> since_the_first_begin(std::vector<RankResult> results) {
+  std::uint64_t first = ~std::uint64_t{0};
+  for (const RankResult& result : results) {
+    if (result.life == 0) first = std::min(first, result.begun_ns);
+  }
+  for (RankResult& result : results) {
+    if (result.life == 0 || result.begun_ns < first) continue;
+    const std::uint64_t later = result.begun_ns - first;
+    for (Injected& fault : result.injected) fault.at_ns += later;
+    for (PathChange& change : result.path_changes) change.at_ns += later;
+  }
+  return results;
+}
+
 std::vector<FaultRow> rows_of(const RunOptions& options) {
   std::vector<FaultRow> rows;
   for (const TimedFault& fault : options.timed_faults) {
@@ -147,8 +163,9 @@ std::string describe(const FaultVerdict& verdict) {
   return {};
 }
 
-FaultReport compare_faults(const RunOptions& options, const std::vector<RankResult>& results) {
+FaultReport compare_faults(const RunOptions& options, const std::vector<RankResult>& told) {
   FaultReport report;
+  const std::vector<RankResult> results = since_the_first_begin(told);
   report.rows = rows_of(options);
   std::vector<RankPaths> all;
   for (const RankResult& result : results) {

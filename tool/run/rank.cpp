@@ -118,8 +118,9 @@ class RankRun {
         *endpoint_, *paths_, sink_);
     gathering.on_tick([this] { monitor_->tick(now_ns()); });
     Replay replay(options_, schedule_, config_.rank, budget_, arena_, *monitor_, result_);
-    monitor_->begin_run(now_ns());
-    result_.setup_ns = now_ns() - started;
+    result_.begun_ns = now_ns();
+    monitor_->begin_run(result_.begun_ns);
+    result_.setup_ns = result_.begun_ns - started;
     while (const auto failure = replay_from(gathering, router, replay)) {
       recover(*failure, gathering, replay);
     }

@@ -47,6 +47,7 @@ void visit_result(Result& result, Visit visit) {
   visit("recoveries", result.recoveries);
   visit("messages_sent_before", result.messages_sent_before);
   visit("messages_received_before", result.messages_received_before);
+  visit("begun_ns", result.begun_ns);
   visit("setup_ns", result.setup_ns);
   visit("communication_ns", result.communication_ns);
   visit("check_ns", result.check_ns);

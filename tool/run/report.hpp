@@ -91,6 +91,7 @@ struct RankResult {
   // Of the counters, what was there when all ranks had come together last.
   std::uint64_t messages_sent_before = 0;
   std::uint64_t messages_received_before = 0;
+  std::uint64_t begun_ns = 0;  // when its run began, by its host's clock
   std::uint64_t setup_ns = 0;
   std::uint64_t communication_ns = 0;  // between the barriers around the batches
   std::uint64_t check_ns = 0;          // filling and verifying
