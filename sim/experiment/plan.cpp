@@ -45,6 +45,9 @@ std::string about_words(const Plan& plan) {
     return "metric: " + std::string(name_of(plan.metric)) +
            " counts from the first fault, and there is none";
   }
+  if (plan.metric == Metric::p99_step_excess_us && plan.traffic.generator == "background") {
+    return "metric: p99_step_excess_us is of steps, and a background's messages are of none";
+  }
   return {};
 }
 
@@ -86,15 +89,17 @@ std::string about_fabric(const Plan& plan) {
 }
 
 std::string about_traffic(const Plan& plan) {
+  std::string where = "traffic: ";
   try {
     fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, plan.fabric.shape.hosts, 1);
     if (matrix.connections.empty()) return "traffic: there is no connection";
+    where = "traffic.beside: ";
     add_beside(plan.traffic, plan.fabric.shape.hosts, 1, matrix);
     if (matrix.nodes <= plan.fabric.shape.hosts) return {};
     return "traffic: the matrix has " + text(matrix.nodes) + " nodes, but the fabric only " +
            text(plan.fabric.shape.hosts) + " hosts";
   } catch (const fabric::InputError& error) {
-    return std::string("traffic: ") + error.what();
+    return where + error.what();
   }
 }
 

@@ -27,6 +27,7 @@ SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = os.path.join(HERE, "experiments", "small.json")
 PLANS = os.path.join(HERE, "..", "..", "bench", "plans")
+BESIDE = {"bytes": 100000, "load_percent": 10, "gbps": 100, "duration_us": 100}
 RESULTS = ["flows.csv", "report.html", "runs.csv", "series.csv"]
 
 
@@ -144,7 +145,9 @@ def wrong_plans_are_refused_with_a_sentence():
             ("traffic.priority", 256, "traffic.priority: "),
             ("traffic.beside", 5, "traffic.beside: an object is expected"),
             ("traffic.beside", {}, "traffic.beside: the numbers of a background are expected"),
-            ("traffic.beside", {"bytes": 5}, "traffic: 'background' needs 'load_percent'"),
+            ("traffic.beside", {"bytes": 5}, "traffic.beside: 'background' needs 'load_percent'"),
+            ("traffic.beside", {**BESIDE, "bytes": 0}, "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824"),
+            ("traffic.beside", {**BESIDE, "window": 1}, "traffic.beside: 'background' has no 'window'"),
             ("ranges.0", {"key": "fabric", "values": [1]}, "fabric: an object is expected"),
             ("ranges.0.values", [], "ranges[0].values: there are none"),
             ("ranges.0.key", "seeds.judge", "'seeds.judge' can't be a range"),

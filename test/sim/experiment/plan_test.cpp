@@ -84,6 +84,38 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
         "traffic: 'bytes' is 0, but must be 1 to 1073741824");
 }
 
+TEST_CASE("plan__what_is_beside_the_traffic_is_named_where_it_is_wrong") {
+  const auto with = [](const char* name, std::uint64_t value) {
+    return complaint([&](Plan& plan) {
+      plan.traffic.beside = {{"bytes", 9}, {"load_percent", 9}, {"gbps", 9}, {"duration_us", 9}};
+      plan.traffic.beside[name] = value;
+    });
+  };
+  CHECK(with("bytes", 9) == "");
+  CHECK(with("bytes", 0) == "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824");
+  CHECK(with("window", 1) == "traffic.beside: 'background' has no 'window'");
+  CHECK(complaint([](Plan& plan) {
+          plan.traffic.beside = {{"bytes", 9}};
+        }) == "traffic.beside: 'background' needs 'load_percent'");
+}
+
+TEST_CASE("plan__a_background_alone_has_no_steps_to_judge_by") {
+  const auto with = [](Metric metric, const std::string& generator) {
+    return complaint([&](Plan& plan) {
+      plan.metric = metric;
+      plan.traffic.generator = generator;
+      plan.traffic.numbers["bytes"] = 10'000;
+      if (generator != "background") return;
+      plan.traffic.numbers = {
+          {"bytes", 10'000}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 500}};
+    });
+  };
+  CHECK(with(Metric::p99_step_excess_us, "background") ==
+        "metric: p99_step_excess_us is of steps, and a background's messages are of none");
+  CHECK(with(Metric::p99_flow_excess_us, "background") == "");
+  CHECK(with(Metric::p99_step_excess_us, "ring") == "");
+}
+
 fabric::ConnectionMatrix an_incast(std::uint32_t senders) {
   fabric::ConnectionMatrix matrix{senders + 2, {}, {}};
   for (std::uint32_t i = 1; i <= senders; ++i) {
