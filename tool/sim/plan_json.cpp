@@ -163,10 +163,17 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
   read_beside(keys, traffic);
 }
 
+// An empty one would strike nothing.
+std::string name_in(JsonKeys& keys, const char* key) {
+  std::string name = keys.text(key);
+  if (name.empty()) refuse(keys.path(key), "a name is expected");
+  return name;
+}
+
 // What of the fabric a fault strikes.
 void read_target(JsonKeys& keys, FaultPlan& fault) {
   if (fault.kind == FaultPlan::Kind::switch_down) {
-    fault.at_switch = keys.text("switch");
+    fault.at_switch = name_in(keys, "switch");
     return;
   }
   if (int{keys.has("link")} + int{keys.has("drawn")} + int{keys.has("host")} != 1) {
@@ -174,7 +181,7 @@ void read_target(JsonKeys& keys, FaultPlan& fault) {
            "one of these is expected: 'link', a name; 'drawn', a number of cables; 'host', a "
            "number, whose 'nics' are struck");
   }
-  fault.link = keys.text_or("link", "");
+  if (keys.has("link")) fault.link = name_in(keys, "link");
   fault.drawn = keys.number_or<std::uint32_t>("drawn", 0, 1, 1'000'000);
   if (keys.has("host")) {
     fault.host = keys.number<std::uint32_t>("host", 0, kMostHosts - 1);
