@@ -518,6 +518,13 @@ def words_of_a_plan_cannot_break_the_report():
         check(code == 0, f"exit {code}\n{out}{err}")
         tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
         check(tree.find("body/main/h1").text == plan["question"], "the title")
+        # What XML can't have, not even as a number, is told from what it can.
+        plan["question"] = "\ufffe\uffff\x0c and \ufffd\uffef\U0010ffff?"
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
+        check(code == 0, f"exit {code}\n{out}{err}")
+        tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
+        title = tree.find("body/main/h1").text
+        check(title == "\ufffd\ufffd  and \ufffd\uffef\U0010ffff?", f"the title: {title!a}")
 
 
 @case
