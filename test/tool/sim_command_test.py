@@ -168,7 +168,8 @@ def wrong_plans_are_refused_with_a_sentence():
             check(says in err, f"{path} = {value}: expected '{says}' in\n{err}")
             check(not os.path.exists(os.path.join(folder, "out")), f"{path} = {value}: it ran")
         for text, says in (("{", "is no plan"), ("[]", "an object is expected"),
-                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice")):
+                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice"),
+                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which no plan has")):
             code, out, err = sim(write(folder, text))
             check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
 

@@ -358,8 +358,11 @@ void check_path(const std::string& path) {
                                path));
 }
 
-// What nlohmann-json would let pass: the last of equal keys counts there.
+// What nlohmann-json would let pass: the last of equal keys counts there, and a NUL is the end.
 Json parse_strictly(const std::string& text) {
+  if (const std::size_t at = text.find('\0'); at != std::string::npos) {
+    refuse("", fmt::format("byte {} is a NUL, which no plan has", at + 1));
+  }
   std::vector<std::set<std::string>> open;
   const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) open.emplace_back();
