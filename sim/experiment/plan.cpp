@@ -19,6 +19,9 @@ constexpr std::uint32_t kMostHosts = 8192;
 constexpr std::uint64_t kMostRuns = 1'000'000;
 constexpr std::uint32_t kMostOverhead = 1024;
 constexpr std::size_t kMostRanges = 2;
+// The longest that a run may take, by limit_ms: what ends later would never be seen to end, and
+// times that can be added without a look at their sum stay below it.
+constexpr std::int64_t kLongestUs = 1'000'000'000;
 
 std::string text(std::uint64_t number) { return std::to_string(number); }
 
@@ -44,6 +47,9 @@ std::string about_words(const Plan& plan) {
   if (is_of_fault && plan.faults.empty()) {
     return "metric: " + std::string(name_of(plan.metric)) +
            " counts from the first fault, and there is none";
+  }
+  if (plan.metric == Metric::p99_step_excess_us && plan.traffic.generator == "background") {
+    return "metric: p99_step_excess_us is of steps, and a background's messages are of none";
   }
   return {};
 }
@@ -86,19 +92,43 @@ std::string about_fabric(const Plan& plan) {
 }
 
 std::string about_traffic(const Plan& plan) {
+  std::string where = "traffic: ";
   try {
     fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, plan.fabric.shape.hosts, 1);
     if (matrix.connections.empty()) return "traffic: there is no connection";
+    where = "traffic.beside: ";
     add_beside(plan.traffic, plan.fabric.shape.hosts, 1, matrix);
     if (matrix.nodes <= plan.fabric.shape.hosts) return {};
     return "traffic: the matrix has " + text(matrix.nodes) + " nodes, but the fabric only " +
            text(plan.fabric.shape.hosts) + " hosts";
   } catch (const fabric::InputError& error) {
-    return std::string("traffic: ") + error.what();
+    return where + error.what();
   }
 }
 
+std::string about_end(const FaultPlan& fault) {
+  const std::string late = "ends after " + text(kLongestUs) + " us";
+  const std::int64_t rest = (fabric::microseconds(kLongestUs) - fault.at - fault.lasts).ps;
+  if (fault.times > 1 && (rest < 0 || fault.every.ps > rest / (fault.times - 1))) {
+    return ".every_us: with at_us and lasts_us, the last of " + text(fault.times) + " " + late;
+  }
+  return rest < 0 ? ".lasts_us: with at_us, it " + late : std::string{};
+}
+
+std::string about_fault(const FaultPlan& fault) {
+  const bool of_switch = fault.kind == FaultPlan::Kind::switch_down;
+  if (of_switch && fault.at_switch.empty()) return ".switch: a name is expected";
+  if (!of_switch && fault.link.empty() && fault.drawn == 0 && fault.nics == 0) {
+    return ": it strikes nothing: no link, no cable drawn, no NIC of a host";
+  }
+  return about_end(fault);
+}
+
 std::string about_faults(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.faults.size(); ++i) {
+    const std::string what = about_fault(plan.faults[i]);
+    if (!what.empty()) return "faults[" + text(i) + "]" + what;
+  }
   try {
     const fabric::Wiring wiring(plan.fabric.shape);
     const auto faults = faults_of(plan, wiring, plan.judge.first, {});

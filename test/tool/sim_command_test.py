@@ -13,13 +13,13 @@ import re
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree
-import zlib
+
+from png_pixels import pixels
 
 CASES = {}
 LIMIT_S = 100
@@ -27,6 +27,7 @@ SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = os.path.join(HERE, "experiments", "small.json")
 PLANS = os.path.join(HERE, "..", "..", "bench", "plans")
+BESIDE = {"bytes": 100000, "load_percent": 10, "gbps": 100, "duration_us": 100}
 RESULTS = ["flows.csv", "report.html", "runs.csv", "series.csv"]
 
 
@@ -137,6 +138,12 @@ def wrong_plans_are_refused_with_a_sentence():
             ("faults.0.kind", "link_gone", "faults[0].kind: one of these is expected: link_down, "),
             ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1}, "faults[0]: 'gbps' is missing"),
             ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "core 1"}, "no switch 'core 1'"),
+            ("faults.0.link", "", "faults[0].link: a name is expected"),
+            ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": ""}, "faults[0].switch: a name is expected"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "lasts_us": 1, "times": 10000, "every_us": 1e9},
+             "faults[0].every_us: with at_us and lasts_us, the last of 10000 ends after 1000000000 us"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "lasts_us": 1e9},
+             "faults[0].lasts_us: with at_us, it ends after 1000000000 us"),
             ("senders", ["hawser", "pigeon"], "senders: there is no 'pigeon'; there are hawser, "),
             ("senders", [], "senders: there is none"),
             ("hints", "many", "hints: one of these is expected: none, receives, all"),
@@ -144,9 +151,18 @@ def wrong_plans_are_refused_with_a_sentence():
             ("traffic.priority", 256, "traffic.priority: "),
             ("traffic.beside", 5, "traffic.beside: an object is expected"),
             ("traffic.beside", {}, "traffic.beside: the numbers of a background are expected"),
-            ("traffic.beside", {"bytes": 5}, "traffic: 'background' needs 'load_percent'"),
+            ("traffic.beside", {"bytes": 5}, "traffic.beside: 'background' needs 'load_percent'"),
+            ("traffic.beside", {**BESIDE, "bytes": 0}, "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824"),
+            ("traffic.beside", {**BESIDE, "window": 1}, "traffic.beside: 'background' has no 'window'"),
             ("ranges.0", {"key": "fabric", "values": [1]}, "fabric: an object is expected"),
             ("ranges.0.values", [], "ranges[0].values: there are none"),
+            ("ranges.0.values", [False, True, False], "ranges[0].values: false is there twice"),
+            ("ranges", [{"key": "traffic.bytes", "values": [5]}, {"key": "traffic", "values": [{}]}],
+             "ranges[1].key: 'traffic' is set as a whole, and 'traffic.bytes' of it is a range, too"),
+            ("ranges", [{"key": "faults.0", "values": [{}]}, {"key": "faults.0.at_us", "values": [5]}],
+             "ranges[1].key: 'faults.0' is set as a whole, and 'faults.0.at_us' of it is a range, too"),
+            ("ranges", [{"key": "faults.0.at_us", "values": [1]}, {"key": "faults.00.at_us", "values": [2]}],
+             "the plan has no '00' that 'faults.00.at_us' could be"),
             ("ranges.0.key", "seeds.judge", "'seeds.judge' can't be a range"),
             ("ranges.0.key", "faults.7.at_us", "the plan has no '7' that 'faults.7.at_us' could be"),
             ("ranges.0.key", "fabric.colour", "fabric: there is no key 'colour'"),
@@ -159,7 +175,8 @@ def wrong_plans_are_refused_with_a_sentence():
             check(says in err, f"{path} = {value}: expected '{says}' in\n{err}")
             check(not os.path.exists(os.path.join(folder, "out")), f"{path} = {value}: it ran")
         for text, says in (("{", "is no plan"), ("[]", "an object is expected"),
-                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice")):
+                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice"),
+                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which no plan has")):
             code, out, err = sim(write(folder, text))
             check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
 
@@ -509,47 +526,13 @@ def words_of_a_plan_cannot_break_the_report():
         check(code == 0, f"exit {code}\n{out}{err}")
         tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
         check(tree.find("body/main/h1").text == plan["question"], "the title")
-
-
-def pixels(path):
-    """Rows of a PNG with 8 bits a channel, as lists of (r, g, b)."""
-    data = content(path)
-    at = 8
-    packed = b""
-    while at < len(data):
-        size, kind = struct.unpack(">I4s", data[at:at + 8])
-        body = data[at + 8:at + 8 + size]
-        if kind == b"IHDR":
-            width, height, depth, colours = struct.unpack(">IIBB", body[:10])
-            check(depth == 8 and colours in (2, 6), "a PNG of another kind")
-        packed += body if kind == b"IDAT" else b""
-        at += size + 12
-    step = 3 if colours == 2 else 4
-    raw = zlib.decompress(packed)
-    before = bytes(width * step)
-    for row in range(height):
-        begin = row * (width * step + 1)
-        line = bytearray(raw[begin + 1:begin + 1 + width * step])
-        unfilter(raw[begin], line, before, step)
-        before = line
-        yield [tuple(line[i:i + 3]) for i in range(0, len(line), step)]
-
-
-def unfilter(kind, line, before, step):
-    for i, value in enumerate(line):
-        left = line[i - step] if i >= step else 0
-        up = before[i]
-        if kind == 1:
-            value += left
-        elif kind == 2:
-            value += up
-        elif kind == 3:
-            value += (left + up) // 2
-        elif kind == 4:
-            corner = before[i - step] if i >= step else 0
-            distances = [abs(left + up - corner - guess) for guess in (left, up, corner)]
-            value += (left, up, corner)[distances.index(min(distances))]
-        line[i] = value & 255
+        # What XML can't have, not even as a number, is told from what it can.
+        plan["question"] = "\ufffe\uffff\x0c and \ufffd\uffef\U0010ffff?"
+        code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
+        check(code == 0, f"exit {code}\n{out}{err}")
+        tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
+        title = tree.find("body/main/h1").text
+        check(title == "\ufffd\ufffd  and \ufffd\uffef\U0010ffff?", f"the title: {title!a}")
 
 
 @case

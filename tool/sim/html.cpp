@@ -30,11 +30,25 @@ svg text { font-family: system-ui, "DejaVu Sans", sans-serif; }
 summary { cursor: pointer; color: #2b5c8a; }
 )";
 
+// U+FFFD, which stands for what can't be shown; it has as many bytes as what it replaces here.
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// U+FFFE and U+FFFF are of UTF-8, but XML has no way to say them, not even by number.
+bool is_no_character(std::string_view text) {
+  return text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF");
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char letter : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (is_no_character(text.substr(i))) {
+      out += kReplacement;
+      i += kReplacement.size() - 1;
+      continue;
+    }
     switch (letter) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;

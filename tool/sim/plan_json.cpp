@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include "sim/experiment/ideal.hpp"
 #include "sim/input/connections.hpp"
@@ -163,10 +164,17 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
   read_beside(keys, traffic);
 }
 
+// An empty one would strike nothing.
+std::string name_in(JsonKeys& keys, const char* key) {
+  std::string name = keys.text(key);
+  if (name.empty()) refuse(keys.path(key), "a name is expected");
+  return name;
+}
+
 // What of the fabric a fault strikes.
 void read_target(JsonKeys& keys, FaultPlan& fault) {
   if (fault.kind == FaultPlan::Kind::switch_down) {
-    fault.at_switch = keys.text("switch");
+    fault.at_switch = name_in(keys, "switch");
     return;
   }
   if (int{keys.has("link")} + int{keys.has("drawn")} + int{keys.has("host")} != 1) {
@@ -174,7 +182,7 @@ void read_target(JsonKeys& keys, FaultPlan& fault) {
            "one of these is expected: 'link', a name; 'drawn', a number of cables; 'host', a "
            "number, whose 'nics' are struck");
   }
-  fault.link = keys.text_or("link", "");
+  if (keys.has("link")) fault.link = name_in(keys, "link");
   fault.drawn = keys.number_or<std::uint32_t>("drawn", 0, 1, 1'000'000);
   if (keys.has("host")) {
     fault.host = keys.number<std::uint32_t>("host", 0, kMostHosts - 1);
@@ -291,6 +299,32 @@ struct JsonRange {
   Json values;
 };
 
+// One that sets what the other sets would leave the other's values in the results and nothing of
+// them in the runs.
+void refuse_overlap(const JsonKeys& keys, const std::string& one, const std::string& other) {
+  if (one == other) refuse(keys.path("key"), "it is a range already");
+  const auto& [whole, part] = std::minmax(one, other);
+  if (part.starts_with(whole + '.')) {
+    refuse(keys.path("key"),
+           fmt::format("'{}' is set as a whole, and '{}' of it is a range, too", whole, part));
+  }
+}
+
+// Twice the same would be a point of its own that tells nothing.
+std::vector<std::string> texts_of(const JsonKeys& keys, const Json& values) {
+  if (values.empty()) refuse(keys.path("values"), "there are none");
+  if (values.size() > kMostPoints) refuse(keys.path("values"), "these are too many");
+  std::vector<std::string> texts;
+  std::set<Json> seen;
+  for (const Json& value : values) {
+    if (!seen.insert(value).second) {
+      refuse(keys.path("values"), fmt::format("{} is there twice", value_text(value)));
+    }
+    texts.push_back(value_text(value));
+  }
+  return texts;
+}
+
 std::vector<JsonRange> read_ranges(const Json& json) {
   std::vector<JsonRange> ranges;
   if (!json.is_object() || !json.contains("ranges")) return ranges;
@@ -301,19 +335,16 @@ std::vector<JsonRange> read_ranges(const Json& json) {
     one.range.path = keys.text("key");
     one.values = list(keys.need("values"), keys.path("values"));
     keys.finish();
-    if (one.values.empty()) refuse(keys.path("values"), "there are none");
-    if (one.values.size() > kMostPoints) refuse(keys.path("values"), "these are too many");
-    for (const Json& value : one.values) one.range.values.push_back(value_text(value));
-    for (const JsonRange& other : ranges) {
-      if (other.range.path == one.range.path) refuse(keys.path("key"), "it is a range already");
-    }
+    one.range.values = texts_of(keys, one.values);
+    for (const JsonRange& other : ranges) refuse_overlap(keys, one.range.path, other.range.path);
     ranges.push_back(std::move(one));
   }
   if (ranges.size() > 2) refuse("ranges", "at most two keys can be ranges");
   return ranges;
 }
 
-// "faults.0.at_us": what is below must be there, the last key need not.
+// "faults.0.at_us": what is below must be there, the last key need not. An element has one name
+// only: "00" would be another one for it.
 void set_value(Json& json, const std::string& path, const Json& value) {
   Json* at = &json;
   std::size_t begin = 0;
@@ -322,7 +353,7 @@ void set_value(Json& json, const std::string& path, const Json& value) {
     const std::string key = path.substr(begin, end - begin);
     const bool is_last = end == path.size();
     if (at->is_array()) {
-      const bool is_number = !key.empty() && key.size() < 6 &&
+      const bool is_number = !key.empty() && key.size() < 6 && (key == "0" || key[0] != '0') &&
                              key.find_first_not_of("0123456789") == std::string::npos;
       if (!is_number || std::stoul(key) >= at->size())
         at = nullptr;
@@ -351,8 +382,11 @@ void check_path(const std::string& path) {
                                path));
 }
 
-// What nlohmann-json would let pass: the last of equal keys counts there.
+// What nlohmann-json would let pass: the last of equal keys counts there, and a NUL is the end.
 Json parse_strictly(const std::string& text) {
+  if (const std::size_t at = text.find('\0'); at != std::string::npos) {
+    refuse("", fmt::format("byte {} is a NUL, which no plan has", at + 1));
+  }
   std::vector<std::set<std::string>> open;
   const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) open.emplace_back();

@@ -84,6 +84,38 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
         "traffic: 'bytes' is 0, but must be 1 to 1073741824");
 }
 
+TEST_CASE("plan__what_is_beside_the_traffic_is_named_where_it_is_wrong") {
+  const auto with = [](const char* name, std::uint64_t value) {
+    return complaint([&](Plan& plan) {
+      plan.traffic.beside = {{"bytes", 9}, {"load_percent", 9}, {"gbps", 9}, {"duration_us", 9}};
+      plan.traffic.beside[name] = value;
+    });
+  };
+  CHECK(with("bytes", 9) == "");
+  CHECK(with("bytes", 0) == "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824");
+  CHECK(with("window", 1) == "traffic.beside: 'background' has no 'window'");
+  CHECK(complaint([](Plan& plan) {
+          plan.traffic.beside = {{"bytes", 9}};
+        }) == "traffic.beside: 'background' needs 'load_percent'");
+}
+
+TEST_CASE("plan__a_background_alone_has_no_steps_to_judge_by") {
+  const auto with = [](Metric metric, const std::string& generator) {
+    return complaint([&](Plan& plan) {
+      plan.metric = metric;
+      plan.traffic.generator = generator;
+      plan.traffic.numbers["bytes"] = 10'000;
+      if (generator != "background") return;
+      plan.traffic.numbers = {
+          {"bytes", 10'000}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 500}};
+    });
+  };
+  CHECK(with(Metric::p99_step_excess_us, "background") ==
+        "metric: p99_step_excess_us is of steps, and a background's messages are of none");
+  CHECK(with(Metric::p99_flow_excess_us, "background") == "");
+  CHECK(with(Metric::p99_step_excess_us, "ring") == "");
+}
+
 fabric::ConnectionMatrix an_incast(std::uint32_t senders) {
   fabric::ConnectionMatrix matrix{senders + 2, {}, {}};
   for (std::uint32_t i = 1; i <= senders; ++i) {
@@ -161,6 +193,32 @@ TEST_CASE("plan__faults_strike_what_there_is") {
         "faults: the fabric has no switch 'core 0'");
   CHECK(with({.drawn = 8}) == "");
   CHECK(with({.drawn = 9}) == "faults: 9 cables can't be drawn of 8");
+  CHECK(with({}) == "faults[0]: it strikes nothing: no link, no cable drawn, no NIC of a host");
+  CHECK(with({.kind = FaultPlan::Kind::switch_down, .drawn = 1}) ==
+        "faults[0].switch: a name is expected");
+}
+
+TEST_CASE("plan__a_fault_ends_within_the_longest_run") {
+  const fabric::Span longest = microseconds(1'000'000'000);
+  const auto with = [](FaultPlan fault) {
+    fault.drawn = 1;
+    return complaint([&](Plan& plan) { plan.faults = {FaultPlan{.drawn = 1}, fault}; });
+  };
+  const std::string once = "faults[1].lasts_us: with at_us, it ends after 1000000000 us";
+  CHECK(with({.at = longest}) == "");
+  CHECK(with({.at = fabric::Span{1}, .lasts = longest}) == once);
+  CHECK(with({.at = fabric::Span{1}, .lasts = longest - fabric::Span{1}}) == "");
+  const auto flaps = [&](fabric::Span at, std::uint32_t times, fabric::Span every) {
+    return with({.at = at, .lasts = fabric::Span{1}, .times = times, .every = every});
+  };
+  const std::string again = "faults[1].every_us: with at_us and lasts_us, the last of ";
+  CHECK(flaps({}, 10'000, longest) == again + "10000 ends after 1000000000 us");
+  CHECK(flaps({}, 2, longest) == again + "2 ends after 1000000000 us");
+  CHECK(flaps({}, 2, longest - fabric::Span{1}) == "");
+  CHECK(flaps(fabric::Span{1}, 2, longest - fabric::Span{1}) ==
+        again + "2 ends after 1000000000 us");
+  CHECK(flaps({}, 1'001, microseconds(1'000'000)) == again + "1001 ends after 1000000000 us");
+  CHECK(flaps({}, 1'000, microseconds(1'000'000)) == "");
 }
 
 TEST_CASE("plan__points_are_all_combinations_the_last_range_fastest") {
