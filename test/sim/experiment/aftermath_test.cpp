@@ -170,6 +170,7 @@ TEST_CASE("aftermath__a_nic_that_dies_silently_is_blamed_later") {
   CHECK(numbers.blamed_wrongly == 0u);
   REQUIRE(numbers.blamed_ps);
   CHECK(*numbers.blamed_ps > microseconds(10).ps);
+  CHECK(*numbers.blamed_ps < microseconds(20).ps);
 }
 
 // What is at half its rate is no less alive; and who never leaves a path blames nobody.
