@@ -70,6 +70,7 @@ std::vector<std::byte> AnsweringNic::address_of(std::uint32_t peer) {
   config.tunables.max_peers = config.tunables.max_messages_per_peer = 4;
   config.tunables.max_operations = config.tunables.max_receive_messages = 16;
   config.tunables.max_in_flight_packets = 64;
+  config.tunables.unexpected_bytes = 65'536;
   std::array<proto::Nic*, 1> nics{&nic};
   const proto::Endpoint endpoint(config, nics, pool);
   std::vector<std::byte> blob(proto::Endpoint::kMaxAddressBytes);
