@@ -56,7 +56,7 @@ class HawserTransport final : public Transport {
     std::uint64_t done = 0;
     while (done < count) {
       for (; posted < count && posted < done + window_; ++posted) post_receive(buffer);
-      done += drain();
+      done += drain_receives();  // what was sent before may complete here
     }
   }
 
