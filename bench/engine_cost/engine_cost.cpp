@@ -1,0 +1,128 @@
+// Question: what does the engine itself cost, in ns a packet or message, sending and receiving
+// apart? Metric: time in the calls and turns of the sending and of the receiving endpoint, divided
+// by data packets (bulk) or messages (8 B); two endpoints in one thread, no checksum. The best and
+// the median of all rounds, cases in turn.
+//   protocol: over a pair of NICs that hand packets over where they lie (passing_nic.hpp), into
+//   receives without bytes, so that every fragment is claimed and none is copied.
+//   memory: over memory NICs, which copy each packet once; beside the same packets without a
+//   protocol. `copied`: into a buffer that stays in the cache; `from and to DRAM`: messages and
+//   receives go through 64 MiB each, beside memcpy over the same.
+//   traced: with a trace hook at both ends that counts.
+// Runtime: 10 s. `--short` moves less, for the tests. `--case NAME` runs one, `--rounds 1` once:
+// for valgrind, which counts instructions in the functions measured_*.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/engine_cost/measured_pair.hpp"
+
+namespace {
+
+using namespace hawser;
+using namespace hawser::bench;
+
+struct Case {
+  const char* name;
+  PairConfig pair;
+  Load load;
+};
+
+const std::vector<Case> kCases{
+    {"protocol, 1 MiB", {.passing = true}, {.message_bytes = 1 << 20, .messages = 400}},
+    {"protocol, 8 B", {.passing = true}, {.message_bytes = 8, .messages = 100'000, .copy = true}},
+    {"protocol, 8 B, traced",
+     {.passing = true, .traced = true},
+     {.message_bytes = 8, .messages = 100'000, .copy = true}},
+    {"memory, 1 MiB", {}, {.message_bytes = 1 << 20, .messages = 200}},
+    {"memory, 1 MiB, copied", {}, {.message_bytes = 1 << 20, .messages = 200, .copy = true}},
+    {"memory, 1 MiB, from and to DRAM",
+     {},
+     {.message_bytes = 1 << 20, .messages = 200, .copy = true, .buffers = 64}},
+    {"memory, 8 B", {}, {.message_bytes = 8, .messages = 100'000, .copy = true}},
+};
+
+struct Samples {
+  std::vector<double> send;
+  std::vector<double> receive;
+  Measured last;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void print(std::string_view name, const Samples& s) {
+  fmt::print("{:34} {:7.1f} {:7.1f} {:9.1f} {:7.1f} {:9} {:016x}\n", name, std::ranges::min(s.send),
+             median(s.send), std::ranges::min(s.receive), median(s.receive), s.last.units,
+             s.last.hash);
+}
+
+// GB/s of memcpy over as much memory as the case from and to DRAM goes through.
+double memcpy_rate(std::uint64_t bytes) {
+  constexpr std::size_t kArea = 64 << 20;
+  constexpr std::size_t kPiece = 1 << 20;
+  std::vector<std::byte> from(kArea, std::byte{1});
+  std::vector<std::byte> to(kArea, std::byte{2});
+  double best = 0;
+  for (int round = 0; round < 3; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::uint64_t done = 0; done < bytes; done += kPiece) {
+      std::memcpy(to.data() + done % kArea, from.data() + done % kArea, kPiece);
+    }
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+    best = std::max(best, static_cast<double>(bytes) / spent.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool brief = false;
+  std::uint32_t rounds = 7;
+  std::string only;
+  CLI::App app("What the engine itself costs");
+  app.add_flag("--short", brief, "move little: for the tests");
+  app.add_option("--rounds", rounds, "of each case")->check(CLI::Range(1u, 1000u));
+  app.add_option("--case", only, "this one alone");
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<Case> cases = kCases;
+  if (!only.empty()) std::erase_if(cases, [&](const Case& c) { return c.name != only; });
+  if (cases.empty()) {
+    fmt::print(stderr, "engine_cost: no case '{}'\n", only);
+    return 2;
+  }
+  if (brief) rounds = 1;
+  std::vector<Samples> samples(cases.size());
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Load load = cases[i].load;
+      if (brief) load.messages /= 10;
+      samples[i].last = measure(cases[i].pair, load);
+      samples[i].send.push_back(samples[i].last.send_ns);
+      samples[i].receive.push_back(samples[i].last.receive_ns);
+    }
+  }
+  fmt::print("{:34} {:>15} {:>17} {:>9} {}\n{:34} {:>7} {:>7} {:>9} {:>7}\n",
+             "ns a packet; 8 B: a message", "send", "receive", "of them", "hash", "", "best",
+             "median", "best", "median");
+  for (std::size_t i = 0; i < cases.size(); ++i) print(cases[i].name, samples[i]);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (cases[i].load.buffers < 2) continue;
+    const double copy = memcpy_rate(brief ? 64 << 20 : 1 << 30);
+    const double ours =
+        4096 / (std::ranges::min(samples[i].send) + std::ranges::min(samples[i].receive));
+    fmt::print("from and to DRAM: {:.2f} GB/s, of memcpy's {:.2f}: {:.2f}\n", ours, copy,
+               ours / copy);
+  }
+  return 0;
+}

@@ -1,0 +1,149 @@
+#include "bench/engine_cost/measured_pair.hpp"
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "bench/engine_cost/passing_nic.hpp"
+#include "engine/driver/memory_nic.hpp"
+#include "engine/packet_pool.hpp"
+#include "proto/assert.hpp"
+#include "proto/endpoint.hpp"
+
+namespace hawser::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::uint32_t kOperations = 4096;
+
+proto::Time now() { return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()}; }
+
+void count_record(void* count, const TraceRecord&) { ++*static_cast<std::uint64_t*>(count); }
+
+struct Side {
+  Side(const PairConfig& what, const std::shared_ptr<engine::MemoryFabric>& fabric,
+       std::uint8_t number)
+      : pool(16384) {
+    if (what.passing) {
+      passing = std::make_unique<PassingNic>(number, pool);
+    } else {
+      memory = std::make_unique<engine::MemoryNic>(fabric, engine::MemoryNicConfig{}, pool);
+    }
+    proto::EndpointConfig config;
+    config.endpoint_id = config.seed = number;
+    config.epoch = 1;
+    if (what.traced) config.trace = count_record;
+    config.trace_context = &records;
+    nics[0] = what.passing ? static_cast<proto::Nic*>(passing.get()) : memory.get();
+    endpoint = std::make_unique<proto::Endpoint>(config, nics, pool);
+  }
+  void connect(const Side& other) {
+    std::array<std::byte, proto::Endpoint::kMaxAddressBytes> blob;
+    const std::size_t bytes = other.endpoint->write_address(blob);
+    HAWSER_ASSERT(endpoint->connect(now(), std::span(blob).first(bytes), peer) == Status::ok);
+  }
+
+  engine::MempoolPacketPool pool;
+  std::unique_ptr<PassingNic> passing;
+  std::unique_ptr<engine::MemoryNic> memory;
+  std::array<proto::Nic*, 1> nics{};
+  std::uint64_t records = 0;
+  std::unique_ptr<proto::Endpoint> endpoint;
+  PeerId peer{};
+  std::uint64_t begun = 0;  // operations
+  std::uint64_t done = 0;
+  std::int64_t spent_ns = 0;
+};
+
+struct Buffers {
+  Buffers(const Load& load, int pattern) : bytes(load.message_bytes), count(load.buffers) {
+    all.resize(bytes * count);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i] = static_cast<std::byte>(static_cast<int>(i) * pattern);
+    }
+  }
+  [[nodiscard]] std::byte* at(std::uint64_t message) {
+    return all.data() + message % count * bytes;
+  }
+  std::vector<std::byte> all;
+  std::size_t bytes;
+  std::size_t count;
+};
+
+// What valgrind collects: calls and turns, and what is around them.
+[[gnu::noinline]] void measured_send(Side& side, const Load& load, Buffers& from,
+                                     std::uint64_t most) {
+  std::array<Completion, 64> completions;
+  const proto::Time begin = now();
+  for (; side.begun < most; ++side.begun) {
+    proto::SendRequest request;
+    request.operation = OperationId{side.begun % kOperations};
+    request.peer = side.peer;
+    request.data = from.at(side.begun);
+    request.bytes = load.message_bytes;
+    HAWSER_ASSERT(side.endpoint->send(begin, request) == Status::ok);
+  }
+  (void)side.endpoint->turn(begin);
+  side.done += side.endpoint->poll_completions(completions);
+  side.spent_ns += (now() - begin).ns;
+}
+
+[[gnu::noinline]] void measured_receive(Side& side, const Load& load, Buffers& to,
+                                        std::uint64_t most) {
+  std::array<Completion, 64> completions;
+  const proto::Time begin = now();
+  for (; side.begun < most; ++side.begun) {
+    proto::ReceiveRequest request;
+    request.operation = OperationId{side.begun % kOperations};
+    request.peer = side.peer;
+    request.data = load.copy ? to.at(side.begun) : nullptr;
+    request.bytes = load.copy ? load.message_bytes : 0;
+    HAWSER_ASSERT(side.endpoint->receive(begin, request) == Status::ok);
+  }
+  (void)side.endpoint->turn(begin);
+  side.done += side.endpoint->poll_completions(completions);
+  side.spent_ns += (now() - begin).ns;
+}
+
+}  // namespace
+
+Measured measure(const PairConfig& config, const Load& load) {
+  auto fabric = std::make_shared<engine::MemoryFabric>();
+  Side a(config, fabric, 1);
+  Side b(config, fabric, 2);
+  if (config.passing) {
+    a.passing->join(*b.passing);
+    b.passing->join(*a.passing);
+  }
+  a.connect(b);
+  b.connect(a);
+  Buffers from(load, 31);
+  Buffers to(load, 0);
+
+  const std::uint64_t warm = load.messages / 5 + 1;
+  std::uint64_t packets = 0;
+  std::uint64_t units = 0;
+  while (b.done < load.messages || a.done < load.messages) {
+    const std::uint64_t end = std::min(load.messages, b.done + load.window);
+    measured_receive(b, load, to, end);
+    measured_send(a, load, from, std::min(b.begun, a.done + load.window));
+    if (packets == 0 && b.done >= warm) {
+      packets = a.endpoint->stats().data_packets_sent;
+      a.spent_ns = b.spent_ns = 0;
+    }
+  }
+  Measured result;
+  HAWSER_ASSERT(a.endpoint->stats().fragments_retransmitted == 0, "nothing is lost here");
+  units = a.endpoint->stats().data_packets_sent - packets;
+  result.units = units;
+  result.send_ns = static_cast<double>(a.spent_ns) / static_cast<double>(units);
+  result.receive_ns = static_cast<double>(b.spent_ns) / static_cast<double>(units);
+  for (const std::byte byte : to.all) {
+    result.hash = (result.hash ^ static_cast<std::uint64_t>(byte)) * 1099511628211u;
+  }
+  return result;
+}
+
+}  // namespace hawser::bench

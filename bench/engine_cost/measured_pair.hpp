@@ -1,0 +1,33 @@
+// Two endpoints in one thread, of which one sends messages to the other, and the time that each
+// spends in its calls and turns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hawser::bench {
+
+struct PairConfig {
+  bool passing = false;  // over NICs that hand packets over where they lie; else over memory NICs
+  bool traced = false;
+};
+
+struct Load {
+  std::size_t message_bytes = 8;
+  std::uint64_t messages = 0;
+  bool copy = false;          // receives have their bytes; else none
+  std::size_t buffers = 1;    // that messages are sent from, and received into, in turn
+  std::uint64_t window = 32;  // messages under way
+};
+
+struct Measured {
+  double send_ns = 0;  // a packet, or a message of one
+  double receive_ns = 0;
+  std::uint64_t units = 0;
+  std::uint64_t hash = 0;  // of what lies in the last buffer
+};
+
+// Ends the program if an operation is refused or fails.
+[[nodiscard]] Measured measure(const PairConfig& config, const Load& load);
+
+}  // namespace hawser::bench
