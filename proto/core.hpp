@@ -345,9 +345,9 @@ struct Endpoint::Core {
   // ---- transmit.cpp
   enum class Sent : std::uint8_t { all, more, blocked, refused };
   void transmit();
-  [[nodiscard]] Sent transmit_burst(Peer& peer);
+  [[nodiscard]] Sent transmit_burst(Peer& peer, std::uint64_t in_a_row);
   [[nodiscard]] Path* choose_path(Peer& peer, std::uint64_t want_bytes);
-  [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path);
+  [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row);
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);

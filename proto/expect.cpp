@@ -15,7 +15,6 @@
 namespace hawser::proto {
 
 namespace {
-constexpr std::uint32_t kTailFragments = 32;
 constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
 constexpr Duration kLeastWindow = microseconds(4);  // on however short a way: time must pass

@@ -15,7 +15,7 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kPatient = 3;  // rounds without an ack before other ways are tried
+constexpr std::uint8_t kPatientRounds = 3;  // rounds without an ack before other ways are tried
 // Large packets lost in a row, in so many rounds, while small ones arrive.
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
@@ -104,8 +104,8 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
   if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
   path.unheard_at = now;  // what is sent from here on makes the next round
-  if (path.unheard < kPatient) ++path.unheard;
-  if (path.unheard < kPatient) return;
+  if (path.unheard < kPatientRounds) ++path.unheard;
+  if (path.unheard < kPatientRounds) return;
   if (next_usable_path(peer, path) == nullptr)
     return bridge(peer, path.local_nic, path.remote_nic, true);
   ++counters.evacuations;

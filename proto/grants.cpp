@@ -26,7 +26,6 @@
 namespace hawser::proto {
 
 namespace {
-constexpr std::uint32_t kTailFragments = 32;
 constexpr std::uint64_t kMostAtOnce = 64;  // fragments in one grant
 constexpr std::uint64_t kOldestPart = 8;   // one of so many parts of the budget
 constexpr std::uint64_t kMostParts = 4;    // that old messages have beyond it

@@ -47,8 +47,11 @@ struct LocalNic {
   void give(Time now, std::size_t bytes) {
     ++packets_sent;
     bytes_sent += bytes;
-    const auto taken = static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte);
-    idle_at = later(idle_at, now) + Duration{taken};
+    idle_at = later(idle_at, now) + time_of(bytes);
+  }
+  // What its cable takes for them.
+  [[nodiscard]] Duration time_of(std::uint64_t bytes) const {
+    return {static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte)};
   }
 
   // Of a packet without a path number.
@@ -70,14 +73,21 @@ struct Pace {
     away_lately = std::max(late_by + took, away_lately - away_lately / kFading);
     data_at = kNever;
   }
+  // What a NIC's own queue should last for.
+  [[nodiscard]] Duration enough() const { return std::max(away_lately * 2, microseconds(1)); }
   // Whether the NIC's own queue lasts until this end is back. Then data waits until half of it has
   // left.
   [[nodiscard]] bool has_enough(const LocalNic& nic, Time now) {
-    constexpr Duration kLeast = microseconds(1);
-    const Duration enough = std::max(away_lately * 2, kLeast);
-    if (nic.idle_at <= now + enough) return false;
-    data_at = earlier(data_at, nic.idle_at - enough / 2);
+    if (nic.idle_at <= now + enough()) return false;
+    data_at = earlier(data_at, nic.idle_at - enough() / 2);
     return true;
+  }
+  // Packets of so many bytes until a NIC that hasn't enough has: one at least.
+  [[nodiscard]] std::uint64_t packets_to_enough(const LocalNic& nic, Time now,
+                                                std::uint64_t bytes) const {
+    const std::int64_t each = nic.time_of(bytes).ns;
+    if (each == 0) return ~std::uint64_t{0};
+    return static_cast<std::uint64_t>((now + enough() - later(nic.idle_at, now)).ns / each) + 1;
   }
 };
 

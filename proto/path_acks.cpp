@@ -17,11 +17,11 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostCounted = 255;    // of large packets lost in a row
+constexpr std::uint8_t kMostLargeLost = 255;    // of large packets lost in a row
 constexpr std::uint8_t kMostUnanswered = 22;  // PTOs that are counted
 constexpr int kEqual = 6;             // PTOs in a row of one length, where a path has several lanes
 constexpr int kMostDoublings = 16;    // of its interval
-constexpr std::uint8_t kPatient = 3;  // PTOs without an ack before other ways are tried
+constexpr std::uint8_t kPatientPtos = 3;  // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
@@ -190,11 +190,11 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
   ++path.packets_lost;
   ++nics[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
-    if (path.large_lost < kMostCounted) ++path.large_lost;
+    if (path.large_lost < kMostLargeLost) ++path.large_lost;
     // Between two rounds something small has arrived, or else the path is silent.
     if (path.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
-      if (path.large_rounds < kMostCounted) ++path.large_rounds;
+      if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
       path.large_lost_at = now;
     }
   }
@@ -356,13 +356,13 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
   // proves nothing: what its NICs had queued goes out while it is away.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).departed;
-  if (path.state == PathState::up && path.unanswered >= kPatient &&
+  if (path.state == PathState::up && path.unanswered >= kPatientPtos &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
       oldest + pto_base(path) < peer.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
   // No path answers: the peer is away, or the NICs that live are not bound to each other.
-  if (path.state == PathState::up && path.unanswered >= kPatient) {
+  if (path.state == PathState::up && path.unanswered >= kPatientPtos) {
     bridge(peer, path.local_nic, path.remote_nic, true);
     seek(peer);
   }

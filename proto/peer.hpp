@@ -163,6 +163,10 @@ struct OutgoingMessage {
   ListLink send_link;  // on the peer's list of messages with fragments to send
 };
 
+// A message that lacks no more than this is at its end: its rest is waited for (TAIL), and goes
+// first.
+inline constexpr std::uint32_t kTailFragments = 32;
+
 // Who is granted something first.
 enum class GrantRank : std::uint8_t {
   ordinary,

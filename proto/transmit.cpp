@@ -6,6 +6,9 @@
 // and equal NICs equal ones, whatever their round trips look like on a busy host. If no path is UP,
 // SUSPECT ones serve.
 //
+// Peers take turns after each burst, and so do the paths of a peer; where there is but one of each,
+// nothing could go between two bursts, and as many packets as may go now are handed over at once.
+//
 // A NIC is given no more than what keeps it busy until the next turn, so that what is sent again
 // does not wait behind a whole message.
 //
@@ -36,6 +39,24 @@ std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
+// Fragments that wait, counted up to `most`: to be sent again, and new ones under one window.
+template <class Core>
+std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = peer.retransmits.front(); i != kNoIndex && count < most; ++count) {
+    i = peer.retransmits.next(core.retransmits, i);
+  }
+  if (peer.to_send.empty()) return count;
+  const bool granted = core.outgoing.at(peer.to_send.front()).granted;
+  for (std::uint32_t i = peer.to_send.front(); i != kNoIndex && count < most;) {
+    const OutgoingMessage& message = core.outgoing.at(i);
+    if (message.granted != granted) break;
+    count += message.may_send - message.next_fragment;
+    i = peer.to_send.next(core.outgoing, i);
+  }
+  return std::min(count, most);
+}
+
 }  // namespace
 
 void Endpoint::Core::transmit() {
@@ -45,7 +66,7 @@ void Endpoint::Core::transmit() {
     const std::uint32_t index = senders.pop_front(peers);
     Peer& peer = peers.at(index);
     const std::uint64_t sent_before = counters.data_packets_sent;
-    const Sent outcome = transmit_burst(peer);
+    const Sent outcome = transmit_burst(peer, senders.empty() ? budget : 1);
     const std::uint64_t sent = counters.data_packets_sent - sent_before;
     budget -= std::min(budget, sent);
     if (sent > 0) {
@@ -218,24 +239,31 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
 }
 
 // Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's
-// taste.
-std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path) {
+// taste, or `in_a_row` if that is more.
+std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   const std::uint64_t window = window_of(*this, peer, path);
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
-  limit = std::min<std::uint64_t>(limit, nics[path.local_nic].nic->caps().burst);
+  const LocalNic& nic = nics[path.local_nic];
+  if (std::has_single_bit(peer.bound)) {
+    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, now, full));
+  } else {
+    in_a_row = 1;
+  }
+  limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
   limit = std::min<std::uint64_t>(
       limit, tunables.max_in_flight_packets -
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
+  if (limit > 1) limit = waiting_fragments(*this, peer, limit);
   trim(path, now - path.response.overdue(granularity) * 2);
   if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
   const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
 
-Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
+Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
@@ -250,7 +278,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer) {
     return Sent::blocked;
   }
   burst.size = 0;
-  const std::size_t limit = pool.take(std::span(burst.buffers).first(burst_limit(peer, *path)));
+  const std::size_t limit =
+      pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
   while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
     write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],

@@ -18,14 +18,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kOperations = 4096;
 
-proto::Time now() { return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()}; }
+proto::Time clock_now() {
+  return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
+}
 
 void count_record(void* count, const TraceRecord&) { ++*static_cast<std::uint64_t*>(count); }
 
 struct Side {
   Side(const PairConfig& what, const std::shared_ptr<engine::MemoryFabric>& fabric,
        std::uint8_t number)
-      : pool(16384) {
+      : pool(16384), own_time(what.own_time) {
     if (what.passing) {
       passing = std::make_unique<PassingNic>(number, pool);
     } else {
@@ -55,6 +57,12 @@ struct Side {
   std::uint64_t begun = 0;  // operations
   std::uint64_t done = 0;
   std::int64_t spent_ns = 0;
+  bool own_time = false;
+  proto::Time time{1'000'000};
+
+  [[nodiscard]] proto::Time now() {
+    return own_time ? time = time + proto::microseconds(1) : clock_now();
+  }
 };
 
 struct Buffers {
@@ -76,7 +84,7 @@ struct Buffers {
 [[gnu::noinline]] void measured_send(Side& side, const Load& load, Buffers& from,
                                      std::uint64_t most) {
   std::array<Completion, 64> completions;
-  const proto::Time begin = now();
+  const proto::Time begin = side.now();
   for (; side.begun < most; ++side.begun) {
     proto::SendRequest request;
     request.operation = OperationId{side.begun % kOperations};
@@ -87,13 +95,13 @@ struct Buffers {
   }
   (void)side.endpoint->turn(begin);
   side.done += side.endpoint->poll_completions(completions);
-  side.spent_ns += (now() - begin).ns;
+  side.spent_ns += (side.now() - begin).ns;
 }
 
 [[gnu::noinline]] void measured_receive(Side& side, const Load& load, Buffers& to,
                                         std::uint64_t most) {
   std::array<Completion, 64> completions;
-  const proto::Time begin = now();
+  const proto::Time begin = side.now();
   for (; side.begun < most; ++side.begun) {
     proto::ReceiveRequest request;
     request.operation = OperationId{side.begun % kOperations};
@@ -104,42 +112,56 @@ struct Buffers {
   }
   (void)side.endpoint->turn(begin);
   side.done += side.endpoint->poll_completions(completions);
-  side.spent_ns += (now() - begin).ns;
+  side.spent_ns += (side.now() - begin).ns;
 }
 
 }  // namespace
 
-Measured measure(const PairConfig& config, const Load& load) {
-  auto fabric = std::make_shared<engine::MemoryFabric>();
-  Side a(config, fabric, 1);
-  Side b(config, fabric, 2);
+struct MeasuredPair::Sides {
+  explicit Sides(const PairConfig& config)
+      : fabric(config.passing ? nullptr : std::make_shared<engine::MemoryFabric>()),
+        a(config, fabric, 1),
+        b(config, fabric, 2) {}
+  std::shared_ptr<engine::MemoryFabric> fabric;
+  Side a;
+  Side b;
+};
+
+MeasuredPair::MeasuredPair(const PairConfig& config) : sides_(std::make_unique<Sides>(config)) {
+  Side& a = sides_->a;
+  Side& b = sides_->b;
   if (config.passing) {
     a.passing->join(*b.passing);
     b.passing->join(*a.passing);
   }
   a.connect(b);
   b.connect(a);
+}
+
+MeasuredPair::~MeasuredPair() = default;
+
+Measured MeasuredPair::measure(const Load& load) {
+  Side& a = sides_->a;
+  Side& b = sides_->b;
   Buffers from(load, 31);
   Buffers to(load, 0);
-
-  const std::uint64_t warm = load.messages / 5 + 1;
+  const std::uint64_t begin = b.done;
+  const std::uint64_t warm = begin + load.messages / 5 + 1;
+  const std::uint64_t end = begin + load.messages;
   std::uint64_t packets = 0;
-  std::uint64_t units = 0;
-  while (b.done < load.messages || a.done < load.messages) {
-    const std::uint64_t end = std::min(load.messages, b.done + load.window);
-    measured_receive(b, load, to, end);
+  while (b.done < end || a.done < end) {
+    measured_receive(b, load, to, std::min(end, b.done + load.window));
     measured_send(a, load, from, std::min(b.begun, a.done + load.window));
     if (packets == 0 && b.done >= warm) {
       packets = a.endpoint->stats().data_packets_sent;
       a.spent_ns = b.spent_ns = 0;
     }
   }
-  Measured result;
   HAWSER_ASSERT(a.endpoint->stats().fragments_retransmitted == 0, "nothing is lost here");
-  units = a.endpoint->stats().data_packets_sent - packets;
-  result.units = units;
-  result.send_ns = static_cast<double>(a.spent_ns) / static_cast<double>(units);
-  result.receive_ns = static_cast<double>(b.spent_ns) / static_cast<double>(units);
+  Measured result;
+  result.units = a.endpoint->stats().data_packets_sent - packets;
+  result.send_ns = static_cast<double>(a.spent_ns) / static_cast<double>(result.units);
+  result.receive_ns = static_cast<double>(b.spent_ns) / static_cast<double>(result.units);
   for (const std::byte byte : to.all) {
     result.hash = (result.hash ^ static_cast<std::uint64_t>(byte)) * 1099511628211u;
   }

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace hawser::bench {
 
 struct PairConfig {
   bool passing = false;  // over NICs that hand packets over where they lie; else over memory NICs
   bool traced = false;
+  bool own_time = false;  // each turn comes a microsecond after the last: the same in every run
 };
 
 struct Load {
@@ -27,7 +29,17 @@ struct Measured {
   std::uint64_t hash = 0;  // of what lies in the last buffer
 };
 
-// Ends the program if an operation is refused or fails.
-[[nodiscard]] Measured measure(const PairConfig& config, const Load& load);
+class MeasuredPair {
+ public:
+  explicit MeasuredPair(const PairConfig& config);
+  ~MeasuredPair();
+  // Ends the program if an operation is refused or fails, or if anything is sent again. A fifth of
+  // the messages go before what is measured.
+  [[nodiscard]] Measured measure(const Load& load);
+
+ private:
+  struct Sides;
+  std::unique_ptr<Sides> sides_;
+};
 
 }  // namespace hawser::bench
