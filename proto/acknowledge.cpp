@@ -138,8 +138,7 @@ void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageS
 }
 
 void Endpoint::Core::owe(Peer& peer) {
-  const std::uint32_t index = index_of(peer);
-  if (!ackers.contains(peers, index)) ackers.push_back(peers, index);
+  if (!ackers.contains(peer)) ackers.push_back(peers, index_of(peer));
   touch(peer);  // its timers may be the only ones to bring a turn
 }
 
@@ -318,15 +317,14 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
 
 // Puts what is owed in front of a small payload.
 void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
-  const std::uint32_t index = index_of(peer);
-  if (!ackers.contains(peers, index)) return;
+  if (!ackers.contains(peer)) return;
   (void)write_acks(peer, writer, false);
   write_statuses(peer, writer);
   if (something_owed(peer)) {
     peer.ack_now = true;
   } else {
     peer.ack_at = kNever;
-    ackers.remove(peers, index);
+    ackers.remove(peers, index_of(peer));
   }
 }
 

@@ -73,23 +73,8 @@ void FragmentBitmap::release() {
   *this = FragmentBitmap{};
 }
 
-FragmentBitmap::Claim FragmentBitmap::claim(std::uint32_t fragment) {
-  if (fragment >= total_) return Claim::outside;
-  if (fragment < first_missing_) return Claim::duplicate;
-  Claim refusal = Claim::outside;
-  std::uint64_t* word = word_for(fragment, refusal);
-  if (word == nullptr) return refusal;
-  const std::uint64_t bit = std::uint64_t{1} << (fragment % 64);
-  if ((*word & bit) != 0) return Claim::duplicate;
-  *word |= bit;
-  ++claimed_;
-  beyond_ = std::max(beyond_, fragment + 1);
-  if (fragment == first_missing_) advance();
-  return Claim::fresh;
-}
-
 // Where the bit of a fragment from first_missing_ on lies; takes the memory if need be.
-std::uint64_t* FragmentBitmap::word_for(std::uint32_t fragment, Claim& refusal) {
+inline std::uint64_t* FragmentBitmap::word_for(std::uint32_t fragment, Claim& refusal) {
   if (total_ <= 64) return &inline_;
   const std::uint32_t block = fragment / kBlockBits;
   const std::uint32_t ahead = block - first_missing_ / kBlockBits;
@@ -112,7 +97,7 @@ std::uint64_t* FragmentBitmap::word_for(std::uint32_t fragment, Claim& refusal) 
 }
 
 // Moves first_missing_ past what is claimed; blocks left behind go back.
-void FragmentBitmap::advance() {
+inline void FragmentBitmap::advance() {
   while (first_missing_ < total_) {
     const std::uint64_t* words = total_ <= 64 ? &inline_ : pool_->blocks_[front_].words.data();
     const std::uint64_t rest = words[first_missing_ % kBlockBits / 64] >> (first_missing_ % 64);
@@ -122,6 +107,21 @@ void FragmentBitmap::advance() {
     if (first_missing_ % 64 != 0) return;  // a hole, or the end, inside this word
     if (first_missing_ % kBlockBits == 0 && first_missing_ < total_) next_block();
   }
+}
+
+FragmentBitmap::Claim FragmentBitmap::claim(std::uint32_t fragment) {
+  if (fragment >= total_) return Claim::outside;
+  if (fragment < first_missing_) return Claim::duplicate;
+  Claim refusal = Claim::outside;
+  std::uint64_t* word = word_for(fragment, refusal);
+  if (word == nullptr) return refusal;
+  const std::uint64_t bit = std::uint64_t{1} << (fragment % 64);
+  if ((*word & bit) != 0) return Claim::duplicate;
+  *word |= bit;
+  ++claimed_;
+  beyond_ = std::max(beyond_, fragment + 1);
+  if (fragment == first_missing_) advance();
+  return Claim::fresh;
 }
 
 // first_missing_ has come to the start of a block: that one becomes the front.

@@ -467,7 +467,7 @@ struct Endpoint::Core {
   void on_cancel(Peer& peer, const wire::PacketView& packet);
   void bury(Peer& peer, std::uint64_t number);
   void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
-  void place(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+  void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
              std::size_t count);
   [[nodiscard]] bool store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
                            std::size_t count);

@@ -81,7 +81,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
       path.any_requested |= record.requested;
     }
   }
-  if (senders.contains(peers, index_of(peer))) doubted = Time{};  // data follows, and tells as well
+  if (senders.contains(peer)) doubted = Time{};  // data follows, and tells as well
   if (doubted != Time{} && path.last_departed <= doubted + window) {
     if (doubted + window < now) {
       if (send_probe(peer, path, false)) arm_pto(path);

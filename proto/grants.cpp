@@ -42,6 +42,12 @@ std::uint64_t fragments_awaited(const IncomingMessage& message) {
              : message.may_come - here;
 }
 
+void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grantee) {
+  const std::uint64_t awaited = fragments_awaited(message) * peer.fragment_bytes;
+  grantee.awaited += awaited - message.awaited;
+  message.awaited = awaited;
+}
+
 }  // namespace
 
 std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const {
@@ -105,7 +111,10 @@ void Endpoint::Core::grant_progress(IncomingMessage& message) {
   Grantee& grantee = grants.grantees.at(peer.grantee);
   grantee.came += peer.fragment_bytes;
   grantee.pace = std::max(grantee.pace, 2 * grantee.came);
-  regrade(message);
+  const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
+  if (wants != grants.by_age.contains(message)) return regrade(message);
+  recount_awaited(message, peer, grantee);
+  regrade(grantee);
 }
 
 // Something about a message has changed: what is awaited of it, and the lists that it belongs on.
@@ -113,9 +122,7 @@ void Endpoint::Core::regrade(IncomingMessage& message) {
   const std::uint32_t index = incoming.index_of(message);
   const Peer& peer = peers.at(message.peer);
   Grantee& grantee = grants.grantees.at(peer.grantee);
-  const std::uint64_t awaited = fragments_awaited(message) * peer.fragment_bytes;
-  grantee.awaited += awaited - message.awaited;
-  message.awaited = awaited;
+  recount_awaited(message, peer, grantee);
   const bool wants =
       message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
   const bool wanted = grants.by_age.contains(incoming, index);
@@ -139,13 +146,14 @@ void Endpoint::Core::regrade(Grantee& grantee) {
   grants.budget.recount(grantee.counted, counted);
   grantee.counted = counted;
   if (grantee.awaited > 0 && grantee.due == kNever && !grantee.is_quiet()) begin_pace(grantee);
-  const std::uint32_t index = grants.grantees.index_of(grantee);
   const auto queue = [&]() -> auto& {
     return grants.waiting[static_cast<std::size_t>(grantee.rank)];
   };
   const bool could = !grantee.wanting.empty() && grantee.may_have_more();
+  const bool waits = queue().contains(grantee);
+  if (!could && !waits) return;
+  const std::uint32_t index = grants.grantees.index_of(grantee);
   const GrantRank rank = could ? incoming.at(grantee.wanting.front()).rank : grantee.rank;
-  const bool waits = queue().contains(grants.grantees, index);
   if (waits && (!could || rank != grantee.rank)) queue().remove(grants.grantees, index);
   const bool enters = could && (!waits || rank != grantee.rank);
   grantee.rank = rank;

@@ -39,6 +39,10 @@ class IndexList {
     return (items[index].*kLink).next != ListLink::kOff;
   }
 
+  [[nodiscard]] static bool contains(const T& object) {
+    return (object.*kLink).next != ListLink::kOff;
+  }
+
   template <class Items>
   void push_back(Items&& items, std::uint32_t index) {
     insert_before(items, kNoIndex, index);

@@ -17,11 +17,11 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostLargeLost = 255;    // of large packets lost in a row
+constexpr std::uint8_t kMostLargeLost = 255;  // of large packets lost in a row
 constexpr std::uint8_t kMostUnanswered = 22;  // PTOs that are counted
-constexpr int kEqual = 6;             // PTOs in a row of one length, where a path has several lanes
-constexpr int kMostDoublings = 16;    // of its interval
-constexpr std::uint8_t kPatientPtos = 3;  // PTOs without an ack before other ways are tried
+constexpr int kEqual = 6;           // PTOs in a row of one length, where a path has several lanes
+constexpr int kMostDoublings = 16;  // of its interval
+constexpr std::uint8_t kPatientPtos = 3;        // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience

@@ -185,6 +185,7 @@ struct Retransmit {
 
 struct IncomingMessage {
   std::uint32_t peer = kNoIndex;
+  std::uint32_t expect_turn = 0;  // which set expect_at, if nothing was in vain before
   std::uint64_t number = 0;
   std::uint64_t tag = 0;
   std::uint64_t immediate = 0;

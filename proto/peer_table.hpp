@@ -66,6 +66,12 @@ class PeerTable {
     return is_known(index) && names_.at(index).rests == 0;
   }
 
+  // Null if it is not known, or rests.
+  [[nodiscard]] Peer* find_awake(std::uint32_t index) {
+    const Name* name = names_.find(index);
+    return name != nullptr && name->rests == 0 ? &awake_.at(name->place) : nullptr;
+  }
+
   [[nodiscard]] Peer& at(std::uint32_t index) {
     const Name& name = names_.at(index);
     HAWSER_ASSERT(name.rests == 0);
@@ -85,7 +91,8 @@ class PeerTable {
 
   // It is about to be worked on, if it is known and awake.
   void fetch(std::uint32_t index) const {
-    if (is_awake(index)) proto::fetch(awake_.at(names_.at(index).place));
+    const Name* name = names_.find(index);
+    if (name != nullptr && name->rests == 0) proto::fetch(awake_.at(name->place));
   }
 
   // Where among those awake it lies, below capacity(): for what is kept beside it.

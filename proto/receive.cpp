@@ -240,23 +240,28 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     return drop(DropReason::bad_field);
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
-  if (message.arrived.is_claimed(fragment)) {
-    ++counters.duplicate_fragments;
-    note_duplicate(peer, message, fragment);
-    return drop(DropReason::duplicate_fragment);
-  }
-  if (!message.matched && !store(message, fragment, packet.payload.data(), packet.payload.size())) {
+  const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
+  if (stores && !store(message, fragment, packet.payload.data(), packet.payload.size())) {
     message.no_room = true;
     ++counters.no_room_answers;
     say_status(peer, message.number, wire::MessageStatus::no_room);
     return drop(DropReason::no_room);
   }
-  if (message.arrived.claim(fragment) != FragmentBitmap::Claim::fresh) {
-    if (!message.matched && !packet.payload.empty()) drop_chunk(message);  // the one just stored
+  const FragmentBitmap::Claim claim = message.arrived.claim(fragment);
+  if (claim == FragmentBitmap::Claim::duplicate) {
+    ++counters.duplicate_fragments;
+    note_duplicate(peer, message, fragment);
+    return drop(DropReason::duplicate_fragment);
+  }
+  if (claim != FragmentBitmap::Claim::fresh) {
+    if (stores && !packet.payload.empty()) drop_chunk(message);  // the one just stored
     return drop(DropReason::beyond_window);
   }
   counters.data_bytes_received += packet.payload.size();
-  if (message.matched) place(message, fragment, packet.payload.data(), packet.payload.size());
+  if (message.matched) {
+    place(message, std::uint64_t{fragment} * peer.fragment_bytes, packet.payload.data(),
+          packet.payload.size());
+  }
   progressed = true;
   answered(peer, message, fragment);
   if (message.arrived.complete()) return arrived_whole(message);
@@ -264,9 +269,8 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   expect(message, true);
 }
 
-void Endpoint::Core::place(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                            std::size_t count) {
-  const std::uint64_t begin = std::uint64_t{fragment} * peers.at(message.peer).fragment_bytes;
   if (begin >= message.buffer_bytes) return;
   const auto room =
       static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));

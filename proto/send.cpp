@@ -58,7 +58,7 @@ void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
 // whenever what blocked it may be gone.
 void Endpoint::Core::want_to_send_more(Peer& peer) {
   if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
-      !senders.contains(peers, index_of(peer))) {
+      !senders.contains(peer)) {
     senders.push_back(peers, index_of(peer));
   }
 }

@@ -82,6 +82,12 @@ class Slab {
   }
   [[nodiscard]] const T* get(SlabId id) const { return const_cast<Slab*>(this)->get(id); }
 
+  // The object at any index; null if none lives there.
+  [[nodiscard]] T* find(std::uint32_t index) { return is_live(index) ? &objects_[index] : nullptr; }
+  [[nodiscard]] const T* find(std::uint32_t index) const {
+    return const_cast<Slab*>(this)->find(index);
+  }
+
   // The object at an index that the caller knows to be live.
   [[nodiscard]] T& at(std::uint32_t index) {
     HAWSER_ASSERT(index < made_);

@@ -75,7 +75,7 @@ void Endpoint::Core::transmit() {
     }
     // What blocks a peer (windows, paths) puts it back on the list when it is gone.
     if (outcome == Sent::more || outcome == Sent::refused) {
-      if (!senders.contains(peers, index)) senders.push_back(peers, index);
+      if (!senders.contains(peer)) senders.push_back(peers, index);
     }
     if (outcome == Sent::refused) ++refusals;
   }

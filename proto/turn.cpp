@@ -44,11 +44,16 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
   constexpr std::size_t kPeersAhead = 6;
   constexpr std::size_t kPathsAhead = 3;
   for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
-    if (i + ahead < burst.size()) core.peers.fetch(index_in(core, burst[i + ahead]));
+    if (i + ahead >= burst.size()) break;
+    const std::uint32_t index = index_in(core, burst[i + ahead]);
+    const bool is_here = i > 0 && index == index_in(core, burst[i - 1]);
+    if (!is_here) core.peers.fetch(index);
   }
   if (i + kPathsAhead >= burst.size()) return;
   const std::uint32_t index = index_in(core, burst[i + kPathsAhead]);
-  if (core.peers.is_awake(index)) fetch_paths(core.paths, core.peers.at(index));
+  if (i > 0 && index == index_in(core, burst[i - 1])) return;
+  const Peer* peer = core.peers.find_awake(index);
+  if (peer != nullptr) fetch_paths(core.paths, *peer);
 }
 }  // namespace
 
@@ -94,8 +99,7 @@ bool Endpoint::Core::put_off(Time& deadline, bool& used, Duration by) const {
 }
 
 void Endpoint::Core::touch(Peer& peer) {
-  const std::uint32_t index = index_of(peer);
-  if (!touched.contains(peers, index)) touched.push_back(peers, index);
+  if (!touched.contains(peer)) touched.push_back(peers, index_of(peer));
 }
 
 // Folds a peer's timers into its one deadline.
@@ -199,13 +203,13 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
 
   const std::uint32_t receiver = packet.header->receiver ^ name_mask;
   if (!peers.is_known(receiver)) return drop(DropReason::unknown_receiver);
-  const bool awake = peers.is_awake(receiver);
-  const std::uint64_t token = awake ? peers.at(receiver).token : peers.resting(receiver).token;
+  Peer* const awake = peers.find_awake(receiver);
+  const std::uint64_t token = awake != nullptr ? awake->token : peers.resting(receiver).token;
   if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
   // Who rests calls nobody. Were it to wake for that, it would say once more what it is asked
   // about.
-  if (!awake && packet.challenge != nullptr) return drop(DropReason::stale_session);
-  Peer& peer = awake ? peers.at(receiver) : wake(receiver);
+  if (awake == nullptr && packet.challenge != nullptr) return drop(DropReason::stale_session);
+  Peer& peer = awake != nullptr ? *awake : wake(receiver);
   if (tracing()) receiving_peer = receiver;
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
