@@ -159,7 +159,8 @@ Measured MeasuredPair::measure(const Load& load) {
   }
   HAWSER_ASSERT(a.endpoint->stats().fragments_retransmitted == 0, "nothing is lost here");
   Measured result;
-  result.units = a.endpoint->stats().data_packets_sent - packets;
+  result.packets = a.endpoint->stats().data_packets_sent;
+  result.units = result.packets - packets;
   result.send_ns = static_cast<double>(a.spent_ns) / static_cast<double>(result.units);
   result.receive_ns = static_cast<double>(b.spent_ns) / static_cast<double>(result.units);
   for (const std::byte byte : to.all) {

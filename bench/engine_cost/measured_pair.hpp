@@ -26,7 +26,8 @@ struct Measured {
   double send_ns = 0;  // a packet, or a message of one
   double receive_ns = 0;
   std::uint64_t units = 0;
-  std::uint64_t hash = 0;  // of what lies in the last buffer
+  std::uint64_t packets = 0;  // since the pair was made
+  std::uint64_t hash = 0;     // of what lies in the last buffer
 };
 
 class MeasuredPair {

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Counts the instructions that the protocol spends on a packet, or on a message of one, with valgrind.
+
+    instructions.py ENGINE_COST [--update]
+
+ENGINE_COST is the program of engine_cost.cpp. Counts are the same on every host of one compiler; they are held against
+instructions.json beside this file, and more than a tenth above it fails. --update writes that file.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "test" / "support"))
+import callgrind  # noqa: E402
+
+RECORD = pathlib.Path(__file__).with_suffix(".json")
+CASES = ["protocol, 1 MiB", "protocol, 8 B"]
+
+
+def arguments(case):
+    return ["--own-time", "--rounds", "1", "--short", "--case", case]
+
+
+def main():
+    program = sys.argv[1]
+    now = {}
+    for case in CASES:
+        shown = subprocess.run([program, *arguments(case)], check=True, capture_output=True, text=True)
+        packets = int(re.search(r"(\d+) packets in all", shown.stdout)[1])
+        for step in "send", "receive":
+            rows = callgrind.count([program, *arguments(case)], f"*measured_{step}*")
+            spent = sum(spent for spent, name in rows if "hawser::proto::" in name)
+            now[f"{case} {step}"] = round(spent / packets, 1)
+            print(f"{case} {step:8} {now[f'{case} {step}']:8} instructions a packet")
+    return callgrind.hold(now, RECORD)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
