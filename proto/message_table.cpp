@@ -28,8 +28,12 @@ void MessageTable::close() {
 
 bool MessageTable::set(std::uint64_t number, std::uint32_t value) {
   HAWSER_ASSERT(is_open() && in_window(number));
-  if (block_of(number) == kNoIndex && !take_block(number)) return false;
-  MessageBlock& block = pool_->at(block_of(number));
+  std::uint32_t index = block_of(number);
+  if (index == kNoIndex) {
+    if (!take_block(number)) return false;
+    index = block_of(number);
+  }
+  MessageBlock& block = pool_->at(index);
   const std::uint64_t bit = std::uint64_t{1} << (number % 64);
   if ((block.present & bit) == 0) ++size_;
   block.present |= bit;
@@ -37,18 +41,12 @@ bool MessageTable::set(std::uint64_t number, std::uint32_t value) {
   return true;
 }
 
-std::optional<std::uint32_t> MessageTable::get(std::uint64_t number) const {
-  if (!is_open() || !in_window(number)) return std::nullopt;
-  const std::uint32_t index = block_of(number);
-  if (index == kNoIndex) return std::nullopt;
-  const MessageBlock& block = pool_->at(index);
-  if (((block.present >> (number % 64)) & 1) == 0) return std::nullopt;
-  return block.values[number % 64];
-}
-
 bool MessageTable::erase(std::uint64_t number) {
-  if (!get(number).has_value()) return false;
-  MessageBlock& block = pool_->at(block_of(number));
+  if (!is_open() || !in_window(number)) return false;
+  const std::uint32_t index = block_of(number);
+  if (index == kNoIndex) return false;
+  MessageBlock& block = pool_->at(index);
+  if (((block.present >> (number % 64)) & 1) == 0) return false;
   block.present &= ~(std::uint64_t{1} << (number % 64));
   --size_;
   if (block.present == 0) give_block(number);

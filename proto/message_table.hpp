@@ -45,7 +45,14 @@ class MessageTable {
   // 64 is the floor's or has an entry already.
   [[nodiscard]] bool set(std::uint64_t number, std::uint32_t value);
   // Nothing if there is no entry, or the number is outside the window.
-  [[nodiscard]] std::optional<std::uint32_t> get(std::uint64_t number) const;
+  [[nodiscard]] std::optional<std::uint32_t> get(std::uint64_t number) const {
+    if (!is_open() || !in_window(number)) return std::nullopt;
+    const std::uint32_t index = block_of(number);
+    if (index == kNoIndex) return std::nullopt;
+    const MessageBlock& block = pool_->at(index);
+    if (((block.present >> (number % 64)) & 1) == 0) return std::nullopt;
+    return block.values[number % 64];
+  }
   // Whether there was an entry.
   bool erase(std::uint64_t number);
 
