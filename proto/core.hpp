@@ -32,6 +32,7 @@
 #include "hawser/types.hpp"
 #include "proto/absence.hpp"
 #include "proto/bitmap.hpp"
+#include "proto/burst.hpp"
 #include "proto/deadline_heap.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/grants.hpp"
@@ -91,22 +92,6 @@ inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
 
 // How urgently the receiver looks for what is missing of a message (docs/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
-
-// A fragment chosen for sending.
-struct Pick {
-  std::uint32_t message = kNoIndex;
-  std::uint32_t fragment = 0;
-  bool again = false;
-};
-
-// A burst under construction.
-struct Burst {
-  static constexpr std::size_t kMost = 64;
-  std::array<Pick, kMost> picks;
-  std::array<TxPacket, kMost> packets;
-  std::array<PacketBuffer*, kMost> buffers{};
-  std::size_t size = 0;
-};
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 

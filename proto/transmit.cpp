@@ -196,7 +196,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.header_bytes = writer.finish(checksum, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  packet.remote = remote(peer, path.local_nic, path.remote_nic);
+  packet.remote = burst.remote;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
   packet.cookie = pick.message;
@@ -258,7 +258,6 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
                  std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
   if (limit > 1) limit = waiting_fragments(*this, peer, limit);
   trim(path, now - path.response.overdue(granularity) * 2);
-  if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return 0;
   const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
@@ -278,6 +277,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
     return Sent::blocked;
   }
   burst.size = 0;
+  burst.remote = remote(peer, path->local_nic, path->remote_nic);
+  if (burst.remote == kNoRemote) return Sent::refused;
   const std::size_t limit =
       pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
