@@ -87,7 +87,8 @@ struct Pace {
                                                 std::uint64_t bytes) const {
     const std::int64_t each = nic.time_of(bytes).ns;
     if (each == 0) return ~std::uint64_t{0};
-    return static_cast<std::uint64_t>((now + enough() - later(nic.idle_at, now)).ns / each) + 1;
+    const Duration room = now + enough() - later(nic.idle_at, now);
+    return static_cast<std::uint64_t>(std::max(room, Duration{}).ns / each) + 1;
   }
 };
 
