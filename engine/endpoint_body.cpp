@@ -23,15 +23,21 @@ using proto::TurnResult;
 constexpr proto::Duration kSilentNicInterval = proto::microseconds(100);
 constexpr std::size_t kMaxSecretBytes = 64;
 constexpr std::size_t kMaxDescriptorsPerNic = 8;
+// What a full packet carries: UDP's limit is the interface's MTU, which its driver knows.
+constexpr std::uint32_t kUsualPayload = proto::NicCaps{}.payload_bytes;
+constexpr std::uint32_t kUdpPayload = 65535;
 
-// Of a full data packet.
-std::uint32_t datagram_bytes(const Tunables& tunables) {
-  return static_cast<std::uint32_t>(tunables.fragment_bytes + proto::wire::kDataHeaderBytes);
+// Of a full data packet, over NICs that carry so much payload.
+std::uint32_t datagram_bytes(const Tunables& tunables, std::uint32_t payload_bytes) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(tunables.fragment_bytes, payload_bytes) +
+      proto::wire::kDataHeaderBytes);
 }
 
 // The longest that there is: a packet without payload may fill its buffer.
-std::uint32_t max_datagram_bytes(const Tunables& tunables) {
-  return std::max<std::uint32_t>(datagram_bytes(tunables), proto::PacketBuffer::kBytes);
+std::uint32_t max_datagram_bytes(const Tunables& tunables, std::uint32_t payload_bytes) {
+  return std::max<std::uint32_t>(datagram_bytes(tunables, payload_bytes),
+                                 proto::PacketBuffer::kBytes);
 }
 
 // Every NIC of every peer.
@@ -45,7 +51,7 @@ std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const Tunables& tunabl
   config.address = spec.where;
   config.receive_bytes = tunables.nic_receive_bytes;
   config.max_remotes = max_remotes(tunables);
-  config.datagram_bytes = datagram_bytes(tunables);
+  config.datagram_bytes = datagram_bytes(tunables, kUdpPayload);
   return std::make_unique<UdpNic>(config, pool);
 }
 
@@ -56,7 +62,7 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
   config.qkey = static_cast<std::uint32_t>(random_number() & 0x7fffffff);
   config.receive_bytes = tunables.nic_receive_bytes;
   config.max_remotes = max_remotes(tunables);
-  config.datagram_bytes = datagram_bytes(tunables);
+  config.datagram_bytes = datagram_bytes(tunables, kUsualPayload);
   config.traffic_class = static_cast<std::uint8_t>(tunables.verbs_traffic_class);
   config.service_level = static_cast<std::uint8_t>(tunables.verbs_service_level);
   // The headers, and what is registered by the program and by the cache.
@@ -70,7 +76,7 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
 std::unique_ptr<proto::Nic> open_memory(const NicSpec& spec, const Tunables& tunables,
                                         proto::PacketPool& pool) {
   MemoryNicConfig config;
-  config.max_datagram_bytes = max_datagram_bytes(tunables);
+  config.max_datagram_bytes = max_datagram_bytes(tunables, kUsualPayload);
   config.data_slots = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(tunables.nic_receive_bytes / config.max_datagram_bytes, 16, 65536));
   config.max_remotes = max_remotes(tunables);
@@ -149,8 +155,9 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
                                    const EngineSettings& settings) {
   FaultNicConfig config;
   config.stream = nics_.size();
+  const proto::NicCaps& caps = driver->caps();
   config.max_datagram_bytes =
-      std::min(driver->caps().max_datagram_bytes, max_datagram_bytes(tunables_));
+      std::min(caps.max_datagram_bytes, max_datagram_bytes(tunables_, caps.payload_bytes));
   config.max_remotes = max_remotes(tunables_);
   auto fault = std::make_unique<FaultNic>(std::move(driver), pool_, config);
   // The words were checked with the settings; whether this NIC can do them, only it can tell.

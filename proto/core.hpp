@@ -55,11 +55,12 @@
 
 namespace hawser::proto {
 
-// A fragment of a message that was stored because no receive had matched yet.
+// Payload that was stored because no receive had matched yet: a fragment, or a piece of a large
+// one.
 struct Chunk {
   std::uint32_t next = kNoIndex;
-  std::uint32_t fragment = 0;
   std::uint32_t bytes = 0;
+  std::uint64_t begin = 0;  // in the message
 };
 
 // A verdict, told or about to be.
@@ -134,7 +135,7 @@ struct Endpoint::Core {
   Groups groups;
   Grants grants;
   Slab<Chunk> chunks;
-  Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x fragment_bytes
+  Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x chunk_size()
   RemoteHandles remotes;
   Untouched<wire::NicRecord> more_nics;  // of peers that have more than Peer::nics holds, by place
   std::vector<OperationSlot> operations;
@@ -452,12 +453,11 @@ struct Endpoint::Core {
   void on_cancel(Peer& peer, const wire::PacketView& packet);
   void bury(Peer& peer, std::uint64_t number);
   void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
-  void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
-             std::size_t count);
-  [[nodiscard]] bool store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+  void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes, std::size_t n);
+  [[nodiscard]] bool store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                            std::size_t count);
-  void drop_chunk(IncomingMessage& message);
-  void drop_chunks(IncomingMessage& message);
+  [[nodiscard]] std::size_t chunk_size() const { return std::min(fragment_bytes, 4096u); }
+  void drop_chunks(IncomingMessage& message, std::uint32_t until = kNoIndex);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
 

@@ -88,7 +88,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
     HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +
                                                  sizeof(wire::SessionPart) +
                                                  given.size() * sizeof(wire::NicRecord));
-    payload = std::min<std::uint64_t>(payload, caps.max_datagram_bytes - wire::kDataHeaderBytes);
+    payload = std::min<std::uint64_t>(
+        {payload, caps.payload_bytes, caps.max_datagram_bytes - wire::kDataHeaderBytes});
     control_bytes = std::min<std::size_t>(control_bytes, caps.max_datagram_bytes);
     receive_bytes = std::min(receive_bytes, caps.receive_bytes);
     checksum |= caps.needs_checksum;
@@ -100,10 +101,10 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   granularity = microseconds(tunables.timer_granularity_us);
   grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
                               fragment_bytes);
-  const std::uint64_t stored =
-      std::max<std::uint64_t>(tunables.unexpected_bytes / fragment_bytes, 1);
-  chunks = Slab<Chunk>(u32(stored));
-  chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * fragment_bytes);
+  // One full fragment has room, whatever else is stored.
+  const std::uint64_t least = (fragment_bytes + chunk_size() - 1) / chunk_size();
+  chunks = Slab<Chunk>(u32(std::max(tunables.unexpected_bytes / chunk_size(), least)));
+  chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * chunk_size());
   probe_padding.resize(fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};

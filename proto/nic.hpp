@@ -87,8 +87,9 @@ struct NicEvent {
 
 struct NicCaps {
   std::uint32_t max_datagram_bytes = 0;  // header + payload, either queue
+  std::uint32_t payload_bytes = 4096;    // of a full packet at most, whatever more would fit
   std::uint32_t burst = 1;               // packets worth sending to one remote in a row (UDP with
-                                         // segmentation offload 15, verbs 1)
+                                         // segmentation offload, full ones: 8, verbs 1)
   std::uint16_t entropies = 1;           // values that TxPacket::entropy may take
   bool needs_checksum = true;            // no end-to-end check of its own: CRC32C is on
   std::uint64_t receive_bytes = 0;       // datagram bytes that the data receive ring holds safely

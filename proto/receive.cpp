@@ -240,8 +240,10 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     return drop(DropReason::bad_field);
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
+  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
+  const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
-  if (stores && !store(message, fragment, packet.payload.data(), packet.payload.size())) {
+  if (stores && !store(message, begin, packet.payload.data(), packet.payload.size())) {
     message.no_room = true;
     ++counters.no_room_answers;
     say_status(peer, message.number, wire::MessageStatus::no_room);
@@ -254,14 +256,11 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     return drop(DropReason::duplicate_fragment);
   }
   if (claim != FragmentBitmap::Claim::fresh) {
-    if (stores && !packet.payload.empty()) drop_chunk(message);  // the one just stored
+    drop_chunks(message, stored_before);
     return drop(DropReason::beyond_window);
   }
   counters.data_bytes_received += packet.payload.size();
-  if (message.matched) {
-    place(message, std::uint64_t{fragment} * peer.fragment_bytes, packet.payload.data(),
-          packet.payload.size());
-  }
+  if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
   progressed = true;
   answered(peer, message, fragment);
   if (message.arrived.complete()) return arrived_whole(message);
@@ -277,32 +276,37 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const 
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
 }
 
-// False: no room. An empty fragment needs none.
-bool Endpoint::Core::store(IncomingMessage& message, std::uint32_t fragment, const std::byte* bytes,
+// False: no room. An empty fragment needs none. Chunks are no larger than small messages are worth,
+// or a store full of those would hold few, however large fragments are.
+bool Endpoint::Core::store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                            std::size_t count) {
-  if (count == 0) return true;
-  if (message.no_room) return false;  // its sender starts anew with the grant
-  SlabId id;
-  Chunk* chunk = chunks.try_allocate(id);
-  if (chunk == nullptr) return false;
-  chunk->next = message.first_chunk;
-  chunk->fragment = fragment;
-  chunk->bytes = static_cast<std::uint32_t>(count);
-  message.first_chunk = id.index;
-  std::memcpy(chunk_bytes.data() + std::size_t{id.index} * fragment_bytes, bytes, count);
-  chunk_bytes_held += count;
+  if (count > 0 && message.no_room) return false;  // its sender starts anew with the grant
+  const std::uint32_t before = message.first_chunk;
+  for (std::size_t at = 0; at < count; at += chunk_size()) {
+    SlabId id;
+    Chunk* chunk = chunks.try_allocate(id);
+    if (chunk == nullptr) {
+      drop_chunks(message, before);
+      return false;
+    }
+    chunk->next = message.first_chunk;
+    chunk->begin = begin + at;
+    chunk->bytes = static_cast<std::uint32_t>(std::min(count - at, chunk_size()));
+    message.first_chunk = id.index;
+    std::memcpy(chunk_bytes.data() + id.index * chunk_size(), bytes + at, chunk->bytes);
+    chunk_bytes_held += chunk->bytes;
+  }
   return true;
 }
 
-void Endpoint::Core::drop_chunk(IncomingMessage& message) {
-  const std::uint32_t index = message.first_chunk;
-  message.first_chunk = chunks.at(index).next;
-  chunk_bytes_held -= chunks.at(index).bytes;
-  chunks.free(index);
-}
-
-void Endpoint::Core::drop_chunks(IncomingMessage& message) {
-  while (message.first_chunk != kNoIndex) drop_chunk(message);
+// The newest ones, down to `until`.
+void Endpoint::Core::drop_chunks(IncomingMessage& message, std::uint32_t until) {
+  while (message.first_chunk != until) {
+    const std::uint32_t index = message.first_chunk;
+    message.first_chunk = chunks.at(index).next;
+    chunk_bytes_held -= chunks.at(index).bytes;
+    chunks.free(index);
+  }
 }
 
 // Every fragment is claimed and in its place.

@@ -58,8 +58,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   }
   ++peer.open_receives;
   for (std::uint32_t i = message.first_chunk; i != kNoIndex; i = chunks.at(i).next) {
-    place(message, std::uint64_t{chunks.at(i).fragment} * peer.fragment_bytes,
-          chunk_bytes.data() + std::size_t{i} * fragment_bytes, chunks.at(i).bytes);
+    place(message, chunks.at(i).begin, chunk_bytes.data() + i * chunk_size(), chunks.at(i).bytes);
   }
   drop_chunks(message);
   if (message.arrived.complete()) return arrived_whole(message);

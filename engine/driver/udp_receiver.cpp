@@ -70,8 +70,11 @@ UdpReceiver::UdpReceiver(int fd, proto::Queue queue)
 
 std::size_t UdpReceiver::receive(std::span<RxPacket> packets) {
   packets = packets.first(std::min(packets.size(), proto::Nic::kMaxRxBurst));
-  free_.insert(free_.end(), spent_.rbegin(), spent_.rend());
-  spent_.clear();
+  if (!spent_.empty()) {
+    free_.insert(free_.end(), spent_.rbegin(), spent_.rend());
+    spent_.clear();
+    prepared_ = 0;
+  }
   std::size_t count = hand_out(packets);
   // Each call but the last brings something; the bound ends the turn of one that is flooded with
   // malformed messages.
@@ -88,7 +91,7 @@ bool UdpReceiver::fill(std::size_t want) {
   // Nothing is pending, and the datagrams handed out in this call occupy fewer slabs than they are.
   const std::size_t messages = std::clamp<std::size_t>(want / pieces_per_message_, 1, kBatch);
   HAWSER_ASSERT(free_.size() >= messages);
-  for (std::size_t i = 0; i < messages; ++i) {
+  for (std::size_t i = prepared_; i < messages; ++i) {
     const std::uint32_t index = free_[free_.size() - 1 - i];
     batch_.vectors[i] = {slab(index), kMaxMessageBytes + 1};
     msghdr& header = batch_.headers[i].msg_hdr;
@@ -98,7 +101,9 @@ bool UdpReceiver::fill(std::size_t want) {
     header.msg_control = batch_.controls[i].data();
     header.msg_controllen = batch_.controls[i].size();
   }
+  prepared_ = std::max(prepared_, messages);
   const std::size_t got = call(static_cast<unsigned>(messages));
+  if (got > 0) prepared_ = 0;
   std::array<std::uint32_t, kBatch> rejected;
   std::size_t rejections = 0;
   std::size_t pieces = 0;

@@ -76,6 +76,8 @@ class UdpReceiver {
   std::vector<std::uint32_t> spent_;
   proto::Ring<Message> pending_{kBatch};
   Batch batch_;
+  std::size_t prepared_ = 0;  // of the batch: laid out for the slabs on top of free_, and not used.
+                              // So a poll that finds nothing is little more than its system call
   std::size_t pieces_per_message_ = 1;  // of the last batch
   UdpReceiveStats stats_;
 };

@@ -21,8 +21,8 @@ namespace hawser {
 
 // X(name, unit, default, minimum, maximum, hostile_low, hostile_high, reason)
 #define HAWSER_TUNABLES(X)                                                                         \
-  X(fragment_bytes, "bytes", 4096, 256, 61440, 256, 8192,                                          \
-    "payload of a full packet; the session uses the smaller of both sides and of what NICs carry") \
+  X(fragment_bytes, "bytes", 30720, 256, 61440, 256, 8192,                                         \
+    "payload of a full packet at most; NICs carry less: UDP what its MTU allows, others 4096")     \
   X(unscheduled_bytes, "bytes", 65536, 0, 16777216, 0, 262144,                                     \
     "what a message may send before its receive has matched; the rest waits for a grant")          \
   X(unscheduled_us, "us", 14, 0, 100000, 0, 1000,                                                  \

@@ -168,7 +168,7 @@ std::optional<double> TrialNumbers::value(Metric metric) const {
 Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
   const fabric::Shape& shape = plan.fabric.shape;
   fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, shape.hosts, seed);
-  const PacketFormat format{.payload_bytes = static_cast<std::uint32_t>(Tunables{}.fragment_bytes),
+  const PacketFormat format{.payload_bytes = proto::NicCaps{}.payload_bytes,
                             .overhead_bytes = plan.fabric.nic.overhead_bytes};
   const Ideal ideal = ideal_completion(matrix, shape, format);
   add_beside(plan.traffic, shape.hosts, seed, matrix);

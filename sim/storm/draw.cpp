@@ -17,6 +17,7 @@ using proto::Random;
 
 Tunables small_world() {
   Tunables tunables;
+  tunables.fragment_bytes = 4096;
   tunables.max_peers = 8;
   tunables.max_operations = 512;
   tunables.max_receive_messages = 512;

@@ -48,7 +48,9 @@ TEST_CASE("faults__everything_arrives_over_bad_nics") {
   std::string faults = "loss=0.05,duplicate=0.01,reorder=0.05,seed=11";
   // Memory NICs say that they need no checksum, as verbs do; damage would not be noticed there.
   if (setting.driver == "udp") faults += ",corrupt=0.001,truncate=0.001";
-  EndpointPair pair(setting, short_close(), 4, faults);
+  Tunables tunables = short_close();
+  tunables.fragment_bytes = 4096;  // so many packets that each fault happens
+  EndpointPair pair(setting, tunables, 4, faults);
   for (int i = 0; i < 3; ++i) {
     post_receive(*pair.b, pair.a_of_b, 1, buffer);
     post_send(*pair.a, pair.b_of_a, 1, data);

@@ -38,7 +38,8 @@ def all_right():
 @case
 def all_kinds_of_faults_together():
     output, report = run(SMALL + ["--loss", "0.05", "--duplicate", "0.01", "--reorder", "0.05",
-                                  "--corrupt", "0.001", "--seed", "3"])
+                                  "--corrupt", "0.001", "--seed", "3",
+                                  "--tunable", "fragment_bytes=4096"])
     check(report["counters"]["fragments_retransmitted"] > 0, output)
     check(report["drops"].get("bad_checksum", 0) > 0, output)
 

@@ -112,7 +112,7 @@ Facts fabric_facts(const Plan& plan) {
   facts.emplace_back(
       "Packets", fmt::format("{} B of payload at most (MTU: datagrams of {} B), {} B of headers "
                              "besides the protocol's own",
-                             Tunables{}.fragment_bytes, plan.fabric.nic.max_datagram_bytes,
+                             proto::NicCaps{}.payload_bytes, plan.fabric.nic.max_datagram_bytes,
                              plan.fabric.nic.overhead_bytes));
   facts.emplace_back("Switch queues", bytes_text(shape.queue.capacity) + " each");
   facts.emplace_back("Marks", marks_text(shape.queue));
