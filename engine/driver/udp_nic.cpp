@@ -65,7 +65,7 @@ UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
   if (data_.segments) {
     caps_.burst = std::clamp(max_message(local_) / datagram, 1u, kMaxSegments);
   }
-  caps_.needs_checksum = true;
+  caps_.needs_checksum = config.checksum;
   caps_.receive_bytes = datagram_bytes_in(data_.socket.receive_buffer(), datagram);
 }
 

@@ -1,0 +1,147 @@
+#include "bench/compare/client.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "bench/compare/cast.hpp"
+#include "bench/compare/transports.hpp"
+
+namespace hawser::bench {
+
+namespace {
+
+// A sample's count is found by doubling until it takes this share of a sample's time.
+constexpr double kEnough = 0.2;
+constexpr std::uint64_t kFewest = 2;
+
+class Client {
+ public:
+  Client(const Plan& plan, const Wire& wire, const std::function<void(double)>& lose)
+      : plan_(plan), wire_(wire), lose_(lose) {}
+
+  Results run() {
+    lose_(0);
+    for (const std::string& name : plan_.transports) open(name);
+    // The first round chooses the counts, and warms up.
+    for (std::uint64_t round = 0; round <= plan_.rounds; ++round) {
+      for (const double loss : plan_.losses) {
+        lose_(loss);
+        for (const std::size_t bytes : plan_.sizes) pass(loss, Kind::stream, bytes, round);
+        for (const std::size_t bytes : plan_.ping_sizes) pass(loss, Kind::ping, bytes, round);
+      }
+    }
+    lose_(0);
+    wire_.put("end");
+    return std::move(results_);
+  }
+
+ private:
+  void open(const std::string& name) {
+    try {
+      auto transport = make_transport(name, plan_.options);
+      const std::string peer = ask("make " + name);
+      wire_.put("connect " + name + " " + transport->address());
+      transport->connect(peer);
+      (void)answer();
+      cast_[name] = std::move(transport);
+    } catch (const std::exception& error) {
+      results_.left_out[name] = error.what();
+      wire_.put("drop " + name);
+      (void)answer();
+    }
+  }
+
+  // Every transport once: A B C.
+  void pass(double loss, Kind kind, std::size_t bytes, std::uint64_t round) {
+    message_ = pattern(bytes);
+    for (const std::string& name : plan_.transports) {
+      if (!cast_.contains(name) || (loss > 0 && !is_reliable(name))) continue;
+      const Point point{loss, kind, bytes, name};
+      try {
+        if (round == 0) {
+          counts_[point] = count_of(point);
+        } else {
+          results_.samples[point].push_back(measure(point, counts_.at(point)));
+        }
+      } catch (const Failure& error) {
+        results_.failed[point] = error.what();
+        fmt::print(stderr, "compare: {} ends here: {}\n", name, error.what());
+        cast_.erase(name);
+        wire_.put("drop " + name);
+        (void)answer();
+      }
+    }
+  }
+
+  std::uint64_t count_of(const Point& point) {
+    const std::uint64_t fixed = point.kind == Kind::stream ? plan_.messages : plan_.round_trips;
+    std::uint64_t count = fixed != 0 ? fixed : kFewest;
+    for (;;) {
+      const double took = measure(point, count).seconds;
+      if (fixed != 0) return count;
+      if (took >= kEnough * plan_.sample_seconds) {
+        return std::max(kFewest, static_cast<std::uint64_t>(static_cast<double>(count) *
+                                                            plan_.sample_seconds / took));
+      }
+      count *= took < 0.02 * plan_.sample_seconds ? 8 : 2;
+    }
+  }
+
+  Sample measure(const Point& point, std::uint64_t count) {
+    const bool is_stream = point.kind == Kind::stream;
+    wire_.put(fmt::format("{} {} {} {}", is_stream ? "stream" : "ping", point.transport,
+                          point.bytes, count));
+    if (const std::string ready = wire_.get([this] { idle(cast_); }); ready != "ready") {
+      fail(ready);
+    }
+    Sample sample{.count = count};
+    std::string failure;
+    const double cpu = processor_seconds();
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    try {
+      Transport& transport = *cast_.at(point.transport);
+      if (is_stream) {
+        transport.stream_out(message_, count);
+      } else {
+        transport.ping(message_, count);
+      }
+    } catch (const Failure& error) {
+      failure = error.what();
+    }
+    sample.seconds = seconds_of(CLOCK_MONOTONIC) - begin;
+    sample.client_cpu = processor_seconds() - cpu;
+    const std::string server = answer();  // throws if that side failed
+    if (!failure.empty()) fail(failure);
+    sample.server_cpu = std::stod(server);
+    return sample;
+  }
+
+  std::string ask(const std::string& command) {
+    wire_.put(command);
+    return answer();
+  }
+  std::string answer() {
+    const std::string text = wire_.get([this] { idle(cast_); });
+    if (!text.starts_with("ok ")) fail(text.substr(3));
+    return text.substr(3);
+  }
+
+  const Plan& plan_;
+  const Wire& wire_;
+  const std::function<void(double)>& lose_;
+  Cast cast_;
+  std::vector<std::byte> message_;
+  std::map<Point, std::uint64_t> counts_;
+  Results results_;
+};
+
+}  // namespace
+
+Results run_client(const Plan& plan, const Wire& wire, const std::function<void(double)>& lose) {
+  pin(0);
+  return Client(plan, wire, lose).run();
+}
+
+}  // namespace hawser::bench
