@@ -47,6 +47,7 @@ class Client {
       (void)answer();
       cast_[name] = std::move(transport);
     } catch (const std::exception& error) {
+      if (!plan_.all) throw std::runtime_error(name + ": " + error.what());
       results_.left_out[name] = error.what();
       wire_.put("drop " + name);
       (void)answer();

@@ -22,7 +22,7 @@
 //
 // Runtime: 4 minutes, and as much again for each loss. `--short` moves less, for the tests.
 // `--json` writes all samples, which picture.py draws.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -56,8 +56,8 @@ struct Arguments {
 void declare(CLI::App& app, Arguments& a) {
   TransportOptions& options = a.plan.options;
   app.add_flag("--short", a.brief, "Move little: for the tests");
-  app.add_option("--transports", a.plan.transports,
-                 fmt::format("Of {} (all that there are)", fmt::join(transport_names(), ", ")));
+  app.add_option("--transports", a.plan.transports, "Those alone, instead of all that there are")
+      ->check(CLI::IsMember(transport_names()));
   app.add_option("--sizes", a.plan.sizes, "Bytes of streamed messages; 0 alone: no streams");
   app.add_option("--ping-sizes", a.plan.ping_sizes, "Bytes that go there and back; 0 alone: none");
   app.add_option("--rounds", a.plan.rounds, "Rounds that count")->check(CLI::Range(1, 10000));
@@ -87,7 +87,8 @@ void complete(const CLI::App& app, Arguments& a) {
   brief("--sizes", plan.sizes, std::vector<std::size_t>{8, 32768, 1 << 20});
   brief("--ping-sizes", plan.ping_sizes, std::vector<std::size_t>{8, 65536});
   plan.sample_seconds = 1e-3 * a.sample_ms;
-  if (plan.transports.empty()) plan.transports = transport_names();
+  plan.all = plan.transports.empty();
+  if (plan.all) plan.transports = transport_names();
   std::erase(plan.sizes, 0);
   std::erase(plan.ping_sizes, 0);
   for (const double loss : a.losses) {

@@ -31,6 +31,7 @@ struct Sample {
 
 struct Plan {
   std::vector<std::string> transports;
+  bool all = true;  // those that are missing are left out, with the reason
   std::vector<std::size_t> sizes{8, 64, 512, 4096, 32768, 256 << 10, 4 << 20, 64 << 20};
   std::vector<std::size_t> ping_sizes{8, 4096, 65536};
   std::vector<double> losses{0};

@@ -52,11 +52,18 @@ const std::vector<Sample>* find(const Results& results, const Point& point) {
   return found == results.samples.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+// The median of the rounds' ratios: what a round has beside it slows both of a round.
 std::string ratio(const Results& results, const Point& point, const Point& other) {
   const auto* samples = find(results, point);
   const auto* others = find(results, other);
   if (samples == nullptr || others == nullptr) return "-";
-  return fmt::format("{:.2f}", median(figures(point, *samples)) / median(figures(other, *others)));
+  const std::vector<double> above = figures(point, *samples);
+  const std::vector<double> below = figures(other, *others);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(above.size(), below.size()); ++i) {
+    ratios.push_back(above[i] / below[i]);
+  }
+  return fmt::format("{:.2f}", median(ratios));
 }
 
 void print_row(const Plan& plan, const Results& results, const Point& point) {
