@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ranges>
+#include <span>
 
 #include "bench/compare/cast.hpp"
 #include "bench/compare/transports.hpp"
@@ -19,7 +19,13 @@ constexpr std::uint64_t kFewest = 2;
 class Client {
  public:
   Client(const Plan& plan, const Wire& wire, const std::function<void(double)>& lose)
-      : plan_(plan), wire_(wire), lose_(lose) {}
+      : plan_(plan), wire_(wire), lose_(lose) {
+    std::size_t longest = 0;
+    for (const auto* sizes : {&plan.sizes, &plan.ping_sizes}) {
+      for (const std::size_t bytes : *sizes) longest = std::max(longest, bytes);
+    }
+    memory_ = pattern(longest);
+  }
 
   Results run() {
     lose_(0);
@@ -54,10 +60,10 @@ class Client {
     }
   }
 
-  // Every transport once: A B C.
+  // Every transport once: A B C, and the next round B C A, as it may matter what was before.
   void pass(double loss, Kind kind, std::size_t bytes, std::uint64_t round) {
-    message_ = pattern(bytes);
-    for (const std::string& name : plan_.transports) {
+    for (std::size_t i = 0; i < plan_.transports.size(); ++i) {
+      const std::string& name = plan_.transports[(i + round) % plan_.transports.size()];
       if (!cast_.contains(name) || (loss > 0 && !is_reliable(name))) continue;
       const Point point{loss, kind, bytes, name};
       try {
@@ -97,6 +103,7 @@ class Client {
     if (const std::string ready = wire_.get([this] { idle(cast_); }); ready != "ready") {
       fail(ready);
     }
+    const std::span message = std::span(memory_).first(point.bytes);
     Sample sample{.count = count};
     std::string failure;
     const double cpu = processor_seconds();
@@ -104,9 +111,9 @@ class Client {
     try {
       Transport& transport = *cast_.at(point.transport);
       if (is_stream) {
-        transport.stream_out(message_, count);
+        transport.stream_out(message, count);
       } else {
-        transport.ping(message_, count);
+        transport.ping(message, count);
       }
     } catch (const Failure& error) {
       failure = error.what();
@@ -133,7 +140,7 @@ class Client {
   const Wire& wire_;
   const std::function<void(double)>& lose_;
   Cast cast_;
-  std::vector<std::byte> message_;
+  std::vector<std::byte> memory_;  // as long as the longest message: new memory is slow at first
   std::map<Point, std::uint64_t> counts_;
   Results results_;
 };

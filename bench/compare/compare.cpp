@@ -8,9 +8,9 @@
 // Metric: MB/s of a stream, microseconds of a round trip, processor time of both processes together
 // an operation and a byte. Two processes, the client on core 0 and the server on core 1, both
 // spinning as far as the transport lets them; loopback as it is (MTU 65536, segmentation offload).
-// Rounds alternate A B C A B C; medians and spread. How many messages a sample has is chosen in a
-// first round, for each transport and size, so that it takes --sample-ms; all bytes of the last
-// message are compared. A transport that stands still for 10 s is left out from there on.
+// Rounds alternate A B C B C A C A B; medians and spread. How many messages a sample has is chosen
+// in a first round, for each transport and size, so that it takes --sample-ms; all bytes of the
+// last message are compared. A transport that stands still for 10 s is left out from there on.
 //
 // `--loss 0.001 0.01` runs all of it in a network namespace of its own, as root, also without loss;
 // there segmentation offload is off, so that a rule of iptables drops single packets of all
@@ -20,7 +20,7 @@
 // a byte. What is lost is compared with the transport's own lossless rate in the same run. Raw UDP
 // doesn't take part: nothing repairs it.
 //
-// Runtime: 4 minutes, and as much again for each loss. `--short` moves less, for the tests.
+// Runtime: 5 minutes, and as much again for each loss. `--short` moves less, for the tests.
 // `--json` writes all samples, which picture.py draws.
 #include <fmt/core.h>
 #include <sys/prctl.h>
@@ -47,7 +47,7 @@ struct Arguments {
   Plan plan;
   std::vector<double> losses;
   unsigned mtu = 9000;
-  double sample_ms = 150;
+  double sample_ms = 100;
   std::string json;
   bool brief = false;
   int peer_fd = -1;

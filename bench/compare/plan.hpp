@@ -35,8 +35,8 @@ struct Plan {
   std::vector<std::size_t> sizes{8, 64, 512, 4096, 32768, 256 << 10, 4 << 20, 64 << 20};
   std::vector<std::size_t> ping_sizes{8, 4096, 65536};
   std::vector<double> losses{0};
-  std::uint64_t rounds = 7;
-  double sample_seconds = 0.15;   // a sample's count is chosen so that it takes about as long
+  std::uint64_t rounds = 15;
+  double sample_seconds = 0.1;   // a sample's count is chosen so that it takes about as long
   std::uint64_t messages = 0;     // 0: chosen
   std::uint64_t round_trips = 0;  // 0: chosen
   TransportOptions options;

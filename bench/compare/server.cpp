@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <span>
 #include <sstream>
 
 #include "bench/compare/cast.hpp"
@@ -55,24 +57,30 @@ class Server {
   }
 
   std::string measure(Kind kind, Transport& transport, std::size_t bytes, std::uint64_t count) {
-    if (original_.size() != bytes) original_ = pattern(bytes);
-    buffer_.assign(bytes, std::byte{0});
+    if (original_.size() < bytes) {
+      original_ = pattern(bytes);
+      memory_.resize(bytes);
+    }
+    const std::span buffer = std::span(memory_).first(bytes);
+    std::ranges::fill(buffer, std::byte{0});
     wire_.put("ready");
     const double begin = processor_seconds();
     if (kind == Kind::stream) {
-      transport.stream_in(buffer_, count);
+      transport.stream_in(buffer, count);
     } else {
-      transport.pong(buffer_, count);
+      transport.pong(buffer, count);
     }
     const double end = processor_seconds();
-    if (buffer_ != original_) fail("other bytes arrived than were sent");
+    if (!std::ranges::equal(buffer, std::span(original_).first(bytes))) {
+      fail("other bytes arrived than were sent");
+    }
     return std::to_string(end - begin);
   }
 
   TransportOptions options_;
   Wire wire_;
   Cast cast_;
-  std::vector<std::byte> original_, buffer_;
+  std::vector<std::byte> original_, memory_;  // as long as the longest message
 };
 
 }  // namespace
