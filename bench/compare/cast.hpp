@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <ctime>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,16 @@ inline double seconds_of(clockid_t clock) {
 
 // Of this process, all its threads.
 inline double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+// How long this thread has been ready to run while its core ran something else; 0 if the kernel
+// doesn't say.
+inline double waiting_seconds() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  double ran = 0;
+  double waited = 0;
+  file >> ran >> waited;
+  return 1e-9 * waited;
+}
 
 // What messages hold, so that a byte in a wrong place shows.
 inline std::vector<std::byte> pattern(std::size_t bytes) {

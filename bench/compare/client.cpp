@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <sstream>
 
 #include "bench/compare/cast.hpp"
 #include "bench/compare/transports.hpp"
@@ -15,6 +16,7 @@ namespace {
 // A sample's count is found by doubling until it takes this share of a sample's time.
 constexpr double kEnough = 0.2;
 constexpr std::uint64_t kFewest = 2;
+constexpr double kMostDisturbance = 0.05;
 
 class Client {
  public:
@@ -70,7 +72,7 @@ class Client {
         if (round == 0) {
           counts_[point] = count_of(point);
         } else {
-          results_.samples[point].push_back(measure(point, counts_.at(point)));
+          results_.samples[point].push_back(least_disturbed(point, counts_.at(point)));
         }
       } catch (const Failure& error) {
         results_.failed[point] = error.what();
@@ -96,6 +98,16 @@ class Client {
     }
   }
 
+  // Tries again while something else had the processors for a while.
+  Sample least_disturbed(const Point& point, std::uint64_t count) {
+    Sample best = measure(point, count);
+    for (std::uint64_t i = 0; i < plan_.repeats && best.disturbance() > kMostDisturbance; ++i) {
+      const Sample next = measure(point, count);
+      if (next.disturbance() < best.disturbance()) best = next;
+    }
+    return best;
+  }
+
   Sample measure(const Point& point, std::uint64_t count) {
     const bool is_stream = point.kind == Kind::stream;
     wire_.put(fmt::format("{} {} {} {}", is_stream ? "stream" : "ping", point.transport,
@@ -106,6 +118,7 @@ class Client {
     const std::span message = std::span(memory_).first(point.bytes);
     Sample sample{.count = count};
     std::string failure;
+    const double waited = waiting_seconds();
     const double cpu = processor_seconds();
     const double begin = seconds_of(CLOCK_MONOTONIC);
     try {
@@ -120,9 +133,13 @@ class Client {
     }
     sample.seconds = seconds_of(CLOCK_MONOTONIC) - begin;
     sample.client_cpu = processor_seconds() - cpu;
+    sample.waited = waiting_seconds() - waited;
     const std::string server = answer();  // throws if that side failed
     if (!failure.empty()) fail(failure);
-    sample.server_cpu = std::stod(server);
+    std::istringstream numbers(server);
+    double server_waited = 0;
+    numbers >> sample.server_cpu >> server_waited;
+    sample.waited += server_waited;
     return sample;
   }
 

@@ -61,6 +61,7 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--sizes", a.plan.sizes, "Bytes of streamed messages; 0 alone: no streams");
   app.add_option("--ping-sizes", a.plan.ping_sizes, "Bytes that go there and back; 0 alone: none");
   app.add_option("--rounds", a.plan.rounds, "Rounds that count")->check(CLI::Range(1, 10000));
+  app.add_option("--repeats", a.plan.repeats, "Tries more of a sample that other programs disturb");
   app.add_option("--sample-ms", a.sample_ms, "What a sample takes")->check(CLI::Range(1, 10000));
   app.add_option("--messages", a.plan.messages, "Streamed messages a sample, instead");
   app.add_option("--round-trips", a.plan.round_trips, "Round trips a sample, instead");

@@ -27,6 +27,8 @@ struct Sample {
   double seconds = 0;
   double client_cpu = 0;  // seconds of processor time, all threads
   double server_cpu = 0;
+  double waited = 0;  // both together, for a core that ran something else
+  [[nodiscard]] double disturbance() const { return seconds > 0 ? waited / seconds : 0; }
 };
 
 struct Plan {
@@ -36,7 +38,8 @@ struct Plan {
   std::vector<std::size_t> ping_sizes{8, 4096, 65536};
   std::vector<double> losses{0};
   std::uint64_t rounds = 15;
-  double sample_seconds = 0.1;   // a sample's count is chosen so that it takes about as long
+  std::uint64_t repeats = 0;      // of a sample that was disturbed; the least disturbed one counts
+  double sample_seconds = 0.1;    // a sample's count is chosen so that it takes about as long
   std::uint64_t messages = 0;     // 0: chosen
   std::uint64_t round_trips = 0;  // 0: chosen
   TransportOptions options;

@@ -106,7 +106,8 @@ nlohmann::json to_json(const Point& point, const std::vector<Sample>& samples) {
     rounds.push_back({{"count", sample.count},
                       {"seconds", sample.seconds},
                       {"client_cpu_seconds", sample.client_cpu},
-                      {"server_cpu_seconds", sample.server_cpu}});
+                      {"server_cpu_seconds", sample.server_cpu},
+                      {"disturbance", sample.disturbance()}});
   }
   return {{"transport", point.transport},
           {"kind", point.kind == Kind::stream ? "stream" : "ping"},
@@ -121,6 +122,14 @@ nlohmann::json to_json(const Point& point, const std::vector<Sample>& samples) {
 }  // namespace
 
 void print_tables(const Plan& plan, const Results& results) {
+  std::vector<double> disturbances;
+  for (const auto& [point, samples] : results.samples) {
+    for (const Sample& sample : samples) disturbances.push_back(sample.disturbance());
+  }
+  if (!disturbances.empty()) {
+    fmt::print("waiting for cores that ran something else: {:.1f}% of the median sample's time\n",
+               100 * median(disturbances));
+  }
   for (const auto& [name, reason] : results.left_out) {
     fmt::print("left out: {}: {}\n", name, reason);
   }

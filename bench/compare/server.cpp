@@ -64,6 +64,7 @@ class Server {
     const std::span buffer = std::span(memory_).first(bytes);
     std::ranges::fill(buffer, std::byte{0});
     wire_.put("ready");
+    const double waited = waiting_seconds();
     const double begin = processor_seconds();
     if (kind == Kind::stream) {
       transport.stream_in(buffer, count);
@@ -71,10 +72,11 @@ class Server {
       transport.pong(buffer, count);
     }
     const double end = processor_seconds();
+    const double waiting = waiting_seconds() - waited;
     if (!std::ranges::equal(buffer, std::span(original_).first(bytes))) {
       fail("other bytes arrived than were sent");
     }
-    return std::to_string(end - begin);
+    return std::to_string(end - begin) + " " + std::to_string(waiting);
   }
 
   TransportOptions options_;

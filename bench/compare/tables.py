@@ -72,6 +72,9 @@ def tables(document):
     own, others = points.transports[0], points.transports[1:]
     for name, reason in document["left_out"].items():
         yield f"Left out: {name}: {reason}"
+    disturbances = [s["disturbance"] for p in document["points"] for s in p["samples"]]
+    if disturbances:
+        yield f"Waiting for cores that ran something else: {100 * statistics.median(disturbances):.1f}% of the median sample's time."
     for loss in document["losses"]:
         lost = f", {100 * loss:g}% of the packets lost" if loss else ""
         for kind, unit, operation in (("stream", "MB/s", "message"), ("ping", "us", "round trip")):
