@@ -10,7 +10,14 @@
 // spinning as far as the transport lets them; loopback as it is (MTU 65536, segmentation offload).
 // Rounds alternate A B C B C A C A B; medians and spread. How many messages a sample has is chosen
 // in a first round, for each transport and size, so that it takes --sample-ms; all bytes of the
-// last message are compared. A transport that stands still for 10 s is left out from there on.
+// last message are compared. A transport that stands still for 10 s is left out from there on. What
+// a window is, and when a message has left it, differs: a send of Hawser's is complete once it is
+// in the receiver's buffer, TCP's and raw UDP's once they are answered (in quarters of the window),
+// that of libraries once its buffer may be used again.
+//
+// `--repeats 8` is for a shared machine: a sample in which the two processes waited for their cores
+// for more than 5% of the time, as something else ran there, is taken again for as long as 8
+// samples take at most, and the one in which they waited least counts.
 //
 // `--loss 0.001 0.01` runs all of it in a network namespace of its own, as root, also without loss;
 // there segmentation offload is off, so that a rule of iptables drops single packets of all
@@ -21,7 +28,7 @@
 // doesn't take part: nothing repairs it.
 //
 // Runtime: 5 minutes, and as much again for each loss. `--short` moves less, for the tests.
-// `--json` writes all samples, which picture.py draws.
+// `--json` writes all samples, which tables.py and picture.py show.
 #include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -61,7 +68,7 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--sizes", a.plan.sizes, "Bytes of streamed messages; 0 alone: no streams");
   app.add_option("--ping-sizes", a.plan.ping_sizes, "Bytes that go there and back; 0 alone: none");
   app.add_option("--rounds", a.plan.rounds, "Rounds that count")->check(CLI::Range(1, 10000));
-  app.add_option("--repeats", a.plan.repeats, "Tries more of a sample that other programs disturb");
+  app.add_option("--repeats", a.plan.repeats, "Tries for a sample that other programs disturb");
   app.add_option("--sample-ms", a.sample_ms, "What a sample takes")->check(CLI::Range(1, 10000));
   app.add_option("--messages", a.plan.messages, "Streamed messages a sample, instead");
   app.add_option("--round-trips", a.plan.round_trips, "Round trips a sample, instead");

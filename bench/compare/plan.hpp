@@ -38,7 +38,7 @@ struct Plan {
   std::vector<std::size_t> ping_sizes{8, 4096, 65536};
   std::vector<double> losses{0};
   std::uint64_t rounds = 15;
-  std::uint64_t repeats = 0;      // of a sample that was disturbed; the least disturbed one counts
+  std::uint64_t repeats = 0;      // what tries for an undisturbed sample may take, in samples' time
   double sample_seconds = 0.1;    // a sample's count is chosen so that it takes about as long
   std::uint64_t messages = 0;     // 0: chosen
   std::uint64_t round_trips = 0;  // 0: chosen
