@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Markdown tables of what `bench/compare --json FILE` wrote: ratios first. Usage: tables.py FILE"""
+"""Markdown tables of what `bench/compare --json FILE` wrote: ratios first. Usage: tables.py FILE [--undisturbed]
+
+--undisturbed: of those samples alone in which the processes hardly waited for their cores; as rounds have then lost some, ratios are
+of the medians."""
 
 import json
 import statistics
 import sys
+
+MOST_DISTURBANCE = 0.05
 
 
 def size(count):
@@ -25,8 +30,11 @@ def cpu_us(sample):
 
 
 class Points:
-    def __init__(self, document):
-        self.document = document
+    def __init__(self, document, undisturbed=False):
+        self.document, self.undisturbed = document, undisturbed
+        if undisturbed:
+            for point in document["points"]:
+                point["samples"] = [s for s in point["samples"] if s["disturbance"] <= MOST_DISTURBANCE]
         self.by_key = {(p["loss"], p["kind"], p["bytes"], p["transport"]): p for p in document["points"] if p["samples"]}
         self.transports = [t for t in document["transports"] if any(key[3] == t for key in self.by_key)]
 
@@ -43,6 +51,9 @@ class Points:
 
     def ratio(self, above, below, value=figure):
         """The median of the rounds' ratios, with the first and the third quartile."""
+        if self.undisturbed:
+            medians = self.median(above, value), self.median(below, value)
+            return None if None in medians else medians[0] / medians[1]
         ratios = [a / b for a, b in zip(self.values(above, value), self.values(below, value)) if b > 0]
         if not ratios:
             return None
@@ -54,7 +65,9 @@ def short(number):
     return "-" if number is None else f"{number:.3g}" if number < 100 else f"{number:.0f}"
 
 
-def quartiles(triple):
+def told(triple):
+    if isinstance(triple, float):
+        return f"{triple:.2f}"
     return "-" if triple is None else f"{triple[1]:.2f} ({triple[0]:.2f}-{triple[2]:.2f})"
 
 
@@ -67,33 +80,35 @@ def table(points, loss, kind, title, cell, transports):
         yield f"| {size(count)} | {' | '.join(cell((loss, kind, count, transport)) for transport in transports)} |"
 
 
-def tables(document):
-    points = Points(document)
+def tables(document, undisturbed=False):
+    points = Points(document, undisturbed)
+    spread = "" if undisturbed else ", median and quartiles of the rounds"
     own, others = points.transports[0], points.transports[1:]
     for name, reason in document["left_out"].items():
         yield f"Left out: {name}: {reason}"
     disturbances = [s["disturbance"] for p in document["points"] for s in p["samples"]]
     if disturbances:
-        yield f"Waiting for cores that ran something else: {100 * statistics.median(disturbances):.1f}% of the median sample's time."
+        how_many = sorted(len(p["samples"]) for p in document["points"])
+        yield f"{how_many[0]} to {how_many[-1]} samples a point. Waiting for cores that ran something else: {100 * statistics.median(disturbances):.1f}% of the median sample's time."
     for loss in document["losses"]:
         lost = f", {100 * loss:g}% of the packets lost" if loss else ""
         for kind, unit, operation in (("stream", "MB/s", "message"), ("ping", "us", "round trip")):
             what = f"{'Stream' if kind == 'stream' else 'Round trip'}{lost}"
-            yield from table(points, loss, kind, f"{what}: {own}'s figure by the column's, median and quartiles of the rounds",
-                             lambda key: quartiles(points.ratio((*key[:3], own), key)), others)
+            yield from table(points, loss, kind, f"{what}: {own}'s figure by the column's{spread}",
+                             lambda key: told(points.ratio((*key[:3], own), key)), others)
             yield from table(points, loss, kind, f"{what}: {own}'s processor time by the column's",
-                             lambda key: quartiles(points.ratio((*key[:3], own), key, cpu_us)), others)
+                             lambda key: told(points.ratio((*key[:3], own), key, cpu_us)), others)
             yield from table(points, loss, kind, f"{what}: {unit}; processor time of both processes in us a {operation}",
                              lambda key: f"{short(points.median(key))}; {short(points.median(key, cpu_us))}", points.transports)
             if loss:
                 yield from table(points, loss, kind, f"{what}: of the transport's own figure without",
-                                 lambda key: quartiles(points.ratio(key, (0, *key[1:]))), points.transports)
+                                 lambda key: told(points.ratio(key, (0, *key[1:]))), points.transports)
     for point in document["failed"]:
         yield f"\n{point['transport']} ended at {point['kind']} of {size(point['bytes'])}, loss {point['loss']:g}: {point['reason']}"
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--undisturbed"]):
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:
-        print("\n".join(tables(json.load(file))))
+        print("\n".join(tables(json.load(file), len(sys.argv) == 3)))
