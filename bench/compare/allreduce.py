@@ -24,7 +24,8 @@ LIMIT_S = 120
 MPIRUN = ["--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1", "--mca", "oob_tcp_if_include", "lo"]
 MPIS = {
     "openmpi_tcp": ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"],
-    "openmpi_ucx": ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=lo"],
+    "openmpi_ucx": ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+                    "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=lo"],
 }
 
 
