@@ -86,6 +86,8 @@ class Client {
   }
 
   std::uint64_t count_of(const Point& point) {
+    // As many as without loss: chosen beside losses, samples would be those that met none.
+    if (point.loss > 0) return counts_.at({0, point.kind, point.bytes, point.transport});
     const std::uint64_t fixed = point.kind == Kind::stream ? plan_.messages : plan_.round_trips;
     std::uint64_t count = fixed != 0 ? fixed : kFewest;
     for (;;) {

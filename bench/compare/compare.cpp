@@ -92,7 +92,7 @@ void complete(const CLI::App& app, Arguments& a) {
   };
   brief("--rounds", plan.rounds, 1u);
   brief("--sample-ms", a.sample_ms, 5.0);
-  brief("--sizes", plan.sizes, std::vector<std::size_t>{8, 32768, 1 << 20});
+  brief("--sizes", plan.sizes, std::vector<std::size_t>{8, 4096, 65536});
   brief("--ping-sizes", plan.ping_sizes, std::vector<std::size_t>{8, 65536});
   plan.sample_seconds = 1e-3 * a.sample_ms;
   plan.all = plan.transports.empty();
