@@ -91,7 +91,8 @@ void complete(const CLI::App& app, Arguments& a) {
     if (a.brief && app.count(option) == 0) value = less;
   };
   brief("--rounds", plan.rounds, 1u);
-  brief("--sample-ms", a.sample_ms, 5.0);
+  brief("--messages", plan.messages, 32u);
+  brief("--round-trips", plan.round_trips, 100u);
   brief("--sizes", plan.sizes, std::vector<std::size_t>{8, 4096, 65536});
   brief("--ping-sizes", plan.ping_sizes, std::vector<std::size_t>{8, 65536});
   plan.sample_seconds = 1e-3 * a.sample_ms;
