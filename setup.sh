@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|coverage]
+# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|coverage|compare]
 # Costs one dpkg-query where nothing is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,7 +15,8 @@ case ${1:-run} in
   vm) sections="vm test run" ;;
   fuzz) sections="fuzz test run" ;;
   coverage) sections="coverage run" ;;
-  *) die "usage: ./setup.sh [run|test|vm|fuzz|coverage]" ;;
+  compare) sections="compare run" ;;
+  *) die "usage: ./setup.sh [run|test|vm|fuzz|coverage|compare]" ;;
 esac
 
 mapfile -t wanted < <(awk -v sections=" $sections " '

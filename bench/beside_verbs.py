@@ -65,15 +65,15 @@ class Peers:
     def hawser(self):
         def run(size, count, window, round_trips):
             done = subprocess.run(
-                [self.compare, "--json", "--transports", "hawser", "--rounds", "1", "--bytes", str(size), "--messages",
-                 str(count), "--window", str(window), "--round-trips", str(round_trips),
+                [self.compare, "--json", "-", "--transports", "hawser", "--rounds", "1", "--sizes", str(size), "--messages",
+                 str(count), "--window", str(window), "--ping-sizes", "8", "--round-trips", str(round_trips),
                  "--client-nic", f"verbs:{self.client}@{self.gid}", "--server-nic", f"verbs:{self.server}@{self.gid}"],
                 capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
-            samples = json.loads(done.stdout)["hawser"]
-            return samples["stream_gb_s"][0], samples["round_trip_us"][0]
+            medians = {point["kind"]: point["median"] for point in json.loads(done.stdout)["points"]}
+            return medians["stream"], medians["ping"]
         rate, round_trip = run(BYTES, self.messages, 4, 300)
         small, _ = run(SMALL, SMALL_MESSAGES, 128, 1)
-        return 1000 * rate, 1e6 * small / SMALL, round_trip
+        return rate, 1000 * small / SMALL, round_trip
 
     def send_bw(self, connection, size, count):
         words = ["ib_send_bw", "-x", self.gid, "-c", connection, "-s", str(size), "-m", "4096", "-n", str(count), "-p", free_port()]

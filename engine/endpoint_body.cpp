@@ -45,13 +45,15 @@ std::uint32_t max_remotes(const Tunables& tunables) {
   return static_cast<std::uint32_t>(tunables.max_peers * proto::Endpoint::kMaxNics);
 }
 
-std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const Tunables& tunables,
+std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const EngineSettings& settings,
                                      proto::PacketPool& pool) {
+  const Tunables& tunables = settings.tunables;
   UdpNicConfig config;
   config.address = spec.where;
   config.receive_bytes = tunables.nic_receive_bytes;
   config.max_remotes = max_remotes(tunables);
   config.datagram_bytes = datagram_bytes(tunables, kUdpPayload);
+  config.checksum = settings.udp_checksum;
   return std::make_unique<UdpNic>(config, pool);
 }
 
@@ -88,14 +90,14 @@ std::string complaint_about(const proto::Nic& nic, const FaultSpecError& error) 
          std::string(nic.name()) + ": it " + std::string(error.reason);
 }
 
-std::unique_ptr<proto::Nic> open_driver(const NicSpec& spec, const Tunables& tunables,
+std::unique_ptr<proto::Nic> open_driver(const NicSpec& spec, const EngineSettings& settings,
                                         proto::PacketPool& pool) {
   switch (spec.driver) {
-    case NicSpec::Driver::udp: return open_udp(spec, tunables, pool);
-    case NicSpec::Driver::verbs: return open_verbs(spec, tunables, pool);
+    case NicSpec::Driver::udp: return open_udp(spec, settings, pool);
+    case NicSpec::Driver::verbs: return open_verbs(spec, settings.tunables, pool);
     case NicSpec::Driver::memory: break;
   }
-  return open_memory(spec, tunables, pool);
+  return open_memory(spec, settings.tunables, pool);
 }
 
 }  // namespace
@@ -133,7 +135,7 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
 EndpointBody::~EndpointBody() = default;
 
 void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings) {
-  std::unique_ptr<proto::Nic> driver = open_driver(spec, tunables_, pool_);
+  std::unique_ptr<proto::Nic> driver = open_driver(spec, settings, pool_);
   if (settings.has_fault_layer()) {
     add_fault_layer(std::move(driver), settings);
   } else {

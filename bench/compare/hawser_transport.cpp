@@ -1,9 +1,14 @@
-// Hawser over UDP NICs on loopback, or other NICs, progress inline, some messages under way.
+// Hawser over UDP NICs on loopback, or other NICs, progress inline, a window of messages under way:
+// a send leaves it when the message is known to be in the receiver's buffer.
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "bench/compare/transport.hpp"
+#include "engine/eal.hpp"
+#include "engine/endpoint_registry.hpp"
+#include "engine/inline_endpoint.hpp"
+#include "engine/settings.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::bench {
@@ -11,6 +16,7 @@ namespace hawser::bench {
 namespace {
 
 constexpr std::uint64_t kNanosecondsToWait = 1000000000;
+constexpr unsigned kWaits = 10;  // in vain
 
 EngineConfig engine_config(const TransportOptions& options) {
   EngineConfig config;
@@ -25,12 +31,20 @@ EngineConfig engine_config(const TransportOptions& options) {
   return config;
 }
 
+// As an Engine does, which has no way to turn the checksum off.
+engine::EngineSettings settings(const TransportOptions& options) {
+  engine::ensure_eal();
+  engine::EngineSettings settings = engine::check(engine_config(options));
+  settings.udp_checksum = options.checksum;
+  return settings;
+}
+
 class HawserTransport final : public Transport {
  public:
   explicit HawserTransport(const TransportOptions& options)
-      : window_(options.window),
-        engine_(engine_config(options)),
-        endpoint_(engine_.create_endpoint({})) {}
+      : options_(options),
+        endpoint_(std::make_unique<engine::InlineEndpoint>(settings(options), EndpointConfig{},
+                                                           registry_)) {}
 
   [[nodiscard]] std::string address() const override {
     const Address& blob = endpoint_->address();
@@ -39,23 +53,25 @@ class HawserTransport final : public Transport {
 
   void connect(const std::string& peer) override {
     const auto bytes = std::as_bytes(std::span(peer));
-    if (endpoint_->connect(bytes, peer_) != Status::ok) fail("connect");
+    if (endpoint_->connect(bytes, peer_) != Status::ok) fail("Hawser: connect failed");
   }
 
   void stream_out(std::span<const std::byte> message, std::uint64_t count) override {
+    const std::uint64_t window = options_.window_of(message.size());
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
     while (done < count) {
-      for (; posted < count && posted < done + window_; ++posted) post_send(message);
+      for (; posted < count && posted < done + window; ++posted) post_send(message);
       done += drain();
     }
   }
 
   void stream_in(std::span<std::byte> buffer, std::uint64_t count) override {
+    const std::uint64_t window = options_.window_of(buffer.size());
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
     while (done < count) {
-      for (; posted < count && posted < done + window_; ++posted) post_receive(buffer);
+      for (; posted < count && posted < done + window; ++posted) post_receive(buffer);
       done += drain_receives();  // what was sent before may complete here
     }
   }
@@ -100,9 +116,13 @@ class HawserTransport final : public Transport {
   std::size_t take(std::size_t& receives) {
     std::array<Completion, 16> completions;
     const std::size_t n = endpoint_->wait(completions, kNanosecondsToWait);
+    waits_in_vain_ = n == 0 ? waits_in_vain_ + 1 : 0;
+    if (waits_in_vain_ > kWaits) fail("Hawser: nothing came for 10 s");
     receives = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      if (completions[i].status != Status::ok) fail(to_string(completions[i].status));
+      if (completions[i].status != Status::ok) {
+        fail("Hawser: " + std::string(to_string(completions[i].status)));
+      }
       if (completions[i].kind == OperationKind::receive) ++receives;
     }
     return n;
@@ -121,9 +141,10 @@ class HawserTransport final : public Transport {
     return receives;
   }
 
-  std::uint64_t window_;
-  Engine engine_;
+  TransportOptions options_;
+  engine::EndpointRegistry registry_;  // outlives the endpoint
   std::unique_ptr<Endpoint> endpoint_;
+  unsigned waits_in_vain_ = 0;
   PeerId peer_ = kAnyPeer;
 };
 

@@ -1,18 +1,27 @@
 // One way of moving messages between the two processes of a comparison.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hawser::bench {
 
+// What the message says went wrong with one transport; the others go on.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+[[noreturn]] inline void fail(const std::string& what) { throw Failure(what); }
+
 // Both processes make the same transport and call the same methods, one as the client, one as the
-// server. Methods block, spinning.
+// server. Methods block, spinning, and throw Failure.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -21,8 +30,8 @@ class Transport {
   [[nodiscard]] virtual std::string address() const = 0;
   virtual void connect(const std::string& peer) = 0;
 
-  // Client: moves `count` messages of `bytes` bytes and returns when the last one is known to have
-  // arrived. Server: receives them into one of two buffers in turn.
+  // Client: moves `count` copies of `message` and returns when the last one is known to have
+  // arrived. Server: receives them, all into the one buffer.
   virtual void stream_out(std::span<const std::byte> message, std::uint64_t count) = 0;
   virtual void stream_in(std::span<std::byte> buffer, std::uint64_t count) = 0;
 
@@ -30,27 +39,53 @@ class Transport {
   virtual void ping(std::span<std::byte> buffer, std::uint64_t count) = 0;
   virtual void pong(std::span<std::byte> buffer, std::uint64_t count) = 0;
 
-  // Called over and over while the program waits for something else.
+  // Called now and then while the process waits for something else.
   virtual void idle() {}
 };
 
 struct TransportOptions {
   unsigned nics = 1;                                  // hawser: NICs of a side, on loopback
   std::vector<std::string> client_nics, server_nics;  // instead of those
-  bool checksum = true;                               // raw UDP: CRC32C at both ends, as hawser has
-  std::uint64_t window = 4;                           // hawser: messages of a stream under way
+  bool checksum = true;                               // hawser, udp: CRC32C at both ends
+  std::uint64_t window = 0;                           // 0: by the message's size
   std::string faults;                                 // hawser: see docs/faults.md
   bool server = false;
+
+  // Messages of a stream under way: as many as 4 MiB hold, 4 at least and 128 at most.
+  [[nodiscard]] std::uint64_t window_of(std::size_t bytes) const {
+    if (window != 0) return window;
+    return std::clamp<std::uint64_t>((std::uint64_t{4} << 20) / std::max<std::size_t>(bytes, 1), 4,
+                                     128);
+  }
 };
 
-// "hawser", "udp", "tcp". Throws std::invalid_argument for another name.
-[[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name,
-                                                        const TransportOptions& options);
+// Ends a wait in which nothing happens.
+class Patience {
+ public:
+  // Something has happened.
+  void renew() { spins_ = 0; }
+  // Nothing has; throws Failure after some seconds of that.
+  void spend(std::string_view what) {
+    if (++spins_ % kSpinsALook != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (spins_ == kSpinsALook) since_ = now;
+    if (now - since_ > kLimit) fail(std::string(what) + ": nothing came for 10 s");
+  }
+
+ private:
+  static constexpr std::uint64_t kSpinsALook = 256;
+  static constexpr std::chrono::seconds kLimit{10};
+  std::uint64_t spins_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
 [[nodiscard]] std::unique_ptr<Transport> make_hawser(const TransportOptions& options);
 [[nodiscard]] std::unique_ptr<Transport> make_udp(const TransportOptions& options);
 [[nodiscard]] std::unique_ptr<Transport> make_tcp(const TransportOptions& options);
-
-// Ends the program with a sentence about the call that failed.
-[[noreturn]] void fail(std::string_view what);
+// "tcp;ofi_rxm" or "udp;ofi_rxd". Only where libfabric was found when this was built.
+[[nodiscard]] std::unique_ptr<Transport> make_libfabric(std::string_view provider,
+                                                        const TransportOptions& options);
+// Only where UCX was found when this was built.
+[[nodiscard]] std::unique_ptr<Transport> make_ucx(const TransportOptions& options);
 
 }  // namespace hawser::bench

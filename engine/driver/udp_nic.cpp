@@ -70,7 +70,7 @@ UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
     const std::uint32_t segments = std::clamp(max_message(local_) / datagram, 1u, kMaxSegments);
     caps_.burst = segments * std::min(kMessagesPerCall, kMaxSegments / segments);
   }
-  caps_.needs_checksum = true;
+  caps_.needs_checksum = config.checksum;
   caps_.receive_bytes = datagram_bytes_in(data_.socket.receive_buffer(), datagram);
 }
 

@@ -34,6 +34,8 @@ struct UdpNicConfig {
   bool segment = true;   // UDP_SEGMENT
   bool coalesce = true;  // UDP_GRO
   bool screen = true;    // SO_ATTACH_REUSEPORT_CBPF
+  // Off: as over a fabric with an end-to-end check of its own.
+  bool checksum = true;
 };
 
 // Per socket; running freely.

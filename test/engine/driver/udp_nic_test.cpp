@@ -65,6 +65,13 @@ TEST_CASE("UDP NIC: it says what it is") {
                     [](std::byte b) { return b == std::byte{0}; }));
 }
 
+TEST_CASE("UDP NIC: without a checksum if it is told so") {
+  SimplePool pool(4);
+  UdpNicConfig config = at("127.0.0.1");
+  config.checksum = false;
+  CHECK_FALSE(UdpNic(config, pool).caps().needs_checksum);
+}
+
 TEST_CASE("UDP NIC: the burst follows the length of a full packet") {
   SimplePool pool(4);
   const auto burst = [&](std::uint32_t datagram_bytes, bool segment) {

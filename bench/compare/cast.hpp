@@ -1,0 +1,57 @@
+// The transports that are open in a process, and its processor time.
+#pragma once
+
+#include <sched.h>
+
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/compare/transport.hpp"
+
+namespace hawser::bench {
+
+using Cast = std::map<std::string, std::unique_ptr<Transport>>;
+
+// What a wait for the other process calls: the other side may still wait for last acknowledgements.
+inline void idle(const Cast& cast) {
+  for (const auto& [name, transport] : cast) transport->idle();
+}
+
+inline void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);
+}
+
+inline double seconds_of(clockid_t clock) {
+  timespec now{};
+  (void)::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Of this process, all its threads.
+inline double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+// How long this thread has been ready to run while its core ran something else; 0 if the kernel
+// doesn't say.
+inline double waiting_seconds() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  double ran = 0;
+  double waited = 0;
+  file >> ran >> waited;
+  return 1e-9 * waited;
+}
+
+// What messages hold, so that a byte in a wrong place shows.
+inline std::vector<std::byte> pattern(std::size_t bytes) {
+  std::vector<std::byte> all(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 >> 3);
+  return all;
+}
+
+}  // namespace hawser::bench

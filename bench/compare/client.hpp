@@ -1,0 +1,19 @@
+// The two processes at work. The client decides what is next and says it over the wire; the server
+// does its side of that.
+#pragma once
+
+#include <functional>
+
+#include "bench/compare/plan.hpp"
+#include "bench/compare/wire.hpp"
+
+namespace hawser::bench {
+
+// `lose` sets the share of packets that is lost from now on.
+[[nodiscard]] Results run_client(const Plan& plan, const Wire& wire,
+                                 const std::function<void(double)>& lose);
+
+// Returns when the client says so.
+void run_server(const TransportOptions& options, const Wire& wire);
+
+}  // namespace hawser::bench

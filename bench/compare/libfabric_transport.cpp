@@ -1,0 +1,243 @@
+// libfabric's reliable datagram endpoints over IPv4 loopback: tagged messages, one queue of
+// completions, progress by this thread. `tcp;ofi_rxm` puts messages on TCP; `udp;ofi_rxd` does in
+// user space over UDP what Hawser does. A send is complete, and leaves the window, when its buffer
+// may be used again; a stream ends with an empty message back.
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "bench/compare/transport.hpp"
+
+namespace hawser::bench {
+
+namespace {
+
+constexpr std::uint64_t kTag = 1;
+constexpr std::size_t kSlots = 2048;  // operations at once: windows both ways, and some
+
+void check(std::int64_t result, const char* call) {
+  if (result < 0) {
+    fail(std::string(call) + ": " + fi_strerror(static_cast<int>(-result)));
+  }
+}
+
+struct Close {
+  template <class Object>
+  void operator()(Object* object) const {
+    (void)fi_close(&object->fid);
+  }
+};
+template <class Object>
+using Handle = std::unique_ptr<Object, Close>;
+
+struct Info {
+  explicit Info(std::string_view provider) {
+    std::unique_ptr<fi_info, decltype(&fi_freeinfo)> hints(fi_allocinfo(), fi_freeinfo);
+    hints->caps = FI_TAGGED;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode = 0;
+    hints->fabric_attr->prov_name = ::strdup(std::string(provider).c_str());
+    check(fi_getinfo(FI_VERSION(1, 14), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &info),
+          "fi_getinfo");
+  }
+  ~Info() { fi_freeinfo(info); }
+  Info(const Info&) = delete;
+  Info& operator=(const Info&) = delete;
+  fi_info* info = nullptr;
+};
+
+// What an operation's completion names. The context comes first: libfabric returns its address.
+struct Slot {
+  fi_context2 context{};
+  bool receive = false;
+};
+
+class LibfabricTransport final : public Transport {
+ public:
+  LibfabricTransport(std::string_view provider, const TransportOptions& options)
+      : options_(options), info_(provider), slots_(kSlots) {
+    for (Slot& slot : slots_) free_.push_back(&slot);
+    fi_info* info = info_.info;
+    fid_fabric* fabric = nullptr;
+    check(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");
+    fabric_.reset(fabric);
+    fid_domain* domain = nullptr;
+    check(fi_domain(fabric, info, &domain, nullptr), "fi_domain");
+    domain_.reset(domain);
+    fi_av_attr vector{};
+    fid_av* addresses = nullptr;
+    check(fi_av_open(domain, &vector, &addresses, nullptr), "fi_av_open");
+    addresses_.reset(addresses);
+    fi_cq_attr queue{};
+    queue.format = FI_CQ_FORMAT_CONTEXT;
+    queue.size = 2 * kSlots;
+    fid_cq* completions = nullptr;
+    check(fi_cq_open(domain, &queue, &completions, nullptr), "fi_cq_open");
+    completions_.reset(completions);
+    fid_ep* endpoint = nullptr;
+    check(fi_endpoint(domain, info, &endpoint, nullptr), "fi_endpoint");
+    endpoint_.reset(endpoint);
+    check(fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind");
+    check(fi_ep_bind(endpoint_.get(), &completions_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+    check(fi_enable(endpoint_.get()), "fi_enable");
+  }
+
+  [[nodiscard]] std::string address() const override {
+    std::string name(256, '\0');
+    std::size_t bytes = name.size();
+    check(fi_getname(&endpoint_->fid, name.data(), &bytes), "fi_getname");
+    name.resize(bytes);
+    return name;
+  }
+
+  void connect(const std::string& peer) override {
+    if (fi_av_insert(addresses_.get(), peer.data(), 1, &peer_, 0, nullptr) != 1) {
+      fail("fi_av_insert failed");
+    }
+  }
+
+  void stream_out(std::span<const std::byte> message, std::uint64_t count) override {
+    const std::uint64_t window = options_.window_of(message.size());
+    std::uint64_t posted = 0;
+    const std::uint64_t before = sent_;
+    post_receive({});
+    const std::uint64_t answers = received_;
+    while (sent_ - before < count) {
+      while (posted < count && posted < sent_ - before + window) {
+        post_send(message);
+        ++posted;
+      }
+      progress();
+    }
+    while (received_ == answers) progress();
+  }
+
+  void stream_in(std::span<std::byte> buffer, std::uint64_t count) override {
+    const std::uint64_t window = options_.window_of(buffer.size());
+    const std::uint64_t before = received_;
+    std::uint64_t posted = 0;
+    while (received_ - before < count) {
+      while (posted < count && posted < received_ - before + window) {
+        post_receive(buffer);
+        ++posted;
+      }
+      progress();
+    }
+    send_and_wait({});
+  }
+
+  void ping(std::span<std::byte> buffer, std::uint64_t count) override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t before = received_;
+      post_receive(buffer);
+      send_and_wait(buffer);
+      while (received_ == before) progress();
+    }
+  }
+
+  void pong(std::span<std::byte> buffer, std::uint64_t count) override {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t before = received_;
+      post_receive(buffer);
+      while (received_ == before) progress();
+      send_and_wait(buffer);
+    }
+  }
+
+  void idle() override { (void)take(); }
+
+ private:
+  Slot& slot(bool receive) {
+    while (free_.empty()) progress();
+    Slot* taken = free_.back();
+    free_.pop_back();
+    taken->receive = receive;
+    return *taken;
+  }
+
+  void post_send(std::span<const std::byte> bytes) {
+    Slot& it = slot(false);
+    std::int64_t result = 0;
+    while ((result = fi_tsend(endpoint_.get(), bytes.data(), bytes.size(), nullptr, peer_, kTag,
+                              &it.context)) == -FI_EAGAIN) {
+      progress();
+    }
+    check(result, "fi_tsend");
+  }
+
+  void post_receive(std::span<std::byte> bytes) {
+    Slot& it = slot(true);
+    std::int64_t result = 0;
+    while ((result = fi_trecv(endpoint_.get(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC,
+                              kTag, 0, &it.context)) == -FI_EAGAIN) {
+      progress();
+    }
+    check(result, "fi_trecv");
+  }
+
+  void send_and_wait(std::span<const std::byte> bytes) {
+    const std::uint64_t before = sent_;
+    post_send(bytes);
+    while (sent_ == before) progress();
+  }
+
+  void progress() {
+    if (take()) {
+      patience_.renew();
+    } else {
+      patience_.spend("libfabric");
+    }
+  }
+
+  bool take() {
+    std::array<fi_cq_entry, 16> entries;
+    const std::int64_t n = fi_cq_read(completions_.get(), entries.data(), entries.size());
+    if (n == -FI_EAGAIN) return false;
+    if (n == -FI_EAVAIL) {
+      fi_cq_err_entry error{};
+      check(fi_cq_readerr(completions_.get(), &error, 0), "fi_cq_readerr");
+      fail(std::string("libfabric: ") + fi_strerror(error.err));
+    }
+    check(n, "fi_cq_read");
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+      auto* done = static_cast<Slot*>(entries[i].op_context);
+      ++(done->receive ? received_ : sent_);
+      free_.push_back(done);
+    }
+    return true;
+  }
+
+  TransportOptions options_;
+  Info info_;
+  Handle<fid_fabric> fabric_;
+  Handle<fid_domain> domain_;
+  Handle<fid_av> addresses_;
+  Handle<fid_cq> completions_;
+  Handle<fid_ep> endpoint_;
+  fi_addr_t peer_ = FI_ADDR_UNSPEC;
+  std::vector<Slot> slots_;
+  std::vector<Slot*> free_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  Patience patience_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_libfabric(std::string_view provider,
+                                          const TransportOptions& options) {
+  return std::make_unique<LibfabricTransport>(provider, options);
+}
+
+}  // namespace hawser::bench

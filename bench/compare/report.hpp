@@ -1,0 +1,15 @@
+// What came out, as tables and as JSON.
+#pragma once
+
+#include <string>
+
+#include "bench/compare/plan.hpp"
+
+namespace hawser::bench {
+
+void print_tables(const Plan& plan, const Results& results);
+
+// To a file, or with "-" to stdout.
+void write_json(const Plan& plan, const Results& results, const std::string& path);
+
+}  // namespace hawser::bench
