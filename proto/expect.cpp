@@ -65,7 +65,10 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
     return;
   }
   // Much is missing, and the next fragment of a burst would only say the same.
-  if (message.expect_turn == turn_number && level_of(message) == DetectionLevel::bulk) return;
+  if (message.expect_turn == turn_number && message.expect_at != kNever &&
+      level_of(message) == DetectionLevel::bulk) {
+    return;
+  }
   message.expect_turn = message.backoff == 0 ? turn_number : 0;
   const Peer& peer = peers.at(message.peer);
   const Duration interval = detection_interval(peer, message) * peer.patience_eighths / 8;

@@ -318,6 +318,28 @@ TEST_CASE("grants__to_forty_peers_at_once_and_a_receiver_that_pauses", "[G7]") {
   exchange.check_all_ok();
 }
 
+// What comes unasked is all there when the rest is granted, in one turn, and nothing more comes.
+TEST_CASE("grants__are_followed_by_questions_if_nothing_comes", "[L5]") {
+  bool silent = false;
+  WorldConfig config;
+  config.tunables.ack_every_packets = 256;  // what comes unasked is one burst
+  config.tunables.initial_window_packets = 64;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != Direction::tx) return {};
+    silent |= node == 1 && carries<proto::wire::GrantBlock>(packet);
+    if (!silent || node != 0) return {};
+    return Fate{.drop = true};
+  };
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.message(0, 1, 1, 1 << 20);
+  world.run_for(milliseconds(30));
+  CHECK(silent);
+  CHECK(world.stats(1).requests_sent > 0);
+}
+
 // One byte more than comes unasked, and tunables at their ends.
 TEST_CASE("grants__work_at_the_ends_of_their_tunables", "[G3][G7]") {
   struct Ends {
