@@ -30,7 +30,7 @@ SimNic::SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, std::uint3
       intruder_(~seed),
       wake_(std::move(wake)),
       name_("sim:" + std::to_string(port)) {
-  caps_.max_datagram_bytes = config.max_datagram_bytes;
+  caps_.max_datagram_bytes = caps_.payload_bytes = config.max_datagram_bytes;
   caps_.burst = config.burst;
   caps_.entropies = config.entropies;
   caps_.needs_checksum = config.needs_checksum;
