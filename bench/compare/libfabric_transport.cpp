@@ -1,7 +1,7 @@
 // libfabric's reliable datagram endpoints over IPv4 loopback: tagged messages, one queue of
 // completions, progress by this thread. `tcp;ofi_rxm` puts messages on TCP; `udp;ofi_rxd` does in
 // user space over UDP what Hawser does. A send is complete, and leaves the window, when its buffer
-// may be used again; a stream ends with an empty message back.
+// may be used again.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/compare/transport.hpp"
+#include "bench/compare/counted_transport.hpp"
 
 namespace hawser::bench {
 
@@ -63,10 +63,10 @@ struct Slot {
   bool receive = false;
 };
 
-class LibfabricTransport final : public Transport {
+class LibfabricTransport final : public CountedTransport {
  public:
   LibfabricTransport(std::string_view provider, const TransportOptions& options)
-      : options_(options), info_(provider), slots_(kSlots) {
+      : CountedTransport(options), info_(provider), slots_(kSlots) {
     for (Slot& slot : slots_) free_.push_back(&slot);
     fi_info* info = info_.info;
     fid_fabric* fabric = nullptr;
@@ -107,54 +107,6 @@ class LibfabricTransport final : public Transport {
     }
   }
 
-  void stream_out(std::span<const std::byte> message, std::uint64_t count) override {
-    const std::uint64_t window = options_.window_of(message.size());
-    std::uint64_t posted = 0;
-    const std::uint64_t before = sent_;
-    post_receive({});
-    const std::uint64_t answers = received_;
-    while (sent_ - before < count) {
-      while (posted < count && posted < sent_ - before + window) {
-        post_send(message);
-        ++posted;
-      }
-      progress();
-    }
-    while (received_ == answers) progress();
-  }
-
-  void stream_in(std::span<std::byte> buffer, std::uint64_t count) override {
-    const std::uint64_t window = options_.window_of(buffer.size());
-    const std::uint64_t before = received_;
-    std::uint64_t posted = 0;
-    while (received_ - before < count) {
-      while (posted < count && posted < received_ - before + window) {
-        post_receive(buffer);
-        ++posted;
-      }
-      progress();
-    }
-    send_and_wait({});
-  }
-
-  void ping(std::span<std::byte> buffer, std::uint64_t count) override {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t before = received_;
-      post_receive(buffer);
-      send_and_wait(buffer);
-      while (received_ == before) progress();
-    }
-  }
-
-  void pong(std::span<std::byte> buffer, std::uint64_t count) override {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t before = received_;
-      post_receive(buffer);
-      while (received_ == before) progress();
-      send_and_wait(buffer);
-    }
-  }
-
   void idle() override { (void)take(); }
 
  private:
@@ -166,7 +118,7 @@ class LibfabricTransport final : public Transport {
     return *taken;
   }
 
-  void post_send(std::span<const std::byte> bytes) {
+  void post_send(std::span<const std::byte> bytes) override {
     Slot& it = slot(false);
     std::int64_t result = 0;
     while ((result = fi_tsend(endpoint_.get(), bytes.data(), bytes.size(), nullptr, peer_, kTag,
@@ -176,7 +128,7 @@ class LibfabricTransport final : public Transport {
     check(result, "fi_tsend");
   }
 
-  void post_receive(std::span<std::byte> bytes) {
+  void post_receive(std::span<std::byte> bytes) override {
     Slot& it = slot(true);
     std::int64_t result = 0;
     while ((result = fi_trecv(endpoint_.get(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC,
@@ -186,13 +138,7 @@ class LibfabricTransport final : public Transport {
     check(result, "fi_trecv");
   }
 
-  void send_and_wait(std::span<const std::byte> bytes) {
-    const std::uint64_t before = sent_;
-    post_send(bytes);
-    while (sent_ == before) progress();
-  }
-
-  void progress() {
+  void progress() override {
     if (take()) {
       patience_.renew();
     } else {
@@ -212,13 +158,12 @@ class LibfabricTransport final : public Transport {
     check(n, "fi_cq_read");
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       auto* done = static_cast<Slot*>(entries[i].op_context);
-      ++(done->receive ? received_ : sent_);
+      is_done(done->receive);
       free_.push_back(done);
     }
     return true;
   }
 
-  TransportOptions options_;
   Info info_;
   Handle<fid_fabric> fabric_;
   Handle<fid_domain> domain_;
@@ -228,8 +173,6 @@ class LibfabricTransport final : public Transport {
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
   Patience patience_;
 };
 

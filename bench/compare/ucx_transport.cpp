@@ -1,9 +1,8 @@
 // UCX's tagged messages (UCP) over TCP on loopback alone: no shared memory. Progress by this
-// thread. A send is complete, and leaves the window, when its buffer may be used again; a stream
-// ends with an empty message back.
+// thread. A send is complete, and leaves the window, when its buffer may be used again.
 #include <ucp/api/ucp.h>
 
-#include "bench/compare/transport.hpp"
+#include "bench/compare/counted_transport.hpp"
 
 namespace hawser::bench {
 
@@ -40,10 +39,10 @@ ucp_worker_h open_worker(ucp_context_h context) {
   return worker;
 }
 
-class UcxTransport final : public Transport {
+class UcxTransport final : public CountedTransport {
  public:
   explicit UcxTransport(const TransportOptions& options)
-      : options_(options),
+      : CountedTransport(options),
         context_(open_context(), ucp_cleanup),
         worker_(open_worker(context_.get()), ucp_worker_destroy) {}
 
@@ -63,54 +62,6 @@ class UcxTransport final : public Transport {
     check(ucp_ep_create(worker_.get(), &params, &peer_), "ucp_ep_create");
   }
 
-  void stream_out(std::span<const std::byte> message, std::uint64_t count) override {
-    const std::uint64_t window = options_.window_of(message.size());
-    const std::uint64_t answers = received_;
-    post_receive({});
-    const std::uint64_t before = sent_;
-    std::uint64_t posted = 0;
-    while (sent_ - before < count) {
-      while (posted < count && posted < sent_ - before + window) {
-        post_send(message);
-        ++posted;
-      }
-      progress();
-    }
-    while (received_ == answers) progress();
-  }
-
-  void stream_in(std::span<std::byte> buffer, std::uint64_t count) override {
-    const std::uint64_t window = options_.window_of(buffer.size());
-    const std::uint64_t before = received_;
-    std::uint64_t posted = 0;
-    while (received_ - before < count) {
-      while (posted < count && posted < received_ - before + window) {
-        post_receive(buffer);
-        ++posted;
-      }
-      progress();
-    }
-    send_and_wait({});
-  }
-
-  void ping(std::span<std::byte> buffer, std::uint64_t count) override {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t before = received_;
-      post_receive(buffer);
-      send_and_wait(buffer);
-      while (received_ == before) progress();
-    }
-  }
-
-  void pong(std::span<std::byte> buffer, std::uint64_t count) override {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t before = received_;
-      post_receive(buffer);
-      while (received_ == before) progress();
-      send_and_wait(buffer);
-    }
-  }
-
   void idle() override { (void)ucp_worker_progress(worker_.get()); }
 
  private:
@@ -126,11 +77,11 @@ class UcxTransport final : public Transport {
   // Called by C: throws nothing.
   void finish(ucs_status_t status, bool receive) {
     if (status != UCS_OK) error_ = status;
-    ++(receive ? received_ : sent_);
+    is_done(receive);
     patience_.renew();
   }
 
-  void post_send(std::span<const std::byte> bytes) {
+  void post_send(std::span<const std::byte> bytes) override {
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     params.cb.send = on_sent;
@@ -138,7 +89,7 @@ class UcxTransport final : public Transport {
     take(ucp_tag_send_nbx(peer_, bytes.data(), bytes.size(), kTag, &params), false);
   }
 
-  void post_receive(std::span<std::byte> bytes) {
+  void post_receive(std::span<std::byte> bytes) override {
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     params.cb.recv = on_received;
@@ -153,23 +104,14 @@ class UcxTransport final : public Transport {
     if (result == nullptr) finish(UCS_OK, receive);
   }
 
-  void send_and_wait(std::span<const std::byte> bytes) {
-    const std::uint64_t before = sent_;
-    post_send(bytes);
-    while (sent_ == before) progress();
-  }
-
-  void progress() {
+  void progress() override {
     if (ucp_worker_progress(worker_.get()) == 0) patience_.spend("UCX");
     check(error_, "UCX");
   }
 
-  TransportOptions options_;
   std::unique_ptr<ucp_context, decltype(&ucp_cleanup)> context_;
   std::unique_ptr<ucp_worker, decltype(&ucp_worker_destroy)> worker_;
   ucp_ep_h peer_ = nullptr;  // goes with the worker
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
   ucs_status_t error_ = UCS_OK;
   Patience patience_;
 };
