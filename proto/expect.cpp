@@ -26,7 +26,8 @@ constexpr std::uint8_t kMostSolicitBackoff = 24;
 DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   if (!message.all_sent) {
     const std::uint32_t missing = message.fragments - message.arrived.claimed();
-    return missing <= kTailFragments ? DetectionLevel::tail : DetectionLevel::bulk;
+    return missing <= tail_fragments(peers.at(message.peer).fragment_bytes) ? DetectionLevel::tail
+                                                                            : DetectionLevel::bulk;
   }
   const bool gate =
       tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);

@@ -68,7 +68,8 @@ GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
   const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
-  return left <= kTailFragments ? GrantRank::tail : GrantRank::ordinary;
+  return left <= tail_fragments(peers.at(message.peer).fragment_bytes) ? GrantRank::tail
+                                                                       : GrantRank::ordinary;
 }
 
 // A matched message: is there something of it that doesn't come unasked?

@@ -4,6 +4,7 @@
 // paths, receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -164,8 +165,12 @@ struct OutgoingMessage {
 };
 
 // A message that lacks no more than this is at its end: its rest is waited for (TAIL), and goes
-// first.
-inline constexpr std::uint32_t kTailFragments = 32;
+// first. Of large fragments fewer, as it is their bytes that take time.
+[[nodiscard]] inline std::uint32_t tail_fragments(std::uint32_t fragment_bytes) {
+  constexpr std::uint32_t kMostFragments = 32;
+  constexpr std::uint32_t kMostBytes = 131'072;
+  return std::clamp(kMostBytes / fragment_bytes, 1u, kMostFragments);
+}
 
 // Who is granted something first.
 enum class GrantRank : std::uint8_t {
