@@ -142,19 +142,20 @@ std::uint32_t VerbsDestinations::claim(bool retries, Clock::time_point now, Look
   return index;
 }
 
-void VerbsDestinations::carry_out(std::uint32_t index) {
+bool VerbsDestinations::carry_out(std::uint32_t index) {
   Destination& destination = destinations_[index];
   const State state = destination.state.load(std::memory_order_acquire);
   if (state == State::destroying) {
     destroy(index);
     destination.state.store(State::gone, std::memory_order_release);
-    return;
+    return true;
   }
   const bool made = make(index);
   destination.retry_at.store(made ? kAtOnce : Clock::now() + kRetryAfter,
                              std::memory_order_relaxed);
   const State failed = state == State::making ? State::failed : State::stale;
   destination.state.store(made ? State::ready : failed, std::memory_order_release);
+  return made;
 }
 
 void VerbsDestinations::drop_handles() {

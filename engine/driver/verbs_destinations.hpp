@@ -89,10 +89,12 @@ class VerbsDestinations {
 
   // Resolver, any of its threads at once. Does one thing that is to be done: makes what is wanted,
   // or destroys what is doomed. What has failed is tried again, if `retries`, once it is due.
-  // Returns whether anything was done; if not, `next` is when something is due.
+  // Returns whether anything was found to do, and whether that failed; if nothing was, `next` is
+  // when something is due.
   using Clock = std::chrono::steady_clock;
   struct Looked {
     bool found = false;
+    bool failed = false;
     Clock::time_point next = Clock::time_point::max();
   };
   // Between finding something and doing it `claimed` is called: another thread may look on.
@@ -102,7 +104,7 @@ class VerbsDestinations {
     const std::uint32_t index = claim(retries, now, looked);
     if (!looked.found) return looked;
     claimed();
-    carry_out(index);
+    looked.failed = !carry_out(index);
     return looked;
   }
 
@@ -140,7 +142,7 @@ class VerbsDestinations {
   [[nodiscard]] std::uint32_t claim(bool retries, Clock::time_point now, Looked& looked);
   [[nodiscard]] static bool try_claim(Destination& destination, bool retries, Clock::time_point now,
                                       Looked& looked);
-  void carry_out(std::uint32_t index);
+  [[nodiscard]] bool carry_out(std::uint32_t index);
   [[nodiscard]] bool make(std::uint32_t index);
   void destroy(std::uint32_t index);
   [[nodiscard]] VerbsHandle& handle(std::uint32_t index, std::uint16_t entropy) {

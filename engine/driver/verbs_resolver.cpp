@@ -94,6 +94,8 @@ void VerbsResolver::run(bool retries) {
     lower_event(own);
     const auto looked = destinations_.serve(retries, Clock::now(), [this] { wake(); });
     leave();
+    // Those that try again may have looked before there was anything to try again.
+    if (looked.failed && !retries) raise_event(wake_retrying_.get());
     if (!looked.found) wait_for_event(own, milliseconds_until(looked.next));
   }
 }

@@ -62,6 +62,24 @@ TEST_CASE("verbs NIC: its GID changes: it returns with the new one, on new addre
   }
 }
 
+// Whichever of the resolver's threads was refused, after which time: one that tries again must hear
+// of it, even if it had looked before.
+TEST_CASE("verbs NIC: nobody answers when handles are made anew, then somebody does") {
+  Two two;
+  for (int round = 0; round < 12; ++round) {
+    two.fabric().block_handles(true);
+    two.fabric().fail(Call::create_ah, ETIMEDOUT, 2, 1);  // in the middle of the entropies
+    two.fabric().set_gids(kMine, 1, {row(0, round % 2 == 0 ? "fe80::aa" : "fe80::ab")});
+    REQUIRE(hears(two.mine, Kind::down));
+    REQUIRE(hears(two.mine, Kind::up));
+    while (two.fabric().handles_blocked() == 0) (void)::poll(nullptr, 0, 1);
+    (void)::poll(nullptr, 0, 10);
+    two.fabric().block_handles(false);
+    two.opens_anew();
+    two.works();
+  }
+}
+
 TEST_CASE("verbs NIC: its GID moves in the table: its address stays, its handles don't") {
   Two two;
   const proto::NicAddress before = two.mine.address();
