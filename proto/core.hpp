@@ -170,7 +170,8 @@ struct Endpoint::Core {
   Time arrived{};        // the packet at hand did not arrive before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
-  bool late = false;  // this turn came later than asked for
+  bool late = false;            // this turn came later than asked for
+  bool called_to_send = false;  // since the last turn, last of all a single packet
   Absence absence;
   Pace pace;
   bool progressed = false;

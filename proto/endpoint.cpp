@@ -217,6 +217,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   core.touch(*peer);
   fetch_paths(core.paths, *peer);
+  core.called_to_send = message->fragments == 1;
   core.asked_wake = earlier(core.asked_wake, core.now);
   return Status::ok;
 }

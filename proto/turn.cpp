@@ -3,11 +3,16 @@
 // could ride on data has), re-arm. An acknowledgement so leaves only after every NIC has been
 // polled.
 //
+// Where nothing is in flight, a message of one packet that was called for since the last turn goes
+// out before all of that, and takes along what the last turn left to be acknowledged: who answers a
+// message does not wait for NICs that have nothing to be read.
+//
 // Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
 // set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
 // read.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -269,7 +274,6 @@ void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
   backpressured = false;
-  ++turn_number;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
   pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
   late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
@@ -277,6 +281,8 @@ void Endpoint::Core::begin_turn(Time at) {
     ++counters.late_turns;
     absence.note(expected, now, milliseconds(tunables.peer_timeout_ms) * 2);
   }
+  ++turn_number;
+  if (std::exchange(called_to_send, false) && in_flight == 0 && !late && !closed) transmit();
   previous_pass = this_pass;
   this_pass = now;
 
