@@ -1,5 +1,6 @@
 // Messages between two endpoints over a fabric without faults, and with exact ones.
 #include <catch2/catch.hpp>
+#include <deque>
 
 #include "test/support/virtual_world.hpp"
 
@@ -93,6 +94,46 @@ TEST_CASE("message__survives_the_loss_of_all_acknowledgements_for_three_round_tr
   CHECK(world.completions(0)[0].status == Status::ok);
   // Nothing was lost on the way there, so hardly anything may have been sent again.
   CHECK(world.stats(0).fragments_retransmitted <= 64);
+}
+
+// How often node 0, of two NICs, asked for data in the turn in which the messages of so many bytes
+// left, before the last of them did.
+std::size_t polls_before(std::initializer_list<std::size_t> messages, bool in_flight) {
+  std::size_t polls = 0;
+  std::size_t polls_then = 0;
+  WorldConfig config;
+  config.nics = 2;
+  config.before_poll = [&](std::uint32_t node, std::uint32_t) { polls += node == 0 ? 1 : 0; };
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const engine::FaultPacket& packet) -> std::optional<engine::Fate> {
+    if (node == 0 && packet.direction == engine::Direction::tx &&
+        packet.queue == proto::Queue::data) {
+      polls_then = polls;
+    }
+    return std::nullopt;
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  std::deque<std::string> sent;  // stays where it is
+  if (in_flight) {
+    world.send(0, 1, 1, sent.emplace_back("before"));
+    REQUIRE(world.run_until([&] { return world.stats(0).packets_in_flight > 0; }, milliseconds(1)));
+  }
+  polls = polls_then = 0;
+  for (const std::size_t size : messages) {
+    world.send(0, 1, 2, sent.emplace_back(size, 'a'));
+  }
+  world.run_for(proto::microseconds(1));
+  return polls_then;
+}
+
+TEST_CASE("message__of_one_packet_leaves_before_its_sender_looks_into_its_nics") {
+  CHECK(polls_before({8}, false) == 0);
+  CHECK(polls_before({8, 0, 100}, false) == 0);
+  // Nobody waits for the last microsecond of these.
+  CHECK(polls_before({10000}, false) >= 2);
+  CHECK(polls_before({8}, true) >= 2);
 }
 
 }  // namespace
