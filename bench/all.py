@@ -35,6 +35,11 @@ FIGURES = {
         ("memory NIC, 4144 B, two threads", "GB/s", rf"^memory  +4144 B +two threads +{N}"),
     ],
     "incast": [("31 senders to one over UDP", "GB/s", rf"^31 senders +{N}", "one sender", rf"^ ?1 sender +{N}")],
+    "threads": [
+        ("2 engine threads", "GB/s", rf"^2 engine threads +{N}", "one", rf"^1 engine thread +{N}"),
+        ("a message to who sleeps in wait(), inline", "us", rf"^sleeps, inline +{N}", "who polls", rf"^polls, inline +{N}"),
+        ("the same behind an engine thread", "us", rf"^sleeps, engine thread +{N}", "who polls", rf"^polls, inline +{N}"),
+    ],
     "peer_memory": [
         ("a peer at rest", "bytes", rf"^a peer at rest, together +{N}"),
         ("a peer with a small message each way", "bytes", rf"^together +{N}"),
