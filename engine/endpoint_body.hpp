@@ -40,7 +40,9 @@ class EndpointBody {
     using Place = Registrations::Place;
     const Place place = memory_->registrations().place_of(request.data, request.bytes);
     if (place == Place::torn) return Status::invalid_argument;
-    const Status status = protocol_->send(now, request);
+    proto::SendRequest asked = request;
+    asked.readable = place != Place::dmabuf;
+    const Status status = protocol_->send(now, asked);
     if (status == Status::ok && place == Place::elsewhere) {
       memory_->send(request.data, request.bytes);
     }

@@ -123,9 +123,17 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
 void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
   // The newest status of a number is the one that counts; a run of questions has one answer.
   const std::uint32_t last = peer.statuses.back();
-  if (last != kNoIndex && statuses.at(last).number == number) {
-    statuses.at(last).status = status;
-    return;
+  if (last != kNoIndex) {
+    PendingStatus& run = statuses.at(last);
+    if (run.status == status && number - run.number < run.run) return;
+    if (run.status == status && number == run.number + run.run && run.run < wire::kMaxStatusRun) {
+      ++run.run;
+      return;
+    }
+    if (run.number == number && run.run == 1) {
+      run.status = status;
+      return;
+    }
   }
   SlabId id;
   PendingStatus* entry = statuses.try_allocate(id);
@@ -249,12 +257,14 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
 // Few statuses are told once more in the next control packet, where losses are to be made up for
 // within round trips. Where they are many, that costs more than being asked for one.
 void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
-  for (std::uint32_t told = 0; !peer.statuses.empty(); ++told) {
+  for (std::uint32_t told = 0; !peer.statuses.empty();) {
     const std::uint32_t index = peer.statuses.front();
-    if (!writer.status(to_wire(statuses.at(index).number), statuses.at(index).status)) return;
+    const PendingStatus& next = statuses.at(index);
+    if (!writer.status(to_wire(next.number), next.status, next.run)) return;
+    told += next.run;
     peer.statuses.pop_front(statuses);
     statuses.free(index);
-    peer.finals_again = nics.front().lanes > 1 && told < kFewStatuses;
+    peer.finals_again = nics.front().lanes > 1 && told <= kFewStatuses;
   }
 }
 

@@ -10,10 +10,12 @@
 
 namespace hawser::proto {
 
-// A fragment chosen for sending.
+// A fragment chosen for sending; or several messages of one each, the first by its index, and how
+// many `more` follow it by number.
 struct Pick {
   std::uint32_t message = kNoIndex;
   std::uint32_t fragment = 0;
+  std::uint32_t more = 0;
   bool again = false;
 };
 

@@ -12,7 +12,8 @@
 //   grants.cpp       what of long messages may come      report.cpp         statistics
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
 //   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
-//   silence.cpp      paths of which nothing comes
+//   silence.cpp      paths of which nothing comes        packed.cpp         messages that share one
+//   eager.cpp        small messages in, at once
 //
 // Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
 // protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
@@ -44,9 +45,11 @@
 #include "proto/peer.hpp"
 #include "proto/peer_table.hpp"
 #include "proto/random.hpp"
+#include "proto/records.hpp"
 #include "proto/remote_handles.hpp"
 #include "proto/resting.hpp"
 #include "proto/ring.hpp"
+#include "proto/sequence.hpp"
 #include "proto/session_keys.hpp"
 #include "proto/slab.hpp"
 #include "proto/untouched.hpp"
@@ -54,42 +57,6 @@
 #include "proto/wire.hpp"
 
 namespace hawser::proto {
-
-// Payload that was stored because no receive had matched yet: a fragment, or a piece of a large
-// one.
-struct Chunk {
-  std::uint32_t next = kNoIndex;
-  std::uint32_t bytes = 0;
-  std::uint64_t begin = 0;  // in the message
-};
-
-// A verdict, told or about to be.
-struct StandingVerdict {
-  Verdict verdict{};
-  Time since{};
-  std::uint32_t looks = 0;  // judgements that supported it
-  bool told = false;
-  bool supported = false;  // by the judgement under way
-};
-inline constexpr std::size_t kMaxVerdicts = 64;
-
-// What each operation index is at the moment, for cancel.
-struct OperationSlot {
-  OperationId operation = kNoOperation;
-  OperationKind kind = OperationKind::send;
-  bool live = false;
-  std::uint32_t outgoing = kNoIndex;  // of a send: its message
-  Time posted_at{};
-};
-
-// A value of Peer::incoming: a descriptor's index, or this bit and the final status.
-inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
-[[nodiscard]] constexpr bool is_finished_entry(std::uint32_t entry) {
-  return (entry & kFinishedEntry) != 0;
-}
-[[nodiscard]] constexpr wire::MessageStatus status_of_entry(std::uint32_t entry) {
-  return static_cast<wire::MessageStatus>(entry & 0xff);
-}
 
 // How urgently the receiver looks for what is missing of a message (docs/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
@@ -170,8 +137,9 @@ struct Endpoint::Core {
   Time arrived{};        // the packet at hand did not arrive before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
-  bool late = false;            // this turn came later than asked for
-  bool called_to_send = false;  // since the last turn, last of all a single packet
+  bool late = false;                      // this turn came later than asked for
+  bool called_to_send = false;            // since the last turn, last of all a single packet
+  std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Absence absence;
   Pace pace;
   bool progressed = false;
@@ -321,6 +289,7 @@ struct Endpoint::Core {
   void advance_floor(Peer& peer);
   void reap();
   void on_status(Peer& peer, const wire::StatusView& view);
+  void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
   void on_grant(Peer& peer, const wire::GrantBlock& grant);
   void on_request(Peer& peer, const wire::RequestView& request);
   void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
@@ -335,9 +304,18 @@ struct Endpoint::Core {
   [[nodiscard]] Sent transmit_burst(Peer& peer, std::uint64_t in_a_row);
   [[nodiscard]] Path* choose_path(Peer& peer, std::uint64_t want_bytes);
   [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row);
-  void write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
+  void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
+
+  // ---- packed.cpp
+  [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
+                                 TxPacket& packet);
+  void record_packed(const Pick& pick, SentPacket& record);
+  void unpick_packed(Peer& peer, const Pick& pick);
+  void lose_packed(Peer& peer, SentPacket& record);
+  void packed_is_late(Peer& peer, const SentPacket& record);
+  void on_packed(Peer& peer, const wire::PacketView& packet);
 
   // ---- small_packets.cpp
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
@@ -462,6 +440,11 @@ struct Endpoint::Core {
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
 
+  // ---- eager.cpp
+  [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
+  void complete_eager(const Peer& peer, const wire::PacketView& packet,
+                      const PostedReceive& receive);
+
   // ---- receives.cpp
   void post_receive(const ReceiveRequest& request);
   void process_in_order(Peer& peer);
@@ -576,6 +559,14 @@ struct Endpoint::Core {
   }
   [[nodiscard]] std::uint64_t wire_bytes_of_full_packet(const Peer& peer) const {
     return peer.fragment_bytes + wire::kDataHeaderBytes;
+  }
+  // Of a packet that is packed: its messages that have not ended.
+  template <class Visit>
+  void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
+    const std::uint64_t first = expand(record.message_generation, peer.next_number);
+    for (std::uint64_t i = 0; i <= record.fragment; ++i) {
+      if (const auto index = peer.outgoing.get(first + i)) visit(outgoing.at(*index));
+    }
   }
   template <class Visit>
   void for_each_path(Peer& peer, Visit&& visit) {

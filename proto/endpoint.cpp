@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -26,6 +27,15 @@ static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
 
 constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
 constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
+
+// Of many peers few are in the cache; of the one that was sent to last, all that matters. True: its
+// paths are to be fetched too.
+template <class Core>
+bool fetch_peer(Core& core, std::uint32_t peer) {
+  if (std::exchange(core.last_sent_to, peer) == peer) return false;
+  core.peers.fetch(peer);
+  return true;
+}
 
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
@@ -167,7 +177,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
 Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
   core.now = later(core.now, now);
-  core.peers.fetch(static_cast<std::uint32_t>(request.peer));
+  const bool fetches = fetch_peer(core, static_cast<std::uint32_t>(request.peer));
   if (core.closing) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
@@ -205,6 +215,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->tag = request.tag;
   message->context = request.context;
   message->options = request.options;
+  message->readable = request.readable;
   *slot = {request.operation, OperationKind::send, true, id.index, core.now};
   ++core.operations_live;
   ++peer->messages;
@@ -213,10 +224,10 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (peer->state == SessionState::ready) {
     core.prepare(*peer, *message);
     core.want_to_send(*peer, *message);
-    core.consider_asking(*message);
+    if (message->may_send == 0) core.consider_asking(*message);
   }
   core.touch(*peer);
-  fetch_paths(core.paths, *peer);
+  if (fetches) fetch_paths(core.paths, *peer);
   core.called_to_send = message->fragments == 1;
   core.asked_wake = earlier(core.asked_wake, core.now);
   return Status::ok;

@@ -41,6 +41,7 @@ struct SendRequest {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   SendOptions options{};
+  bool readable = true;  // false: its bytes are a device's, and only NICs may read them
 };
 
 struct ReceiveRequest {

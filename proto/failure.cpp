@@ -34,6 +34,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
     if (!peer.outgoing.is_open()) break;
     if (const auto index = peer.outgoing.get(n)) finish_send(outgoing.at(*index), status);
   }
+  if (peer.outgoing.is_open()) advance_floor(peer);
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index != kNoIndex) release_path(peer, paths.at(index));

@@ -64,23 +64,23 @@ std::optional<UnexpectedEntry> Matching::post(const PostedReceive& receive) {
   } else {
     ++views_[view].posted;
     const std::uint64_t h = hash(view, receive.peer, receive.context, receive.tag);
-    posted_buckets_[h & (posted_buckets_.size() - 1)].push_back(posted_, index);
+    posted.bucket = static_cast<std::uint32_t>(h & (posted_buckets_.size() - 1));
+    posted_buckets_[posted.bucket].push_back(posted_, index);
   }
   if (receive.peer != kAnyPeer) peers_[checked(receive.peer)].posted.push_back(posted_, index);
   ++posted_count_;
   return std::nullopt;
 }
 
-std::optional<PostedReceive> Matching::arrive(const UnexpectedEntry& message) {
-  std::optional<PostedReceive> receive = match(message);
-  if (!receive) hold(message);
+const PostedReceive* Matching::arrive(const UnexpectedEntry& message) {
+  const PostedReceive* receive = match(message);
+  if (receive == nullptr) hold(message);
   return receive;
 }
 
-std::optional<PostedReceive> Matching::match(const UnexpectedEntry& message) {
+const PostedReceive* Matching::match(const UnexpectedEntry& message) {
   const std::uint32_t index = find_posted(message);
-  if (index == kNoIndex) return std::nullopt;
-  return take_posted(index);
+  return index == kNoIndex ? nullptr : &take_posted(index);
 }
 
 void Matching::hold(const UnexpectedEntry& entry) {
@@ -156,7 +156,9 @@ std::uint32_t Matching::find_or_add_view(std::uint64_t mask, bool any_peer) {
 std::uint64_t Matching::hash(std::uint32_t view, PeerId peer, std::uint16_t context,
                              std::uint64_t tag) const {
   const std::uint64_t who = views_[view].any_peer ? 0 : static_cast<std::uint64_t>(peer);
-  return mix(mix(tag & views_[view].mask) + (who << 32 | std::uint64_t{context} << 8 | view));
+  // An odd multiple of the one, so that neither undoes the other.
+  const std::uint64_t where = who << 32 | std::uint64_t{context} << 8 | view;
+  return mix((tag & views_[view].mask) + where * 0x9e3779b97f4a7c15u);
 }
 
 void Matching::enter_in_bucket(std::uint32_t message, std::uint32_t view) {
@@ -183,6 +185,7 @@ std::uint32_t Matching::first_younger(const List& list, const Items& items, std:
 // the messages of one key in the order of age, as all lists here.
 std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
                                      std::uint64_t tag, std::uint64_t mask) const {
+  if (message_count_ == 0) return kNoIndex;
   if (view != kNoView) {
     const std::uint64_t h = hash(view, peer, context, tag);
     const MessageBucket& bucket = message_buckets_[h & (message_buckets_.size() - 1)];
@@ -227,15 +230,14 @@ std::uint32_t Matching::find_posted(const UnexpectedEntry& message) const {
   return best;
 }
 
-PostedReceive Matching::take_posted(std::uint32_t index) {
+const PostedReceive& Matching::take_posted(std::uint32_t index) {
   Posted& posted = posted_[index];
   const PostedReceive& receive = posted.receive;
   if (posted.view == kNoView) {
     without_view_.remove(posted_, index);
   } else {
     --views_[posted.view].posted;
-    const std::uint64_t h = hash(posted.view, receive.peer, receive.context, receive.tag);
-    posted_buckets_[h & (posted_buckets_.size() - 1)].remove(posted_, index);
+    posted_buckets_[posted.bucket].remove(posted_, index);
   }
   if (receive.peer != kAnyPeer) peers_[checked(receive.peer)].posted.remove(posted_, index);
   posted.sequence = 0;

@@ -64,19 +64,19 @@ class Matching {
   // receive is posted. No receive is posted under the operation's index.
   [[nodiscard]] std::optional<UnexpectedEntry> post(const PostedReceive& receive);
 
-  // The earliest posted receive that the message matches, which is then no longer posted; or
-  // nothing, and the message is held as unexpected. The order of these calls is the messages' age:
-  // their numbers aren't looked at, as a peer's next session counts anew while whole messages of
-  // the last one may still be held. A message that was held before, and removed, goes back to its
-  // place if its entry says its age.
-  [[nodiscard]] std::optional<PostedReceive> arrive(const UnexpectedEntry& message);
+  // The earliest posted receive that the message matches, which is then no longer posted; or null,
+  // and the message is held as unexpected. Valid until the next call of post. The order of these
+  // calls is the messages' age: their numbers aren't looked at, as a peer's next session counts
+  // anew while whole messages of the last one may still be held. A message that was held before,
+  // and removed, goes back to its place if its entry says its age.
+  [[nodiscard]] const PostedReceive* arrive(const UnexpectedEntry& message);
   // Whether arrive would find a receive for it; rx_message is not looked at.
   [[nodiscard]] bool is_wanted(const UnexpectedEntry& message) const {
     return find_posted(message) != kNoIndex;
   }
   // The two halves of arrive, for a caller that needs a descriptor for unmatched messages only:
   // `match` doesn't look at rx_message, `hold` is for a message that `match` found nothing for.
-  [[nodiscard]] std::optional<PostedReceive> match(const UnexpectedEntry& message);
+  [[nodiscard]] const PostedReceive* match(const UnexpectedEntry& message);
   void hold(const UnexpectedEntry& message);
 
   // The oldest message held that a receive with these arguments would get, or null. Valid until the
@@ -117,8 +117,9 @@ class Matching {
     PostedReceive receive{};
     std::uint64_t sequence = 0;  // order of posting; 0: not posted
     std::uint32_t view = kNoView;
-    ListLink in_bucket{};  // or in without_view_
-    ListLink of_peer{};    // if it is for one peer
+    std::uint32_t bucket = 0;  // if it has a view
+    ListLink in_bucket{};      // or in without_view_
+    ListLink of_peer{};        // if it is for one peer
   };
   struct Message {
     UnexpectedEntry entry{};
@@ -149,7 +150,7 @@ class Matching {
   [[nodiscard]] std::uint32_t find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
                                            std::uint64_t tag, std::uint64_t mask) const;
   [[nodiscard]] std::uint32_t find_posted(const UnexpectedEntry& message) const;
-  PostedReceive take_posted(std::uint32_t index);
+  const PostedReceive& take_posted(std::uint32_t index);
   UnexpectedEntry take_message(std::uint32_t index);
 
   std::array<View, kViews> views_{};

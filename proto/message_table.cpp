@@ -26,21 +26,6 @@ void MessageTable::close() {
   *this = MessageTable{};
 }
 
-bool MessageTable::set(std::uint64_t number, std::uint32_t value) {
-  HAWSER_ASSERT(is_open() && in_window(number));
-  std::uint32_t index = block_of(number);
-  if (index == kNoIndex) {
-    if (!take_block(number)) return false;
-    index = block_of(number);
-  }
-  MessageBlock& block = pool_->at(index);
-  const std::uint64_t bit = std::uint64_t{1} << (number % 64);
-  if ((block.present & bit) == 0) ++size_;
-  block.present |= bit;
-  block.values[number % 64] = value;
-  return true;
-}
-
 bool MessageTable::erase(std::uint64_t number) {
   if (!is_open() || !in_window(number)) return false;
   const std::uint32_t index = block_of(number);

@@ -43,7 +43,26 @@ class MessageTable {
   // Enters or overwrites; the number is in the window. False if the pool has no block, or not two
   // where a directory is needed too: then nothing changed. Never false for a number whose block of
   // 64 is the floor's or has an entry already.
-  [[nodiscard]] bool set(std::uint64_t number, std::uint32_t value);
+  [[nodiscard]] bool set(std::uint64_t number, std::uint32_t value) {
+    HAWSER_ASSERT(is_open() && in_window(number));
+    std::uint32_t index = block_of(number);
+    if (index == kNoIndex) {
+      if (!take_block(number)) return false;
+      index = block_of(number);
+    }
+    MessageBlock& block = pool_->at(index);
+    const std::uint64_t bit = std::uint64_t{1} << (number % 64);
+    if ((block.present & bit) == 0) ++size_;
+    block.present |= bit;
+    block.values[number % 64] = value;
+    return true;
+  }
+  // The number is in the window, has no entry, and set surely gives it one.
+  [[nodiscard]] bool has_place_for(std::uint64_t number) const {
+    if (!is_open() || !in_window(number)) return false;
+    const std::uint32_t index = block_of(number);
+    return index != kNoIndex && (pool_->at(index).present >> (number % 64) & 1) == 0;
+  }
   // Nothing if there is no entry, or the number is outside the window.
   [[nodiscard]] std::optional<std::uint32_t> get(std::uint64_t number) const {
     if (!is_open() || !in_window(number)) return std::nullopt;

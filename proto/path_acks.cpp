@@ -130,7 +130,7 @@ void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
 
 void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number,
                                         SentPacket& packet) {
-  OutgoingMessage* message = packet.message == kNoIndex
+  OutgoingMessage* message = packet.message == kNoIndex || packet.packed
                                  ? nullptr
                                  : outgoing.get(SlabId{packet.message, packet.message_generation});
   if (tracing()) {
@@ -144,7 +144,9 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
     packet.departed = packet.sent;  // at least
-    if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
+    if (packet.packed) {
+      packed_is_late(peer, packet);
+    } else if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
       drop_retransmit(peer, packet.retransmit);  // in time: nothing is sent twice
       if (message != nullptr) consider_asking(*message);
     } else if (packet.message != kNoIndex) {
@@ -163,10 +165,12 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     peer.small_only_since = Time{};
   }
   path.delivered_bytes += packet.wire_bytes;
-  if (message != nullptr) {
-    --message->in_flight;
-    consider_asking(*message);
-  }
+  const auto arrived_with_it = [&](OutgoingMessage& its) {
+    --its.in_flight;
+    consider_asking(its);
+  };
+  if (message != nullptr) arrived_with_it(*message);
+  if (packet.packed) for_each_message_in(peer, packet, arrived_with_it);
 }
 
 void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
@@ -198,6 +202,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
       path.large_lost_at = now;
     }
   }
+  if (packet.packed) return lose_packed(peer, packet);
   const SlabId id{packet.message, packet.message_generation};
   OutgoingMessage* message = outgoing.get(id);
   if (message == nullptr) return;

@@ -152,6 +152,7 @@ struct OutgoingMessage {
   std::uint32_t queued = 0;     // entries in the retransmit queue
   std::uint32_t unreaped = 0;   // sends that a NIC may still read from
   bool granted = false;
+  bool readable = true;   // by the processor, and not by a device alone
   bool stopped = false;   // NO_ROOM: waits for a grant
   bool finished = false;  // has its final status; lives on until the NICs let go of it
   Cancel cancel = Cancel::none;
@@ -239,9 +240,11 @@ struct IncomingMessage {
   ListLink age_link;    // on the list of all that do
 };
 
+// Of `run` messages, one behind the other.
 struct PendingStatus {
   std::uint64_t number = 0;
   wire::MessageStatus status{};
+  std::uint16_t run = 1;
   ListLink link;
 };
 

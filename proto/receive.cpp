@@ -151,6 +151,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
 }
 
 void Endpoint::Core::on_data(Peer& peer, const wire::PacketView& packet) {
+  if (take_eager(peer, packet)) return;
   if (IncomingMessage* message = incoming_for(peer, packet)) take_fragment(peer, *message, packet);
 }
 

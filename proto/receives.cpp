@@ -33,8 +33,8 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     IncomingMessage& message = incoming.at(*entry);
     message.processed = true;
-    const auto receive = matching.arrive(unexpected_entry(message, *entry));
-    if (receive) {
+    const PostedReceive* receive = matching.arrive(unexpected_entry(message, *entry));
+    if (receive != nullptr) {
       note_unposted(*receive);
       match(message, *receive);
     } else {
@@ -130,7 +130,7 @@ void Endpoint::Core::put_back(IncomingMessage& message) {
   unclaim(message);
   UnexpectedEntry entry = unexpected_entry(message, incoming.index_of(message));
   entry.age = message.age;
-  if (const auto receive = matching.arrive(entry)) {
+  if (const PostedReceive* receive = matching.arrive(entry)) {
     note_unposted(*receive);
     store_moves();
     match(message, *receive);

@@ -63,6 +63,7 @@ void Endpoint::Core::want_to_send_more(Peer& peer) {
   }
 }
 
+// Its caller moves the floor when it has finished all that it has to.
 void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   HAWSER_ASSERT(!message.finished);
   Peer& peer = peers.at(message.peer);
@@ -76,7 +77,6 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   peer.outgoing.erase(message.number);
   --peer.open_sends;
   if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
-  advance_floor(peer);
   progressed = true;
   if (message.unreaped == 0) return release_send(message);
   ++unreleased;
@@ -119,10 +119,10 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
 }
 
 void Endpoint::Core::advance_floor(Peer& peer) {
-  while (peer.floor != peer.next_number && !peer.outgoing.get(peer.floor)) {
-    ++peer.floor;
-    peer.outgoing.advance_floor(peer.floor, [](std::uint64_t, std::uint32_t) {});
-  }
+  const std::uint64_t was = peer.floor;
+  while (peer.floor != peer.next_number && !peer.outgoing.get(peer.floor)) ++peer.floor;
+  if (peer.floor == was) return;
+  peer.outgoing.advance_floor(peer.floor, [](std::uint64_t, std::uint32_t) {});
 }
 
 void Endpoint::Core::reap() {
@@ -181,36 +181,40 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
     const std::uint64_t first = expand(entry.message, peer.next_number);
     // A status of what was never sent: nothing of it is believed.
-    if (before(peer.next_number, first + entry.run)) return drop(DropReason::bad_field);
-    for (std::uint64_t i = 0; i < entry.run; ++i) {
-      const std::uint64_t number = first + i;
-      const auto index = peer.outgoing.get(number);
-      if (!index) continue;  // final already
-      OutgoingMessage& message = outgoing.at(*index);
-      if (tracing()) {
-        trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(entry.status), 0);
-      }
-      switch (entry.status) {
-        case wire::MessageStatus::delivered: finish_send(message, Status::ok); break;
-        case wire::MessageStatus::truncated:
-          finish_send(message,
-                      message.options.level == Level::delivered ? Status::truncated : Status::ok);
-          break;
-        case wire::MessageStatus::cancelled:
-          if (message.cancel != Cancel::asked) return drop(DropReason::bad_field);
-          finish_send(message, Status::cancelled);
-          break;
-        case wire::MessageStatus::matched: cancel_refused(peer, message); break;
-        case wire::MessageStatus::accepted:
-          if (message.options.level == Level::accepted) finish_send(message, Status::ok);
-          break;
-        case wire::MessageStatus::no_room:
-          // A grant names the slot to go on with; one that overtook this answer stands.
-          if (!message.granted) stop_sending(peer, message);
-          break;
-        case wire::MessageStatus::pending: break;
-      }
+    if (before(peer.next_number, first + entry.run)) {
+      drop(DropReason::bad_field);
+      break;
     }
+    for (std::uint64_t number = first; number != first + entry.run; ++number) {
+      const auto index = peer.outgoing.get(number);  // none: final already
+      if (index) apply_status(peer, outgoing.at(*index), entry.status);
+    }
+  }
+  advance_floor(peer);
+}
+
+void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
+                                  wire::MessageStatus status) {
+  if (tracing()) {
+    trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
+  }
+  switch (status) {
+    case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
+    case wire::MessageStatus::truncated:
+      return finish_send(
+          message, message.options.level == Level::delivered ? Status::truncated : Status::ok);
+    case wire::MessageStatus::cancelled:
+      if (message.cancel != Cancel::asked) return drop(DropReason::bad_field);
+      return finish_send(message, Status::cancelled);
+    case wire::MessageStatus::matched: return cancel_refused(peer, message);
+    case wire::MessageStatus::accepted:
+      if (message.options.level == Level::accepted) finish_send(message, Status::ok);
+      return;
+    case wire::MessageStatus::no_room:
+      // A grant names the slot to go on with; one that overtook this answer stands.
+      if (!message.granted) stop_sending(peer, message);
+      return;
+    case wire::MessageStatus::pending: return;
   }
 }
 
@@ -283,6 +287,11 @@ void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message
 }
 
 namespace {
+bool carries(const SentPacket& record, SlabId message, std::uint64_t number) {
+  if (record.packed) return to_wire(number) - record.message_generation <= record.fragment;
+  return record.message == message.index && record.message_generation == message.generation;
+}
+
 // The fragments of a REQUEST that are still to be dealt with.
 struct Wanted {
   std::array<std::uint64_t, wire::kMaxBitmapWords> words{};
@@ -325,8 +334,8 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   for_each_path(peer, [&](Path& path) {
     for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
       SentPacket& record = path.sent.at(sent_blocks, n);
-      if (record.state != SentPacket::State::in_flight || record.message != id.index ||
-          record.message_generation != id.generation || !wanted.take(record.fragment)) {
+      if (record.state != SentPacket::State::in_flight || !carries(record, id, number) ||
+          !wanted.take(record.packed ? 0 : record.fragment)) {
         continue;
       }
       // Judged with the gaps, when everything that this turn received has been heard.

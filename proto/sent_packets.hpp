@@ -28,6 +28,8 @@ struct SentPacket {
   // In flight and acknowledged: when it left the cable's end here, by what the NIC had to send
   // before it. Lost: when it was held for that.
   Time departed{};
+  // `packed`: the next three are an index, the first message's number as on the wire, and how many
+  // messages follow it; `retransmit` counts entries in the queue.
   std::uint32_t message = kNoIndex;      // index of the outgoing message; kNoIndex: a probe
   std::uint32_t message_generation = 0;  // a finished message's slot may have been given away
   std::uint32_t fragment = 0;
@@ -40,6 +42,7 @@ struct SentPacket {
   bool lost_by_order : 1 = false;  // lost: because a later one of its path had arrived
   bool requested : 1 = false;      // in flight: the receiver misses it
   bool marked : 1 = false;         // in flight: it came with a mark, as an ack will tell
+  bool packed : 1 = false;         // carries several messages
 
   // When it left, or, if that was forgotten, at the earliest.
   [[nodiscard]] Time left() const { return state == State::lost ? sent : departed; }

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 
 #include "proto/assert.hpp"
 #include "proto/prefetch.hpp"
@@ -52,6 +54,8 @@ class Slab {
     cells_[index].next_free = kLive;
     if constexpr (requires { object.reset(); }) {
       object.reset();
+    } else if constexpr (std::is_trivially_destructible_v<T>) {
+      std::construct_at(&object);  // in place, where an assignment would make it elsewhere first
     } else {
       object = T{};
     }

@@ -70,6 +70,12 @@ TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path&
   TraceRecord record = traced(kind, peer, path);
   record.path_number = number;
   if (packet.message == kNoIndex) return record;  // a probe
+  if (packet.packed) {
+    record.message = expand(packet.message_generation, peer.next_number);
+    record.fragment = 0;
+    record.more = static_cast<std::uint8_t>(packet.fragment);
+    return record;
+  }
   record.fragment = packet.fragment;
   if (const auto* message = outgoing.get(SlabId{packet.message, packet.message_generation})) {
     record.message = message->number;

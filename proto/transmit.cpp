@@ -135,13 +135,13 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
       core.consider_asking(message);  // nothing of it may be under way any more
       continue;
     }
-    pick = {retransmit.message.index, retransmit.fragment, true};
+    pick = {retransmit.message.index, retransmit.fragment, 0, true};
     return true;
   }
   if (peer.to_send.empty()) return false;
   const std::uint32_t index = peer.to_send.front();
   OutgoingMessage& message = core.outgoing.at(index);
-  pick = {index, message.next_fragment++, false};
+  pick = {index, message.next_fragment++, 0, false};
   if (message.next_fragment >= message.may_send) peer.to_send.remove(core.outgoing, index);
   return true;
 }
@@ -160,6 +160,7 @@ void unpick(Core& core, Peer& peer, const Pick& pick) {
     }
     return;
   }
+  if (pick.more > 0) return core.unpick_packed(peer, pick);
   message.next_fragment = pick.fragment;
   if (!peer.to_send.contains(core.outgoing, pick.message)) {
     peer.to_send.push_front(core.outgoing, pick.message);
@@ -168,7 +169,7 @@ void unpick(Core& core, Peer& peer, const Pick& pick) {
 
 }  // namespace
 
-void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number, const Pick& pick,
+void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                                     PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing.at(pick.message);
   const auto payload = payload_of(peer, message, pick.fragment);
@@ -193,12 +194,13 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) piggyback(peer, writer);
   packet = TxPacket{};
   packet.buffer = &buffer;
-  packet.header_bytes = writer.finish(checksum, payload);
-  packet.payload = payload.data();
-  packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.remote = burst.remote;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
+  if (pack_others(peer, pick, writer, packet)) return;
+  packet.header_bytes = writer.finish(checksum, payload);
+  packet.payload = payload.data();
+  packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.cookie = pick.message;
 }
 
@@ -213,12 +215,17 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   record.sent = now;
   record.departed = path.last_departed = nic.idle_at;
   record.message = pick.message;
-  record.message_generation = outgoing.id_at(pick.message).generation;
-  record.fragment = pick.fragment;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
-  ++message.in_flight;
-  ++message.unreaped;
+  if (pick.more > 0) {
+    record_packed(pick, record);
+  } else {
+    record.message_generation = outgoing.id_at(pick.message).generation;
+    record.fragment = pick.fragment;
+    ++message.in_flight;
+    ++message.unreaped;
+    counters.data_bytes_sent += packet.payload_bytes;
+  }
   ++in_flight;
   ++path.packets_in_flight;
   path.bytes_in_flight += record.wire_bytes;
@@ -226,7 +233,6 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   ++path.packets_sent;
   ++nic.data_packets_sent;
   ++counters.data_packets_sent;
-  counters.data_bytes_sent += packet.payload_bytes;
   if (pick.again) {
     ++counters.fragments_retransmitted;
     counters.bytes_retransmitted += packet.payload_bytes;

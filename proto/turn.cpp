@@ -184,11 +184,12 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     }
     void operator()(const wire::PathMarksBlock& block) { core.on_path_marks(peer, block); }
     void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
-    void operator()(wire::StatusView view) { core.on_status(peer, view); }
     void operator()(wire::RequestView view) { core.on_request(peer, view); }
     void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
     void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
   };
+  // Statuses first: of a message that is over nothing else needs to be worked out.
+  blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
   blocks.visit(Visitor{*this, peer});
 }
 
@@ -235,6 +236,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   switch (packet.type) {
     case wire::PacketType::data:
       if (note_arrival(peer, nic, packet, datagram.congestion_experienced)) on_data(peer, packet);
+      break;
+    case wire::PacketType::packed:
+      if (note_arrival(peer, nic, packet, datagram.congestion_experienced)) on_packed(peer, packet);
       break;
     case wire::PacketType::granted:
       if (note_arrival(peer, nic, packet, datagram.congestion_experienced))

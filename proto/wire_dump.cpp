@@ -4,6 +4,8 @@
 #include <bit>
 #include <sstream>
 
+#include "proto/wire_packed.hpp"
+
 namespace hawser::proto::wire {
 namespace {
 
@@ -147,6 +149,13 @@ std::string describe(const PacketView& packet) {
   if (packet.closing != nullptr) describer.part(*packet.closing);
   if (packet.challenge != nullptr) describer.part(*packet.challenge);
   packet.blocks.visit(describer);
+  if (packet.type == PacketType::packed) {
+    PackedMessages messages(packet);
+    while (messages.next()) {
+      describer.part(*messages.message().fragment);
+      describer.part(*messages.message().envelope);
+    }
+  }
   if (rule_of(packet.type).payload) describer.payload(packet.payload.size());
   return describer.text();
 }

@@ -44,6 +44,7 @@ enum class PacketType : std::uint8_t {
   granted = 17,
   probe = 18,
   envelope = 19,
+  packed = 20,
   control = 32,
 };
 
@@ -420,6 +421,7 @@ inline constexpr auto kPacketRules = std::to_array<PacketRule>({
     {PacketType::granted, "GRANTED", Queue::data, true, 6, true, true},
     {PacketType::probe, "PROBE", Queue::data, true, 4, true, true},
     {PacketType::envelope, "ENVELOPE", Queue::control, false, 10, true, false},
+    {PacketType::packed, "PACKED", Queue::data, true, 10, true, true},
     {PacketType::control, "CONTROL", Queue::control, false, 4, true, false},
 });
 

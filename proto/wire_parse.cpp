@@ -1,6 +1,7 @@
 #include "hawser/stats.hpp"
 #include "proto/checksum.hpp"
 #include "proto/wire.hpp"
+#include "proto/wire_packed.hpp"
 
 namespace hawser::proto::wire {
 namespace {
@@ -96,18 +97,38 @@ Verdict parse_session(const std::byte* bytes, PacketView& packet) {
   return std::nullopt;
 }
 
+// Several messages, each whole, and nothing behind them.
+Verdict check_packed(const PacketView& packet) {
+  std::span<const std::byte> left = packet.payload;
+  const FragmentPart* fragment = packet.fragment;
+  const EnvelopePart* envelope = packet.envelope;
+  for (std::size_t messages = 1;; ++messages) {
+    const std::uint64_t words = whole_words(envelope->length());
+    if (fragment->fragment != 0 || envelope->kind != EnvelopeKind::message || words > left.size()) {
+      return DropReason::bad_field;
+    }
+    left = left.subspan(static_cast<std::size_t>(words));
+    if (left.empty() && messages > 1) return std::nullopt;
+    if (left.size() < kPackedEntryBytes) return DropReason::bad_field;
+    fragment = detail::view<FragmentPart>(left.data());
+    envelope = detail::view<EnvelopePart>(left.data() + sizeof(FragmentPart));
+    left = left.subspan(kPackedEntryBytes);
+  }
+}
+
 // The parts that follow the common header; all of own_words is there.
 Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
   switch (packet.type) {
     case PacketType::data:
+    case PacketType::packed:
     case PacketType::envelope:
       packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);
       packet.envelope = detail::view<EnvelopePart>(bytes + kEnvelopeAt);
       if (packet.envelope->kind != EnvelopeKind::message &&
-          (packet.envelope->kind != EnvelopeKind::cancel || packet.type == PacketType::data)) {
+          (packet.envelope->kind != EnvelopeKind::cancel || packet.type != PacketType::envelope)) {
         return DropReason::bad_field;
       }
-      return std::nullopt;
+      return packet.type == PacketType::packed ? check_packed(packet) : std::nullopt;
     case PacketType::granted:
       packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);
       packet.receive_slot = detail::view<ReceiveSlotPart>(bytes + kEnvelopeAt);

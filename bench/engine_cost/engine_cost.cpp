@@ -7,6 +7,7 @@
 //   memory: over memory NICs, which copy each packet once; beside the same packets without a
 //   protocol. `copied`: into a buffer that stays in the cache; `from and to DRAM`: messages and
 //   receives go through 64 MiB each, beside memcpy over the same.
+//   unpacked: each message in a packet of its own.
 //   traced: with a trace hook at both ends that counts.
 // Runtime: 10 s. `--short` moves less, for the tests. `--case NAME` runs one, `--rounds 1` once:
 // for valgrind, which counts instructions in the functions measured_*.
@@ -38,6 +39,9 @@ const std::vector<Case> kCases{
     {"protocol, 1 MiB", {.passing = true}, {.message_bytes = 1 << 20, .messages = 400}},
     {"protocol, 8 B",
      {.passing = true},
+     {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
+    {"protocol, 8 B, unpacked",
+     {.passing = true, .unpacked = true},
      {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
     {"protocol, 8 B, traced",
      {.passing = true, .traced = true},
@@ -125,7 +129,7 @@ int main(int argc, char** argv) {
              "median", "best", "median");
   for (std::size_t i = 0; i < cases.size(); ++i) {
     print(cases[i].name, samples[i]);
-    if (own_time) fmt::print("{} packets in all\n", samples[i].last.packets);
+    if (own_time) fmt::print("{} in all\n", samples[i].last.all_units);
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (own_time || cases[i].load.buffers < 2) continue;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the instructions that the protocol spends on a packet, or on a message of one, with valgrind.
+"""Counts the instructions that the protocol spends on a packet of long messages, or on a short message, with valgrind.
 
     instructions.py ENGINE_COST [--update]
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "test" / "s
 import callgrind  # noqa: E402
 
 RECORD = pathlib.Path(__file__).with_suffix(".json")
-CASES = ["protocol, 1 MiB", "protocol, 8 B"]
+CASES = ["protocol, 1 MiB", "protocol, 8 B", "protocol, 8 B, unpacked"]
 
 
 def arguments(case):
@@ -27,12 +27,12 @@ def main():
     now = {}
     for case in CASES:
         shown = subprocess.run([program, *arguments(case)], check=True, capture_output=True, text=True)
-        packets = int(re.search(r"(\d+) packets in all", shown.stdout)[1])
+        units = int(re.search(r"(\d+) in all", shown.stdout)[1])
         for step in "send", "receive":
             rows = callgrind.count([program, *arguments(case)], f"*measured_{step}*")
             spent = sum(spent for spent, name in rows if "hawser::proto::" in name)
-            now[f"{case} {step}"] = round(spent / packets, 1)
-            print(f"{case} {step:8} {now[f'{case} {step}']:8} instructions a packet")
+            now[f"{case} {step}"] = round(spent / units, 1)
+            print(f"{case} {step:8} {now[f'{case} {step}']:8} instructions")
     return callgrind.hold(now, RECORD)
 
 

@@ -17,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kOperations = 4096;
+constexpr std::size_t kShort = 4096;  // bytes of a message from which on packets are counted
 
 proto::Time clock_now() {
   return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
@@ -36,6 +37,7 @@ struct Side {
     proto::EndpointConfig config;
     config.endpoint_id = config.seed = number;
     config.epoch = 1;
+    if (what.unpacked) config.tunables.pack_messages = 0;
     if (what.traced) config.trace = count_record;
     config.trace_context = &records;
     nics[0] = what.passing ? static_cast<proto::Nic*>(passing.get()) : memory.get();
@@ -148,19 +150,23 @@ Measured MeasuredPair::measure(const Load& load) {
   const std::uint64_t begin = b.done;
   const std::uint64_t warm = begin + load.messages / 5 + 1;
   const std::uint64_t end = begin + load.messages;
-  std::uint64_t packets = 0;
+  const auto units = [&] {
+    const EndpointStats stats = a.endpoint->stats();
+    return load.message_bytes < kShort ? stats.messages_sent : stats.data_packets_sent;
+  };
+  std::uint64_t before = 0;
   while (b.done < end || a.done < end) {
     measured_receive(b, load, to, std::min(end, b.done + load.window));
     measured_send(a, load, from, std::min(b.begun, a.done + load.window));
-    if (packets == 0 && b.done >= warm) {
-      packets = a.endpoint->stats().data_packets_sent;
+    if (before == 0 && b.done >= warm) {
+      before = units();
       a.spent_ns = b.spent_ns = 0;
     }
   }
   HAWSER_ASSERT(a.endpoint->stats().fragments_retransmitted == 0, "nothing is lost here");
   Measured result;
-  result.packets = a.endpoint->stats().data_packets_sent;
-  result.units = result.packets - packets;
+  result.all_units = units();
+  result.units = result.all_units - before;
   result.send_ns = static_cast<double>(a.spent_ns) / static_cast<double>(result.units);
   result.receive_ns = static_cast<double>(b.spent_ns) / static_cast<double>(result.units);
   for (const std::byte byte : to.all) {

@@ -11,6 +11,7 @@ namespace hawser::bench {
 struct PairConfig {
   bool passing = false;  // over NICs that hand packets over where they lie; else over memory NICs
   bool traced = false;
+  bool unpacked = false;  // each message in a packet of its own
   bool own_time = false;  // each turn comes a microsecond after the last: the same in every run
 };
 
@@ -23,11 +24,11 @@ struct Load {
 };
 
 struct Measured {
-  double send_ns = 0;  // a packet, or a message of one
+  double send_ns = 0;  // of a unit: a packet of long messages, or a short message
   double receive_ns = 0;
   std::uint64_t units = 0;
-  std::uint64_t packets = 0;  // since the pair was made
-  std::uint64_t hash = 0;     // of what lies in the last buffer
+  std::uint64_t all_units = 0;  // since the pair was made
+  std::uint64_t hash = 0;       // of what lies in the last buffer
 };
 
 class MeasuredPair {

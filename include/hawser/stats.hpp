@@ -58,6 +58,8 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 #define HAWSER_COUNTERS(X)                                                              \
   X(data_packets_sent, "packets with a path number, retransmits included")              \
   X(data_bytes_sent, "payload bytes in them")                                           \
+  X(packed_packets_sent, "of these, those that carry several messages")                 \
+  X(packed_messages_sent, "messages in them")                                           \
   X(data_packets_received, "packets with a path number that were applied")              \
   X(data_bytes_received, "payload bytes placed, each once")                             \
   X(control_packets_sent, "acknowledgements, statuses, requests, grants")               \

@@ -93,7 +93,8 @@ struct TraceRecord {
   std::uint64_t path_number = kNoTraceNumber;  // of a packet
   std::uint32_t peer = kNoTraceIndex;          // PeerId
   std::uint32_t fragment = kNoTraceIndex;
-  std::uint32_t bytes = 0;  // of packets: payload; of messages: all, cut to 32 bits
+  std::uint32_t bytes =
+      0;  // of packets: payload, 0 if messages share it; of messages: all, cut to 32 bits
   std::uint32_t detail = 0;
   TraceKind kind = TraceKind::packet_sent;
   std::uint8_t cause = 0;
@@ -101,7 +102,8 @@ struct TraceRecord {
   std::uint8_t remote_nic = kNoTraceNic;
   std::uint8_t slot = kNoTraceNic;  // of the path, at its sender
   std::uint8_t generation = 0;
-  std::uint8_t reserved[2] = {};
+  std::uint8_t more = 0;  // of packets: messages that share it, behind `message`
+  std::uint8_t reserved = 0;
 };
 static_assert(sizeof(TraceRecord) == 64 && std::is_trivially_copyable_v<TraceRecord>);
 

@@ -94,6 +94,8 @@ namespace hawser {
     "the receiver asks soonest for what its group waits for; off, as for any tail")                \
   X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                           \
     "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
+  X(pack_messages, "bool", 1, 0, 1, 0, 1,                                                          \
+    "small messages that wait for one peer share packets; off, each has its own")                  \
   X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, equally")      \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                        \
     "receive buffer of a NIC for data: of a UDP socket, where the kernel may give less, or of an " \

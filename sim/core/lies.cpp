@@ -112,6 +112,7 @@ class Liar {
       return lie_in_blocks();
     switch (header().type) {
       case wire::PacketType::data:
+      case wire::PacketType::packed:
       case wire::PacketType::envelope: return lie_in_envelope();
       case wire::PacketType::granted: return lie_in_granted();
       case wire::PacketType::hello:
@@ -152,7 +153,7 @@ class Liar {
   }
   void lie_in_envelope() {
     constexpr std::size_t kEnvelopeAt = sizeof(wire::CommonHeader) + sizeof(wire::FragmentPart);
-    const bool is_data = header().type == wire::PacketType::data;
+    const bool is_data = header().type != wire::PacketType::envelope;
     switch (random_.below(is_data ? 4 : 2)) {
       case 0: fragment().message += kFarAhead + some(); return;
       case 1:

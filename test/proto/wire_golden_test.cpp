@@ -8,6 +8,7 @@
 
 #include "proto/wire.hpp"
 #include "proto/wire_dump.hpp"
+#include "proto/wire_packed.hpp"
 #include "test/proto/wire_bytes.hpp"
 
 namespace hawser::proto::wire {
@@ -27,6 +28,24 @@ const std::string kData =
     "e5 d4 c3 b2 a1 01 01 80  ee ff c0 00 02 01 04 03"  // length eflags context group step steps
     "06 05 01 07 00 00 00 00"                           // members collective priority kind
     "68 65 6c 6c 6f";                                   // hello
+
+const std::string kPacked =
+    "01 14 00 00 78 56 34 12  88 77 66 55 44 33 22 11"
+    "00 00 00 00 0a 01 00 00  03 00 00 00 02 00 00 00"
+    "05 00 00 00 00 00 00 00"                           // message 5
+    "01 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00"  // tag immediate
+    "05 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00"  // length
+    "00 00 00 00 00 00 00 00"
+    "68 65 6c 6c 6f 00 00 00"  // hello
+    "06 00 00 00 00 00 00 00"  // message 6
+    "02 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00"
+    "00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00"  // which is empty
+    "00 00 00 00 00 00 00 00"
+    "07 00 00 00 00 00 00 00"  // message 7
+    "03 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00"
+    "08 00 00 00 00 01 00 00  00 00 00 00 00 00 00 00"  // length eflags
+    "00 00 00 00 00 00 00 00"
+    "65 69 67 68 74 68 20 2e";
 
 const std::string kGranted =
     "01 11 00 00 78 56 34 12  88 77 66 55 44 33 22 11"
@@ -176,6 +195,69 @@ TEST_CASE("wire golden: DATA, with its CRC32C", "[H1][T4]") {
         " | message 168496141 fragment 16909060"
         " | tag 0xfedcba9876543210 immediate 0x123456789abcdef length 694488913125 context 32769"
         " DELIVERED group 12648430 of 1286 step 258/772 collective 1 priority 7 | 5 B");
+}
+
+TEST_CASE("wire golden: PACKED", "[H1][T12]") {
+  const std::vector<std::byte> bytes = from_hex(kPacked);
+  const PacketView packet = parsed(bytes, Queue::data);
+  REQUIRE(packet.type == PacketType::packed);
+  PackedMessages messages(packet);
+  const std::array<std::string_view, 3> expected{"hello", "", "eighth ."};
+  for (std::uint32_t i = 0; i < expected.size(); ++i) {
+    const PacketView& message = messages.message();
+    INFO("message " << i);
+    CHECK(message.type == PacketType::data);
+    CHECK(message.fragment->message == 5 + i);
+    CHECK(message.fragment->fragment == 0);
+    CHECK(message.envelope->tag == 1 + i);
+    CHECK(message.envelope->eflags == (i == 2 ? kEnvelopeDelivered : 0));
+    REQUIRE(message.payload.size() == expected[i].size());
+    CHECK(std::equal(message.payload.begin(), message.payload.end(),
+                     std::as_bytes(std::span(expected[i])).begin()));
+    CHECK(messages.next() == (i < 2));
+  }
+
+  PacketBuffer buffer;
+  PacketWriter writer(buffer);
+  CommonHeader& header = writer.begin(PacketType::packed, kReceiver, kToken, 2);
+  header.flags = kFlagAllSent;
+  header.path_number = 3;
+  const auto envelope = [&](std::uint32_t i) {
+    EnvelopePart part{};
+    part.tag = 1 + i;
+    part.set_length(expected[i].size());
+    if (i == 2) part.eflags = kEnvelopeDelivered;
+    return part;
+  };
+  writer.part(FragmentPart{5, 0});
+  writer.part(envelope(0));
+  PackedRow row(buffer, writer.header_bytes(), PacketBuffer::kBytes);
+  REQUIRE(row.add_first(std::as_bytes(std::span(expected[0]))));
+  for (std::uint32_t i : {1u, 2u}) {
+    REQUIRE(row.has_room_for(expected[i].size()));
+    row.add(5 + i, envelope(i), std::as_bytes(std::span(expected[i])));
+  }
+  CHECK(written(writer, buffer, false, row.bytes()) == bytes);
+  CHECK(describe(packet) ==
+        "PACKED to 305419896 nic 0 path 0.0 number 3 back 0 floor 2 ALL_SENT"
+        " | message 5 fragment 0 | tag 0x1 immediate 0x0 length 5 context 0"
+        " | message 6 fragment 0 | tag 0x2 immediate 0x0 length 0 context 0"
+        " | message 7 fragment 0 | tag 0x3 immediate 0x0 length 8 context 0 DELIVERED | 112 B");
+}
+
+TEST_CASE("wire write: a packed row takes what fits and nothing else") {
+  PacketBuffer buffer;
+  const std::vector<std::byte> bytes(24, std::byte{7});
+  PackedRow narrow(buffer, 80, 80 + 16);
+  CHECK_FALSE(narrow.add_first(bytes));
+  CHECK(narrow.bytes().empty());
+  PackedRow row(buffer, 80, 80 + 24 + 48 + 24);
+  REQUIRE(row.add_first(bytes));
+  CHECK(row.has_room_for(24));
+  CHECK_FALSE(row.has_room_for(25));
+  CHECK_FALSE(row.has_room_for(~std::uint64_t{0} - 100));
+  row.add(1, EnvelopePart{}, bytes);
+  CHECK_FALSE(row.has_room_for(0));
 }
 
 TEST_CASE("wire golden: GRANTED", "[H1]") {
@@ -487,6 +569,7 @@ TEST_CASE("wire golden: the table of types is the page's", "[T1]") {
       {17, "GRANTED", Queue::data, true, 48, true, true},
       {18, "PROBE", Queue::data, true, 32, true, true},
       {19, "ENVELOPE", Queue::control, false, 80, true, false},
+      {20, "PACKED", Queue::data, true, 80, true, true},
       {32, "CONTROL", Queue::control, false, 32, true, false},
   };
   std::size_t found = 0;

@@ -5,6 +5,7 @@
 
 #include "proto/checksum.hpp"
 #include "proto/mac.hpp"
+#include "proto/wire_packed.hpp"
 
 namespace hawser::test {
 
@@ -29,11 +30,11 @@ class Maker {
     parts(writer, type);
     for (std::size_t i = 0; i < blocks; ++i) block(writer, 1 + below(7));
     if (rule_of(type).queue == Queue::data && !rule_of(type).sequenced) sign(writer, {});
-    std::vector<std::byte> payload(payload_bytes);
-    std::generate(payload.begin(), payload.end(), [this] { return std::byte{u8()}; });
+    const std::vector<std::byte> payload =
+        type == PacketType::packed ? row(writer) : noise(payload_bytes);
     const std::uint32_t header_bytes = writer.finish(true, payload);
     Sample sample{std::string(rule_of(type).name), rule_of(type).queue,
-                  std::vector<std::byte>(header_bytes + payload_bytes)};
+                  std::vector<std::byte>(header_bytes + payload.size())};
     std::memcpy(sample.bytes.data(), buffer.bytes, header_bytes);
     std::copy(payload.begin(), payload.end(), sample.bytes.begin() + header_bytes);
     return sample;
@@ -45,8 +46,9 @@ class Maker {
   void parts(PacketWriter& writer, PacketType type) {
     switch (type) {
       case PacketType::data:
+      case PacketType::packed:
       case PacketType::envelope:
-        writer.part(FragmentPart{u32(), u32()});
+        writer.part(FragmentPart{u32(), type == PacketType::packed ? 0 : u32()});
         writer.part(envelope(type));
         break;
       case PacketType::granted:
@@ -64,6 +66,33 @@ class Maker {
     }
   }
 
+  std::vector<std::byte> noise(std::size_t bytes) {
+    std::vector<std::byte> made(bytes);
+    std::generate(made.begin(), made.end(), [this] { return std::byte{u8()}; });
+    return made;
+  }
+
+  // Of a PACKED packet whose headers are written; its first envelope gets the length.
+  std::vector<std::byte> row(PacketWriter& writer) {
+    PacketBuffer buffer;
+    PackedRow made(buffer, 0, PacketBuffer::kBytes - writer.header_bytes());
+    const std::vector<std::byte> first = noise(below(20));
+    auto* envelope_at = writer.seal().data() + sizeof(CommonHeader) + sizeof(FragmentPart);
+    EnvelopePart of_first;
+    std::memcpy(&of_first, envelope_at, sizeof of_first);
+    of_first.set_length(first.size());
+    std::memcpy(envelope_at, &of_first, sizeof of_first);
+    HAWSER_ASSERT(made.add_first(first));
+    for (std::uint64_t more = 1 + below(3); more > 0; --more) {
+      const std::vector<std::byte> bytes = noise(below(20));
+      if (!made.has_room_for(bytes.size())) break;
+      EnvelopePart part = envelope(PacketType::packed);
+      part.set_length(bytes.size());
+      made.add(u32(), part, bytes);
+    }
+    return {made.bytes().begin(), made.bytes().end()};
+  }
+
   EnvelopePart envelope(PacketType type) {
     EnvelopePart part{};
     part.tag = u64();
@@ -77,7 +106,7 @@ class Maker {
     part.members = u16();
     part.collective = u8();
     part.priority = u8();
-    part.kind = static_cast<EnvelopeKind>(below(type == PacketType::data ? 1 : 2));
+    part.kind = static_cast<EnvelopeKind>(below(type == PacketType::envelope ? 2 : 1));
     return part;
   }
 

@@ -22,7 +22,8 @@ struct Counts {
       // Probes of paths are lost too, and are nobody's loss.
       if (record.kind == Kind::packet_lost && record.fragment != kNoTraceIndex)
         ++lost[record.cause];
-      if (record.kind == Kind::packet_late && record.fragment != kNoTraceIndex) ++late;
+      if (record.kind == Kind::packet_late && record.fragment != kNoTraceIndex)
+        late += 1u + record.more;
     }
   }
   Count by_cause;
@@ -94,8 +95,9 @@ void check_packets(const std::vector<TraceRecord>& trace) {
         CHECK((lost_fragments.contains(fragment) || requested.contains(record.message)));
         [[fallthrough]];
       case Kind::packet_sent:
-        CHECK(
-            (record.kind == Kind::packet_retransmitted || sent_fragments.insert(fragment).second));
+        for (std::uint64_t i = 0; record.kind == Kind::packet_sent && i <= record.more; ++i) {
+          CHECK(sent_fragments.emplace(record.message + i, record.fragment).second);
+        }
         [[fallthrough]];
       case Kind::path_probe:
         CHECK(packets.emplace(packet_of(record), State::in_flight).second);
@@ -110,7 +112,9 @@ void check_packets(const std::vector<TraceRecord>& trace) {
         CHECK(packets[packet_of(record)] == State::in_flight);
         CHECK_FALSE(trace_cause_name(record.kind, record.cause).empty());
         packets[packet_of(record)] = State::lost;
-        lost_fragments.insert(fragment);
+        for (std::uint64_t i = 0; i <= record.more; ++i) {
+          lost_fragments.emplace(record.message + i, record.fragment);
+        }
         break;
       case Kind::packet_late:
         REQUIRE(packets.contains(packet_of(record)));

@@ -20,7 +20,7 @@ constexpr std::size_t kNoiseBytes = 9000;
 constexpr std::array kTypes{PacketType::hello,   PacketType::welcome, PacketType::close,
                             PacketType::closed,  PacketType::reset,   PacketType::data,
                             PacketType::granted, PacketType::probe,   PacketType::envelope,
-                            PacketType::control};
+                            PacketType::packed,  PacketType::control};
 
 std::uint32_t checksum_of(std::span<const std::byte> packet) {
   constexpr std::array<std::byte, sizeof(CommonHeader::checksum)> kZero{};
