@@ -71,12 +71,19 @@ struct TxPacket {
 };
 
 // One datagram received: a view, valid until the next rx_burst for its queue on this Nic.
+//
+// Its payload may lie apart, as its sender gave it (TxPacket); then the sender waits for it. So who
+// got some of those and has nothing more to receive asks for none, which gives them back.
 struct RxPacket {
   const std::byte* data = nullptr;  // at least 8-byte aligned
-  std::uint32_t bytes = 0;
+  std::uint32_t bytes = 0;          // there
   Queue queue = Queue::data;
   bool congestion_experienced = false;  // ECN CE
   Time arrived{};                       // at the NIC, by the clock of turns; 0: it doesn't know
+  const std::byte* payload = nullptr;   // null: all of the datagram is at `data`
+  std::uint32_t payload_bytes = 0;
+
+  [[nodiscard]] std::uint32_t datagram_bytes() const { return bytes + payload_bytes; }
 };
 
 // up: it works (again); address() may be another one than before.
@@ -169,7 +176,8 @@ class Nic {
   [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
-  // ring was seen empty. Invalidates the views of the previous call for the same queue. One call
+  // ring was seen empty. Invalidates the views of the previous call for the same queue, also where
+  // it asks for none. One call
   // gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;

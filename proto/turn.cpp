@@ -202,8 +202,12 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
   if (bad) return drop(*bad);
+  const bool apart = datagram.payload != nullptr;
+  if (apart && !wire::attach({datagram.payload, datagram.payload_bytes}, packet)) {
+    return drop(DropReason::bad_field);
+  }
   ++nics[nic].packets_received;
-  nics[nic].bytes_received += datagram.bytes;
+  nics[nic].bytes_received += datagram.datagram_bytes();
   if (packet.session != nullptr) return on_session(nic, packet);
 
   const std::uint32_t receiver = packet.header->receiver ^ name_mask;
@@ -255,17 +259,21 @@ void Endpoint::Core::receive_all() {
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = tunables.poll_budget_packets;
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      bool lent = false;
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
         for (std::size_t i = 0; i < n; ++i) {
           look_ahead(*this, std::span(received).first(n), i);
-          if (queue == Queue::data) nics[nic].taken_bytes += received[i].bytes;
+          if (queue == Queue::data) nics[nic].taken_bytes += received[i].datagram_bytes();
+          lent |= received[i].payload != nullptr;
           receive_packet(nic, received[i]);
         }
         budget -= std::min<std::uint64_t>(budget, n);
         if (n > 0) progressed = true;
         if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn_number);
       }
+      // Now, and not in the next turn: nobody knows when that comes.
+      if (lent) (void)nics[nic].nic->rx_burst(queue, {});
     }
   }
 }

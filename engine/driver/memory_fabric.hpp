@@ -20,13 +20,22 @@ namespace hawser::engine {
 
 // The receive rings of one memory NIC.
 struct MemoryPort {
-  MemoryPort(std::size_t data_slots, std::size_t control_slots, std::size_t datagram_bytes)
-      : data(data_slots, datagram_bytes), control(control_slots, datagram_bytes) {}
+  MemoryPort(std::size_t data_slots, std::size_t control_slots, std::size_t datagram_bytes,
+             bool views)
+      : data(data_slots, datagram_bytes),
+        control(control_slots, datagram_bytes),
+        takes_views(views) {}
   [[nodiscard]] DatagramRing& ring(proto::Queue queue) {
     return queue == proto::Queue::data ? data : control;
   }
+  // By the receiver, which goes: what senders have lent is theirs again.
+  void close() {
+    data.close();
+    control.close();
+  }
   DatagramRing data;
   DatagramRing control;
+  const bool takes_views;  // of payloads, apart from their headers
 };
 
 class MemoryFabric {
