@@ -72,8 +72,7 @@ struct TxPacket {
 
 // One datagram received: a view, valid until the next rx_burst for its queue on this Nic.
 //
-// Its payload may lie apart, as its sender gave it (TxPacket); then the sender waits for it. So who
-// got some of those and has nothing more to receive asks for none, which gives them back.
+// For who has asked for that (take_views), its payload may lie apart, where its sender has it.
 struct RxPacket {
   const std::byte* data = nullptr;  // at least 8-byte aligned
   std::uint32_t bytes = 0;          // there
@@ -194,6 +193,12 @@ class Nic {
   virtual void screen(const Screen& screen) { static_cast<void>(screen); }
   // Datagrams kept away for that, as well as the driver knows. May cost system calls.
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
+
+  // Told once by the endpoint that opens it: payloads may come as views of what their senders gave
+  // to tx_burst, which then wait to be reaped. So who says this gives views back, by asking
+  // rx_burst for none, before it does anything else for long; and destroys no NIC of a sender in
+  // between. A driver need not do it.
+  virtual void take_views() {}
 
   // Appends the descriptors that become readable when rx_burst or events have something.
   // Returns how many were written; a memory NIC has none. They speak of what comes after arm(), and

@@ -4,6 +4,7 @@
 // so a NIC may be destroyed while others, in other threads, are sending to it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,11 +21,8 @@ namespace hawser::engine {
 
 // The receive rings of one memory NIC.
 struct MemoryPort {
-  MemoryPort(std::size_t data_slots, std::size_t control_slots, std::size_t datagram_bytes,
-             bool views)
-      : data(data_slots, datagram_bytes),
-        control(control_slots, datagram_bytes),
-        takes_views(views) {}
+  MemoryPort(std::size_t data_slots, std::size_t control_slots, std::size_t datagram_bytes)
+      : data(data_slots, datagram_bytes), control(control_slots, datagram_bytes) {}
   [[nodiscard]] DatagramRing& ring(proto::Queue queue) {
     return queue == proto::Queue::data ? data : control;
   }
@@ -35,7 +33,7 @@ struct MemoryPort {
   }
   DatagramRing data;
   DatagramRing control;
-  const bool takes_views;  // of payloads, apart from their headers
+  std::atomic<bool> takes_views{false};  // said by the receiver: of payloads
 };
 
 class MemoryFabric {

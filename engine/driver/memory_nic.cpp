@@ -28,10 +28,9 @@ const MemoryNicConfig& checked(const MemoryNicConfig& config) {
   return config;
 }
 
-// A checksum is of the datagram in one piece.
 std::shared_ptr<MemoryPort> make_port(const MemoryNicConfig& config) {
   return std::make_shared<MemoryPort>(config.data_slots, config.control_slots,
-                                      config.max_datagram_bytes, !config.needs_checksum);
+                                      config.max_datagram_bytes);
 }
 
 }  // namespace
@@ -71,7 +70,9 @@ void MemoryNic::move() {
   overruns_before_ = overruns();
   fabric_->detach(address_);
   port_->close();
+  const bool takes_views = port_->takes_views.load(std::memory_order_relaxed);
   port_ = make_port(config_);
+  port_->takes_views.store(takes_views, std::memory_order_relaxed);
   address_ = fabric_->attach(port_);
 }
 
@@ -83,6 +84,10 @@ Status MemoryNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   if (opened.is_new) remote_ports_[static_cast<std::uint32_t>(opened.handle)] = std::move(port);
   handle = opened.handle;
   return Status::ok;
+}
+
+void MemoryNic::take_views() {
+  port_->takes_views.store(!caps_.needs_checksum, std::memory_order_relaxed);
 }
 
 void MemoryNic::close_remote(RemoteHandle handle) {
@@ -107,7 +112,7 @@ void MemoryNic::deliver(const TxPacket& packet, Send& send) {
   DatagramRing& ring = port->ring(packet.queue);
   const std::span<const std::byte> header(packet.buffer->bytes, packet.header_bytes);
   const std::span<const std::byte> payload(packet.payload, packet.payload_bytes);
-  if (payload.size() < kLentBytes || !port->takes_views) {
+  if (payload.size() < kLentBytes || !port->takes_views.load(std::memory_order_relaxed)) {
     (void)ring.push(header, payload);
   } else if (ring.lend(header, payload, send.position)) {
     send.lent_to = &ring;

@@ -2,12 +2,12 @@
 // engine itself costs is measured on it, and the protocol is tested on it.
 //
 // A sender copies the header, and a payload that isn't worth more, straight into the receiver's
-// ring. Of other payloads the receiver gets a view: of them a byte moves once, from where it was
-// sent to where it was wanted. Such a send is over when the receiver has given the view back, or is
-// gone. Who sends isn't at the mercy of that, as it would not be with a device: where its ring of
-// sends is full, or view after view is waited for in vain, it copies what the receiver hasn't seen.
-// What the receiver has seen it gives back within its turn. A send counts as reapable only with the
-// next reap, so that users can't come to rely on earlier.
+// ring. Of other payloads a receiver that wants it gets a view: of them a byte moves once, from
+// where it was sent to where it was wanted. Such a send is over when the receiver has given the
+// view back, or is gone. Who sends isn't at the mercy of that, as it would not be with a device:
+// where its ring of sends is full, or view after view is waited for in vain, it copies what the
+// receiver hasn't seen. What the receiver has seen it gives back within its turn. A send counts as
+// reapable only with the next reap, so that users can't come to rely on earlier.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,7 @@ class MemoryNic final : public proto::Nic {
   // `pool` outlives the NIC. Throws hawser::Error if the configuration makes no sense.
   MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig& config,
             proto::PacketPool& pool);
-  // Waits for receivers in other threads that are reading a payload at this moment. In the same
-  // thread there must be none.
+  // Waits for receivers in other threads that are reading a payload at this moment.
   ~MemoryNic() override;
   MemoryNic(const MemoryNic&) = delete;
   MemoryNic& operator=(const MemoryNic&) = delete;
@@ -66,6 +65,8 @@ class MemoryNic final : public proto::Nic {
   [[nodiscard]] std::size_t descriptors(std::span<int>) const override { return 0; }
   [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
   void deregister_memory(const void*, std::size_t) override {}
+  // Not where there is a checksum, which is of the datagram in one piece.
+  void take_views() override;
 
   // Another address from now on, as of a NIC that was replaced; what was sent to the old one and
   // not received yet is lost. The owner tells of it by an event. Allocates.
