@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "proto/core.hpp"
+#include "proto/prefetch.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
@@ -43,19 +44,14 @@ std::uint32_t index_in(const Core& core, const RxPacket& packet) {
 }
 
 // Before packet `i` of a burst is worked on, the peers of packets that come soon are fetched, and
-// the paths of some that come sooner, whose peers are there by now.
-// A payload that is where its sender has it may come from far: all of it is fetched while the
-// packet before is worked on.
-void fetch_payload(const RxPacket& packet) {
-  constexpr std::uint32_t kLine = 64;
-  for (std::uint32_t at = 0; at < packet.payload_bytes; at += kLine) {
-    __builtin_prefetch(packet.payload + at);
-  }
-}
-
+// the paths of some that come sooner, whose peers are there by now. A payload that lies where its
+// sender has it may come from far: all of the next one is fetched, while this one is copied.
 template <class Core>
 void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
-  if (i + 1 < burst.size()) fetch_payload(burst[i + 1]);
+  if (i + 1 < burst.size()) {
+    const RxPacket& next = burst[i + 1];
+    prefetch_to_read(next.payload, next.payload + next.payload_bytes);
+  }
   constexpr std::size_t kPeersAhead = 6;
   constexpr std::size_t kPathsAhead = 3;
   for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
