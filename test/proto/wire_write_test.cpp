@@ -235,7 +235,8 @@ TEST_CASE("wire parse: a payload that comes apart is that of a packet that may h
     const test::Sample sample = test::random_packet(random);
     PacketView packet;
     REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
-    const bool has_place = packet.type == PacketType::data || packet.type == PacketType::granted;
+    const bool has_place = packet.type == PacketType::data || packet.type == PacketType::granted ||
+                           packet.type == PacketType::probe;
     const bool fits = has_place && packet.payload.empty();
     CAPTURE(sample.name);
     REQUIRE(attach(payload, packet) == fits);
