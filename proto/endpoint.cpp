@@ -118,7 +118,10 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   probe_padding.resize(fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};
-  for (const LocalNic& local : nics) local.nic->screen(screen);
+  for (const LocalNic& local : nics) {
+    local.nic->screen(screen);
+    local.nic->take_views();
+  }
 }
 
 Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)

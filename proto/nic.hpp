@@ -71,12 +71,18 @@ struct TxPacket {
 };
 
 // One datagram received: a view, valid until the next rx_burst for its queue on this Nic.
+//
+// For who has asked for that (take_views), its payload may lie apart, where its sender has it.
 struct RxPacket {
   const std::byte* data = nullptr;  // at least 8-byte aligned
-  std::uint32_t bytes = 0;
+  std::uint32_t bytes = 0;          // there
   Queue queue = Queue::data;
   bool congestion_experienced = false;  // ECN CE
   Time arrived{};                       // at the NIC, by the clock of turns; 0: it doesn't know
+  const std::byte* payload = nullptr;   // null: all of the datagram is at `data`
+  std::uint32_t payload_bytes = 0;
+
+  [[nodiscard]] std::uint32_t datagram_bytes() const { return bytes + payload_bytes; }
 };
 
 // up: it works (again); address() may be another one than before.
@@ -169,7 +175,8 @@ class Nic {
   [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
-  // ring was seen empty. Invalidates the views of the previous call for the same queue. One call
+  // ring was seen empty. Invalidates the views of the previous call for the same queue, also where
+  // it asks for none. One call
   // gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
@@ -186,6 +193,12 @@ class Nic {
   virtual void screen(const Screen& screen) { static_cast<void>(screen); }
   // Datagrams kept away for that, as well as the driver knows. May cost system calls.
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
+
+  // Told once by the endpoint that opens it: payloads may come as views of what their senders gave
+  // to tx_burst, which then wait to be reaped. So who says this gives views back, by asking
+  // rx_burst for none, before it does anything else for long; and destroys no NIC of a sender in
+  // between. A driver need not do it.
+  virtual void take_views() {}
 
   // Appends the descriptors that become readable when rx_burst or events have something.
   // Returns how many were written; a memory NIC has none. They speak of what comes after arm(), and

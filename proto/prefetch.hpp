@@ -9,11 +9,19 @@ namespace hawser::proto {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// The lines from `begin` up to `end`.
+// The lines from `begin` up to `end`, to be written.
 inline void prefetch(const void* begin, const void* end) {
   const auto* const last = static_cast<const std::byte*>(end);
   for (const auto* at = static_cast<const std::byte*>(begin); at < last; at += kCacheLine) {
     __builtin_prefetch(at, 1);
+  }
+}
+
+// The same, only to be read: who else has them keeps them.
+inline void prefetch_to_read(const void* begin, const void* end) {
+  const auto* const last = static_cast<const std::byte*>(end);
+  for (const auto* at = static_cast<const std::byte*>(begin); at < last; at += kCacheLine) {
+    __builtin_prefetch(at, 0);
   }
 }
 

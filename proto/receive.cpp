@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "proto/core.hpp"
+#include "proto/prefetch.hpp"
 #include "proto/sequence.hpp"
 #include "proto/unscheduled.hpp"
 
@@ -275,6 +276,9 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const 
   const auto room =
       static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
+  // Most likely the next one comes next; its place is fetched until then.
+  const std::byte* const next = message.buffer + begin + room;
+  prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
 }
 
 // False: no room. An empty fragment needs none. Chunks are no larger than small messages are worth,

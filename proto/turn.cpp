@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "proto/core.hpp"
+#include "proto/prefetch.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
@@ -43,9 +44,14 @@ std::uint32_t index_in(const Core& core, const RxPacket& packet) {
 }
 
 // Before packet `i` of a burst is worked on, the peers of packets that come soon are fetched, and
-// the paths of some that come sooner, whose peers are there by now.
+// the paths of some that come sooner, whose peers are there by now. A payload that lies where its
+// sender has it may come from far: all of the next one is fetched, while this one is copied.
 template <class Core>
 void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
+  if (i + 1 < burst.size()) {
+    const RxPacket& next = burst[i + 1];
+    prefetch_to_read(next.payload, next.payload + next.payload_bytes);
+  }
   constexpr std::size_t kPeersAhead = 6;
   constexpr std::size_t kPathsAhead = 3;
   for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
@@ -203,8 +209,12 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
   if (bad) return drop(*bad);
+  const bool apart = datagram.payload != nullptr;
+  if (apart && !wire::attach({datagram.payload, datagram.payload_bytes}, packet)) {
+    return drop(DropReason::bad_field);
+  }
   ++nics[nic].packets_received;
-  nics[nic].bytes_received += datagram.bytes;
+  nics[nic].bytes_received += datagram.datagram_bytes();
   if (packet.session != nullptr) return on_session(nic, packet);
 
   const std::uint32_t receiver = packet.header->receiver ^ name_mask;
@@ -259,17 +269,21 @@ void Endpoint::Core::receive_all() {
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = tunables.poll_budget_packets;
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      bool lent = false;
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
         for (std::size_t i = 0; i < n; ++i) {
           look_ahead(*this, std::span(received).first(n), i);
-          if (queue == Queue::data) nics[nic].taken_bytes += received[i].bytes;
+          if (queue == Queue::data) nics[nic].taken_bytes += received[i].datagram_bytes();
+          lent |= received[i].payload != nullptr;
           receive_packet(nic, received[i]);
         }
         budget -= std::min<std::uint64_t>(budget, n);
         if (n > 0) progressed = true;
         if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn_number);
       }
+      // Now, and not in the next turn: nobody knows when that comes.
+      if (lent) (void)nics[nic].nic->rx_burst(queue, {});
     }
   }
 }

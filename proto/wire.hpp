@@ -106,6 +106,10 @@ struct PacketView {
 [[nodiscard]] std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue,
                                               bool check_checksum, PacketView& packet);
 
+// Gives a packet that was parsed without it the payload that came apart. False: such a packet has
+// none, or one already.
+[[nodiscard]] bool attach(std::span<const std::byte> payload, PacketView& packet);
+
 // The field `receiver` of a datagram that nobody has parsed yet, for hints. It has at least the
 // length of a common header.
 [[nodiscard]] inline std::uint32_t receiver_of(const std::byte* datagram) {

@@ -178,4 +178,10 @@ std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue
   return std::nullopt;
 }
 
+bool attach(std::span<const std::byte> payload, PacketView& packet) {
+  if (!packet.payload.empty() || !rule_of(packet.type).payload) return false;
+  packet.payload = payload;
+  return true;
+}
+
 }  // namespace hawser::proto::wire

@@ -13,28 +13,33 @@ DatagramRing::DatagramRing(std::size_t slots, std::size_t datagram_bytes)
       stride_((((sizeof(Cell) + datagram_bytes + kCacheLine - 1) / kCacheLine) | 1) * kCacheLine),
       memory_(allocate_aligned((mask_ + 1) * stride_)) {
   for (std::uint64_t position = 0; position <= mask_; ++position) {
-    auto* cell = new (memory_.get() + position * stride_) Cell;
-    cell->turn.store(position, std::memory_order_relaxed);
+    new (memory_.get() + position * stride_) Cell;
+  }
+}
+
+bool DatagramRing::claim(std::uint64_t& position) {
+  position = tail_.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::uint64_t released = released_.load(std::memory_order_acquire);
+    if (released == kClosed) return false;
+    // Negative: others have claimed since, and the receiver has gone past it; so the exchange
+    // fails.
+    const auto taken = static_cast<std::int64_t>(position - released);
+    if (taken > static_cast<std::int64_t>(mask_)) {
+      overruns_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) return true;
   }
 }
 
 bool DatagramRing::push(std::span<const std::byte> header, std::span<const std::byte> payload) {
   const std::size_t bytes = header.size() + payload.size();
-  if (bytes > datagram_bytes_) return false;
-  std::uint64_t position = tail_.load(std::memory_order_relaxed);
-  for (;;) {
-    const std::uint64_t turn = cell(position).turn.load(std::memory_order_acquire);
-    if (turn == position) {
-      if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) break;
-    } else if (turn < position) {  // the receiver has not given it back since the last round
-      overruns_.fetch_add(1, std::memory_order_relaxed);
-      return false;
-    } else {  // another sender was faster
-      position = tail_.load(std::memory_order_relaxed);
-    }
-  }
+  std::uint64_t position = 0;
+  if (bytes > datagram_bytes_ || !claim(position)) return false;
   Cell& mine = cell(position);
   mine.bytes = static_cast<std::uint32_t>(bytes);
+  mine.lent_bytes = 0;
   std::byte* data = data_of(mine);
   if (!header.empty()) std::memcpy(data, header.data(), header.size());
   if (!payload.empty()) std::memcpy(data + header.size(), payload.data(), payload.size());
@@ -42,16 +47,53 @@ bool DatagramRing::push(std::span<const std::byte> header, std::span<const std::
   return true;
 }
 
+bool DatagramRing::lend(std::span<const std::byte> header, std::span<const std::byte> payload,
+                        std::uint64_t& position) {
+  if (header.size() + payload.size() > datagram_bytes_ || !claim(position)) return false;
+  Cell& mine = cell(position);
+  mine.lent = payload.data();
+  mine.bytes = static_cast<std::uint32_t>(header.size());
+  mine.lent_bytes = static_cast<std::uint32_t>(payload.size());
+  if (!header.empty()) std::memcpy(data_of(mine), header.data(), header.size());
+  mine.hold.store(hold(position, Holder::lender), std::memory_order_relaxed);
+  mine.turn.store(position + 1, std::memory_order_release);
+  return true;
+}
+
+bool DatagramRing::take_back(std::uint64_t position) {
+  Cell& mine = cell(position);
+  std::uint64_t expected = hold(position, Holder::lender);
+  if (!mine.hold.compare_exchange_strong(expected, hold(position, Holder::copying),
+                                         std::memory_order_relaxed)) {
+    return expected == hold(position, Holder::cell) || is_released(position);
+  }
+  std::memcpy(data_of(mine) + mine.bytes, mine.lent, mine.lent_bytes);
+  mine.hold.store(hold(position, Holder::cell), std::memory_order_release);
+  return true;
+}
+
 std::size_t DatagramRing::pop(std::span<proto::RxPacket> packets, proto::Queue queue) {
-  for (; released_ != head_; ++released_) {
-    cell(released_).turn.store(released_ + mask_ + 1, std::memory_order_release);
+  // Written only where it changes: senders read it for every packet.
+  if (released_.load(std::memory_order_relaxed) != head_) {
+    released_.store(head_, std::memory_order_release);
   }
   std::size_t count = 0;
-  while (count < packets.size()) {
+  for (; count < packets.size(); ++count, ++head_) {
     Cell& next = cell(head_);
     if (next.turn.load(std::memory_order_acquire) != head_ + 1) break;
-    packets[count++] = {data_of(next), next.bytes, queue, false};
-    ++head_;
+    proto::RxPacket& packet =
+        packets[count] = {.data = data_of(next), .bytes = next.bytes, .queue = queue};
+    if (next.lent_bytes == 0) continue;
+    std::uint64_t holder = hold(head_, Holder::lender);
+    if (next.hold.compare_exchange_strong(holder, hold(head_, Holder::receiver),
+                                          std::memory_order_acquire)) {
+      packet.payload = next.lent;
+      packet.payload_bytes = next.lent_bytes;
+    } else if (holder == hold(head_, Holder::cell)) {
+      packet.bytes += next.lent_bytes;
+    } else {
+      break;  // as good as not published: its sender is copying it
+    }
   }
   return count;
 }

@@ -109,6 +109,7 @@ class FaultNic final : public proto::Nic {
   void screen(const proto::Screen& screen) override { inner_->screen(screen); }
   [[nodiscard]] std::uint64_t screened() const override { return inner_->screened(); }
   void flush() override { inner_->flush(); }
+  void take_views() override { inner_->take_views(); }
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {
     return inner_->descriptors(fds);
   }

@@ -27,7 +27,8 @@ std::size_t FaultNic::rx_burst(Queue queue, std::span<RxPacket> packets) {
   std::vector<Slot>& slots = handed_out_[static_cast<std::size_t>(queue)];
   for (const Slot slot : slots) rx_.held.free(slot);
   slots.clear();
-  if (rx_passes_through()) return inner_->rx_burst(queue, packets);
+  // Also where none is asked for, which gives back what the inner NIC's senders have lent.
+  if (rx_passes_through() || packets.empty()) return inner_->rx_burst(queue, packets);
 
   std::size_t count = 0;
   hand_out_ready(queue, packets, count);
@@ -47,13 +48,17 @@ bool FaultNic::receive_once(Queue queue, std::span<RxPacket> out, std::size_t& c
 }
 
 void FaultNic::receive(const RxPacket& packet, std::span<RxPacket> out, std::size_t& count) {
-  const Fate fate = judge(
-      rx_, {Direction::rx, packet.queue, proto::kNoRemote, 0, {packet.data, packet.bytes}, {}});
+  const Fate fate = judge(rx_, {Direction::rx,
+                                packet.queue,
+                                proto::kNoRemote,
+                                0,
+                                {packet.data, packet.bytes},
+                                {packet.payload, packet.payload_bytes}});
   if (fate.drop) {
     record(rx_.counts, fate);
     return;
   }
-  if (packet.bytes > rx_.held.slot_bytes()) {  // not even to be staged
+  if (packet.datagram_bytes() > rx_.held.slot_bytes()) {  // not even to be staged
     ++rx_.counts.overflowed;
     return;
   }
@@ -78,10 +83,13 @@ void FaultNic::receive(const RxPacket& packet, std::span<RxPacket> out, std::siz
 HeldPackets::Slot FaultNic::hold(const RxPacket& packet) {
   const Slot slot = rx_.held.take();
   HeldPacket& held = rx_.held[slot];
-  held.bytes = packet.bytes;
+  held.bytes = packet.datagram_bytes();
   held.queue = packet.queue;
   held.congestion_experienced = packet.congestion_experienced;
   std::memcpy(held.data, packet.data, packet.bytes);
+  if (packet.payload_bytes > 0) {
+    std::memcpy(held.data + packet.bytes, packet.payload, packet.payload_bytes);
+  }
   return slot;
 }
 

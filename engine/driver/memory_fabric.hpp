@@ -4,6 +4,7 @@
 // so a NIC may be destroyed while others, in other threads, are sending to it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,8 +26,14 @@ struct MemoryPort {
   [[nodiscard]] DatagramRing& ring(proto::Queue queue) {
     return queue == proto::Queue::data ? data : control;
   }
+  // By the receiver, which goes: what senders have lent is theirs again.
+  void close() {
+    data.close();
+    control.close();
+  }
   DatagramRing data;
   DatagramRing control;
+  std::atomic<bool> takes_views{false};  // said by the receiver: of payloads
 };
 
 class MemoryFabric {

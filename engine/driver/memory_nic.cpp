@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 #include <utility>
 
 #include "hawser/engine.hpp"
@@ -16,12 +17,20 @@ using proto::TxPacket;
 
 namespace {
 
+// Payloads that one reap copies because it got no view back: some 10 us.
+constexpr std::uint32_t kCopiedAtOnce = 64;
+
 const MemoryNicConfig& checked(const MemoryNicConfig& config) {
   if (config.max_datagram_bytes == 0 || config.datagram_bytes == 0 || config.data_slots == 0 ||
       config.control_slots == 0 || config.send_slots == 0 || config.max_remotes == 0) {
     throw Error("memory NIC: every size in its configuration must be at least 1");
   }
   return config;
+}
+
+std::shared_ptr<MemoryPort> make_port(const MemoryNicConfig& config) {
+  return std::make_shared<MemoryPort>(config.data_slots, config.control_slots,
+                                      config.max_datagram_bytes);
 }
 
 }  // namespace
@@ -32,8 +41,7 @@ MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig
       config_(config),
       pool_(pool),
       name_("memory:" + fabric_->name()),
-      port_(std::make_shared<MemoryPort>(checked(config).data_slots, config.control_slots,
-                                         config.max_datagram_bytes)),
+      port_(make_port(checked(config))),
       address_(fabric_->attach(port_)),
       remotes_(config.max_remotes),
       remote_ports_(config.max_remotes),
@@ -48,17 +56,23 @@ MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig
 
 MemoryNic::~MemoryNic() {
   fabric_->detach(address_);
+  port_->close();  // first, as it may have sent to itself
   while (!sends_.empty()) {
-    PacketBuffer* const buffer = sends_.pop().buffer;
-    pool_.give({&buffer, 1});
+    const Send send = sends_.pop();
+    while (send.lent_to != nullptr && !send.lent_to->take_back(send.position)) {
+      std::this_thread::yield();
+    }
+    pool_.give({&send.buffer, 1});
   }
 }
 
 void MemoryNic::move() {
   overruns_before_ = overruns();
   fabric_->detach(address_);
-  port_ = std::make_shared<MemoryPort>(config_.data_slots, config_.control_slots,
-                                       config_.max_datagram_bytes);
+  port_->close();
+  const bool takes_views = port_->takes_views.load(std::memory_order_relaxed);
+  port_ = make_port(config_);
+  port_->takes_views.store(takes_views, std::memory_order_relaxed);
   address_ = fabric_->attach(port_);
 }
 
@@ -72,40 +86,77 @@ Status MemoryNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   return Status::ok;
 }
 
-void MemoryNic::close_remote(RemoteHandle handle) {
-  if (remotes_.close(handle)) remote_ports_[static_cast<std::uint32_t>(handle)].reset();
+void MemoryNic::take_views() {
+  port_->takes_views.store(!caps_.needs_checksum, std::memory_order_relaxed);
 }
 
-void MemoryNic::deliver(const TxPacket& packet) {
+void MemoryNic::close_remote(RemoteHandle handle) {
+  if (!remotes_.close(handle)) return;
+  const std::shared_ptr<MemoryPort> port =
+      std::move(remote_ports_[static_cast<std::uint32_t>(handle)]);
+  if (port == nullptr) return;
+  for (std::uint32_t i = sends_.size(); i-- > 0;) {
+    Send& send = sends_.at(i);
+    if (send.lent_to != &port->data && send.lent_to != &port->control) continue;
+    send.port = port;
+    return;
+  }
+}
+
+void MemoryNic::deliver(const TxPacket& packet, Send& send) {
   if (packet.header_bytes + std::uint64_t{packet.payload_bytes} > caps_.max_datagram_bytes) return;
   if (!remotes_.is_open(packet.remote)) return;
   MemoryPort* const port = remote_ports_[static_cast<std::uint32_t>(packet.remote)].get();
   if (port == nullptr) return;
   // A full ring counts the loss by itself, at the receiver, whose loss it is.
-  port->ring(packet.queue)
-      .push({packet.buffer->bytes, packet.header_bytes}, {packet.payload, packet.payload_bytes});
+  DatagramRing& ring = port->ring(packet.queue);
+  const std::span<const std::byte> header(packet.buffer->bytes, packet.header_bytes);
+  const std::span<const std::byte> payload(packet.payload, packet.payload_bytes);
+  if (payload.size() < kLentBytes || !port->takes_views.load(std::memory_order_relaxed)) {
+    (void)ring.push(header, payload);
+  } else if (ring.lend(header, payload, send.position)) {
+    send.lent_to = &ring;
+  }
 }
 
 std::size_t MemoryNic::tx_burst(std::span<const TxPacket> packets) {
   const std::size_t count =
       std::min<std::size_t>(packets.size(), sends_.capacity() - sends_.size());
   for (const TxPacket& packet : packets.first(count)) {
-    deliver(packet);
-    HAWSER_ASSERT(sends_.push({packet.buffer, packet.cookie}));
+    Send send{.buffer = packet.buffer, .cookie = packet.cookie};
+    deliver(packet, send);
+    HAWSER_ASSERT(sends_.push(std::move(send)));
   }
   return count;
+}
+
+bool MemoryNic::is_over(const Send& send, bool impatient, std::uint32_t& budget) {
+  if (send.lent_to == nullptr) return true;
+  if (send.lent_to->is_released(send.position)) {
+    waits_ = 0;
+    return true;
+  }
+  if (!impatient || budget == 0) return false;
+  --budget;
+  return send.lent_to->take_back(send.position);
 }
 
 std::size_t MemoryNic::reap(std::span<std::uint64_t> cookies) {
   std::array<PacketBuffer*, 64> buffers;
   std::size_t held = 0;
   std::size_t count = 0;
+  const bool impatient = sends_.full() || waits_ >= kPatience;
+  std::uint32_t budget = kCopiedAtOnce;
   while (!sends_.empty()) {
-    if (sends_.front().cookie != TxPacket::kNoCookie) {
-      if (count == cookies.size()) break;
-      cookies[count++] = sends_.front().cookie;
+    const bool tells = sends_.front().cookie != TxPacket::kNoCookie;
+    if (tells && count == cookies.size()) break;
+    if (!is_over(sends_.front(), impatient, budget)) {
+      if (waits_ < kPatience) ++waits_;
+      break;
     }
-    buffers[held++] = sends_.pop().buffer;
+    const Send send = sends_.pop();
+    if (tells) cookies[count++] = send.cookie;
+    buffers[held++] = send.buffer;
     if (held == buffers.size()) {
       pool_.give(buffers);
       held = 0;

@@ -1,7 +1,12 @@
 // The memory NIC: datagrams between the engines of one process, through rings in memory. What the
 // engine itself costs is measured on it, and the protocol is tested on it.
 //
-// A datagram is copied once, by its sender, straight into the receiver's ring. The send counts as
+// A sender copies the header, and a payload that isn't worth more, straight into the receiver's
+// ring. Of other payloads a receiver that wants it gets a view: of them a byte moves once, from
+// where it was sent to where it was wanted. Such a send is over when the receiver has given the
+// view back, or is gone. Who sends isn't at the mercy of that, as it would not be with a device:
+// where its ring of sends is full, or view after view is waited for in vain, it copies what the
+// receiver hasn't seen. What the receiver has seen it gives back within its turn. A send counts as
 // reapable only with the next reap, so that users can't come to rely on earlier.
 #pragma once
 
@@ -31,9 +36,16 @@ struct MemoryNicConfig {
 
 class MemoryNic final : public proto::Nic {
  public:
+  // A payload of fewer bytes is copied: that costs less than to pass it between two threads.
+  static constexpr std::uint32_t kLentBytes = 1024;
+  // Calls of reap in a row that find the oldest view still out. An idle turn calls it once, so that
+  // it comes to tens of microseconds for who polls, and to a quarter of a second for who sleeps.
+  static constexpr std::uint32_t kPatience = 128;
+
   // `pool` outlives the NIC. Throws hawser::Error if the configuration makes no sense.
   MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig& config,
             proto::PacketPool& pool);
+  // Waits for receivers in other threads that are reading a payload at this moment.
   ~MemoryNic() override;
   MemoryNic(const MemoryNic&) = delete;
   MemoryNic& operator=(const MemoryNic&) = delete;
@@ -53,6 +65,8 @@ class MemoryNic final : public proto::Nic {
   [[nodiscard]] std::size_t descriptors(std::span<int>) const override { return 0; }
   [[nodiscard]] Status register_memory(const void*, std::size_t) override { return Status::ok; }
   void deregister_memory(const void*, std::size_t) override {}
+  // Not where there is a checksum, which is of the datagram in one piece.
+  void take_views() override;
 
   // Another address from now on, as of a NIC that was replaced; what was sent to the old one and
   // not received yet is lost. The owner tells of it by an event. Allocates.
@@ -62,9 +76,14 @@ class MemoryNic final : public proto::Nic {
   struct Send {
     proto::PacketBuffer* buffer = nullptr;
     std::uint64_t cookie = proto::TxPacket::kNoCookie;
+    DatagramRing* lent_to = nullptr;     // whose receiver may read the payload
+    std::uint64_t position = 0;          // there
+    std::shared_ptr<MemoryPort> port{};  // of the last one to a remote that was closed: its ring
   };
 
-  void deliver(const proto::TxPacket& packet);
+  void deliver(const proto::TxPacket& packet, Send& send);
+  // Copies the payload of a send if its receiver keeps us waiting.
+  [[nodiscard]] bool is_over(const Send& send, bool impatient, std::uint32_t& budget);
 
   std::shared_ptr<MemoryFabric> fabric_;
   MemoryNicConfig config_;
@@ -76,6 +95,7 @@ class MemoryNic final : public proto::Nic {
   RemoteTable remotes_;
   std::vector<std::shared_ptr<MemoryPort>> remote_ports_;  // by handle
   proto::Ring<Send> sends_;
+  std::uint32_t waits_ = 0;            // calls of reap since a receiver last gave something back
   std::uint64_t overruns_before_ = 0;  // in ports that it had before it moved
 };
 

@@ -226,6 +226,27 @@ TEST_CASE("wire write: the largest session packet fits a buffer") {
   CHECK(packet.nics.back().index == kMaxNics - 1);
 }
 
+TEST_CASE("wire parse: a payload that comes apart is that of a packet that may have one, once") {
+  const std::vector<std::byte> payload(100);
+  std::mt19937_64 random(11);
+  bool refused = false;
+  bool taken = false;
+  for (int i = 0; i < 1000; ++i) {
+    const test::Sample sample = test::random_packet(random);
+    PacketView packet;
+    REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
+    const bool has_place = packet.type == PacketType::data || packet.type == PacketType::granted ||
+                           packet.type == PacketType::probe;
+    const bool fits = has_place && packet.payload.empty();
+    CAPTURE(sample.name);
+    REQUIRE(attach(payload, packet) == fits);
+    if (fits) CHECK(packet.payload.data() == payload.data());
+    (fits ? taken : refused) = true;
+  }
+  CHECK(refused);
+  CHECK(taken);
+}
+
 TEST_CASE("wire write: lengths up to 2^40 - 1 go through the envelope", "[T5]") {
   for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{0xffffffff},
                                      std::uint64_t{1} << 32, kMaxWireLength}) {
