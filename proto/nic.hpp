@@ -175,7 +175,7 @@ class Nic {
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
   // Whether this turn is to call rx_burst. False: the driver, to which the call is dear, does not
   // expect anything; if something has come, it lies in the ring for some microseconds more.
-  [[nodiscard]] virtual bool is_asked(Queue queue) const {
+  [[nodiscard]] virtual bool is_asked(Queue queue) {
     static_cast<void>(queue);
     return true;
   }

@@ -18,7 +18,7 @@ namespace hawser::engine {
 
 class Attention {
  public:
-  static constexpr proto::Duration kLookInterval = proto::microseconds(5);
+  static constexpr proto::Duration kLookInterval = proto::microseconds(10);
   static constexpr proto::Duration kWarm = proto::microseconds(50);
   static constexpr std::size_t kGuesses = 2;  // a NIC's two queues
 

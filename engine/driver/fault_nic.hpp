@@ -105,7 +105,7 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
   // What is held back here the driver doesn't know of.
-  [[nodiscard]] bool is_asked(proto::Queue queue) const override {
+  [[nodiscard]] bool is_asked(proto::Queue queue) override {
     return !rx_passes_through() || inner_->is_asked(queue);
   }
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;

@@ -7,7 +7,6 @@
 namespace hawser::engine {
 
 using proto::Queue;
-using proto::Time;
 
 namespace {
 constexpr std::array kQueues{Queue::data, Queue::control};  // as descriptors() has them
@@ -17,14 +16,14 @@ void UdpLook::add(UdpNic& nic) {
   std::array<int, kQueues.size()> fds;
   HAWSER_ASSERT(nic.descriptors(fds) == fds.size());
   nics_.push_back(&nic);
+  nic.follow(*this);
   for (const int fd : fds) {
     attention_.add();
     watched_.push_back({fd, POLLIN, 0});
   }
 }
 
-void UdpLook::begin_turn(Time now, Time due) {
-  if (nics_.empty()) return;
+void UdpLook::decide_anew() {
   std::size_t queue = 0;
   for (UdpNic* nic : nics_) {
     for (const Queue each : kQueues) {
@@ -32,7 +31,7 @@ void UdpLook::begin_turn(Time now, Time due) {
       ++queue;
     }
   }
-  const bool looks = attention_.begin_turn(now, due);
+  const bool looks = attention_.begin_turn(now_, due_);
   // A question costs as much as a look, and brings what is there.
   const bool one_is_left = attention_.asked() + 1 == attention_.count();
   if (looks && !one_is_left) look();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/driver/udp_look.hpp"
 #include "hawser/engine.hpp"
 #include "proto/assert.hpp"
 
@@ -135,6 +136,11 @@ std::size_t UdpNic::rx_burst(Queue queue, std::span<proto::RxPacket> packets) {
   const std::size_t count = from.receiver.receive(packets);
   from.heard |= count > 0;
   return count;
+}
+
+bool UdpNic::is_asked(Queue queue) {
+  if (look_ != nullptr) look_->decide();
+  return port(queue).is_asked;
 }
 
 std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }

@@ -24,6 +24,8 @@
 
 namespace hawser::engine {
 
+class UdpLook;
+
 struct UdpNicConfig {
   std::string address;                            // "127.0.0.2", "::1", "fe80::1%eth0"
   std::uint64_t receive_bytes = 4 * 1024 * 1024;  // asked of the kernel for each socket
@@ -54,7 +56,8 @@ class UdpNic final : public proto::Nic {
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
 
-  // What is_asked answers until the next time; true at first.
+  // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
+  void follow(UdpLook& look) { look_ = &look; }
   void ask(proto::Queue queue, bool asked) { port(queue).is_asked = asked; }
   // Whether rx_burst has brought something since the last time, or will without a system call.
   [[nodiscard]] bool take_heard(proto::Queue queue) {
@@ -72,7 +75,7 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
-  [[nodiscard]] bool is_asked(proto::Queue queue) const override { return port(queue).is_asked; }
+  [[nodiscard]] bool is_asked(proto::Queue queue) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
   [[nodiscard]] std::uint64_t overruns() const override;
   void screen(const proto::Screen& screen) override;
@@ -111,6 +114,7 @@ class UdpNic final : public proto::Nic {
   Port control_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
+  UdpLook* look_ = nullptr;
   bool screens_;
   proto::Ring<std::uint64_t> cookies_;
 };
