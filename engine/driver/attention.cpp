@@ -11,28 +11,29 @@ void Attention::add() {
   queues_.emplace_back();
 }
 
-bool Attention::note_heard() {
-  bool any = false;
+std::size_t Attention::note_heard() {
+  std::size_t heard = 0;
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     Queue& queue = queues_[i];
     if (!queue.heard_in_turn) continue;
-    any = true;
+    ++heard;
     queue.heard_in_turn = false;
     queue.warm_until = turn_at_ + kWarm;
+    keeps_coming_ = heard == 1 && order_.front() == i;
     const auto at = std::find(order_.begin(), order_.end(), i);
     std::rotate(order_.begin(), at, at + 1);
   }
-  return any;
+  return heard;
 }
 
 bool Attention::begin_turn(Time now, Time due) {
-  const std::size_t guesses = note_heard() ? queues_.size() : kGuesses;
+  const std::size_t most = note_heard() > 0 ? queues_.size() : keeps_coming_ ? 1 : 0;
   turn_at_ = now;
   for (Queue& queue : queues_) queue.asks = false;
   asked_ = 0;
   for (const std::size_t index : order_) {
     Queue& queue = queues_[index];
-    if (asked_ == guesses || queue.warm_until <= now) break;
+    if (asked_ == most || queue.warm_until <= now) break;
     queue.asks = true;
     ++asked_;
   }
