@@ -11,14 +11,14 @@ void Attention::add() {
   queues_.emplace_back();
 }
 
-std::size_t Attention::note_heard() {
+std::size_t Attention::note_heard(Time now) {
   std::size_t heard = 0;
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     Queue& queue = queues_[i];
     if (!queue.heard_in_turn) continue;
     ++heard;
     queue.heard_in_turn = false;
-    queue.warm_until = turn_at_ + kWarm;
+    queue.warm_until = now + kWarm;  // asked now: it may hold more, of which poll knows nothing
     keeps_coming_ = heard == 1 && order_.front() == i;
     const auto at = std::find(order_.begin(), order_.end(), i);
     std::rotate(order_.begin(), at, at + 1);
@@ -27,8 +27,7 @@ std::size_t Attention::note_heard() {
 }
 
 bool Attention::begin_turn(Time now, Time due) {
-  const std::size_t most = note_heard() > 0 ? queues_.size() : keeps_coming_ ? 1 : 0;
-  turn_at_ = now;
+  const std::size_t most = note_heard(now) > 0 ? queues_.size() : keeps_coming_ ? 1 : 0;
   for (Queue& queue : queues_) queue.asks = false;
   asked_ = 0;
   for (const std::size_t index : order_) {

@@ -40,14 +40,13 @@ class Attention {
     bool asks = true;
   };
   // Puts what the last turn heard in front; how many queues it heard.
-  std::size_t note_heard();
+  std::size_t note_heard(proto::Time now);
 
   std::vector<Queue> queues_;
   std::vector<std::size_t> order_;  // of queues, the one heard last in front
   std::size_t asked_ = 0;
   bool keeps_coming_ = false;  // the last two times by the same queue
-  proto::Time turn_at_{};
-  proto::Time looked_at_{};  // when all were asked or looked at
+  proto::Time looked_at_{};    // when all were asked or looked at
 };
 
 }  // namespace hawser::engine

@@ -19,8 +19,16 @@ TEST_CASE("IdleClock__spins_then_yields_then_blocks") {
   CHECK(idle.pause(Time{1'119'999}) == Advice::yield);
   CHECK(idle.pause(Time{1'120'000}) == Advice::block);
   CHECK(idle.pause(Time{9'000'000}) == Advice::block);
+}
+
+TEST_CASE("IdleClock__something_to_do_starts_it_anew") {
+  Tunables tunables;
+  tunables.spin_us = 20;
+  IdleClock idle(tunables);
+  CHECK(idle.pause(Time{1'000'000}) == Advice::spin);
+  CHECK(idle.pause(Time{1'020'000}) == Advice::yield);
   idle.progressed();
-  CHECK(idle.pause(Time{9'000'000}) == Advice::spin);
+  CHECK(idle.pause(Time{1'023'000}) == Advice::spin);
 }
 
 namespace {

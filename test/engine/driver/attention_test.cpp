@@ -86,6 +86,7 @@ TEST_CASE("Attention: a queue that has been quiet for long is not warm") {
   World world(4);
   world.turn({1});
   world.turn({1});
+  world.turn();
   CHECK(world.turn({}, Attention::kWarm));
   CHECK(world.asked().empty());
 }
