@@ -53,21 +53,24 @@ std::optional<UnexpectedEntry> Matching::post(const PostedReceive& receive) {
 
   const std::uint32_t view = find_or_add_view(receive.mask, receive.peer == kAnyPeer);
   const std::uint32_t message =
-      find_message(view, receive.peer, receive.context, receive.tag, receive.mask);
+      message_count_ == 0
+          ? kNoIndex
+          : find_message(view, receive.peer, receive.context, receive.tag, receive.mask);
   if (message != kNoIndex) return take_message(message);
 
   posted.receive = receive;
   posted.sequence = ++last_sequence_;
   posted.view = view;
   if (view == kNoView) {
-    without_view_.push_back(posted_, index);
+    without_view_.push_back(posted_.all(), index);
   } else {
     ++views_[view].posted;
     const std::uint64_t h = hash(view, receive.peer, receive.context, receive.tag);
     posted.bucket = static_cast<std::uint32_t>(h & (posted_buckets_.size() - 1));
-    posted_buckets_[posted.bucket].push_back(posted_, index);
+    posted_buckets_[posted.bucket].push_back(posted_.all(), index);
   }
-  if (receive.peer != kAnyPeer) peers_[checked(receive.peer)].posted.push_back(posted_, index);
+  if (receive.peer != kAnyPeer)
+    peers_[checked(receive.peer)].posted.push_back(posted_.all(), index);
   ++posted_count_;
   return std::nullopt;
 }
@@ -185,7 +188,6 @@ std::uint32_t Matching::first_younger(const List& list, const Items& items, std:
 // the messages of one key in the order of age, as all lists here.
 std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
                                      std::uint64_t tag, std::uint64_t mask) const {
-  if (message_count_ == 0) return kNoIndex;
   if (view != kNoView) {
     const std::uint64_t h = hash(view, peer, context, tag);
     const MessageBucket& bucket = message_buckets_[h & (message_buckets_.size() - 1)];
@@ -234,12 +236,12 @@ const PostedReceive& Matching::take_posted(std::uint32_t index) {
   Posted& posted = posted_[index];
   const PostedReceive& receive = posted.receive;
   if (posted.view == kNoView) {
-    without_view_.remove(posted_, index);
+    without_view_.remove(posted_.all(), index);
   } else {
     --views_[posted.view].posted;
-    posted_buckets_[posted.bucket].remove(posted_, index);
+    posted_buckets_[posted.bucket].remove(posted_.all(), index);
   }
-  if (receive.peer != kAnyPeer) peers_[checked(receive.peer)].posted.remove(posted_, index);
+  if (receive.peer != kAnyPeer) peers_[checked(receive.peer)].posted.remove(posted_.all(), index);
   posted.sequence = 0;
   --posted_count_;
   return receive;
@@ -250,10 +252,10 @@ UnexpectedEntry Matching::take_message(std::uint32_t index) {
   const UnexpectedEntry& entry = message.entry;
   for (std::uint32_t view = 0; view < views_used_; ++view) {
     const std::uint64_t h = hash(view, entry.peer, entry.context, entry.tag);
-    message_buckets_[h & (message_buckets_.size() - 1)].remove(nodes_, index * kViews + view);
+    message_buckets_[h & (message_buckets_.size() - 1)].remove(nodes_.all(), index * kViews + view);
   }
-  peers_[checked(entry.peer)].messages.remove(messages_, index);
-  all_messages_.remove(messages_, index);
+  peers_[checked(entry.peer)].messages.remove(messages_.all(), index);
+  all_messages_.remove(messages_.all(), index);
   message.held = false;
   --message_count_;
   return entry;

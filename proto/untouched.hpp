@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "proto/assert.hpp"
@@ -53,6 +54,8 @@ class MadeAtUse {
     HAWSER_ASSERT(i < made_);
     return objects_[i];
   }
+  // All that are made, for who has looked already.
+  [[nodiscard]] std::span<T> all() { return {objects_.data(), made_}; }
   [[nodiscard]] std::size_t size() const { return objects_.size(); }
   [[nodiscard]] std::size_t made() const { return made_; }
 
