@@ -28,6 +28,16 @@ std::uint64_t packets_per_ack(std::uint64_t under_way) {
 }
 
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
+
+// Where a sender that was stopped goes on: behind the last that is here. What is missing before it
+// is asked for.
+std::uint32_t goes_on_from(const IncomingMessage& message) {
+  const std::uint32_t hole = message.arrived.first_missing();
+  if (!message.no_room) return hole;
+  std::uint32_t from = std::max(message.granted, hole);
+  while (from > hole && !message.arrived.is_claimed(from - 1)) --from;
+  return from;
+}
 }  // namespace
 
 // Enters a sequenced packet into its path's window. False: seen before, or of an older generation;
@@ -289,13 +299,12 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
     IncomingMessage& message = incoming.at(index);
     const SlabId id = incoming.id_at(index);
     if (message.say_grant) {
-      if (!writer.grant(to_wire(message.number), id.index, id.generation,
-                        message.arrived.first_missing(), message.granted)) {
+      const std::uint32_t from = goes_on_from(message);
+      if (!writer.grant(to_wire(message.number), id.index, id.generation, from, message.granted)) {
         return false;
       }
       if (tracing()) {
-        trace_receive(TraceKind::grant_given, message, 0, message.arrived.first_missing(),
-                      message.granted);
+        trace_receive(TraceKind::grant_given, message, 0, from, message.granted);
       }
       message.say_grant = false;
       if (message.granted == message.fragments) peer.granted_all = index;
@@ -319,8 +328,8 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
   const IncomingMessage& message = incoming.at(again);
   if (message.peer == index_of(peer) && message.granted == message.fragments) {
     const SlabId id = incoming.id_at(again);
-    (void)writer.grant(to_wire(message.number), id.index, id.generation,
-                       message.arrived.first_missing(), message.granted);
+    (void)writer.grant(to_wire(message.number), id.index, id.generation, goes_on_from(message),
+                       message.granted);
   }
   return true;
 }

@@ -205,6 +205,9 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
     message.asked_from = from;
     message.asked_to = up_to;
   }
+  // It goes on behind the last that is here: what is missing before that needs to be asked for.
+  const std::uint32_t hole = message.arrived.first_missing();
+  if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
   message.granted = message.may_come = up_to;
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
+#include "test/protocol/message_scene.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -129,6 +130,28 @@ TEST_CASE("unexpected__more_unscheduled_than_the_bitmap_spans", "[M16]") {
   REQUIRE(exchange.run(milliseconds(20000)));
   exchange.check_all_ok();
   exchange.check_quiet();
+}
+
+// Three messages share a store of four fragments, and the first fragment of the last one found no
+// room. Its second one is here: it is not sent again.
+TEST_CASE("unexpected__a_stopped_sender_goes_on_behind_what_is_stored", "[M3]") {
+  MessageScene scene;
+  constexpr std::uint64_t kBytes = 3 * MessageScene::kFragment;
+  scene.data(0, 0, kBytes);
+  scene.data(0, 1, kBytes);
+  scene.data(1, 1, kBytes);
+  scene.data(2, 1, kBytes);
+  scene.data(2, 0, kBytes);
+  scene.settle();
+  CHECK(scene.heard(2).find("NO_ROOM") != std::string::npos);
+  (void)scene.receive(scene.id, 2, kBytes);
+  scene.settle();
+  CHECK(scene.heard(2) == "grant 2-3, request 0 2");
+  scene.granted(2, 0, kBytes, scene.grant().rx_slot, scene.grant().rx_generation);
+  scene.granted(2, 2, kBytes, scene.grant().rx_slot, scene.grant().rx_generation);
+  scene.settle();
+  CHECK(scene.ended() == "ok");
+  CHECK(scene.heard(2) == "DELIVERED");
 }
 
 }  // namespace
