@@ -199,6 +199,21 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
   blocks.visit(Visitor{*this, peer});
 }
 
+namespace {
+// What is in a packet of a ready peer, beside blocks.
+template <class Core>
+void take(Core& core, Peer& peer, const wire::PacketView& packet) {
+  switch (packet.type) {
+    case wire::PacketType::data: return core.on_data(peer, packet);
+    case wire::PacketType::packed: return core.on_packed(peer, packet);
+    case wire::PacketType::granted: return core.on_granted(peer, packet);
+    case wire::PacketType::probe: return;
+    case wire::PacketType::envelope: return core.on_envelope(peer, packet);
+    default: ++core.counters.control_packets_received;
+  }
+}
+}  // namespace
+
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   if (tracing()) {
     receiving_nic = static_cast<std::uint8_t>(nic);
@@ -243,22 +258,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   peer.route_remote = far;
   touch(peer);
   if (!peer.close_sent) on_floor(peer, packet.header->floor);
-  switch (packet.type) {
-    case wire::PacketType::data:
-      if (note_arrival(peer, nic, packet, datagram.congestion_experienced)) on_data(peer, packet);
-      break;
-    case wire::PacketType::packed:
-      if (note_arrival(peer, nic, packet, datagram.congestion_experienced)) on_packed(peer, packet);
-      break;
-    case wire::PacketType::granted:
-      if (note_arrival(peer, nic, packet, datagram.congestion_experienced))
-        on_granted(peer, packet);
-      break;
-    case wire::PacketType::probe:
-      (void)note_arrival(peer, nic, packet, datagram.congestion_experienced);
-      break;
-    case wire::PacketType::envelope: on_envelope(peer, packet); break;
-    default: ++counters.control_packets_received; break;
+  if (!wire::rule_of(packet.type).sequenced ||
+      note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
+    take(*this, peer, packet);
   }
   apply_blocks(peer, packet.blocks);
 }
