@@ -197,7 +197,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.remote = burst.remote;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
-  if (pack_others(peer, pick, writer, packet)) return;
+  if (message.fragments == 1 && pack_others(peer, pick, writer, packet)) return;
   packet.header_bytes = writer.finish(checksum, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
