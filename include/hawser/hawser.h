@@ -205,7 +205,7 @@ typedef struct hawser_trace_record {
   uint8_t remote_nic;
   uint8_t slot;
   uint8_t generation;
-  uint8_t more;        /* of packets: messages that share it, behind `message` */
+  uint8_t more; /* of packets: messages that share it, behind `message` */
   uint8_t reserved;
 } hawser_trace_record;
 
