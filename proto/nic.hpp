@@ -180,12 +180,6 @@ class Nic {
   // gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
-  // Whether this turn is to call rx_burst. False: the driver, to which the call is dear, does not
-  // expect anything; if something has come, it lies in the ring for some microseconds more.
-  [[nodiscard]] virtual bool is_asked(Queue queue) {
-    static_cast<void>(queue);
-    return true;
-  }
 
   [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
 

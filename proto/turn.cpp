@@ -268,7 +268,6 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
 void Endpoint::Core::receive_all() {
   for (const Queue queue : {Queue::control, Queue::data}) {
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-      if (!nics[nic].nic->is_asked(queue)) continue;
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = tunables.poll_budget_packets;
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/driver/remote_table.hpp"
@@ -23,8 +22,6 @@
 #include "proto/ring.hpp"
 
 namespace hawser::engine {
-
-class UdpLook;
 
 struct UdpNicConfig {
   std::string address;                            // "127.0.0.2", "::1", "fe80::1%eth0"
@@ -56,15 +53,6 @@ class UdpNic final : public proto::Nic {
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
 
-  // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
-  void follow(UdpLook& look) { look_ = &look; }
-  void ask(proto::Queue queue, bool asked) { port(queue).is_asked = asked; }
-  // Whether rx_burst has brought something since the last time, or will without a system call.
-  [[nodiscard]] bool take_heard(proto::Queue queue) {
-    Port& from = port(queue);
-    return std::exchange(from.heard, false) || from.receiver.holds_some();
-  }
-
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
@@ -75,7 +63,6 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
-  [[nodiscard]] bool is_asked(proto::Queue queue) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
   [[nodiscard]] std::uint64_t overruns() const override;
   void screen(const proto::Screen& screen) override;
@@ -92,15 +79,7 @@ class UdpNic final : public proto::Nic {
     UdpSender sender;
     UdpReceiver receiver;
     std::optional<UdpScreen> screen;  // goes before the socket
-    bool is_asked = true;
-    bool heard = false;
   };
-  [[nodiscard]] Port& port(proto::Queue queue) {
-    return queue == proto::Queue::data ? data_ : control_;
-  }
-  [[nodiscard]] const Port& port(proto::Queue queue) const {
-    return queue == proto::Queue::data ? data_ : control_;
-  }
   // Ends the sends of packets whose bytes the kernel has, or which are lost.
   void complete(std::span<const proto::TxPacket> packets);
 
@@ -114,7 +93,6 @@ class UdpNic final : public proto::Nic {
   Port control_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
-  UdpLook* look_ = nullptr;
   bool screens_;
   proto::Ring<std::uint64_t> cookies_;
 };
