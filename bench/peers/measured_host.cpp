@@ -40,6 +40,7 @@ Tunables limits(const MeasuredConfig& config) {
   tunables.max_operations =
       std::max<std::uint64_t>(tunables.max_operations, 2 * std::uint64_t{config.peers});
   tunables.rest_after_ms = config.rest_after_ms;
+  tunables.pack_messages = 0;  // each message is to cost what one to a peer of its own does
   return tunables;
 }
 
