@@ -23,7 +23,7 @@ std::uint64_t seed_of(std::uint64_t seed, std::uint64_t stream, Direction direct
 }
 
 std::uint32_t held_bytes(const proto::Nic& inner, const FaultNicConfig& config) {
-  if (config.max_datagram_bytes <= proto::PacketBuffer::kBytes || config.held_packets < 2 ||
+  if (config.max_datagram_bytes < proto::PacketBuffer::kBytes || config.held_packets < 2 ||
       config.completions == 0 || config.max_remotes == 0) {
     throw Error("fault NIC: a size in its configuration is too small");
   }

@@ -112,7 +112,9 @@ void MemoryNic::deliver(const TxPacket& packet, Send& send) {
   DatagramRing& ring = port->ring(packet.queue);
   const std::span<const std::byte> header(packet.buffer->bytes, packet.header_bytes);
   const std::span<const std::byte> payload(packet.payload, packet.payload_bytes);
-  if (payload.size() < kLentBytes || !port->takes_views.load(std::memory_order_relaxed)) {
+  // Nobody waits for a send without a cookie: its bytes may be gone before it is over.
+  const bool may_lend = payload.size() >= kLentBytes && packet.cookie != TxPacket::kNoCookie;
+  if (!may_lend || !port->takes_views.load(std::memory_order_relaxed)) {
     (void)ring.push(header, payload);
   } else if (ring.lend(header, payload, send.position)) {
     send.lent_to = &ring;

@@ -140,6 +140,15 @@ TEST_CASE("lent payloads: only to who asks, of some length, and where there is n
     CHECK(reap_all(*two.a).size() == 1);
     CHECK(receive_all(*two.b).front() == datagram(7, kHeader + MemoryNic::kLentBytes - 1));
   }
+  SECTION("one whose end nobody hears of, such as a probe's padding") {
+    Lending two;
+    Burst burst(two.pool);
+    burst.add({.id = 7, .payload_bytes = kPayload, .remote = two.to_b, .with_cookie = false});
+    REQUIRE(burst.send(*two.a) == 1);
+    CHECK(reap_all(*two.a).empty());
+    CHECK(two.pool.in_use() == 0);
+    CHECK(receive_all(*two.b).front() == datagram(7, kHeader + kPayload));
+  }
   SECTION("a checksum is of the datagram in one piece") {
     Lending two({.needs_checksum = true}, {.needs_checksum = true});
     Burst burst(two.pool);
