@@ -33,10 +33,8 @@ constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordB
 // is asked for.
 std::uint32_t goes_on_from(const IncomingMessage& message) {
   const std::uint32_t hole = message.arrived.first_missing();
-  if (!message.no_room) return hole;
-  std::uint32_t from = std::max(message.granted, hole);
-  while (from > hole && !message.arrived.is_claimed(from - 1)) --from;
-  return from;
+  return message.no_room ? std::max(hole, std::min(message.arrived.beyond(), message.granted))
+                         : hole;
 }
 }  // namespace
 

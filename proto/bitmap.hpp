@@ -140,6 +140,7 @@ class FragmentBitmap {
   [[nodiscard]] std::uint32_t total() const { return total_; }
   [[nodiscard]] std::uint32_t first_missing() const { return first_missing_; }
   [[nodiscard]] std::uint32_t claimed() const { return claimed_; }
+  [[nodiscard]] std::uint32_t beyond() const { return beyond_; }  // the largest claimed + 1
   [[nodiscard]] bool complete() const { return claimed_ == total_ && total_ != 0; }
   [[nodiscard]] bool is_claimed(std::uint32_t fragment) const;
 

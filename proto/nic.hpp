@@ -176,8 +176,7 @@ class Nic {
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
   // ring was seen empty. Invalidates the views of the previous call for the same queue, also where
-  // it asks for none. One call
-  // gives at most kMaxRxBurst: asking for more is asking for that.
+  // it asks for none. One call gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
 

@@ -14,7 +14,7 @@
 //
 // A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
 // back to where it was picked, in order. (Only its lane's turn is over: the next one takes
-// another.)
+// another. Messages that share a packet count as in flight from its writing, when each is at hand.)
 #include <algorithm>
 #include <array>
 #include <bit>

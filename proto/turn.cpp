@@ -178,7 +178,7 @@ void Endpoint::Core::expire_timers() {
   if (judge_at <= now) judge_paths();
 }
 
-// Applies the blocks of a packet from a ready peer, acknowledgements first as they come first.
+// Applies the blocks of a packet from a ready peer in their order, but for statuses.
 void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
   if (blocks.empty()) return;
   struct Visitor {

@@ -91,6 +91,13 @@ class Burst {
 
 using Packets = std::vector<std::string>;
 
+void delay_first_packed(Burst& burst, proto::Duration delay) {
+  burst.seen().fate = [first = true, delay](const auto& view) mutable -> std::optional<Fate> {
+    if (view.type != PacketType::packed || !std::exchange(first, false)) return std::nullopt;
+    return Fate{.delay = delay};
+  };
+}
+
 TEST_CASE("packed__messages_that_wait_for_one_peer_share_a_packet", "[T12]") {
   Burst burst({});
   for (const std::size_t bytes : {8, 0, 1, 7, 64, 9}) burst.send(bytes);
@@ -201,11 +208,7 @@ TEST_CASE("packed__that_comes_after_it_was_given_up_is_counted_by_its_messages",
   config.tunables.ack_every_packets = 1;
   config.tunables.recovery_request = 0;
   Burst burst(config);
-  bool first = true;
-  burst.seen().fate = [&](const auto& view) -> std::optional<Fate> {
-    if (view.type != PacketType::packed || !std::exchange(first, false)) return std::nullopt;
-    return Fate{.delay = microseconds(300)};
-  };
+  delay_first_packed(burst, microseconds(300));
   for (int i = 0; i < 17; ++i) burst.send(8);
   for (int i = 0; i < 30; ++i) burst.send(3000);
   burst.run();
@@ -222,11 +225,7 @@ TEST_CASE("packed__that_comes_before_its_messages_are_sent_again_takes_them_back
   config.tunables.recovery_request = 0;
   config.tunables.max_in_flight_packets = 8;
   Burst burst(config);
-  bool first = true;
-  burst.seen().fate = [&](const auto& view) -> std::optional<Fate> {
-    if (view.type != PacketType::packed || !std::exchange(first, false)) return std::nullopt;
-    return Fate{.delay = microseconds(20)};
-  };
+  delay_first_packed(burst, microseconds(20));
   for (int i = 0; i < 17; ++i) burst.send(8);
   for (int i = 0; i < 20; ++i) burst.send(3000);
   burst.run();
