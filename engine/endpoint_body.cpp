@@ -136,6 +136,7 @@ EndpointBody::~EndpointBody() = default;
 
 void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings) {
   std::unique_ptr<proto::Nic> driver = open_driver(spec, settings, pool_);
+  if (spec.driver == NicSpec::Driver::udp) look_.add(static_cast<UdpNic&>(*driver));
   if (settings.has_fault_layer()) {
     add_fault_layer(std::move(driver), settings);
   } else {
@@ -173,8 +174,10 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
 TurnResult EndpointBody::progress(Time now) {
   if (has_posted_faults()) apply_posted_faults();
   for (FaultNic* fault : faults_) fault->set_time(now);
+  look_.begin_turn(now, due_);
   protocol_->begin_turn(now);
   TurnResult result = protocol_->finish_turn(monotonic_now());
+  due_ = result.wake_at;
   // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
   memory_->turn();
   for (FaultNic* fault : faults_) {

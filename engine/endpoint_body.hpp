@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/driver/fault_nic.hpp"
+#include "engine/driver/udp_look.hpp"
 #include "engine/packet_pool.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
@@ -83,6 +84,8 @@ class EndpointBody {
   MempoolPacketPool pool_;
   std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
   std::vector<FaultNic*> faults_;                  // the same, or none at all
+  UdpLook look_;
+  proto::Time due_{};  // when the protocol wanted its next turn
   std::unique_ptr<EndpointMemory> memory_;
   std::unique_ptr<proto::Endpoint> protocol_;
   Address address_;

@@ -179,6 +179,18 @@ class Nic {
   // it asks for none. One call gives at most kMaxRxBurst: asking for more is asking for that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
+  // What this turn does about a queue. A driver to which rx_burst is dear need not be asked each
+  // time; but each queue is asked or seen empty again and again, within some microseconds of
+  // polling: what is never seen empty keeps its senders from ever taking a path for silent.
+  enum class Outlook : std::uint8_t {
+    ask,    // call rx_burst
+    empty,  // it was seen empty in this turn, without that
+    skip,   // nothing is expected; if something has come, a later turn is told to ask
+  };
+  [[nodiscard]] virtual Outlook outlook(Queue queue) {
+    static_cast<void>(queue);
+    return Outlook::ask;
+  }
 
   [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
 

@@ -268,6 +268,12 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
 void Endpoint::Core::receive_all() {
   for (const Queue queue : {Queue::control, Queue::data}) {
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      const Nic::Outlook outlook = nics[nic].nic->outlook(queue);
+      if (outlook != Nic::Outlook::ask) {
+        const bool seen_empty = outlook == Nic::Outlook::empty && queue == Queue::data;
+        if (seen_empty) note_drained(nics[nic], true, turn_number);
+        continue;
+      }
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = tunables.poll_budget_packets;
       if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);

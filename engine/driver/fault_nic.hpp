@@ -104,6 +104,10 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
+  // What is held back here the driver doesn't know of.
+  [[nodiscard]] Outlook outlook(proto::Queue queue) override {
+    return rx_passes_through() ? inner_->outlook(queue) : Outlook::ask;
+  }
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
   [[nodiscard]] std::uint64_t overruns() const override { return inner_->overruns(); }
   void screen(const proto::Screen& screen) override { inner_->screen(screen); }

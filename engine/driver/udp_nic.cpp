@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/driver/udp_look.hpp"
 #include "hawser/engine.hpp"
 #include "proto/assert.hpp"
 
@@ -75,8 +76,7 @@ UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
 }
 
 UdpQueueStats UdpNic::stats(Queue queue) const {
-  const Port& port = queue == Queue::data ? data_ : control_;
-  return {port.sender.stats(), port.receiver.stats()};
+  return {port(queue).sender.stats(), port(queue).receiver.stats()};
 }
 
 Status UdpNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
@@ -102,7 +102,7 @@ std::size_t UdpNic::tx_burst(std::span<const TxPacket> packets) {
         std::find_if(rest.begin(), rest.end(),
                      [queue](const TxPacket& packet) { return packet.queue != queue; }) -
         rest.begin());
-    const std::size_t sent = (queue == Queue::data ? data_ : control_).sender.send(rest.first(run));
+    const std::size_t sent = port(queue).sender.send(rest.first(run));
     complete(rest.first(sent));
     done += sent;
     if (sent < run) break;
@@ -132,7 +132,15 @@ std::size_t UdpNic::reap(std::span<std::uint64_t> cookies) {
 }
 
 std::size_t UdpNic::rx_burst(Queue queue, std::span<proto::RxPacket> packets) {
-  return (queue == Queue::data ? data_ : control_).receiver.receive(packets);
+  Port& from = port(queue);
+  const std::size_t count = from.receiver.receive(packets);
+  from.heard |= count > 0;
+  return count;
+}
+
+proto::Nic::Outlook UdpNic::outlook(Queue queue) {
+  if (look_ != nullptr) look_->decide();
+  return port(queue).outlook;
 }
 
 std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/driver/remote_table.hpp"
@@ -22,6 +23,8 @@
 #include "proto/ring.hpp"
 
 namespace hawser::engine {
+
+class UdpLook;
 
 struct UdpNicConfig {
   std::string address;                            // "127.0.0.2", "::1", "fe80::1%eth0"
@@ -53,6 +56,15 @@ class UdpNic final : public proto::Nic {
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
 
+  // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
+  void follow(UdpLook& look) { look_ = &look; }
+  void expect(proto::Queue queue, Outlook outlook) { port(queue).outlook = outlook; }
+  // Whether rx_burst has brought something since the last time, or will without a system call.
+  [[nodiscard]] bool take_heard(proto::Queue queue) {
+    Port& from = port(queue);
+    return std::exchange(from.heard, false) || from.receiver.holds_some();
+  }
+
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
@@ -63,6 +75,7 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
+  [[nodiscard]] Outlook outlook(proto::Queue queue) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
   [[nodiscard]] std::uint64_t overruns() const override;
   void screen(const proto::Screen& screen) override;
@@ -79,7 +92,15 @@ class UdpNic final : public proto::Nic {
     UdpSender sender;
     UdpReceiver receiver;
     std::optional<UdpScreen> screen;  // goes before the socket
+    Outlook outlook = Outlook::ask;
+    bool heard = false;
   };
+  [[nodiscard]] Port& port(proto::Queue queue) {
+    return queue == proto::Queue::data ? data_ : control_;
+  }
+  [[nodiscard]] const Port& port(proto::Queue queue) const {
+    return queue == proto::Queue::data ? data_ : control_;
+  }
   // Ends the sends of packets whose bytes the kernel has, or which are lost.
   void complete(std::span<const proto::TxPacket> packets);
 
@@ -93,6 +114,7 @@ class UdpNic final : public proto::Nic {
   Port control_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
+  UdpLook* look_ = nullptr;
   bool screens_;
   proto::Ring<std::uint64_t> cookies_;
 };

@@ -34,6 +34,9 @@ class UdpReceiver {
   // As Nic::rx_burst.
   [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
 
+  // Whether the next call gives something that was received before.
+  [[nodiscard]] bool holds_some() const { return !pending_.empty(); }
+
   [[nodiscard]] const UdpReceiveStats& stats() const { return stats_; }
 
  private:

@@ -72,6 +72,8 @@ class UdpSender {
   // Lays out one message that starts at `packets[first]`; false if the arrays are full.
   [[nodiscard]] bool lay_out_one(std::span<const proto::TxPacket> packets, std::size_t first);
   void add(const proto::TxPacket& packet);
+  // Gives them to the kernel, which takes a prefix; returns its length, or -1 with errno set.
+  [[nodiscard]] int submit(std::size_t messages);
   // The first message was refused with `error`; `done` moves on if it is given up.
   [[nodiscard]] Outcome refused(int error, std::size_t& done);
 

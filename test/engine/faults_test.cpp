@@ -95,6 +95,48 @@ TEST_CASE("faults__a_nic_dies_and_returns_and_nothing_fails") {
   CHECK(pair.a->stats().peer_failures == 0);
 }
 
+// The receiver's dead NIC has no fault layer: it is never asked, as it never brings anything.
+TEST_CASE("faults__a_nic_that_falls_silent_is_noticed_by_silence") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  const Setting setting{"udp", threads};
+  Engine sends({nic_names(setting, 0, 3), threads, short_close(), "seed=1"});
+  Engine receives({nic_names(setting, 1, 3), threads, short_close(), ""});
+  const auto a = sends.create_endpoint({});
+  const auto b = receives.create_endpoint({});
+  PeerId b_of_a = kAnyPeer;
+  REQUIRE(a->connect(b->address(), b_of_a) == Status::ok);
+  const std::vector<std::byte> data = pattern(1'000'000, 4);
+  std::vector<std::byte> buffer(data.size());
+  const auto exchange = [&] {
+    post_receive(*b, kAnyPeer, 1, buffer);
+    post_send(*a, b_of_a, 1, data);
+    REQUIRE(next_of(*b, *a).status == Status::ok);
+    REQUIRE(next_of(*a, *b).status == Status::ok);
+    REQUIRE(buffer == data);
+  };
+  // Where processes wait for a processor, the receiver may ask for what is missing before that.
+  bool by_silence = false;
+  for (int round = 0; round < 20 && !by_silence; ++round) {
+    for (int i = 0; i < 5; ++i) exchange();
+    REQUIRE(sends.inject_fault(1, "kill") == Status::ok);
+    Event event;
+    bool is_suspect = false;
+    for (int i = 0; i < 500 && !is_suspect; ++i) {
+      exchange();
+      while (a->poll_events(std::span(&event, 1)) == 1) {
+        if (event.kind != Event::Kind::path_suspect) continue;
+        is_suspect = true;
+        by_silence |= event.nic == 1 && event.reason == Reason::silence;
+      }
+    }
+    REQUIRE(sends.inject_fault(1, "revive") == Status::ok);
+    const proto::Time limit = monotonic_now() + proto::nanoseconds(kPatienceNs);
+    while (a->nic_stats()[1].state != PathState::up && monotonic_now() < limit) exchange();
+  }
+  CHECK(by_silence);
+}
+
 TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
