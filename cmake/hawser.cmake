@@ -77,6 +77,8 @@ function(hawser_executable name)
 endfunction()
 
 # TIMEOUT: of one case, in seconds (120); sanitizers get three times as much.
+# Cases tagged [long] measure, or repeat with many seeds what others do with few: sanitizers, which
+# would need minutes for each and see no code in them that they don't see elsewhere, leave them out.
 # SERIAL: ctest runs nothing else beside it (it measures time, or takes all memory).
 # THREADED: the code under test has threads; the tsan preset runs these.
 # PROCESSES: it starts processes of its own.
@@ -108,7 +110,10 @@ function(hawser_test name)
     list(APPEND properties LABELS processes)
   endif()
   set_property(TARGET ${name} PROPERTY HAWSER_TEST_PROPERTIES "${properties}")
-  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES ${properties})
+  if(HAWSER_SANITIZE)
+    set(spec TEST_SPEC "~[long]")
+  endif()
+  catch_discover_tests(${name} ${spec} TEST_PREFIX "${name}: " PROPERTIES ${properties})
 endfunction()
 
 # All cases of a test once more, with a variable of the environment set.

@@ -72,7 +72,7 @@ std::string tell(const char* what, const Incast& of) {
 
 // What may come unasked, 31 times 64 KiB, is twice what the queue holds: of that some is lost. Then
 // nothing is.
-TEST_CASE("incast__of_31_fills_the_link_and_loses_nothing_once_it_has_begun", "[G1]") {
+TEST_CASE("incast__of_31_fills_the_link_and_loses_nothing_once_it_has_begun", "[long][G1]") {
   const Duration unasked = microseconds(2200);  // 2 MB at 1 GB/s
   const Incast one = run(1, 31, 4 << 20, unasked);
   const Incast many = run(31, 1, 4 << 20, unasked);
@@ -86,7 +86,7 @@ TEST_CASE("incast__of_31_fills_the_link_and_loses_nothing_once_it_has_begun", "[
 }
 
 // Four messages each, of which 8 MB may come unasked: what holds these back are the windows.
-TEST_CASE("incast__of_31_with_much_that_comes_unasked_settles_too", "[G1]") {
+TEST_CASE("incast__of_31_with_much_that_comes_unasked_settles_too", "[long][G1]") {
   const Incast one = run(1, 124, 541000, milliseconds(20));
   const Incast many = run(31, 4, 541000, milliseconds(20));
   const std::string told = tell("one sender", one) + tell("31 senders", many);

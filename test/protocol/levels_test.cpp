@@ -60,7 +60,7 @@ std::string told(const char* name, const Steps& steps) {
          " packets, " + std::to_string(steps.requests) + " requests\n";
 }
 
-TEST_CASE("levels__shorten_the_tail_of_a_step") {
+TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   const Tunables all = small_tunables();
   Tunables no_gate = all;
   no_gate.recovery_gate = 0;

@@ -62,7 +62,7 @@ double share_of_the_sum(bool weighted) {
   return rate / static_cast<double>(kRanks * kSum);
 }
 
-TEST_CASE("unequal__nics_together_carry_what_each_of_them_can") {
+TEST_CASE("unequal__nics_together_carry_what_each_of_them_can", "[long]") {
   const double weighted = share_of_the_sum(true);
   const double equally = share_of_the_sum(false);
   const std::string told = "of the sum of the rates: weighted " + std::to_string(weighted) +

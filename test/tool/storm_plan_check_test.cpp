@@ -15,7 +15,7 @@ std::string complaint(const std::function<void(Plan&)>& spoil) {
   return complaint_about(plan);
 }
 
-TEST_CASE("storm_plan_check__all_that_is_drawn_is_taken") {
+TEST_CASE("storm_plan_check__all_that_is_drawn_is_taken", "[long]") {
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
     CAPTURE(seed);
     REQUIRE(complaint_about(draw_plan(seed)) == "");

@@ -30,7 +30,7 @@ TEST_CASE("storm_plan__those_that_failed_once_have_nothing_wrong") {
   CHECK(plans > 0);
 }
 
-TEST_CASE("storm_plan__comes_back_from_json_as_it_was_and_runs_the_same") {
+TEST_CASE("storm_plan__comes_back_from_json_as_it_was_and_runs_the_same", "[long]") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     const sim::Plan plan = sim::draw_plan(seed);
     const nlohmann::json json = to_json(plan);

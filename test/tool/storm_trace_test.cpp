@@ -112,7 +112,7 @@ std::size_t spans(const Traced& traced, std::string_view category) {
   return n;
 }
 
-TEST_CASE("storm_trace__of_many_seeds_is_well_formed_and_tells_all") {
+TEST_CASE("storm_trace__of_many_seeds_is_well_formed_and_tells_all", "[long]") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const sim::Plan plan = sim::draw_plan(seed);
     const Traced traced = trace(plan, {.packets = seed % 2 == 0});

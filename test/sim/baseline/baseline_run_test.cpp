@@ -350,7 +350,7 @@ Ends permutation(const Baseline& what, std::uint64_t seed) {
 
 // 212.8 us for the last and 167.6 for the first flow. htsim's senders look at nothing either; which
 // ways meet is by lot, and more so with 128 entropies than with 512.
-TEST_CASE("published__oblivious_senders_permutation_of_1024") {
+TEST_CASE("published__oblivious_senders_permutation_of_1024", "[long]") {
   if (!fabric::have_samples()) return;
   Baseline oblivious = baseline("oblivious");
   const Ends few = permutation(oblivious, 1);
@@ -362,7 +362,7 @@ TEST_CASE("published__oblivious_senders_permutation_of_1024") {
 }
 
 // 889.9 us: five or six flows on a cable at worst, which is by lot; the mean of two draws.
-TEST_CASE("published__one_path_permutation_of_1024") {
+TEST_CASE("published__one_path_permutation_of_1024", "[long]") {
   if (!fabric::have_samples()) return;
   Baseline rc = baseline("rc");
   double sum = 0;

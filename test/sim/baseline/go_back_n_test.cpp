@@ -114,7 +114,7 @@ double goodput(double p, double timeout_ns) {
   return packet / (packet + p * (16 * packet + again * packet + again * timeout_ns));
 }
 
-TEST_CASE("go_back_n__goodput_under_loss_is_what_the_formula_says") {
+TEST_CASE("go_back_n__goodput_under_loss_is_what_the_formula_says", "[long]") {
   constexpr std::uint32_t kPackets = 30'000;
   for (const double p : {0.001, 0.01}) {
     double sum = 0;

@@ -85,7 +85,7 @@ TEST_CASE("irn__never_more_than_the_delay_bandwidth_product_is_under_way") {
 // Selective repeat: a packet takes its time once for each time that it is sent. What is lost when
 // it is sent again waits for the timeout and a round trip, in which three windows are sent, less
 // what was sent until the NACK came. Nothing is sent again that wasn't lost.
-TEST_CASE("irn__goodput_under_loss_is_that_of_selective_repeat") {
+TEST_CASE("irn__goodput_under_loss_is_that_of_selective_repeat", "[long]") {
   constexpr std::uint32_t kPackets = 30'000;
   for (const double p : {0.001, 0.01}) {
     Baseline irn = baseline("irn");

@@ -258,7 +258,7 @@ TEST_CASE("trial__where_order_is_kept_a_loss_costs_little_more_than_a_round_trip
 
 // What a plan says of a group is in the packets, as far as its hints go. A receiver that knows of
 // it grants its last messages before others.
-TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints") {
+TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints", "[long]") {
   Plan plan = a_plan();
   plan.fabric.shape = fabric::one_switch(64, 100 * kGigabit, microseconds(1));
   plan.traffic = {"a.cm", {64, {}, {}}, "", {}};

@@ -67,7 +67,7 @@ TEST_CASE("published__incasts_take_the_time_of_their_bytes") {
 
 // The first to end are neighbours whom nobody disturbs: 167.6 us in htsim. Nobody ends before that,
 // and with as many ways as packets all end within 4% of what htsim's oblivious senders need, 212.8.
-TEST_CASE("published__a_permutation_of_1024") {
+TEST_CASE("published__a_permutation_of_1024", "[long]") {
   if (!have_samples()) return;
   const ConnectionMatrix all = matrix("htsim_cm", "perm_1024n_1024c_0u_2000000b.cm");
   const Ends ends = run(topology("fat_tree_1024.topo"), all, 64, 512);
