@@ -165,6 +165,7 @@ hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_con
     settings.nics.assign(taken.nics, taken.nics + taken.nic_count);
     settings.threads = taken.threads;
     if (taken.faults != nullptr) settings.faults = taken.faults;
+    settings.ignore_environment = taken.ignore_environment != 0;
     for (std::size_t i = 0; i < taken.tunable_count; ++i) {
       const hawser_tunable& tunable = taken.tunables[i];
       if (settings.tunables.set(tunable.name, tunable.value) != Status::ok) {

@@ -49,6 +49,9 @@ struct EngineConfig {
   // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: no fault layer at all.
   // The grammar is in docs/faults.md.
   std::string faults{};
+  // The variables HAWSER_<TUNABLE> of the environment outweigh `tunables`. An adapter that has
+  // variables of its own reads both, and sets this.
+  bool ignore_environment = false;
 };
 
 struct EndpointConfig {
