@@ -126,8 +126,11 @@ ssize_t CompletionQueue::take(void* entries, std::size_t count, fi_addr_t* sourc
 }
 
 ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sources) {
-  const ssize_t taken = take(entries, count, sources);
-  if (taken != -FI_EAGAIN) return taken;
+  // Who wants none wants progress.
+  if (count > 0) {
+    const ssize_t taken = take(entries, count, sources);
+    if (taken != -FI_EAGAIN) return taken;
+  }
   progress();
   return take(entries, count, sources);
 }

@@ -1,0 +1,141 @@
+#include <catch2/catch.hpp>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+namespace {
+
+void post(Pair& pair, void* data, std::size_t bytes, void* context) {
+  iovec iov{data, bytes};
+  const fi_msg message{&iov, nullptr, 1, FI_ADDR_UNSPEC, context, 0};
+  REQUIRE(fi_recvmsg(pair.b.ep.get(), &message, FI_MULTI_RECV) == 0);
+}
+
+void send(Pair& pair, const std::vector<std::uint8_t>& data) {
+  REQUIRE(fi_send(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, nullptr) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("multi-receive: messages side by side, the last gives the buffer back") {
+  Pair pair({.least_multi_bytes = 100});
+  std::vector<std::uint8_t> buffer(1000);
+  post(pair, buffer.data(), buffer.size(), &buffer);
+  const auto data = pattern(300, 1);
+  for (int i = 0; i < 3; ++i) send(pair, data);
+  std::size_t given_back = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Entry entry = pair.next_b();
+    REQUIRE(entry.answer == 1);
+    CHECK(entry.entry.op_context == &buffer);
+    CHECK(entry.entry.len == 300);
+    CHECK((entry.entry.flags & (FI_RECV | FI_MSG)) == (FI_RECV | FI_MSG));
+    const auto* const at = static_cast<const std::uint8_t*>(entry.entry.buf);
+    REQUIRE(at >= buffer.data());
+    REQUIRE(at + 300 <= buffer.data() + buffer.size());
+    CHECK(std::equal(data.begin(), data.end(), at));
+    if ((entry.entry.flags & FI_MULTI_RECV) != 0) ++given_back;
+    CHECK((given_back == 1) == (i == 2));  // 96 bytes are left: less than 100
+  }
+}
+
+TEST_CASE("multi-receive: what doesn't fit into the rest goes into the next buffer") {
+  Pair pair;
+  std::vector<std::uint8_t> first(1000), second(1000);
+  post(pair, first.data(), first.size(), &first);
+  post(pair, second.data(), second.size(), &second);
+  const auto data = pattern(700, 2);
+  send(pair, data);
+  send(pair, data);
+  int messages = 0, given_back = 0;
+  while (messages < 2) {
+    const Entry entry = pair.next_b();
+    REQUIRE(entry.answer == 1);
+    if ((entry.entry.flags & FI_RECV) != 0) {
+      CHECK(entry.entry.op_context == (messages == 0 ? &first : &second));
+      ++messages;
+    }
+    if ((entry.entry.flags & FI_MULTI_RECV) != 0) {
+      CHECK(entry.entry.op_context == &first);
+      ++given_back;
+    }
+  }
+  CHECK(given_back == 1);
+  CHECK(std::equal(data.begin(), data.end(), second.begin()));
+}
+
+TEST_CASE("multi-receive: a message longer than the whole buffer is truncated") {
+  Pair pair;
+  std::vector<std::uint8_t> buffer(128);
+  post(pair, buffer.data(), buffer.size(), &buffer);
+  send(pair, pattern(200, 3));
+  const Entry entry = pair.next_b();
+  REQUIRE(entry.answer == -FI_EAVAIL);
+  CHECK(entry.error.err == FI_ETRUNC);
+  CHECK(entry.error.olen == 72);
+  CHECK((entry.error.flags & FI_MULTI_RECV) != 0);
+}
+
+TEST_CASE("multi-receive: messages match in the order of posting, whatever kind of receive it is") {
+  Pair pair({.least_multi_bytes = 8});
+  std::array<char, 8> before{}, after{};
+  std::vector<std::uint8_t> buffer(16);
+  REQUIRE(fi_recv(pair.b.ep.get(), before.data(), 8, nullptr, FI_ADDR_UNSPEC, &before) == 0);
+  post(pair, buffer.data(), buffer.size(), &buffer);
+  REQUIRE(fi_recv(pair.b.ep.get(), after.data(), 8, nullptr, FI_ADDR_UNSPEC, &after) == 0);
+  for (const char* text : {"1111111", "2222222", "3333333", "4444444"}) {
+    REQUIRE(fi_inject(pair.a.ep.get(), text, 8, pair.to_b) == 0);
+  }
+  for (int i = 0; i < 4; ++i) REQUIRE(pair.next_b().answer == 1);
+  CHECK(std::string(before.data()) == "1111111");
+  CHECK(std::string(reinterpret_cast<char*>(buffer.data())) == "2222222");
+  CHECK(std::string(reinterpret_cast<char*>(buffer.data()) + 8) == "3333333");
+  CHECK(std::string(after.data()) == "4444444");
+}
+
+TEST_CASE("multi-receive: a buffer is cancelled, and so is a receive behind it") {
+  Pair pair;
+  std::vector<std::uint8_t> buffer(1000);
+  std::array<char, 8> behind{};
+  post(pair, buffer.data(), buffer.size(), &buffer);
+  REQUIRE(fi_recv(pair.b.ep.get(), behind.data(), 8, nullptr, FI_ADDR_UNSPEC, &behind) == 0);
+  REQUIRE(fi_cancel(&pair.b.ep->fid, &behind) == 0);
+  REQUIRE(fi_cancel(&pair.b.ep->fid, &buffer) == 0);
+  const Entry first = pair.next_b();
+  REQUIRE(first.answer == -FI_EAVAIL);
+  CHECK(first.error.op_context == &behind);
+  const Entry second = pair.next_b();
+  REQUIRE(second.answer == -FI_EAVAIL);
+  CHECK(second.error.op_context == &buffer);
+  CHECK(second.error.err == FI_ECANCELED);
+  CHECK((second.error.flags & FI_MULTI_RECV) != 0);
+}
+
+TEST_CASE("multi-receive: thousands of messages through two buffers, with engine threads too") {
+  const std::string threads = GENERATE("0", "1");
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair({.least_multi_bytes = 64});
+  std::vector<std::vector<std::uint8_t>> buffers(2, std::vector<std::uint8_t>(8192));
+  for (auto& buffer : buffers) post(pair, buffer.data(), buffer.size(), &buffer);
+  constexpr std::uint32_t kMessages = 2000;
+  std::uint32_t sent = 0, received = 0;
+  const std::int64_t end = now_ms() + 30000;
+  while (received < kMessages && now_ms() < end) {
+    if (sent < kMessages && fi_inject(pair.a.ep.get(), &sent, 4, pair.to_b) == 0) ++sent;
+    (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);
+    const Entry entry = pair.b.look();
+    if (entry.answer == -FI_EAGAIN) continue;
+    REQUIRE(entry.answer == 1);
+    if ((entry.entry.flags & FI_RECV) != 0) {
+      REQUIRE(entry.entry.len == 4);
+      REQUIRE(*static_cast<std::uint32_t*>(entry.entry.buf) == received);
+      ++received;
+    }
+    if ((entry.entry.flags & FI_MULTI_RECV) != 0) {
+      auto& buffer = *static_cast<std::vector<std::uint8_t>*>(entry.entry.op_context);
+      post(pair, buffer.data(), buffer.size(), &buffer);
+    }
+  }
+  CHECK(received == kMessages);
+}
