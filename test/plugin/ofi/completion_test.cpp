@@ -85,6 +85,7 @@ TEST_CASE("completion: counters count everything, entries or none, errors apart"
   REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
   REQUIRE(pair.until([&] { return fi_cntr_readerr(pair.b.received.get()) == 1; }));
   CHECK(fi_cntr_read(pair.b.received.get()) == 2);
+  REQUIRE(pair.until([&] { return fi_cntr_read(pair.a.sent.get()) == 3; }));
   REQUIRE(fi_cntr_set(pair.a.sent.get(), 10) == 0);
   REQUIRE(fi_cntr_add(pair.a.sent.get(), 5) == 0);
   CHECK(fi_cntr_read(pair.a.sent.get()) == 15);

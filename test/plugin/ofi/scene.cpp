@@ -26,6 +26,8 @@ Variables::Variables(Pairs pairs) {
     names_nics = names_nics || name == "FI_HAWSER_NICS";
   }
   if (!names_nics) set("FI_HAWSER_NICS", "udp:127.0.0.1,udp:127.0.0.2");
+  // One thread can't answer for one endpoint while it closes another, which lingers in vain.
+  set("FI_HAWSER_CLOSE_TIMEOUT_MS", "20");
 }
 
 Variables::~Variables() {
