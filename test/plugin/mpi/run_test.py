@@ -62,8 +62,8 @@ def run(ranks, transport, program, environment):
 
 class Case:
     def __init__(self, programs, provider):
-        self.programs = programs
-        self.provider = provider
+        self.programs = os.path.abspath(programs)
+        self.provider = os.path.abspath(provider)
 
     def hawser(self, ranks, program, more=None):
         environment = {"FI_PROVIDER_PATH": self.provider, "FI_HAWSER_NICS": NICS,
