@@ -4,7 +4,7 @@
 
 using namespace hawser::test;
 
-TEST_CASE("completion: delivered and matched wait for a receive, transmitted does not") {
+TEST_CASE("Completion__delivered_and_matched_wait_for_a_receive_transmitted_does_not") {
   const std::uint64_t level =
       GENERATE(0ull, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE);
   Pair pair({.send_flags = level});
@@ -19,7 +19,7 @@ TEST_CASE("completion: delivered and matched wait for a receive, transmitted doe
   CHECK(pair.next_a().entry.op_context == &in);
 }
 
-TEST_CASE("completion: FI_INJECT_COMPLETE gives the buffer back at once, if it is short") {
+TEST_CASE("Completion__FI_INJECT_COMPLETE_gives_the_buffer_back_at_once_if_it_is_short") {
   Pair pair;
   const std::size_t bytes = GENERATE(0u, 4096u, 4097u);
   auto data = pattern(bytes, 1);
@@ -42,7 +42,7 @@ TEST_CASE("completion: FI_INJECT_COMPLETE gives the buffer back at once, if it i
   CHECK(pair.a.next(&pair.b, 20).answer == -FI_EAGAIN);  // one entry, not two
 }
 
-TEST_CASE("completion: selective, what doesn't ask for an entry has none") {
+TEST_CASE("Completion__selective_what_doesn_t_ask_for_an_entry_has_none") {
   const bool by_default = GENERATE(false, true);
   Pair pair({.send_flags = by_default ? FI_COMPLETION : 0, .bind_flags = FI_SELECTIVE_COMPLETION});
   std::array<char, 4> in{"abc"}, out{};
@@ -68,7 +68,7 @@ TEST_CASE("completion: selective, what doesn't ask for an entry has none") {
   CHECK(pair.next_b().error.err == FI_ETRUNC);
 }
 
-TEST_CASE("completion: counters count everything, entries or none, errors apart") {
+TEST_CASE("Completion__counters_count_everything_entries_or_none_errors_apart") {
   Pair pair({.bind_flags = FI_SELECTIVE_COMPLETION, .counts = true});
   std::array<char, 4> out{};
   for (int i = 0; i < 3; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE("completion: counters count everything, entries or none, errors apart"
   CHECK(fi_cntr_readerr(pair.a.sent.get()) == 3);
 }
 
-TEST_CASE("completion: an error stands before what comes after it") {
+TEST_CASE("Completion__an_error_stands_before_what_comes_after_it") {
   Pair pair;
   std::array<char, 4> out{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
@@ -116,7 +116,7 @@ TEST_CASE("completion: an error stands before what comes after it") {
         "cancelled");
 }
 
-TEST_CASE("completion: entries of every format") {
+TEST_CASE("Completion__entries_of_every_format") {
   const fi_cq_format format = GENERATE(FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_DATA);
   Pair pair;
   fi_cq_attr attr{};

@@ -4,7 +4,7 @@
 
 using namespace hawser::test;
 
-TEST_CASE("failure: a peer whose NICs all die is told by peer and NIC") {
+TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
   const Variables more({{"FI_HAWSER_FAULT_PLAN", "300ms:0:kill:event,300ms:1:kill:event"},
                         {"FI_HAWSER_PEER_TIMEOUT_MS", "400"},
                         {"FI_HAWSER_LONGEST_ABSENCE_MS", "0"}});
@@ -27,7 +27,7 @@ TEST_CASE("failure: a peer whose NICs all die is told by peer and NIC") {
   CHECK(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == -FI_ETIMEDOUT);
 }
 
-TEST_CASE("failure: one NIC of two dies and returns, and nobody notices") {
+TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
   const Variables more({{"FI_HAWSER_FAULT_PLAN", "100ms:1:kill,400ms:1:revive"}});
   Pair pair;
   const auto data = pattern(200000, 7);
@@ -47,7 +47,7 @@ TEST_CASE("failure: one NIC of two dies and returns, and nobody notices") {
   CHECK(rounds > 10);
 }
 
-TEST_CASE("failure: loss in both directions") {
+TEST_CASE("Failure__loss_in_both_directions") {
   const Variables more({{"FI_HAWSER_FAULTS", "loss=0.05,seed=3"}});
   Pair pair;
   const auto data = pattern(1000000, 7);
@@ -62,7 +62,7 @@ TEST_CASE("failure: loss in both directions") {
   }
 }
 
-TEST_CASE("failure: a peer that closes ends what waits for it") {
+TEST_CASE("Failure__a_peer_that_closes_ends_what_waits_for_it") {
   Pair pair;
   std::array<char, 4> in{"abc"}, out{}, never{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
@@ -77,7 +77,7 @@ TEST_CASE("failure: a peer that closes ends what waits for it") {
   CHECK(entry.text.starts_with("peer_closed: peer "));
 }
 
-TEST_CASE("failure: nobody is there") {
+TEST_CASE("Failure__nobody_is_there") {
   const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
   const Variables variables;
   Node node;
@@ -99,7 +99,7 @@ TEST_CASE("failure: nobody is there") {
   CHECK(named);
 }
 
-TEST_CASE("failure: a job's secret keeps strangers out") {
+TEST_CASE("Failure__a_job_s_secret_keeps_strangers_out") {
   const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "300"}});
   const auto open = [](const std::string& secret) {
     const Variables variables({{"FI_HAWSER_JOB_SECRET", secret}});

@@ -5,7 +5,7 @@
 using hawser::ofi::parse_fault_plan;
 using hawser::ofi::PlannedFault;
 
-TEST_CASE("fault plan: entries by time, words joined") {
+TEST_CASE("FaultPlan__entries_by_time_words_joined") {
   std::vector<PlannedFault> plan;
   REQUIRE(parse_fault_plan("4s:1:revive,250ms:0:loss=0.1+seed=7,2s:1:kill:event", plan).empty());
   REQUIRE(plan.size() == 3);
@@ -19,7 +19,7 @@ TEST_CASE("fault plan: entries by time, words joined") {
   CHECK(plan.empty());
 }
 
-TEST_CASE("fault plan: what is wrong is named") {
+TEST_CASE("FaultPlan__what_is_wrong_is_named") {
   std::vector<PlannedFault> plan;
   for (const std::string text : {"kill", "2s", "2s:1", "2s:1:", "2:1:kill", "-1s:0:kill",
                                  "2s:x:kill", "s:0:kill", "2s:0:kill,", "2s:0:kill,,3s:0:kill"}) {

@@ -26,7 +26,7 @@ int answer_to(Change&& change) {
 
 }  // namespace
 
-TEST_CASE("info: all NICs together come first, then each by itself") {
+TEST_CASE("Info__all_NICs_together_come_first_then_each_by_itself") {
   const Variables variables;
   Info wanted = hints();
   wanted->caps = 0;
@@ -54,7 +54,7 @@ TEST_CASE("info: all NICs together come first, then each by itself") {
   CHECK(count(get_info(wanted.get()).get()) == 1);
 }
 
-TEST_CASE("info: attributes tell what there is") {
+TEST_CASE("Info__attributes_tell_what_there_is") {
   const Variables variables;
   const Info info = get_info(hints().get());
   REQUIRE(info);
@@ -72,7 +72,7 @@ TEST_CASE("info: attributes tell what there is") {
   CHECK(info->fabric_attr->api_version == FI_VERSION(1, 17));
 }
 
-TEST_CASE("info: what is not there is not listed") {
+TEST_CASE("Info__what_is_not_there_is_not_listed") {
   const Variables variables;
   const int none = -FI_ENODATA;
   CHECK(answer_to([](fi_info&) {}) == 0);
@@ -100,7 +100,7 @@ TEST_CASE("info: what is not there is not listed") {
   CHECK(answer_to([](fi_info& i) { i.mode = FI_CONTEXT | FI_CONTEXT2; }) == 0);
 }
 
-TEST_CASE("info: progress by itself takes an engine thread, unless that was ruled out") {
+TEST_CASE("Info__progress_by_itself_takes_an_engine_thread_unless_that_was_ruled_out") {
   const auto asks = [](fi_info& info) { info.domain_attr->data_progress = FI_PROGRESS_AUTO; };
   {
     const Variables variables;
@@ -110,7 +110,7 @@ TEST_CASE("info: progress by itself takes an engine thread, unless that was rule
   CHECK(answer_to(asks) == -FI_ENODATA);
 }
 
-TEST_CASE("info: a variable with a wrong name or value is refused") {
+TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
   const auto [name, value] =
       GENERATE(table<std::string, std::string>({{"FI_HAWSER_THREAD", "1"},
                                                 {"FI_HAWSER_THREADS", "7"},
@@ -126,7 +126,7 @@ TEST_CASE("info: a variable with a wrong name or value is refused") {
   CHECK(answer_to([](fi_info&) {}) == -FI_ENODATA);
 }
 
-TEST_CASE("info: ours outweighs Hawser's own variable") {
+TEST_CASE("Info__ours_outweighs_Hawser_s_own_variable") {
   // 1 is out of range, but nobody looks at it.
   const Variables variables(
       {{"HAWSER_PEER_TIMEOUT_MS", "1"}, {"FI_HAWSER_PEER_TIMEOUT_MS", "5000"}});
@@ -134,7 +134,7 @@ TEST_CASE("info: ours outweighs Hawser's own variable") {
   CHECK_NOTHROW(Node());
 }
 
-TEST_CASE("info: a node is the NIC to use, never a host to reach") {
+TEST_CASE("Info__a_node_is_the_NIC_to_use_never_a_host_to_reach") {
   const Variables variables;
   fi_info* found = nullptr;
   const Info wanted = hints();

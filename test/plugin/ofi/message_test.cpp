@@ -4,7 +4,7 @@
 
 using namespace hawser::test;
 
-TEST_CASE("message: untagged messages don't meet tagged ones") {
+TEST_CASE("Message__untagged_messages_don_t_meet_tagged_ones") {
   Pair pair;
   std::array<char, 8> tagged{}, untagged{};
   REQUIRE(fi_trecv(pair.b.ep.get(), tagged.data(), 8, nullptr, pair.to_a, 0, ~0ull, &tagged) == 0);
@@ -21,7 +21,7 @@ TEST_CASE("message: untagged messages don't meet tagged ones") {
   CHECK(std::string(tagged.data()) == "withtag");
 }
 
-TEST_CASE("message: every call that sends and receives") {
+TEST_CASE("Message__every_call_that_sends_and_receives") {
   Pair pair;
   std::array<std::array<char, 8>, 5> out{};
   std::array<char, 8> in{"abcdefg"};
@@ -53,7 +53,7 @@ TEST_CASE("message: every call that sends and receives") {
   CHECK(fi_recvmsg(b, &receive, FI_PEEK) == -FI_EINVAL);
 }
 
-TEST_CASE("message: what is too long to be injected is refused") {
+TEST_CASE("Message__what_is_too_long_to_be_injected_is_refused") {
   Pair pair;
   const std::size_t limit = pair.a.info->tx_attr->inject_size;
   const auto data = pattern(limit + 1, 1);

@@ -18,7 +18,7 @@ void send(Pair& pair, const std::vector<std::uint8_t>& data) {
 
 }  // namespace
 
-TEST_CASE("multi-receive: messages side by side, the last gives the buffer back") {
+TEST_CASE("MultiReceive__messages_side_by_side_the_last_gives_the_buffer_back") {
   Pair pair({.least_multi_bytes = 100});
   std::vector<std::uint8_t> buffer(1000);
   post(pair, buffer.data(), buffer.size(), &buffer);
@@ -40,7 +40,7 @@ TEST_CASE("multi-receive: messages side by side, the last gives the buffer back"
   }
 }
 
-TEST_CASE("multi-receive: what doesn't fit into the rest goes into the next buffer") {
+TEST_CASE("MultiReceive__what_doesn_t_fit_into_the_rest_goes_into_the_next_buffer") {
   Pair pair;
   std::vector<std::uint8_t> first(1000), second(1000);
   post(pair, first.data(), first.size(), &first);
@@ -65,7 +65,7 @@ TEST_CASE("multi-receive: what doesn't fit into the rest goes into the next buff
   CHECK(std::equal(data.begin(), data.end(), second.begin()));
 }
 
-TEST_CASE("multi-receive: a message longer than the whole buffer is truncated") {
+TEST_CASE("MultiReceive__a_message_longer_than_the_whole_buffer_is_truncated") {
   Pair pair;
   std::vector<std::uint8_t> buffer(128);
   post(pair, buffer.data(), buffer.size(), &buffer);
@@ -77,7 +77,7 @@ TEST_CASE("multi-receive: a message longer than the whole buffer is truncated") 
   CHECK((entry.error.flags & FI_MULTI_RECV) != 0);
 }
 
-TEST_CASE("multi-receive: messages match in the order of posting, whatever kind of receive it is") {
+TEST_CASE("MultiReceive__messages_match_in_the_order_of_posting_whatever_kind_of_receive_it_is") {
   Pair pair({.least_multi_bytes = 8});
   std::array<char, 8> before{}, after{};
   std::vector<std::uint8_t> buffer(16);
@@ -94,7 +94,7 @@ TEST_CASE("multi-receive: messages match in the order of posting, whatever kind 
   CHECK(std::string(after.data()) == "4444444");
 }
 
-TEST_CASE("multi-receive: a buffer is cancelled, and so is a receive behind it") {
+TEST_CASE("MultiReceive__a_buffer_is_cancelled_and_so_is_a_receive_behind_it") {
   Pair pair;
   std::vector<std::uint8_t> buffer(1000);
   std::array<char, 8> behind{};
@@ -112,7 +112,7 @@ TEST_CASE("multi-receive: a buffer is cancelled, and so is a receive behind it")
   CHECK((second.error.flags & FI_MULTI_RECV) != 0);
 }
 
-TEST_CASE("multi-receive: thousands of messages through two buffers, with engine threads too") {
+TEST_CASE("MultiReceive__thousands_of_messages_through_two_buffers_with_engine_threads_too") {
   const std::string threads = GENERATE("0", "1");
   const Variables more({{"FI_HAWSER_THREADS", threads}});
   Pair pair({.least_multi_bytes = 64});

@@ -8,7 +8,7 @@
 
 using namespace hawser::test;
 
-TEST_CASE("objects: what is in use isn't closed") {
+TEST_CASE("Objects__what_is_in_use_isn_t_closed") {
   const Variables variables;
   Node node;
   CHECK(fi_close(&node.fabric->fid) == -FI_EBUSY);
@@ -28,7 +28,7 @@ TEST_CASE("objects: what is in use isn't closed") {
   CHECK(fi_close(&node.fabric.release()->fid) == 0);
 }
 
-TEST_CASE("objects: an endpoint is enabled once, with an AV and where completions go") {
+TEST_CASE("Objects__an_endpoint_is_enabled_once_with_an_AV_and_where_completions_go") {
   const Variables variables;
   Node node;
   fid_ep* opened = nullptr;
@@ -54,12 +54,12 @@ TEST_CASE("objects: an endpoint is enabled once, with an AV and where completion
   CHECK(fi_ep_bind(ep.get(), &node.domain->fid, 0) < 0);
 }
 
-TEST_CASE("objects: an address that this host hasn't is told by fi_enable") {
+TEST_CASE("Objects__an_address_that_this_host_hasn_t_is_told_by_fi_enable") {
   const Variables variables({{"FI_HAWSER_NICS", "udp:203.0.113.1"}});
   CHECK_THROWS_WITH(Node(), Catch::Contains("fi_enable"));
 }
 
-TEST_CASE("objects: addresses have 56 bytes, of ours alone") {
+TEST_CASE("Objects__addresses_have_56_bytes_of_ours_alone") {
   const Variables variables;
   Node node, other;
   std::array<std::byte, 8> few{};
@@ -99,7 +99,7 @@ TEST_CASE("objects: addresses have 56 bytes, of ours alone") {
   CHECK(fi_tsend(node.ep.get(), "abc", 4, nullptr, out[0], 1, nullptr) == -FI_EINVAL);
 }
 
-TEST_CASE("objects: an address that comes back is the same peer") {
+TEST_CASE("Objects__an_address_that_comes_back_is_the_same_peer") {
   Pair pair;
   std::array<char, 4> out{};
   REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
@@ -114,7 +114,7 @@ TEST_CASE("objects: an address that comes back is the same peer") {
   }
 }
 
-TEST_CASE("objects: vectors, queues and counters that are not ours are refused") {
+TEST_CASE("Objects__vectors_queues_and_counters_that_are_not_ours_are_refused") {
   const Variables variables;
   Node node;
   fid_av* av = nullptr;
@@ -150,7 +150,7 @@ TEST_CASE("objects: vectors, queues and counters that are not ours are refused")
   CHECK(fi_write(node.ep.get(), &byte, 1, nullptr, 0, 0, 0, nullptr) == -FI_ENOSYS);
 }
 
-TEST_CASE("objects: memory may be registered, which changes nothing") {
+TEST_CASE("Objects__memory_may_be_registered_which_changes_nothing") {
   const Variables variables;
   Node node;
   std::vector<char> data(100000);
@@ -170,7 +170,7 @@ TEST_CASE("objects: memory may be registered, which changes nothing") {
   CHECK(fi_mr_regattr(node.domain.get(), &device, 0, &region) == -FI_ENOSYS);
 }
 
-TEST_CASE("objects: options and default flags") {
+TEST_CASE("Objects__options_and_default_flags") {
   const Variables variables;
   Node node;
   std::size_t least = 4321, bytes = sizeof least;

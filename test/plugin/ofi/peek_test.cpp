@@ -28,7 +28,7 @@ Entry found(Pair& pair, std::uint64_t tag, std::uint64_t flags, void* context) {
 
 }  // namespace
 
-TEST_CASE("peek: what is not there is an error entry; what is stays there") {
+TEST_CASE("Peek__what_is_not_there_is_an_error_entry_what_is_stays_there") {
   Pair pair;
   fi_context context{};
   std::array<char, 8> out{};
@@ -53,7 +53,7 @@ TEST_CASE("peek: what is not there is an error entry; what is stays there") {
   CHECK(std::string(out.data()) == "abcdefg");
 }
 
-TEST_CASE("peek: a claimed message is for who claimed it") {
+TEST_CASE("Peek__a_claimed_message_is_for_who_claimed_it") {
   Pair pair;
   fi_context first{}, second{};
   const std::size_t bytes = GENERATE(8u, 200000u);
@@ -77,7 +77,7 @@ TEST_CASE("peek: a claimed message is for who claimed it") {
   CHECK(peek(pair, 1, FI_CLAIM, &first, &iov) == -FI_EINVAL);  // once
 }
 
-TEST_CASE("peek: discarding, at once or after a claim") {
+TEST_CASE("Peek__discarding_at_once_or_after_a_claim") {
   Pair pair({.send_flags = FI_DELIVERY_COMPLETE});
   fi_context context{};
   const bool claims = GENERATE(false, true);

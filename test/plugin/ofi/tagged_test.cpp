@@ -10,7 +10,7 @@ constexpr std::uint64_t kTag = 0x123456789abcdef0;
 
 }  // namespace
 
-TEST_CASE("tagged: a message of any size arrives, whichever of both comes first") {
+TEST_CASE("Tagged__a_message_of_any_size_arrives_whichever_of_both_comes_first") {
   Pair pair;
   const std::size_t bytes = GENERATE(0u, 1u, 4096u, 65537u, 3000001u);
   const bool receive_first = GENERATE(true, false);
@@ -43,7 +43,7 @@ TEST_CASE("tagged: a message of any size arrives, whichever of both comes first"
   }
 }
 
-TEST_CASE("tagged: ignored bits match anything, others don't") {
+TEST_CASE("Tagged__ignored_bits_match_anything_others_don_t") {
   Pair pair;
   std::array<char, 8> one{}, two{};
   REQUIRE(fi_trecv(pair.b.ep.get(), one.data(), 8, nullptr, FI_ADDR_UNSPEC, 0x10, 0x0f, &one) == 0);
@@ -59,7 +59,7 @@ TEST_CASE("tagged: ignored bits match anything, others don't") {
   CHECK(std::string(two.data()) == "2222222");
 }
 
-TEST_CASE("tagged: a directed receive waits for its peer, a wildcard says who it was") {
+TEST_CASE("Tagged__a_directed_receive_waits_for_its_peer_a_wildcard_says_who_it_was") {
   Pair pair;
   Node c;
   const fi_addr_t c_to_b = c.insert(pair.b.name());
@@ -80,7 +80,7 @@ TEST_CASE("tagged: a directed receive waits for its peer, a wildcard says who it
   CHECK(directed.source == b_to_c);
 }
 
-TEST_CASE("tagged: remote data is told where there is any, and only there") {
+TEST_CASE("Tagged__remote_data_is_told_where_there_is_any_and_only_there") {
   Pair pair;
   const std::uint64_t data = GENERATE(0u, 0xffffffffu);
   std::array<char, 4> one{}, two{}, three{};
@@ -99,7 +99,7 @@ TEST_CASE("tagged: remote data is told where there is any, and only there") {
   }
 }
 
-TEST_CASE("tagged: fi_tsendmsg and fi_trecvmsg, one iovec or none") {
+TEST_CASE("Tagged__fi_tsendmsg_and_fi_trecvmsg_one_iovec_or_none") {
   Pair pair;
   std::array<char, 8> in{"message"}, out{};
   iovec from{in.data(), 8}, to{out.data(), 8};
@@ -124,7 +124,7 @@ TEST_CASE("tagged: fi_tsendmsg and fi_trecvmsg, one iovec or none") {
   CHECK(fi_tsendmsg(pair.a.ep.get(), &send, FI_FENCE) == -FI_EINVAL);
 }
 
-TEST_CASE("tagged: a message that is too long is truncated, and says by how much") {
+TEST_CASE("Tagged__a_message_that_is_too_long_is_truncated_and_says_by_how_much") {
   Pair pair;
   const auto data = pattern(1000, 1);
   std::vector<std::uint8_t> out(1000, 0xee);
@@ -142,7 +142,7 @@ TEST_CASE("tagged: a message that is too long is truncated, and says by how much
   CHECK(pair.next_a().answer == 1);  // it was sent
 }
 
-TEST_CASE("tagged: a receive is cancelled by its context; what is not there is not") {
+TEST_CASE("Tagged__a_receive_is_cancelled_by_its_context_what_is_not_there_is_not") {
   Pair pair;
   std::array<char, 4> out{};
   int nobody = 0;
@@ -160,7 +160,7 @@ TEST_CASE("tagged: a receive is cancelled by its context; what is not there is n
   CHECK(pair.next_b().answer == 1);
 }
 
-TEST_CASE("tagged: a send nobody wants can be cancelled") {
+TEST_CASE("Tagged__a_send_nobody_wants_can_be_cancelled") {
   Pair pair({.send_flags = FI_DELIVERY_COMPLETE});
   std::array<char, 4> in{"abc"}, out{};
   REQUIRE(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 5, &in) == 0);
@@ -173,7 +173,7 @@ TEST_CASE("tagged: a send nobody wants can be cancelled") {
   CHECK(pair.b.next(&pair.a, 50).answer == -FI_EAGAIN);
 }
 
-TEST_CASE("tagged: messages of one sender match in the order of sending") {
+TEST_CASE("Tagged__messages_of_one_sender_match_in_the_order_of_sending") {
   Pair pair;
   std::array<std::uint32_t, 500> out{};
   for (std::uint32_t& value : out) {
@@ -191,7 +191,7 @@ TEST_CASE("tagged: messages of one sender match in the order of sending") {
   for (std::uint32_t i = 0; i < out.size(); ++i) REQUIRE(out[i] == i);
 }
 
-TEST_CASE("tagged: an endpoint sends to itself, in order with the others") {
+TEST_CASE("Tagged__an_endpoint_sends_to_itself_in_order_with_the_others") {
   Pair pair;
   const fi_addr_t self = pair.a.insert(pair.a.name());
   const std::size_t bytes = GENERATE(4u, 300000u);
@@ -210,7 +210,7 @@ TEST_CASE("tagged: an endpoint sends to itself, in order with the others") {
   CHECK(directed == data);
 }
 
-TEST_CASE("tagged: a full pool of operations is again, and passes") {
+TEST_CASE("Tagged__a_full_pool_of_operations_is_again_and_passes") {
   Pair pair({.send_count = 64});
   std::array<char, 4> in{"abc"};
   ssize_t answer = 0;

@@ -7,7 +7,7 @@
 
 using namespace hawser::test;
 
-TEST_CASE("threads: several send and receive by one endpoint, inline or with an engine thread") {
+TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_engine_thread") {
   const std::string threads = GENERATE("0", "1");
   const Variables more({{"FI_HAWSER_THREADS", threads}});
   Pair pair;
@@ -47,7 +47,7 @@ TEST_CASE("threads: several send and receive by one endpoint, inline or with an 
   }
 }
 
-TEST_CASE("threads: two endpoints share a completion queue") {
+TEST_CASE("Threads__two_endpoints_share_a_completion_queue") {
   Pair pair;
   fid_ep* opened = nullptr;
   REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
@@ -87,7 +87,7 @@ TEST_CASE("threads: two endpoints share a completion queue") {
   CHECK(pair.a.look().answer == -FI_EAGAIN);
 }
 
-TEST_CASE("threads: with an engine thread things go on while nobody calls") {
+TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
   const Variables more({{"FI_HAWSER_THREADS", "1"}});
   Pair pair({.wait_obj = FI_WAIT_UNSPEC});
   CHECK(pair.a.info->domain_attr->data_progress == FI_PROGRESS_AUTO);

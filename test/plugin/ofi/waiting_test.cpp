@@ -29,7 +29,7 @@ class Turner {
 
 }  // namespace
 
-TEST_CASE("waiting: in vain, until the time is over") {
+TEST_CASE("Waiting__in_vain_until_the_time_is_over") {
   Pair pair({.wait_obj = FI_WAIT_UNSPEC});
   fi_cq_tagged_entry entry{};
   const std::int64_t begin = now_ms();
@@ -38,7 +38,7 @@ TEST_CASE("waiting: in vain, until the time is over") {
   CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, 0) == -FI_EAGAIN);
 }
 
-TEST_CASE("waiting: a queue without a wait object can't be waited for") {
+TEST_CASE("Waiting__a_queue_without_a_wait_object_can_t_be_waited_for") {
   Pair pair;
   fi_cq_tagged_entry entry{};
   CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, 50) == -FI_ENOSYS);
@@ -46,7 +46,7 @@ TEST_CASE("waiting: a queue without a wait object can't be waited for") {
   CHECK(fi_trywait(pair.a.fabric.get(), fids, 1) == -FI_EINVAL);
 }
 
-TEST_CASE("waiting: for a message that comes later, blocked in the kernel") {
+TEST_CASE("Waiting__for_a_message_that_comes_later_blocked_in_the_kernel") {
   const fi_wait_obj object = GENERATE(FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD);
   const std::string threads = GENERATE("0", "1");
   const Variables more({{"FI_HAWSER_THREADS", threads}});
@@ -72,7 +72,7 @@ TEST_CASE("waiting: for a message that comes later, blocked in the kernel") {
   }
 }
 
-TEST_CASE("waiting: fi_cq_signal ends it") {
+TEST_CASE("Waiting__fi_cq_signal_ends_it") {
   Pair pair({.wait_obj = FI_WAIT_UNSPEC});
   std::thread waiter([&] {
     fi_cq_tagged_entry entry{};
@@ -82,7 +82,7 @@ TEST_CASE("waiting: fi_cq_signal ends it") {
   waiter.join();
 }
 
-TEST_CASE("waiting: one thread's progress wakes another that sleeps") {
+TEST_CASE("Waiting__one_thread_s_progress_wakes_another_that_sleeps") {
   Pair pair({.wait_obj = FI_WAIT_UNSPEC, .counts = true});
   std::array<char, 4> out{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
@@ -95,7 +95,7 @@ TEST_CASE("waiting: one thread's progress wakes another that sleeps") {
   CHECK(fi_cntr_read(pair.b.received.get()) == 1);
 }
 
-TEST_CASE("waiting: a program's own poll, with fi_trywait before it") {
+TEST_CASE("Waiting__a_program_s_own_poll_with_fi_trywait_before_it") {
   Pair pair({.wait_obj = FI_WAIT_FD});
   fi_wait_obj kind = FI_WAIT_NONE;
   REQUIRE(fi_control(&pair.b.cq->fid, FI_GETWAITOBJ, &kind) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("waiting: a program's own poll, with fi_trywait before it") {
   CHECK(received == out.size());
 }
 
-TEST_CASE("waiting: a poll set names the queues and counters that have news") {
+TEST_CASE("Waiting__a_poll_set_names_the_queues_and_counters_that_have_news") {
   Pair pair({.counts = true});
   fi_poll_attr attr{};
   fid_poll* opened = nullptr;
