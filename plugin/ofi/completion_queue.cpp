@@ -169,7 +169,7 @@ int CompletionQueue::try_wait() {
   if (!is_waitable()) return -FI_EINVAL;
   if (has_entries()) return -FI_EAGAIN;
   progress();
-  return has_entries() ? -FI_EAGAIN : 0;
+  return has_entries() || must_be_turned() ? -FI_EAGAIN : 0;
 }
 
 int open_completion_queue(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, void* context) {

@@ -117,7 +117,7 @@ int Counter::try_wait() {
   quiet();
   const std::uint64_t before = value_ + errors_;
   progress();
-  return value_ + errors_ != before ? -FI_EAGAIN : 0;
+  return value_ + errors_ != before || must_be_turned() ? -FI_EAGAIN : 0;
 }
 
 int open_counter(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context) {

@@ -70,6 +70,8 @@ class Endpoint : public fid_ep {
   ssize_t receive(const ReceiveCall& call);
   ssize_t cancel(void* op_context);
   void progress();
+  // Nobody may sleep until something comes: it would not be told.
+  [[nodiscard]] bool must_be_turned();
   [[nodiscard]] ssize_t sends_left();
   [[nodiscard]] ssize_t receives_left();
 

@@ -21,6 +21,13 @@ void Endpoint::progress() {
   if (endpoint_) progress_locked();
 }
 
+// Hawser tells of completions, not of a message that a multi-receive buffer may take. Where packets
+// wake the waiting thread that is the same; an engine thread takes packets by itself.
+bool Endpoint::must_be_turned() {
+  const Lock lock(mutex_);
+  return domain_.threads() > 0 && !waiting_.empty();
+}
+
 void Endpoint::progress_locked() {
   const std::vector<PlannedFault>& plan = domain_.config().fault_plan;
   if (next_fault_ < plan.size() && Clock::now() - enabled_at_ >= plan[next_fault_].at) {
@@ -103,7 +110,7 @@ std::string Endpoint::describe(const Operation& operation) {
            " bytes longer than the buffer";
   }
   PeerStats peer;
-  if (!endpoint_ || operation.peer == kAnyPeer ||
+  if (!endpoint_ || operation.is_by_mirror || operation.peer == kAnyPeer ||
       endpoint_->peer_stats(operation.peer, peer) != Status::ok) {
     return text;
   }

@@ -21,6 +21,11 @@ void EventSink::progress() {
   for (Endpoint* endpoint : members_) endpoint->progress();
 }
 
+bool EventSink::must_be_turned() {
+  const Lock lock(members_mutex_);
+  return std::ranges::any_of(members_, [](Endpoint* e) { return e->must_be_turned(); });
+}
+
 int EventSink::control(int command, void* argument) {
   switch (command) {
     case FI_GETWAIT:

@@ -36,6 +36,8 @@ class EventSink {
 
   // Turns every endpoint once.
   void progress();
+  // One of them has to be turned, come what may.
+  [[nodiscard]] bool must_be_turned();
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
   int control(int command, void* argument);
   // Calls `look` until it answers true, `stopped` is set, or the time is over (-1: never). Turns
@@ -62,6 +64,7 @@ class EventSink {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kSpin{50};
+  static constexpr int kShortSleepMs = 1;
 
   Mutex members_mutex_;
   std::vector<Endpoint*> members_;
@@ -90,7 +93,8 @@ bool EventSink::wait_until(Look&& look, int timeout_ms) {
     ++sleepers_;
     if (!look()) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - now).count();
-      waiting_->wait(timeout_ms < 0 ? -1 : static_cast<int>(left) + 1);
+      const int most = timeout_ms < 0 ? -1 : static_cast<int>(left) + 1;
+      waiting_->wait(must_be_turned() ? kShortSleepMs : most);
       if (object_ != FI_WAIT_FD) waiting_->quiet();
     }
     --sleepers_;

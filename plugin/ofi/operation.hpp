@@ -39,9 +39,10 @@ struct Operation {
   Status status = Status::ok;  // why
   bool is_open = false;        // neither finished nor in its pool
   bool is_send = false;
-  bool writes_entry = true;  // if it ends well; errors are always written
-  bool is_silent = false;    // the program has no name for it any more
-  bool is_discard = false;   // a receive that gets rid of a claimed message
+  bool writes_entry = true;   // if it ends well; errors are always written
+  bool is_silent = false;     // the program has no name for it any more
+  bool is_by_mirror = false;  // a send to ourselves: `peer` is the mirror's name for us
+  bool is_discard = false;    // a receive that gets rid of a claimed message
   // A multi-receive buffer: how full it is, how many of its messages are on their way, whether no
   // more goes in. Its messages have it as their parent.
   bool is_multi = false;

@@ -148,8 +148,7 @@ ssize_t Endpoint::cancel(void* op_context) {
           operation.id == kNoOperation) {
         continue;
       }
-      hawser::Endpoint& owner =
-          operation.is_send && mirror_ && operation.peer == mirror_to_us_ ? *mirror_ : *endpoint_;
+      hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_ : *endpoint_;
       // Too late is no error: the operation ends by itself.
       if (owner.cancel(operation.id) != Status::unknown_operation) return 0;
     }

@@ -42,6 +42,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->is_send = true;
   operation->context = call.op_context;
   operation->peer = route.peer;
+  operation->is_by_mirror = route.from == mirror_.get();
   operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;

@@ -1,4 +1,6 @@
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "test/plugin/ofi/scene.hpp"
 
@@ -138,4 +140,27 @@ TEST_CASE("MultiReceive__thousands_of_messages_through_two_buffers_with_engine_t
     }
   }
   CHECK(received == kMessages);
+}
+
+TEST_CASE("MultiReceive__who_blocks_is_woken_by_a_message_for_a_buffer") {
+  const std::string threads = GENERATE("0", "1");
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair({.wait_obj = FI_WAIT_FD, .least_multi_bytes = 8});
+  std::vector<std::uint8_t> buffer(64);
+  post(pair, buffer.data(), buffer.size(), &buffer);
+  std::atomic<bool> done{false};
+  std::thread sender([&] {
+    fi_cq_tagged_entry none{};
+    // So that the other thread is asleep by then.
+    (void)fi_cq_sread(pair.a.cq.get(), &none, 1, nullptr, 20);
+    (void)fi_inject(pair.a.ep.get(), "abcdefg", 8, pair.to_b);
+    while (!done) (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);
+  });
+  fi_cq_tagged_entry entry{};
+  CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, 10000) == 1);
+  done = true;
+  sender.join();
+  CHECK(entry.op_context == &buffer);
+  fid* fids[] = {&pair.b.cq->fid};
+  CHECK(fi_trywait(pair.b.fabric.get(), fids, 1) == (threads == "0" ? 0 : -FI_EAGAIN));
 }
