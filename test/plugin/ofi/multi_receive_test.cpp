@@ -71,7 +71,8 @@ TEST_CASE("MultiReceive__a_message_longer_than_the_whole_buffer_is_truncated") {
   Pair pair;
   std::vector<std::uint8_t> buffer(128);
   post(pair, buffer.data(), buffer.size(), &buffer);
-  send(pair, pattern(200, 3));
+  const auto data = pattern(200, 3);
+  send(pair, data);
   const Entry entry = pair.next_b();
   REQUIRE(entry.answer == -FI_EAVAIL);
   CHECK(entry.error.err == FI_ETRUNC);
