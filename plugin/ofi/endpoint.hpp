@@ -30,6 +30,11 @@ namespace hawser::ofi {
 inline constexpr std::uint16_t kTaggedContext = kAdapterContext;
 inline constexpr std::uint16_t kUntaggedContext = kAdapterContext + 1;
 
+// The halves of Hawser's 64 immediate bits: remote CQ data, and what goes with it.
+inline constexpr std::uint64_t kDataMask = 0xffffffff;
+inline constexpr std::uint64_t kHasData = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t kSenderWaits = std::uint64_t{1} << 33;  // for an entry
+
 struct SendCall {
   std::uint16_t context = kTaggedContext;
   const void* data = nullptr;
@@ -131,6 +136,7 @@ class Endpoint : public fid_ep {
   bool cancel_waiting_locked(void* op_context);
 
   void progress_locked();
+  bool turn_locked(hawser::Endpoint& endpoint);
   void finish_locked(Operation& operation, const Completion& completion);
   // Writes its entry, if it has one, and counts it.
   void end_locked(Operation& operation);

@@ -73,7 +73,8 @@ int Endpoint::bind(struct fid* other, std::uint64_t flags) {
       return 0;
     case FI_CLASS_CQ: return bind_queue(object_of<CompletionQueue, fid_cq>(other), flags);
     case FI_CLASS_CNTR: return bind_counter(object_of<Counter, fid_cntr>(other), flags);
-    default: return -FI_ENOSYS;
+    case FI_CLASS_EQ: return 0;  // there is nothing to tell it
+    default: return -FI_EINVAL;
   }
 }
 
@@ -111,6 +112,8 @@ hawser::EngineConfig Endpoint::engine_config() const {
   if (domain_.threads() == 0) {
     config.prefer("peer_timeout_ms", kInlinePeerTimeoutMs);
     config.prefer("longest_absence_ms", kInlineAbsenceMs);
+    // The next turn may be far away: nothing that could leave with this one waits for company.
+    config.prefer("max_ack_delay_us", 0);
   }
   const std::uint64_t operations = send_count_ + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));

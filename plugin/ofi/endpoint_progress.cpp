@@ -28,6 +28,21 @@ bool Endpoint::must_be_turned() {
   return domain_.threads() > 0 && !waiting_.empty();
 }
 
+// Whether a message came whose sender waits.
+bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
+  std::array<Completion, kBatch> batch;
+  const std::size_t count = endpoint.poll(batch);
+  bool waits = false;
+  for (const Completion& completion : std::span(batch).first(count)) {
+    waits = waits || (completion.kind == OperationKind::receive &&
+                      (completion.immediate & kSenderWaits) != 0);
+    // A buffer that a NIC still reads is not the program's yet, whatever became of the message.
+    if (!completion.released) continue;
+    finish_locked(*reinterpret_cast<Operation*>(completion.user_data), completion);
+  }
+  return waits;
+}
+
 void Endpoint::progress_locked() {
   const std::vector<PlannedFault>& plan = domain_.config().fault_plan;
   if (next_fault_ < plan.size() && Clock::now() - enabled_at_ >= plan[next_fault_].at) {
@@ -35,16 +50,11 @@ void Endpoint::progress_locked() {
     const Status status = engine_->inject_fault(fault.nic, fault.spec);
     if (status != Status::ok) complain("FI_HAWSER_FAULT_PLAN: \"" + fault.spec + "\" is refused");
   }
-  std::array<Completion, kBatch> batch;
-  for (hawser::Endpoint* endpoint : {endpoint_.get(), mirror_.get()}) {
-    if (endpoint == nullptr) continue;
-    const std::size_t count = endpoint->poll(batch);
-    for (const Completion& completion : std::span(batch).first(count)) {
-      // A buffer that a NIC still reads is not the program's yet, whatever became of the message.
-      if (!completion.released) continue;
-      finish_locked(*reinterpret_cast<Operation*>(completion.user_data), completion);
-    }
-  }
+  // What is owed for a message leaves with the turn after the one that told of it. Its sender may
+  // wait for that, and our program compute for long before it calls again: one turn more, now.
+  const bool is_owed = turn_locked(*endpoint_);
+  if (mirror_) (void)turn_locked(*mirror_);
+  if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
   if (!waiting_.empty()) advance_waiting_locked();
 }
 
@@ -70,8 +80,8 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   if (completion.status == Status::ok || completion.status == Status::truncated) {
     operation.tag = completion.tag;
     operation.overflow = completion.message_bytes - completion.bytes;
-    operation.data = completion.immediate & 0xffffffffu;
-    if (completion.immediate >> 32 != 0) operation.flags |= FI_REMOTE_CQ_DATA;
+    operation.data = completion.immediate & kDataMask;
+    if ((completion.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
   }
   if (operation.parent != nullptr) {
     child_ended_locked(operation);

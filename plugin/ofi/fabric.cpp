@@ -8,6 +8,7 @@
 #include "plugin/ofi/completion_queue.hpp"
 #include "plugin/ofi/counter.hpp"
 #include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/event_queue.hpp"
 #include "plugin/ofi/object.hpp"
 #include "plugin/ofi/provider.hpp"
 #include "plugin/ofi/refusals.hpp"
@@ -46,9 +47,9 @@ fi_ops_fabric fabric_ops = [] {
   fi_ops_fabric ops{};
   ops.size = sizeof ops;
   ops.domain = open_domain;
+  ops.eq_open = open_event_queue;
   ops.trywait = try_wait;
   refuse(ops.passive_ep);
-  refuse(ops.eq_open);
   refuse(ops.wait_open);
   refuse(ops.domain2);
   return ops;

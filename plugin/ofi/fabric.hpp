@@ -10,7 +10,7 @@ namespace hawser::ofi {
 class Fabric : public fid_fabric {
  public:
   Fabric(std::uint32_t version, void* context);
-  std::atomic<unsigned> users{0};  // domains: closing waits for none
+  std::atomic<unsigned> users{0};  // domains and event queues
 };
 
 int open_fabric(fi_fabric_attr* attr, fid_fabric** fabric, void* context);

@@ -70,8 +70,8 @@ void Endpoint::fill_from_locked(Operation& operation, const Envelope& envelope) 
   operation.source = (caps_ & FI_SOURCE) != 0 ? peers_->source_of(envelope.peer) : FI_ADDR_NOTAVAIL;
   operation.tag = envelope.tag;
   operation.length = envelope.bytes;
-  operation.data = envelope.immediate & 0xffffffffu;
-  if (envelope.immediate >> 32 != 0) operation.flags |= FI_REMOTE_CQ_DATA;
+  operation.data = envelope.immediate & kDataMask;
+  if ((envelope.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
 }
 
 // Answered at once. What lies in a socket unread has not come: if nothing is found, the endpoint is

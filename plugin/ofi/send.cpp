@@ -10,12 +10,12 @@
 namespace hawser::ofi {
 namespace {
 
-constexpr std::uint64_t kHasData = std::uint64_t{1} << 32;
 constexpr std::uint64_t kDelivered = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 
 std::uint64_t immediate_of(const SendCall& call) {
-  if ((call.flags & FI_REMOTE_CQ_DATA) == 0) return 0;
-  return kHasData | (call.remote_data & (kHasData - 1));
+  const std::uint64_t waits = call.is_silent ? 0 : kSenderWaits;
+  if ((call.flags & FI_REMOTE_CQ_DATA) == 0) return waits;
+  return waits | kHasData | (call.remote_data & kDataMask);
 }
 
 }  // namespace

@@ -149,3 +149,22 @@ TEST_CASE("Completion__entries_of_every_format") {
     if (words > 1) CHECK(raw[i * words + 1] == (FI_SEND | FI_TAGGED));
   }
 }
+
+TEST_CASE("Completion__a_sender_does_not_wait_for_what_the_receiver_calls_after_its_own") {
+  const std::size_t bytes = GENERATE(8u, 5000u, 500000u);
+  const std::uint64_t level = GENERATE(FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE);
+  Pair pair({.send_flags = level});
+  const auto data = pattern(bytes, 1);
+  std::vector<std::uint8_t> out(bytes);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), bytes, nullptr, pair.to_a, 1, 0, &out) == 0);
+    REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), bytes, nullptr, pair.to_b, 1, nullptr) == 0);
+    // After its entry `b` makes no call.
+    const std::int64_t end = now_ms() + kPatienceMs;
+    for (;;) {
+      if (pair.b.look().answer == 1 || now_ms() > end) break;
+      (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);
+    }
+    REQUIRE(pair.a.next(nullptr, 5000).answer == 1);
+  }
+}

@@ -139,9 +139,6 @@ TEST_CASE("Objects__vectors_queues_and_counters_that_are_not_ours_are_refused") 
   CHECK(fi_cq_open(node.domain.get(), &on_set, &cq, nullptr) == -FI_ENOSYS);
   fid_ep* ep = nullptr;
   CHECK(fi_scalable_ep(node.domain.get(), node.info.get(), &ep, nullptr) == -FI_ENOSYS);
-  fid_eq* eq = nullptr;
-  fi_eq_attr eq_attr{};
-  CHECK(fi_eq_open(node.fabric.get(), &eq_attr, &eq, nullptr) == -FI_ENOSYS);
   fid_wait* wait = nullptr;
   fi_wait_attr wait_attr{};
   CHECK(fi_wait_open(node.fabric.get(), &wait_attr, &wait) == -FI_ENOSYS);
@@ -187,4 +184,32 @@ TEST_CASE("Objects__options_and_default_flags") {
   CHECK(flags == FI_DELIVERY_COMPLETE);
   flags = FI_TRANSMIT | FI_RECV;
   CHECK(fi_control(&node.ep->fid, FI_GETOPSFLAG, &flags) == -FI_EINVAL);
+}
+
+TEST_CASE("Objects__an_event_queue_holds_what_is_written_to_it_and_nothing_else") {
+  const Variables variables;
+  Node node;
+  fi_eq_attr attr{};
+  attr.size = 1;
+  attr.wait_obj = FI_WAIT_FD;
+  fid_eq* eq = nullptr;
+  CHECK(fi_eq_open(node.fabric.get(), &attr, &eq, nullptr) == -FI_ENOSYS);
+  attr.wait_obj = FI_WAIT_UNSPEC;
+  REQUIRE(fi_eq_open(node.fabric.get(), &attr, &eq, nullptr) == 0);
+  std::uint32_t kind = 0;
+  std::uint64_t value = 0;
+  const std::uint64_t told = 77;
+  CHECK(fi_eq_read(eq, &kind, &value, sizeof value, 0) == -FI_EAGAIN);
+  CHECK(fi_eq_sread(eq, &kind, &value, sizeof value, 10, 0) == -FI_EAGAIN);
+  REQUIRE(fi_eq_write(eq, FI_NOTIFY, &told, sizeof told, 0) == sizeof told);
+  CHECK(fi_eq_write(eq, FI_NOTIFY, &told, sizeof told, 0) == -FI_EAGAIN);
+  CHECK(fi_eq_read(eq, &kind, &value, 4, 0) == -FI_ETOOSMALL);
+  CHECK(fi_eq_read(eq, &kind, &value, sizeof value, FI_PEEK) == sizeof value);
+  CHECK(fi_eq_sread(eq, &kind, &value, sizeof value, -1, 0) == sizeof value);
+  CHECK(kind == FI_NOTIFY);
+  CHECK(value == told);
+  fi_eq_err_entry error{};
+  CHECK(fi_eq_readerr(eq, &error, 0) == -FI_EAGAIN);
+  CHECK(fi_close(&node.fabric->fid) == -FI_EBUSY);
+  CHECK(fi_close(&eq->fid) == 0);
 }
