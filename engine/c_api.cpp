@@ -366,6 +366,8 @@ void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration regist
   endpoint->endpoint->release_memory(hawser::RegistrationId{registration});
 }
 
+void hawser_flush(hawser_endpoint* endpoint) { endpoint->endpoint->flush(); }
+
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count) {
   hawser::Endpoint& target = *endpoint->endpoint;
   return poll_with(target, completions, count,

@@ -331,6 +331,14 @@ bool Endpoint::closed() const { return core_->closed; }
 
 bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
 
+void Endpoint::transmit(Time now) {
+  Core& core = *core_;
+  if (core.closed) return;
+  core.now = later(core.now, now);
+  core.transmit();
+  flush(core.nics);
+}
+
 void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 
 TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }

@@ -280,6 +280,7 @@ hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message m
 hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message);
 hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation);
 
+void hawser_flush(hawser_endpoint* endpoint);
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count);
 size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
                    uint64_t timeout_ns);

@@ -27,6 +27,7 @@ struct Setting {
 constexpr std::array kSettings{
     Setting{"nics", "NICs, as in udp:10.0.0.1,udp:10.0.1.1 or verbs:mlx5_0 (default: all usable)"},
     Setting{"threads", "0: progress in calls of the program (default); 1: an engine thread"},
+    Setting{"flush", "0: sends wait for the next progress, small ones share packets (default 1)"},
     Setting{"job_secret", "shared by the job's processes, at most 64 bytes (default: none)"},
     Setting{"faults", "faults injected from the start, as in loss=0.01 (default: none)"},
     Setting{"fault_plan", "faults by time, as in 2s:1:kill,4s:1:revive (default: none)"},
@@ -125,12 +126,18 @@ std::string read_nics(Config& config) {
 }
 
 std::string read_settings(Config& config) {
-  if (const char* const text = variable("threads")) {
+  for (const char* const name : {"threads", "flush"}) {
+    const char* const text = variable(name);
+    if (text == nullptr) continue;
     const std::string_view digits(text);
     if (digits != "0" && digits != "1") {
-      return "FI_HAWSER_THREADS=" + std::string(digits) + ": it takes 0 or 1";
+      return std::string(kPrefix) + upper(name) + "=" + text + ": it takes 0 or 1";
     }
-    config.threads = digits == "1" ? 1 : 0;
+    if (std::string_view(name) == "flush") {
+      config.flush = digits == "1";
+    } else {
+      config.threads = digits == "1" ? 1 : 0;
+    }
   }
   const auto string_of = [](const char* text) { return std::string(text == nullptr ? "" : text); };
   config.job_secret = string_of(variable("job_secret"));

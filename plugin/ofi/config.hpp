@@ -16,6 +16,7 @@ namespace hawser::ofi {
 struct Config {
   std::vector<std::string> nics;
   std::optional<unsigned> threads;  // if it was set
+  bool flush = true;                // a send leaves in its call
   std::string job_secret;
   std::string faults;
   std::vector<PlannedFault> fault_plan;

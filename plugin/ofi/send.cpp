@@ -61,6 +61,8 @@ ssize_t Endpoint::send(const SendCall& call) {
     sends_.give(*operation);
     return status == Status::invalid_argument ? -FI_EMSGSIZE : answer_of(status);
   }
+  // Now: a program that goes on to compute has its messages on their way.
+  if (domain_.config().flush && (call.flags & FI_MORE) == 0) route.from->flush();
   if (early) write_early_locked(*operation);
   return 0;
 }

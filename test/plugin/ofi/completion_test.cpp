@@ -168,3 +168,23 @@ TEST_CASE("Completion__a_sender_does_not_wait_for_what_the_receiver_calls_after_
     REQUIRE(pair.a.next(nullptr, 5000).answer == 1);
   }
 }
+
+TEST_CASE("Completion__a_message_leaves_in_its_call_unless_it_is_told_to_wait") {
+  const std::string flush = GENERATE("1", "0");
+  const Variables more({{"FI_HAWSER_FLUSH", flush}});
+  Pair pair;
+  std::array<std::array<char, 4>, 3> out{};
+  for (auto& buffer : out) {
+    REQUIRE(fi_trecv(pair.b.ep.get(), buffer.data(), 4, nullptr, pair.to_a, 1, 0, &buffer) == 0);
+  }
+  REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+  REQUIRE(pair.next_b().answer == 1);
+  // Nobody turns `a` any more.
+  REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+  CHECK(pair.b.next(nullptr, flush == "1" ? 5000 : 30).answer == (flush == "1" ? 1 : -FI_EAGAIN));
+  iovec iov{out[0].data(), 4};
+  const fi_msg_tagged message{&iov, nullptr, 1, pair.to_b, 1, 0, nullptr, 0};
+  REQUIRE(fi_tsendmsg(pair.a.ep.get(), &message, FI_INJECT | FI_MORE) == 0);
+  CHECK(pair.b.next(nullptr, 30).answer == -FI_EAGAIN);
+  REQUIRE(pair.next_b().answer == 1);
+}

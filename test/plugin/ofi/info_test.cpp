@@ -114,6 +114,7 @@ TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
   const auto [name, value] =
       GENERATE(table<std::string, std::string>({{"FI_HAWSER_THREAD", "1"},
                                                 {"FI_HAWSER_THREADS", "7"},
+                                                {"FI_HAWSER_FLUSH", "yes"},
                                                 {"FI_HAWSER_PEER_TIMEOUT_MS", "soon"},
                                                 {"FI_HAWSER_PEER_TIMEOUT_MS", "1"},
                                                 {"HAWSER_PEER_TIMEOUT_MS", "1"},
