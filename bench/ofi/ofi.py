@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Question: what does MPI gain or lose over Hawser's libfabric provider, beside libfabric's own over TCP and over UDP, on this machine, in this run?
 
-Metric: between two ranks the microseconds of a message one way, and nanoseconds of processor for each byte, both ranks together; among four the
-microseconds of an all-reduce of f32. Medians and quartiles over jobs that alternate A B C A B C, and Hawser's time by the other's, pair by pair.
+Metric: between two ranks the microseconds of a message one way, and nanoseconds of processor for each byte, both ranks together, and
+of a message among 64 that leave at once; among four the microseconds of an all-reduce of f32. Medians and quartiles over jobs that alternate A B C A B C, and Hawser's time by the other's, pair by pair.
 All jobs are Debian's Open MPI with `pml cm`, `mtl ofi` over loopback, no shared memory: hawser with one UDP NIC and with two, tcp;ofi_rxm,
-udp;ofi_rxd, and Open MPI's own TCP. Runtime: 3 minutes; --short: 20 seconds.
+udp;ofi_rxd, and Open MPI's own TCP; packed is FI_HAWSER_FLUSH=0. Runtime: 3 minutes; --short: 20 seconds.
 
     bench/ofi/ofi.py [--build build/release] [--rounds 7] [--short] [--json FILE]
 
@@ -32,16 +32,19 @@ def over_ofi(provider, *variables):
 TRANSPORTS = {
     "hawser": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1"),
     "hawser, 2 NICs": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1,udp:127.0.0.2"),
+    "hawser, packed": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1", "FI_HAWSER_FLUSH=0"),
     "tcp;ofi_rxm": over_ofi("tcp;ofi_rxm", "FI_TCP_IFACE=lo"),
     "udp;ofi_rxd": over_ofi("udp;ofi_rxd", "FI_UDP_IFACE=lo"),
     "Open MPI's tcp": ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"],
 }
-# ranks, program, bytes, repetitions, who can't: rxd takes a minute and more for the last, or doesn't end
+# ranks, program, bytes, repetitions, who is left out: rxd takes a minute and more for the last, or doesn't end
+PACKED = "hawser, packed"
 QUESTIONS = [
-    (2, "ping_pong", 8, 5000, ()),
-    (2, "ping_pong", 65536, 2000, ()),
-    (2, "ping_pong", 4 << 20, 60, ()),
-    (4, "mpi_allreduce", 64 << 20, 3, ("udp;ofi_rxd",)),
+    (2, "ping_pong", 8, 5000, (PACKED,)),
+    (2, "ping_pong", 65536, 2000, (PACKED,)),
+    (2, "ping_pong", 4 << 20, 60, (PACKED,)),
+    (2, "message_rate", 8, 1500, ()),
+    (4, "mpi_allreduce", 64 << 20, 3, (PACKED, "udp;ofi_rxd")),
 ]
 
 
@@ -74,10 +77,11 @@ def main():
     provider = os.path.abspath(os.path.join(options.build, "plugin/ofi/provider"))
     samples = []
     with tempfile.TemporaryDirectory() as folder:
-        sources = {"ping_pong": os.path.join(HERE, "ping_pong.c"), "mpi_allreduce": os.path.join(HERE, "../compare/mpi_allreduce.c")}
+        sources = {"ping_pong": os.path.join(HERE, "ping_pong.c"), "message_rate": os.path.join(HERE, "message_rate.c"),
+                   "mpi_allreduce": os.path.join(HERE, "../compare/mpi_allreduce.c")}
         for name, source in sources.items():
             subprocess.run(["mpicc", "-O3", source, "-o", os.path.join(folder, name)], check=True)
-        print("| ranks | bytes | over | us | hawser's time by it | processor, ns a byte | jobs that failed |\n|--:|--:|---|---|---|---|--:|")
+        print("| ranks | program | bytes | over | us | hawser's time by it | processor, ns a byte | jobs that failed |\n|--:|---|--:|---|---|---|---|--:|")
         for ranks, program, size, count, without in QUESTIONS:
             count = max(2, count // 20) if options.short else count
             found = {name: [] for name in TRANSPORTS if name not in without}
@@ -88,8 +92,8 @@ def main():
                 good = [value for value in values if value]
                 ratios = [own[0] / other[0] for own, other in zip(found["hawser"], values) if own and other]
                 processor = told([value[1] for value in good if len(value) > 1])
-                print(f"| {ranks} | {size} | {name} | {told([value[0] for value in good])} | {told(ratios)} | {processor} | {len(values) - len(good)} |", flush=True)
-            samples.append({"ranks": ranks, "bytes": size, "samples": found})
+                print(f"| {ranks} | {program} | {size} | {name} | {told([value[0] for value in good])} | {told(ratios)} | {processor} | {len(values) - len(good)} |", flush=True)
+            samples.append({"ranks": ranks, "program": program, "bytes": size, "samples": found})
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(samples, file, indent=1)
