@@ -14,6 +14,9 @@ namespace {
 // See "Absence" in docs/ofi.md.
 constexpr std::uint64_t kInlinePeerTimeoutMs = 600000;
 constexpr std::uint64_t kInlineAbsenceMs = 65535;
+// Half of what a UDP socket holds: ranks that share a processor are turned once in some
+// milliseconds, and what was granted until then is all that comes.
+constexpr std::uint64_t kInlineGrantStart = 2 << 20;
 
 std::uint64_t within(std::string_view tunable, std::uint64_t value) {
   const auto row = std::ranges::find(kTunables, tunable, &TunableRow::name);
@@ -114,6 +117,7 @@ hawser::EngineConfig Endpoint::engine_config() const {
     config.prefer("longest_absence_ms", kInlineAbsenceMs);
     // The next turn may be far away: nothing that could leave with this one waits for company.
     config.prefer("max_ack_delay_us", 0);
+    config.prefer("grant_start_bytes", kInlineGrantStart);
   }
   const std::uint64_t operations = send_count_ + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));

@@ -140,12 +140,15 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   next_rank = (rank + 1) % ranks;
   previous_rank = (rank + ranks - 1) % ranks;
-  every_size(argc > 1 ? (size_t)atol(argv[1]) : 1000000);
-  wildcards(300);
-  probes(60);
-  cancelled();
-  outstanding(argc > 2 ? atoi(argv[2]) : 3000);
-  persistent(50);
+  const int rounds = argc > 3 ? atoi(argv[3]) : 1;
+  for (int i = 0; i < rounds; ++i) {
+    every_size(argc > 1 ? (size_t)atol(argv[1]) : 1000000);
+    wildcards(300);
+    probes(60);
+    cancelled();
+    outstanding(argc > 2 ? atoi(argv[2]) : 3000);
+    persistent(50);
+  }
   end("messages");
   return 0;
 }

@@ -18,11 +18,11 @@ import tempfile
 
 LIMIT_S = 50
 NICS = "udp:127.0.0.1,udp:127.0.0.2"
-KILLED = {"FI_HAWSER_FAULT_PLAN": "300ms:1:kill,900ms:1:revive"}
+KILLED = {"FI_HAWSER_FAULT_PLAN": "50ms:1:kill,400ms:1:revive"}
 LOSS = {"FI_HAWSER_FAULTS": "loss=0.01,seed=5"}
 # Enough rounds for a NIC to die and return meanwhile.
 PROGRAMS = {"collectives": ["20000"], "messages": [], "communicators": [], "threads": []}
-LONG = {"collectives": ["20000", "4"], "messages": ["3000000"]}
+LONG = {"collectives": ["20000", "8"], "messages": ["3000000", "3000", "8"]}
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
 TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
