@@ -165,6 +165,7 @@ hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_con
     settings.nics.assign(taken.nics, taken.nics + taken.nic_count);
     settings.threads = taken.threads;
     if (taken.faults != nullptr) settings.faults = taken.faults;
+    settings.ignore_environment = taken.ignore_environment != 0;
     for (std::size_t i = 0; i < taken.tunable_count; ++i) {
       const hawser_tunable& tunable = taken.tunables[i];
       if (settings.tunables.set(tunable.name, tunable.value) != Status::ok) {
@@ -364,6 +365,8 @@ hawser_status hawser_deregister_memory(hawser_endpoint* endpoint, hawser_registr
 void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration registration) {
   endpoint->endpoint->release_memory(hawser::RegistrationId{registration});
 }
+
+void hawser_flush(hawser_endpoint* endpoint) { endpoint->endpoint->flush(); }
 
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count) {
   hawser::Endpoint& target = *endpoint->endpoint;

@@ -171,6 +171,11 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
   nics_.push_back(std::move(fault));
 }
 
+void EndpointBody::transmit(Time now) {
+  for (FaultNic* fault : faults_) fault->set_time(now);
+  protocol_->transmit(now);
+}
+
 TurnResult EndpointBody::progress(Time now) {
   if (has_posted_faults()) apply_posted_faults();
   for (FaultNic* fault : faults_) fault->set_time(now);

@@ -53,6 +53,8 @@ class EndpointBody {
 
   // One turn: faults that were posted, packets whose delay is over, the protocol's turn. wake_at
   // covers them all, and NICs that can't wake anybody: those are looked at again before long.
+  // Between turns: what may leave, leaves.
+  void transmit(proto::Time now);
   proto::TurnResult progress(proto::Time now);
 
   // Readable when a NIC has something that came after arm().

@@ -104,6 +104,12 @@ Status InlineEndpoint::cancel(OperationId operation) {
   return status;
 }
 
+void InlineEndpoint::flush() {
+  const Time now = monotonic_now();
+  body_.transmit(now);
+  loop_.wake_at(now, now);
+}
+
 Status InlineEndpoint::disconnect(PeerId peer) {
   const Time now = monotonic_now();
   const Status status = body_.protocol().disconnect(now, peer);

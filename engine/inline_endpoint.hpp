@@ -47,6 +47,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
                                        OperationId& operation) override;
   [[nodiscard]] Status put_back(MessageId message) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
+  void flush() override;
   std::size_t poll(std::span<Completion> completions) override;
   std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
   [[nodiscard]] int fd() const noexcept override { return loop_.descriptor(); }

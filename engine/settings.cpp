@@ -70,7 +70,7 @@ EngineSettings check(const EngineConfig& config) {
                   std::to_string(row.maximum) + " (" + std::string(row.unit) + ")");
     }
   }
-  apply_environment(settings.tunables);
+  if (!config.ignore_environment) apply_environment(settings.tunables);
   if (std::string complaint = complaint_about_faults(config.faults); !complaint.empty()) {
     throw Error(complaint);
   }

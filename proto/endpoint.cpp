@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/address_blob.hpp"
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
 #include "proto/unscheduled.hpp"
@@ -14,14 +15,6 @@ namespace hawser::proto {
 
 namespace {
 
-// The address blob: everything that connect needs, in the byte order of the wire.
-struct AddressHead {
-  std::array<char, 8> magic{'H', 'W', 'S', 'R', 'A', 'D', 'R', '1'};
-  std::uint64_t endpoint_id = 0;
-  std::uint64_t epoch = 0;
-  std::uint32_t nics = 0;
-  std::uint32_t reserved = 0;
-};
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
@@ -34,6 +27,16 @@ template <class Core>
 bool fetch_peer(Core& core, std::uint32_t peer) {
   if (std::exchange(core.last_sent_to, peer) == peer) return false;
   core.peers.fetch(peer);
+  return true;
+}
+
+// Whether a short address says nothing new: it may have fewer NICs than a HELLO of the peer told.
+template <class Core>
+bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
+  if (!address.is_short || address.nics > peer.remote_nics) return false;
+  for (std::size_t i = 0; i < address.nics; ++i) {
+    if (core.nic_of(peer, i).address != address.records[i].address) return false;
+  }
   return true;
 }
 
@@ -147,28 +150,20 @@ std::size_t Endpoint::write_address(std::span<std::byte, kMaxAddressBytes> out) 
 Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& peer_id) {
   Core& core = *core_;
   core.now = later(core.now, now);
-  AddressHead head;
-  if (address.size() < sizeof head) return Status::invalid_argument;
-  std::memcpy(&head, address.data(), sizeof head);
-  if (head.magic != AddressHead{}.magic || head.nics == 0 || head.nics > kMaxNics ||
-      address.size() != sizeof head + head.nics * sizeof(wire::NicRecord) ||
-      head.endpoint_id == core.endpoint_id || head.endpoint_id == 0) {
+  ParsedAddress to;
+  if (!parse_address(address, to) || to.endpoint_id == core.endpoint_id) {
     return Status::invalid_argument;
   }
   if (core.closing) return Status::endpoint_closed;
-  std::array<wire::NicRecord, kMaxNics> records;
-  std::memcpy(records.data(), address.data() + sizeof head, head.nics * sizeof(wire::NicRecord));
-  for (std::size_t i = 0; i < head.nics; ++i) {
-    if (records[i].index != i) return Status::invalid_argument;
-  }
-  Peer* peer = core.find_peer(head.endpoint_id);
-  if (peer == nullptr) peer = core.make_peer(head.endpoint_id);
+  Peer* peer = core.find_peer(to.endpoint_id);
+  if (peer == nullptr) peer = core.make_peer(to.endpoint_id);
   if (peer == nullptr) return Status::again;
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
   if (peer->state == SessionState::idle) {
-    core.learn_nics(*peer, std::span(records).first(head.nics));
-  } else if (peer->state == SessionState::calling || peer->state == SessionState::answered) {
-    core.call_elsewhere(*peer, std::span(records).first(head.nics));
+    core.learn_nics(*peer, to.nic_records());
+  } else if ((peer->state == SessionState::calling || peer->state == SessionState::answered) &&
+             !names_known(core, *peer, to)) {
+    core.call_elsewhere(*peer, to.nic_records());
   }
   core.want_session(*peer);
   peer->used_at = core.now;
@@ -335,6 +330,14 @@ void Endpoint::close(Time now) {
 bool Endpoint::closed() const { return core_->closed; }
 
 bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
+
+void Endpoint::transmit(Time now) {
+  Core& core = *core_;
+  if (core.closed) return;
+  core.now = later(core.now, now);
+  core.transmit();
+  flush(core.nics);
+}
 
 void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 

@@ -95,6 +95,10 @@ class Endpoint {
   [[nodiscard]] bool closed() const;
   [[nodiscard]] bool is_through() const;
 
+  // Between turns: hands to the NICs what may be sent, and looks at nothing else. The next turn's
+  // wake-up is that of the last one, or now.
+  void transmit(Time now);
+
   // One pass, in two halves: begin_turn reaps, receives from every NIC and expires timers;
   // finish_turn acknowledges and sends. Each has the time at which it starts, as what happens in
   // the first half (copies, being descheduled) is no delay of the fabric. Always one after the

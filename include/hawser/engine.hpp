@@ -49,6 +49,9 @@ struct EngineConfig {
   // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: no fault layer at all.
   // The grammar is in docs/faults.md.
   std::string faults{};
+  // The variables HAWSER_<TUNABLE> of the environment outweigh `tunables`. An adapter that has
+  // variables of its own reads both, and sets this.
+  bool ignore_environment = false;
 };
 
 struct EndpointConfig {
@@ -136,6 +139,11 @@ class Endpoint {
   //   never was.
   [[nodiscard]] virtual Status cancel(OperationId operation) = 0;
 
+  // Inline: sends what may leave now, and looks at nothing that has come. For who calls `send` and
+  // may not poll soon; without it small messages that are sent together share packets, which costs
+  // less. With engine threads it does nothing, as these send by themselves.
+  virtual void flush();
+
   // Makes progress (inline) and hands out completions, oldest first. Returns how many; never
   // blocks.
   virtual std::size_t poll(std::span<Completion> completions) = 0;
@@ -208,6 +216,7 @@ inline Status Endpoint::receive_claimed(MessageId, void*, std::uint64_t, const R
                                         OperationId&) {
   return Status::unsupported;
 }
+inline void Endpoint::flush() {}
 inline Status Endpoint::put_back(MessageId) { return Status::unsupported; }
 inline Status Endpoint::register_memory(const void*, std::uint64_t, RegistrationId&, std::string*) {
   return Status::unsupported;

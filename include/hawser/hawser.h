@@ -141,6 +141,7 @@ typedef struct hawser_engine_config {
   size_t tunable_count;
   const char* faults; /* NULL: no fault layer */
   uint32_t threads;
+  uint64_t ignore_environment; /* 1: HAWSER_<TUNABLE> variables don't outweigh `tunables` */
 } hawser_engine_config;
 
 /* Opens an engine; it is ended by hawser_engine_destroy, after its endpoints.
@@ -158,6 +159,27 @@ hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, cons
  * strings are static. Any of the pointers may be NULL. */
 int hawser_tunable_row(size_t i, const char** name, const char** unit, const char** reason,
                        uint64_t* default_value, uint64_t* minimum, uint64_t* maximum);
+
+/* ---- NICs of this host, addresses: hawser/nics.hpp, hawser/address.hpp ---- */
+
+typedef struct hawser_host_nic {
+  char name[128]; /* cut, as is device, with its terminating 0 */
+  char device[64];
+  uint64_t bits_per_second; /* 0: not known */
+  uint32_t mtu;             /* 0: not known */
+  uint8_t up;
+  uint8_t loopback;
+  uint8_t usable; /* one of those that one would use together: hawser::usable_nics() */
+  uint8_t reserved;
+} hawser_host_nic;
+
+/* Fills in the first `count` of them; returns how many there are. */
+size_t hawser_host_nics(hawser_host_nic* nics, size_t count);
+
+/* Returns how many bytes the short form takes, 0 if `address` is none or doesn't fit. */
+size_t hawser_shorten_address(const void* address, size_t bytes, void* out, size_t out_bytes);
+/* 0 if it is not an address. */
+uint64_t hawser_endpoint_id_of(const void* address, size_t bytes);
 
 /* ---- endpoints ---- */
 
@@ -258,6 +280,7 @@ hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message m
 hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message);
 hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation);
 
+void hawser_flush(hawser_endpoint* endpoint);
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count);
 size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
                    uint64_t timeout_ns);

@@ -122,6 +122,30 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
 
+TEST_CASE("Endpoint__flush_sends_what_nobody_polls_for") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting, short_close());
+  std::array<std::byte, 8> in{}, out{};
+  Completion completion;
+  OperationId operation = kNoOperation;
+  // The first one brings the session, which takes both.
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(pair.b->receive(kAnyPeer, 0, 1, kAllBits, out.data(), 8, {}, operation) == Status::ok);
+    REQUIRE(pair.a->send(pair.b_of_a, 0, 1, in.data(), 8, {}, operation) == Status::ok);
+    pair.a->flush();
+    if (i == 0) {
+      CHECK(next_of(*pair.b, *pair.a).status == Status::ok);
+    } else {
+      REQUIRE(pair.b->wait(std::span(&completion, 1), kPatienceNs) == 1);
+      CHECK(completion.status == Status::ok);
+    }
+    CHECK(next_of(*pair.a, *pair.b).status == Status::ok);
+  }
+  pair.a->close();
+  pair.a->flush();
+}
+
 TEST_CASE("Endpoint__probe_and_cancel") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

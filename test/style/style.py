@@ -59,7 +59,7 @@ ZONES = {
     "engine/driver/fault": Zone(("include", "proto", "engine/driver"), others(), False),
     "engine/": Zone(("include", "proto", "engine"), ENGINE_OTHERS, True),
     "coll/": Zone(("include", "coll"), others(), False),
-    "plugin/": Zone(("include", "plugin"), others(r"rdma/.*", r"nccl.*"), False),
+    "plugin/": Zone(("include", "plugin"), others(r"rdma/.*", r"nccl.*"), True),
     "sim/": Zone(("include", "proto", "engine/driver/memory", "engine/driver/fault", "sim"),
                  others(), False),
     "tool/": Zone(("include", "proto", "engine", "coll", "plugin", "sim", "tool"),
@@ -185,6 +185,7 @@ LINKS = {
                       "hawser_verbs_nic", "hawser_background", "hawser_log", "hawser_registration", "hawser_dpdk", "hawser_sodium", "Boost::headers", "fmt::fmt", "spdlog::spdlog",
                       "Threads::Threads"},
     "hawser_coll": {"hawser_api"},
+    "hawser_ofi": {"hawser_api", "hawser_libfabric"},
     "hawser_sim": {"hawser_api", "hawser_proto", "hawser_virtual_nics"},
 }
 LIBRARY = re.compile(r"hawser_library\(\s*(\w+)([^)]*)\)")

@@ -1,6 +1,7 @@
 #include "tool/info/info.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +10,7 @@
 #include "engine/host_limits.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
+#include "hawser/nics.hpp"
 #include "hawser/tunables.hpp"
 
 namespace hawser::tool {
@@ -17,6 +19,7 @@ namespace {
 std::string nics_text() {
   std::string text = "NICs of this host (for --nic and EngineConfig::nics)\n";
   for (const HostNic& nic : host_nics()) {
+    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
     text += fmt::format("  {:<40} {:<12} {}{}\n", nic.name, nic.device, nic.up ? "up" : "down",
                         nic.mtu > 0 ? fmt::format(", MTU {}", nic.mtu) : "");
   }
@@ -93,6 +96,16 @@ std::string tunables_text() {
 }
 
 }  // namespace
+
+std::vector<std::string> rdma_devices() {
+  std::vector<std::string> devices;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
+    devices.push_back(entry.path().filename().string());
+  }
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
 
 std::string verbs_packets_text(const Tunables& tunables,
                                std::span<const engine::VerbsPortInfo> ports) {

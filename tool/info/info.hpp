@@ -10,17 +10,6 @@
 
 namespace hawser::tool {
 
-struct HostNic {
-  std::string name;    // as --nic takes it: "udp:10.0.0.1"
-  std::string device;  // "eth0"
-  bool up = false;
-  unsigned mtu = 0;  // 0: unknown
-  bool loopback = false;
-};
-
-// Addresses of this host that a UDP NIC may use, loopback last. IPv6 link-local ones are left out.
-[[nodiscard]] std::vector<HostNic> host_nics();
-
 // The names of RDMA devices that the kernel knows of.
 [[nodiscard]] std::vector<std::string> rdma_devices();
 

@@ -11,6 +11,7 @@
 #include "engine/bootstrap.hpp"
 #include "engine/job_environment.hpp"
 #include "hawser/engine.hpp"
+#include "hawser/nics.hpp"
 #include "tool/error.hpp"
 #include "tool/info/info.hpp"
 #include "tool/run/child.hpp"
@@ -94,7 +95,8 @@ std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32
   if (is_loopback(place.rendezvous)) return loopback_nics(place.rank, wanted);
   std::vector<std::string> names;
   for (const HostNic& nic : host_nics()) {
-    if (nic.up && !nic.loopback && names.size() < wanted) names.push_back(nic.name);
+    const bool is_udp = nic.name.starts_with("udp:");
+    if (is_udp && nic.up && !nic.loopback && names.size() < wanted) names.push_back(nic.name);
   }
   if (names.empty()) throw InputError("this host has no address that is up; name NICs with --nic");
   return names;

@@ -1,0 +1,45 @@
+// fid_cq: finished operations in the order in which they finished.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include <cstddef>
+#include <string>
+
+#include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/event_sink.hpp"
+#include "plugin/ofi/operation.hpp"
+
+namespace hawser::ofi {
+
+class CompletionQueue : public fid_cq, public EventSink {
+ public:
+  CompletionQueue(Domain& domain, const fi_cq_attr& attr, void* context);
+  ~CompletionQueue();
+
+  void push(Operation& operation);
+  // Those of an endpoint that closes.
+  void drop(const Endpoint& endpoint);
+
+  // As fi_cq_readfrom and so on; `sources` may be null.
+  ssize_t read(void* entries, std::size_t count, fi_addr_t* sources);
+  ssize_t read_error(fi_cq_err_entry& entry);
+  ssize_t wait_and_read(void* entries, std::size_t count, fi_addr_t* sources, int timeout_ms);
+  int try_wait();
+  [[nodiscard]] bool has_entries();
+
+ private:
+  // -FI_EAGAIN: there is nothing.
+  ssize_t take(void* entries, std::size_t count, fi_addr_t* sources);
+
+  Domain& domain_;
+  fi_cq_format format_;
+  Mutex mutex_;  // of what follows
+  OperationQueue finished_;
+  std::string error_text_;  // of the last error that was read
+};
+
+int open_completion_queue(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, void* context);
+
+}  // namespace hawser::ofi

@@ -1,0 +1,139 @@
+#include "plugin/ofi/counter.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <new>
+#include <system_error>
+
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/log.hpp"
+#include "plugin/ofi/refusals.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+Counter& counter_of(fid_cntr* counter) { return object_of<Counter>(counter); }
+
+int close_counter(struct fid* fid) {
+  Counter& counter = object_of<Counter, fid_cntr>(fid);
+  if (counter.users != 0) return -FI_EBUSY;
+  delete &counter;
+  return 0;
+}
+
+fi_ops counter_fid_ops = [] {
+  fi_ops ops{};
+  ops.close = close_counter;
+  ops.control = [](struct fid* fid, int command, void* argument) {
+    return object_of<Counter, fid_cntr>(fid).control(command, argument);
+  };
+  return completed(ops);
+}();
+
+std::uint64_t read(fid_cntr* counter) {
+  counter_of(counter).progress();
+  return counter_of(counter).value();
+}
+
+std::uint64_t read_errors(fid_cntr* counter) {
+  counter_of(counter).progress();
+  return counter_of(counter).errors();
+}
+
+template <void (Counter::*change)(std::uint64_t)>
+int change_counter(fid_cntr* counter, std::uint64_t value) {
+  (counter_of(counter).*change)(value);
+  return 0;
+}
+
+fi_ops_cntr counter_ops{
+    .size = sizeof(fi_ops_cntr),
+    .read = read,
+    .readerr = read_errors,
+    .add = change_counter<&Counter::add>,
+    .set = change_counter<&Counter::set>,
+    .wait = [](fid_cntr* counter, std::uint64_t threshold,
+               int timeout) { return counter_of(counter).wait(threshold, timeout); },
+    .adderr = change_counter<&Counter::add_error>,
+    .seterr = change_counter<&Counter::set_error>};
+
+}  // namespace
+
+Counter::Counter(Domain& domain, fi_wait_obj object, void* opener)
+    : fid_cntr{},
+      EventSink(domain.is_locking(), object),
+      domain_(domain),
+      mutex_(domain.is_locking()) {
+  fid.fclass = FI_CLASS_CNTR;
+  fid.context = opener;
+  fid.ops = &counter_fid_ops;
+  ops = &counter_ops;
+  ++domain_.users;
+}
+
+Counter::~Counter() { --domain_.users; }
+
+void Counter::changed() {
+  const Lock lock(mutex_);
+  ring(true);
+}
+
+void Counter::add(std::uint64_t value) {
+  value_ += value;
+  changed();
+}
+
+void Counter::set(std::uint64_t value) {
+  value_ = value;
+  changed();
+}
+
+void Counter::add_error(std::uint64_t value) {
+  errors_ += value;
+  changed();
+}
+
+void Counter::set_error(std::uint64_t value) {
+  errors_ = value;
+  changed();
+}
+
+int Counter::wait(std::uint64_t threshold, int timeout_ms) {
+  const std::uint64_t errors = errors_;
+  bool failed = false;
+  const bool came = wait_until(
+      [&] {
+        const Lock lock(mutex_);
+        failed = errors_ != errors;
+        return failed || value_ >= threshold;
+      },
+      timeout_ms);
+  if (failed) return -FI_EAVAIL;
+  return came ? 0 : -FI_ETIMEDOUT;
+}
+
+int Counter::try_wait() {
+  if (!is_waitable()) return -FI_EINVAL;
+  quiet();
+  const std::uint64_t before = value_ + errors_;
+  progress();
+  return value_ + errors_ != before || must_be_turned() ? -FI_EAGAIN : 0;
+}
+
+int open_counter(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context) {
+  const fi_cntr_attr none{};
+  const fi_cntr_attr& asked = attr != nullptr ? *attr : none;
+  if (asked.events != FI_CNTR_EVENTS_COMP) return -FI_EINVAL;
+  if (!is_offered(asked.wait_obj)) return -FI_ENOSYS;
+  try {
+    *counter = new Counter(object_of<Domain>(domain), asked.wait_obj, context);
+    return 0;
+  } catch (const std::system_error& error) {
+    log_warning(error.what());
+    return -error.code().value();
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+}
+
+}  // namespace hawser::ofi

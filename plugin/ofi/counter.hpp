@@ -1,0 +1,44 @@
+// fid_cntr: how many operations have ended, well and otherwise.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/event_sink.hpp"
+
+namespace hawser::ofi {
+
+class Counter : public fid_cntr, public EventSink {
+ public:
+  Counter(Domain& domain, fi_wait_obj object, void* context);
+  ~Counter();
+
+  void add(std::uint64_t value);
+  void set(std::uint64_t value);
+  void add_error(std::uint64_t value);
+  void set_error(std::uint64_t value);
+  // Without progress.
+  [[nodiscard]] std::uint64_t value() const { return value_; }
+  [[nodiscard]] std::uint64_t errors() const { return errors_; }
+  // 0, -FI_EAVAIL for an error meanwhile, -FI_ETIMEDOUT.
+  int wait(std::uint64_t threshold, int timeout_ms);
+  int try_wait();
+
+  using EventSink::add;
+
+ private:
+  void changed();
+
+  Domain& domain_;
+  Mutex mutex_;  // of changes, so that who is about to sleep misses none
+  std::atomic<std::uint64_t> value_{0};
+  std::atomic<std::uint64_t> errors_{0};
+};
+
+int open_counter(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context);
+
+}  // namespace hawser::ofi

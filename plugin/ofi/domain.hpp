@@ -1,0 +1,50 @@
+// fid_domain: the NICs that its endpoints use, and memory that the program registered.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin/ofi/config.hpp"
+#include "plugin/ofi/fabric.hpp"
+
+namespace hawser::ofi {
+
+class Endpoint;
+
+class Domain : public fid_domain {
+ public:
+  Domain(Fabric& fabric, const fi_info& info, Config config, void* context);
+  ~Domain();
+
+  [[nodiscard]] const Config& config() const { return config_; }
+  [[nodiscard]] bool is_locking() const { return locking_; }
+  [[nodiscard]] unsigned threads() const { return threads_; }
+  [[nodiscard]] bool has_rdma() const;
+
+  void add(Endpoint& endpoint);
+  void remove(Endpoint& endpoint);
+  template <class Function>
+  void for_each_endpoint(Function&& function) {
+    const std::lock_guard lock(mutex_);
+    for (Endpoint* endpoint : endpoints_) function(*endpoint);
+  }
+
+  std::atomic<unsigned> users{0};  // AVs, CQs, counters, poll sets, endpoints, registrations
+  std::atomic<std::uint64_t> next_key{1};
+
+ private:
+  Fabric& fabric_;
+  Config config_;  // its NICs are this domain's
+  bool locking_;
+  unsigned threads_;
+  std::mutex mutex_;  // of the list
+  std::vector<Endpoint*> endpoints_;
+};
+
+int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);
+
+}  // namespace hawser::ofi

@@ -1,0 +1,199 @@
+#include "plugin/ofi/endpoint.hpp"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "plugin/ofi/finished.hpp"
+#include "plugin/ofi/info.hpp"
+#include "plugin/ofi/log.hpp"
+#include "plugin/ofi/object.hpp"
+#include "plugin/ofi/refusals.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+constexpr std::size_t kExtraOperations = 4096;
+constexpr std::size_t kClaims = 1024;
+
+Endpoint& endpoint_of(struct fid* fid) { return object_of<Endpoint, fid_ep>(fid); }
+
+int close_endpoint(struct fid* fid) {
+  delete &endpoint_of(fid);
+  return 0;
+}
+
+int control(struct fid* fid, int command, void* argument) {
+  switch (command) {
+    case FI_ENABLE: return endpoint_of(fid).enable();
+    case FI_GETOPSFLAG:
+    case FI_SETOPSFLAG:
+      return endpoint_of(fid).control_flags(command, *static_cast<std::uint64_t*>(argument));
+    default: return -FI_ENOSYS;
+  }
+}
+
+fi_ops endpoint_fid_ops = [] {
+  fi_ops ops{};
+  ops.close = close_endpoint;
+  ops.bind = [](struct fid* fid, struct fid* other, std::uint64_t flags) {
+    return endpoint_of(fid).bind(other, flags);
+  };
+  ops.control = control;
+  return completed(ops);
+}();
+
+fi_ops_cm name_calls = [] {
+  fi_ops_cm ops{};
+  ops.getname = [](struct fid* fid, void* address, std::size_t* bytes) {
+    return endpoint_of(fid).name(address, bytes);
+  };
+  return completed(ops);
+}();
+
+fi_ops_ep endpoint_ops = [] {
+  fi_ops_ep ops{};
+  ops.size = sizeof ops;
+  ops.cancel = [](struct fid* fid, void* context) { return endpoint_of(fid).cancel(context); };
+  ops.getopt = [](struct fid* fid, int level, int name, void* value, std::size_t* bytes) {
+    return level == FI_OPT_ENDPOINT ? endpoint_of(fid).option(name, value, bytes) : -FI_ENOPROTOOPT;
+  };
+  ops.setopt = [](struct fid* fid, int level, int name, const void* value, std::size_t bytes) {
+    return level == FI_OPT_ENDPOINT ? endpoint_of(fid).set_option(name, value, bytes)
+                                    : -FI_ENOPROTOOPT;
+  };
+  ops.rx_size_left = [](fid_ep* ep) { return object_of<Endpoint>(ep).receives_left(); };
+  ops.tx_size_left = [](fid_ep* ep) { return object_of<Endpoint>(ep).sends_left(); };
+  refuse(ops.tx_ctx);
+  refuse(ops.rx_ctx);
+  return ops;
+}();
+
+std::size_t or_usual(std::size_t asked, std::size_t usual) { return asked != 0 ? asked : usual; }
+
+}  // namespace
+
+Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
+    : fid_ep{},
+      domain_(domain),
+      caps_(info.caps != 0 ? info.caps : kCaps),
+      send_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
+      send_count_(or_usual(info.tx_attr != nullptr ? info.tx_attr->size : 0, kSendOperations)),
+      receive_count_(
+          or_usual(info.rx_attr != nullptr ? info.rx_attr->size : 0, kReceiveOperations)),
+      mutex_(domain.is_locking()),
+      sends_(send_count_),
+      receives_(receive_count_),
+      extras_(kExtraOperations),
+      copies_(new std::byte[send_count_ * kInjectBytes]) {
+  fid.fclass = FI_CLASS_EP;
+  fid.context = opener;
+  fid.ops = &endpoint_fid_ops;
+  ops = &endpoint_ops;
+  cm = &name_calls;
+  msg = &message_calls();
+  tagged = &tagged_calls();
+  rma = &no_rma();
+  atomic = &no_atomics();
+  claims_.reserve(kClaims);
+  ++domain_.users;
+  domain_.add(*this);
+}
+
+ssize_t Endpoint::sends_left() {
+  const Lock lock(mutex_);
+  const auto used = std::ranges::count_if(sends_.touched(), &Operation::is_open);
+  return static_cast<ssize_t>(sends_.size()) - used;
+}
+
+ssize_t Endpoint::receives_left() {
+  const Lock lock(mutex_);
+  const auto used = std::ranges::count_if(receives_.touched(), &Operation::is_open);
+  return static_cast<ssize_t>(receives_.size()) - used;
+}
+
+void Endpoint::forget(fi_addr_t address) {
+  const Lock lock(mutex_);
+  if (peers_) peers_->forget(address);
+}
+
+Status Endpoint::register_memory(const void* data, std::size_t bytes, RegistrationId& id,
+                                 std::string& why) {
+  const Lock lock(mutex_);
+  if (!endpoint_) return Status::endpoint_closed;
+  return endpoint_->register_memory(data, bytes, id, &why);
+}
+
+void Endpoint::release_memory(RegistrationId id) {
+  const Lock lock(mutex_);
+  if (endpoint_) endpoint_->release_memory(id);
+}
+
+// An address that is nobody's yet is connected to; our own goes by the mirror.
+ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
+  route.from = endpoint_.get();
+  const Status status = peers_->find(to, route.peer);
+  if (status == Status::unknown_peer) return -FI_EINVAL;
+  if (status == Status::again) {
+    complain("max_peers of an endpoint are in use: raise FI_HAWSER_MAX_PEERS");
+    return -FI_ENOMEM;
+  }
+  if (status == Status::invalid_argument) {
+    if (const ssize_t answer = make_mirror_locked(to); answer != 0) return answer;
+    route.peer = us_to_mirror_;
+  } else if (status != Status::ok) {
+    return answer_of(status);
+  }
+  if (mirror_ && route.peer == us_to_mirror_) route = {mirror_.get(), mirror_to_us_};
+  return 0;
+}
+
+ssize_t Endpoint::source_locked(fi_addr_t from, PeerId& peer) {
+  peer = kAnyPeer;
+  if (from == FI_ADDR_UNSPEC || (caps_ & FI_DIRECTED_RECV) == 0) return 0;
+  Route route;
+  const ssize_t answer = route_locked(from, route);
+  if (answer == 0) peer = route.from == endpoint_.get() ? route.peer : us_to_mirror_;
+  return answer;
+}
+
+// Messages to ourselves come from a second endpoint, so that they are matched among all others.
+ssize_t Endpoint::make_mirror_locked(fi_addr_t own) {
+  try {
+    if (!mirror_) {
+      hawser::EndpointConfig config;
+      const std::string& secret = domain_.config().job_secret;
+      const auto bytes = std::as_bytes(std::span(secret));
+      config.job_secret.assign(bytes.begin(), bytes.end());
+      mirror_ = engine_->create_endpoint(config);
+      if (mirror_->connect(endpoint_->address(), mirror_to_us_) != Status::ok ||
+          endpoint_->connect(mirror_->address(), us_to_mirror_) != Status::ok) {
+        mirror_.reset();
+        return -FI_ENOMEM;
+      }
+    }
+    peers_->set(own, us_to_mirror_);
+    return 0;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return -FI_ENOMEM;
+  }
+}
+
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
+  if (info == nullptr || info->ep_attr == nullptr) return -FI_EINVAL;
+  if (info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+  if (info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1) return -FI_ENOSYS;
+  try {
+    *endpoint = new Endpoint(object_of<Domain>(domain), *info, context);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+}
+
+}  // namespace hawser::ofi

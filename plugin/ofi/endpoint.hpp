@@ -1,0 +1,186 @@
+// fid_ep: a Hawser endpoint with the words of libfabric. docs/ofi.md has the design.
+//
+//   endpoint_lifetime.cpp   open, bind, enable, close, options
+//   endpoint.cpp            the tables of calls; what all operations share
+//   send.cpp, receive.cpp   the calls on messages
+//   multi_receive.cpp       buffers that take several messages
+//   endpoint_progress.cpp   completions, faults by plan
+//
+// One lock guards all of it. Functions whose names end in _locked expect that it is held.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hawser/engine.hpp"
+#include "plugin/ofi/address_vector.hpp"
+#include "plugin/ofi/completion_queue.hpp"
+#include "plugin/ofi/counter.hpp"
+#include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/operation.hpp"
+#include "plugin/ofi/peers.hpp"
+
+namespace hawser::ofi {
+
+inline constexpr std::uint16_t kTaggedContext = kAdapterContext;
+inline constexpr std::uint16_t kUntaggedContext = kAdapterContext + 1;
+
+// The halves of Hawser's 64 immediate bits: remote CQ data, and what goes with it.
+inline constexpr std::uint64_t kDataMask = 0xffffffff;
+inline constexpr std::uint64_t kHasData = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t kSenderWaits = std::uint64_t{1} << 33;  // for an entry
+
+struct SendCall {
+  std::uint16_t context = kTaggedContext;
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+  fi_addr_t to = FI_ADDR_UNSPEC;
+  std::uint64_t tag = 0;
+  std::uint64_t flags = 0;  // FI_REMOTE_CQ_DATA: `remote_data` goes along
+  std::uint64_t remote_data = 0;
+  void* op_context = nullptr;
+  bool is_silent = false;  // fi_inject: no entry, no context
+};
+
+struct ReceiveCall {
+  std::uint16_t context = kTaggedContext;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  fi_addr_t from = FI_ADDR_UNSPEC;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  std::uint64_t flags = 0;
+  void* op_context = nullptr;
+};
+
+class Endpoint : public fid_ep {
+ public:
+  Endpoint(Domain& domain, const fi_info& info, void* context);
+  ~Endpoint();
+
+  // endpoint_lifetime.cpp
+  int bind(struct fid* other, std::uint64_t flags);
+  int enable();
+  int control_flags(int command, std::uint64_t& flags);
+  int name(void* address, std::size_t* bytes);
+  int option(int name, void* value, std::size_t* bytes);
+  int set_option(int name, const void* value, std::size_t bytes);
+
+  ssize_t send(const SendCall& call);
+  ssize_t receive(const ReceiveCall& call);
+  ssize_t cancel(void* op_context);
+  void progress();
+  // Nobody may sleep until something comes: it would not be told.
+  [[nodiscard]] bool must_be_turned();
+  [[nodiscard]] ssize_t sends_left();
+  [[nodiscard]] ssize_t receives_left();
+
+  [[nodiscard]] std::uint64_t send_flags() const { return send_flags_; }
+  [[nodiscard]] std::uint64_t receive_flags() const { return receive_flags_; }
+
+  void forget(fi_addr_t address);
+  // A sentence on why it failed.
+  [[nodiscard]] std::string describe(const Operation& operation);
+  [[nodiscard]] Status register_memory(const void* data, std::size_t bytes, RegistrationId& id,
+                                       std::string& why);
+  void release_memory(RegistrationId id);
+
+ private:
+  // What binds to the endpoint in one direction.
+  struct Side {
+    CompletionQueue* queue = nullptr;
+    Counter* counter = nullptr;
+    bool selective = false;
+    [[nodiscard]] bool writes(std::uint64_t flags) const {
+      return queue != nullptr && (!selective || (flags & FI_COMPLETION) != 0);
+    }
+  };
+  struct Claim {
+    void* op_context;
+    MessageId message;
+    Envelope envelope;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  int bind_queue(CompletionQueue& queue, std::uint64_t flags);
+  int bind_counter(Counter& counter, std::uint64_t flags);
+  [[nodiscard]] hawser::EngineConfig engine_config() const;
+  void start();
+  void watch(bool on);
+  template <class Function>
+  void for_each_sink(Function&& function);
+  void close();
+
+  // Who sends to whom for this call.
+  struct Route {
+    hawser::Endpoint* from = nullptr;
+    PeerId peer = kAnyPeer;
+  };
+  ssize_t route_locked(fi_addr_t to, Route& route);
+  ssize_t source_locked(fi_addr_t from, PeerId& peer);
+  ssize_t make_mirror_locked(fi_addr_t own);
+  std::byte* copy_locked(const Operation& operation, const SendCall& call);
+  void write_early_locked(Operation& operation);
+
+  ssize_t receive_locked(const ReceiveCall& call);
+  Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
+  ssize_t post_locked(Operation& operation, std::uint64_t ignore);
+  ssize_t peek_locked(const ReceiveCall& call, PeerId peer);
+  ssize_t receive_claimed_locked(const ReceiveCall& call);
+  ssize_t discard_locked(Operation& operation, MessageId message);
+  bool cancel_waiting_locked(void* op_context);
+
+  void progress_locked();
+  bool turn_locked(hawser::Endpoint& endpoint);
+  void finish_locked(Operation& operation, const Completion& completion);
+  // Writes its entry, if it has one, and counts it.
+  void end_locked(Operation& operation);
+  void fail_locked(Operation& operation, int error, Status status);
+  void fill_from_locked(Operation& operation, const Envelope& envelope);
+
+  void advance_waiting_locked();
+  bool fill_multi_locked(Operation& buffer);
+  void retire_locked(Operation& buffer);
+  void child_ended_locked(Operation& child);
+
+  Domain& domain_;
+  std::uint64_t caps_;
+  std::uint64_t send_flags_;  // defaults of calls without flags
+  std::uint64_t receive_flags_;
+  std::size_t send_count_;
+  std::size_t receive_count_;
+  std::size_t least_multi_bytes_ = 64;
+  AddressVector* addresses_ = nullptr;
+  Side sending_;
+  Side receiving_;
+
+  Mutex mutex_;
+  OperationPool sends_;
+  OperationPool receives_;
+  OperationPool extras_;                 // peeks, messages of multi-receive buffers, early entries
+  std::unique_ptr<std::byte[]> copies_;  // of injected bytes, a place for each send
+  OperationQueue waiting_;  // untagged receives from the oldest multi-receive buffer on
+  std::vector<Claim> claims_;
+  AddressBytes address_{};
+  std::uint64_t endpoint_id_ = 0;
+  std::unique_ptr<hawser::Engine> engine_;
+  std::unique_ptr<hawser::Endpoint> endpoint_;
+  std::unique_ptr<hawser::Endpoint> mirror_;  // sends to ourselves
+  PeerId mirror_to_us_ = kAnyPeer;            // our name there
+  PeerId us_to_mirror_ = kAnyPeer;            // its name here
+  std::unique_ptr<Peers> peers_;
+  Clock::time_point enabled_at_{};
+  std::size_t next_fault_ = 0;
+};
+
+int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context);
+
+[[nodiscard]] fi_ops_msg& message_calls();
+[[nodiscard]] fi_ops_tagged& tagged_calls();
+
+}  // namespace hawser::ofi

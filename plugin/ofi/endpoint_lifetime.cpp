@@ -1,0 +1,229 @@
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "hawser/address.hpp"
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/log.hpp"
+#include "plugin/ofi/stats_table.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+// See "Absence" in docs/ofi.md.
+constexpr std::uint64_t kInlinePeerTimeoutMs = 600000;
+constexpr std::uint64_t kInlineAbsenceMs = 65535;
+// Half of what a UDP socket holds: ranks that share a processor are turned once in some
+// milliseconds, and what was granted until then is all that comes.
+constexpr std::uint64_t kInlineGrantStart = 2 << 20;
+
+std::uint64_t within(std::string_view tunable, std::uint64_t value) {
+  const auto row = std::ranges::find(kTunables, tunable, &TunableRow::name);
+  return std::clamp(value, row->minimum, row->maximum);
+}
+
+}  // namespace
+
+Endpoint::~Endpoint() {
+  domain_.remove(*this);
+  // Nobody turns us any more from here on.
+  for_each_sink([&](EventSink& sink) {
+    sink.remove(*this);
+    --sink.users;
+  });
+  if (addresses_ != nullptr) addresses_->remove(*this);
+  if (endpoint_) close();
+  if (sending_.queue != nullptr) sending_.queue->drop(*this);
+  if (receiving_.queue != nullptr) receiving_.queue->drop(*this);
+  if (addresses_ != nullptr) --addresses_->users;
+  --domain_.users;
+}
+
+void Endpoint::close() {
+  watch(false);
+  write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
+  if (mirror_) {
+    // One thread can't answer for one of them while it closes the other.
+    (void)mirror_->disconnect(mirror_to_us_);
+    (void)endpoint_->disconnect(us_to_mirror_);
+  }
+  endpoint_->close();
+  peers_.reset();
+  mirror_.reset();
+  endpoint_.reset();
+  engine_.reset();
+}
+
+// Each once, though one may be bound for both directions.
+template <class Function>
+void Endpoint::for_each_sink(Function&& function) {
+  std::array<EventSink*, 4> sinks{sending_.queue, receiving_.queue, sending_.counter,
+                                  receiving_.counter};
+  for (std::size_t i = 0; i < sinks.size(); ++i) {
+    const bool seen = std::find(sinks.begin(), sinks.begin() + i, sinks[i]) != sinks.begin() + i;
+    if (sinks[i] != nullptr && !seen) function(*sinks[i]);
+  }
+}
+
+int Endpoint::bind(struct fid* other, std::uint64_t flags) {
+  if (endpoint_) return -FI_EOPBADSTATE;
+  switch (other->fclass) {
+    case FI_CLASS_AV:
+      if (addresses_ != nullptr) return -FI_EINVAL;
+      addresses_ = &object_of<AddressVector, fid_av>(other);
+      ++addresses_->users;
+      return 0;
+    case FI_CLASS_CQ: return bind_queue(object_of<CompletionQueue, fid_cq>(other), flags);
+    case FI_CLASS_CNTR: return bind_counter(object_of<Counter, fid_cntr>(other), flags);
+    case FI_CLASS_EQ: return 0;  // there is nothing to tell it
+    default: return -FI_EINVAL;
+  }
+}
+
+int Endpoint::bind_queue(CompletionQueue& queue, std::uint64_t flags) {
+  const bool sends = (flags & FI_TRANSMIT) != 0;
+  const bool receives = (flags & FI_RECV) != 0;
+  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0 || (!sends && !receives) ||
+      (sends && sending_.queue != nullptr) || (receives && receiving_.queue != nullptr)) {
+    return -FI_EINVAL;
+  }
+  const bool bound = sending_.queue == &queue || receiving_.queue == &queue;
+  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+  for (Side* side : {sends ? &sending_ : nullptr, receives ? &receiving_ : nullptr}) {
+    if (side == nullptr) continue;
+    side->queue = &queue;
+    side->selective = selective;
+  }
+  if (!bound) ++queue.users;
+  return 0;
+}
+
+int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
+  // One-sided operations, which there are none of, may be counted too.
+  constexpr std::uint64_t kOneSided = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if ((flags & ~(FI_SEND | FI_RECV | kOneSided)) != 0) return -FI_EINVAL;
+  const bool bound = sending_.counter == &counter || receiving_.counter == &counter;
+  if ((flags & FI_SEND) != 0) sending_.counter = &counter;
+  if ((flags & FI_RECV) != 0) receiving_.counter = &counter;
+  if (!bound && (flags & (FI_SEND | FI_RECV)) != 0) ++counter.users;
+  return 0;
+}
+
+hawser::EngineConfig Endpoint::engine_config() const {
+  Config config = domain_.config();
+  if (domain_.threads() == 0) {
+    config.prefer("peer_timeout_ms", kInlinePeerTimeoutMs);
+    config.prefer("longest_absence_ms", kInlineAbsenceMs);
+    // The next turn may be far away: nothing that could leave with this one waits for company.
+    config.prefer("max_ack_delay_us", 0);
+    config.prefer("grant_start_bytes", kInlineGrantStart);
+  }
+  const std::uint64_t operations = send_count_ + receive_count_ + extras_.size();
+  config.prefer("max_operations", within("max_operations", operations));
+  const std::uint64_t peers = std::max(config.tunables.max_peers, addresses_->expected() + 1);
+  config.prefer("max_peers", within("max_peers", peers));
+  hawser::EngineConfig engine;
+  engine.nics = config.nics;
+  engine.threads = domain_.threads();
+  engine.tunables = config.tunables;
+  engine.faults = config.faults;
+  engine.ignore_environment = true;  // read already
+  return engine;
+}
+
+void Endpoint::start() {
+  engine_ = std::make_unique<hawser::Engine>(engine_config());
+  hawser::EndpointConfig config;
+  const auto secret = std::as_bytes(std::span(domain_.config().job_secret));
+  config.job_secret.assign(secret.begin(), secret.end());
+  endpoint_ = engine_->create_endpoint(config);
+  if (!pack_address(endpoint_->address(), address_)) {
+    throw hawser::Error("an address of these NICs doesn't fit into 56 bytes");
+  }
+  endpoint_id_ = endpoint_id_of(endpoint_->address());
+  peers_ = std::make_unique<Peers>(*endpoint_, *addresses_);
+  enabled_at_ = Clock::now();
+}
+
+int Endpoint::enable() {
+  if (endpoint_) return -FI_EOPBADSTATE;
+  if (addresses_ == nullptr) return -FI_ENOAV;
+  const bool can_send = sending_.queue != nullptr || sending_.counter != nullptr;
+  const bool can_receive = receiving_.queue != nullptr || receiving_.counter != nullptr;
+  if (((caps_ & FI_SEND) != 0 && !can_send) || ((caps_ & FI_RECV) != 0 && !can_receive)) {
+    return -FI_ENOCQ;
+  }
+  try {
+    start();
+  } catch (const hawser::Error& error) {
+    complain(error.what());
+    endpoint_.reset();
+    engine_.reset();
+    return -FI_EINVAL;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    endpoint_.reset();
+    engine_.reset();
+    return -FI_ENOMEM;
+  }
+  watch(true);
+  addresses_->add(*this);
+  for_each_sink([&](EventSink& sink) { sink.add(*this); });
+  return 0;
+}
+
+// An endpoint whose descriptor nobody wants need not keep it up to date.
+void Endpoint::watch(bool on) {
+  for_each_sink([&](EventSink& sink) {
+    if (!sink.is_waitable()) return;
+    if (on) {
+      sink.watch(endpoint_->fd());
+    } else {
+      sink.forget(endpoint_->fd());
+    }
+  });
+}
+
+int Endpoint::control_flags(int command, std::uint64_t& flags) {
+  const bool sends = (flags & FI_TRANSMIT) != 0;
+  const bool receives = (flags & FI_RECV) != 0;
+  if (sends == receives) return -FI_EINVAL;
+  std::uint64_t& ours = sends ? send_flags_ : receive_flags_;
+  const Lock lock(mutex_);
+  if (command == FI_GETOPSFLAG) {
+    flags = ours;
+    return 0;
+  }
+  const std::uint64_t wanted = flags & ~(FI_TRANSMIT | FI_RECV);
+  if ((wanted & ~(sends ? kSendFlags : kReceiveFlags)) != 0) return -FI_EINVAL;
+  ours = wanted;
+  return 0;
+}
+
+int Endpoint::name(void* address, std::size_t* bytes) {
+  if (!endpoint_) return -FI_EOPBADSTATE;
+  const std::size_t room = *bytes;
+  *bytes = address_.size();
+  if (address == nullptr || room == 0) return -FI_ETOOSMALL;
+  std::memcpy(address, address_.data(), std::min(room, address_.size()));
+  return room < address_.size() ? -FI_ETOOSMALL : 0;
+}
+
+int Endpoint::option(int name, void* value, std::size_t* bytes) {
+  if (name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (*bytes < sizeof least_multi_bytes_) return -FI_ETOOSMALL;
+  std::memcpy(value, &least_multi_bytes_, sizeof least_multi_bytes_);
+  *bytes = sizeof least_multi_bytes_;
+  return 0;
+}
+
+int Endpoint::set_option(int name, const void* value, std::size_t bytes) {
+  if (name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (bytes != sizeof least_multi_bytes_) return -FI_EINVAL;
+  const Lock lock(mutex_);
+  std::memcpy(&least_multi_bytes_, value, bytes);
+  return 0;
+}
+
+}  // namespace hawser::ofi

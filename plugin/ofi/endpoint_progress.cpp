@@ -1,0 +1,138 @@
+// Progress: completions become entries.
+#include <rdma/fi_errno.h>
+
+#include <array>
+#include <string>
+
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/finished.hpp"
+#include "plugin/ofi/log.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+constexpr std::size_t kBatch = 32;
+constexpr std::uint64_t kNanosPerMilli = 1000000;
+
+}  // namespace
+
+void Endpoint::progress() {
+  const Lock lock(mutex_);
+  if (endpoint_) progress_locked();
+}
+
+// Hawser tells of completions, not of a message that a multi-receive buffer may take. Where packets
+// wake the waiting thread that is the same; an engine thread takes packets by itself.
+bool Endpoint::must_be_turned() {
+  const Lock lock(mutex_);
+  return domain_.threads() > 0 && !waiting_.empty();
+}
+
+// Whether a message came whose sender waits.
+bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
+  std::array<Completion, kBatch> batch;
+  const std::size_t count = endpoint.poll(batch);
+  bool waits = false;
+  for (const Completion& completion : std::span(batch).first(count)) {
+    waits = waits || (completion.kind == OperationKind::receive &&
+                      (completion.immediate & kSenderWaits) != 0);
+    // A buffer that a NIC still reads is not the program's yet, whatever became of the message.
+    if (!completion.released) continue;
+    finish_locked(*reinterpret_cast<Operation*>(completion.user_data), completion);
+  }
+  return waits;
+}
+
+void Endpoint::progress_locked() {
+  const std::vector<PlannedFault>& plan = domain_.config().fault_plan;
+  if (next_fault_ < plan.size() && Clock::now() - enabled_at_ >= plan[next_fault_].at) {
+    const PlannedFault& fault = plan[next_fault_++];
+    const Status status = engine_->inject_fault(fault.nic, fault.spec);
+    if (status != Status::ok) complain("FI_HAWSER_FAULT_PLAN: \"" + fault.spec + "\" is refused");
+  }
+  // What is owed for a message leaves with the turn after the one that told of it. Its sender may
+  // wait for that, and our program compute for long before it calls again: one turn more, now.
+  const bool is_owed = turn_locked(*endpoint_);
+  if (mirror_) (void)turn_locked(*mirror_);
+  if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
+  if (!waiting_.empty()) advance_waiting_locked();
+}
+
+void Endpoint::finish_locked(Operation& operation, const Completion& completion) {
+  operation.id = kNoOperation;
+  operation.status = completion.status;
+  operation.error = error_of(completion.status);
+  if (operation.is_send) {
+    // The receiver's buffer was too short, which is for the receiver to know.
+    if (completion.status == Status::truncated) operation.error = 0;
+    operation.length = completion.bytes;
+    return end_locked(operation);
+  }
+  if (operation.is_discard) {
+    if (completion.status == Status::truncated) operation.error = 0;
+    return end_locked(operation);
+  }
+  operation.length = completion.bytes;
+  if (completion.peer != kAnyPeer) {
+    operation.peer = completion.peer;
+    if ((caps_ & FI_SOURCE) != 0) operation.source = peers_->source_of(completion.peer);
+  }
+  if (completion.status == Status::ok || completion.status == Status::truncated) {
+    operation.tag = completion.tag;
+    operation.overflow = completion.message_bytes - completion.bytes;
+    operation.data = completion.immediate & kDataMask;
+    if ((completion.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
+  }
+  if (operation.parent != nullptr) {
+    child_ended_locked(operation);
+  } else {
+    operation.buffer = nullptr;  // told of multi-receive buffers only
+  }
+  end_locked(operation);
+}
+
+void Endpoint::end_locked(Operation& operation) {
+  const Side& side = operation.is_send ? sending_ : receiving_;
+  if (side.counter != nullptr) {
+    operation.error == 0 ? side.counter->add(1) : side.counter->add_error(1);
+  }
+  const bool writes = operation.error != 0 || operation.writes_entry;
+  if (writes && side.queue != nullptr) {
+    side.queue->push(operation);
+  } else {
+    operation.pool->give(operation);
+  }
+}
+
+void Endpoint::fail_locked(Operation& operation, int error, Status status) {
+  operation.error = error;
+  operation.status = status;
+  operation.length = 0;
+  end_locked(operation);
+}
+
+std::string Endpoint::describe(const Operation& operation) {
+  const Lock lock(mutex_);
+  std::string text(to_string(operation.status));
+  if (operation.error == FI_ENOMSG) return "no message is here that matches";
+  if (operation.error == FI_ETRUNC) {
+    return text + ": the message is " + std::to_string(operation.overflow) +
+           " bytes longer than the buffer";
+  }
+  PeerStats peer;
+  if (!endpoint_ || operation.is_by_mirror || operation.peer == kAnyPeer ||
+      endpoint_->peer_stats(operation.peer, peer) != Status::ok) {
+    return text;
+  }
+  text += ": peer " + std::to_string(peer.endpoint_id);
+  if (const fi_addr_t address = peers_->source_of(operation.peer); address != FI_ADDR_NOTAVAIL) {
+    text += " (fi_addr " + std::to_string(address) + ")";
+  }
+  text += ", heard " + std::to_string(peer.last_heard_ns_ago / kNanosPerMilli) + " ms ago; NICs:";
+  for (const NicStats& nic : endpoint_->nic_stats()) {
+    text += " " + nic.name + " " + std::string(to_string(nic.state));
+  }
+  return text;
+}
+
+}  // namespace hawser::ofi

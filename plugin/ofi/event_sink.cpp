@@ -1,0 +1,43 @@
+#include "plugin/ofi/event_sink.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include "plugin/ofi/endpoint.hpp"
+
+namespace hawser::ofi {
+
+void EventSink::add(Endpoint& endpoint) {
+  const Lock lock(members_mutex_);
+  if (std::ranges::count(members_, &endpoint) == 0) members_.push_back(&endpoint);
+}
+
+void EventSink::remove(Endpoint& endpoint) {
+  const Lock lock(members_mutex_);
+  std::erase(members_, &endpoint);
+}
+
+void EventSink::progress() {
+  const Lock lock(members_mutex_);
+  for (Endpoint* endpoint : members_) endpoint->progress();
+}
+
+bool EventSink::must_be_turned() {
+  const Lock lock(members_mutex_);
+  return std::ranges::any_of(members_, [](Endpoint* e) { return e->must_be_turned(); });
+}
+
+int EventSink::control(int command, void* argument) {
+  switch (command) {
+    case FI_GETWAIT:
+      if (object_ != FI_WAIT_FD && object_ != FI_WAIT_UNSPEC) return -FI_ENODATA;
+      *static_cast<int*>(argument) = waiting_->descriptor();
+      return 0;
+    case FI_GETWAITOBJ:
+      // UNSPEC lets us choose, and this is the choice.
+      *static_cast<fi_wait_obj*>(argument) = object_ == FI_WAIT_UNSPEC ? FI_WAIT_FD : object_;
+      return 0;
+    default: return -FI_ENOSYS;
+  }
+}
+
+}  // namespace hawser::ofi

@@ -1,0 +1,104 @@
+// What completion queues and counters share: endpoints whose progress they make, and how threads
+// wait for what they tell.
+//
+// Locks, in the order in which they are taken: the sink's members, an endpoint, the sink's state.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "plugin/ofi/object.hpp"
+#include "plugin/ofi/waiting.hpp"
+
+namespace hawser::ofi {
+
+class Endpoint;
+
+class EventSink {
+ public:
+  EventSink(bool locking, fi_wait_obj object) : members_mutex_(locking), object_(object) {
+    if (object != FI_WAIT_NONE) waiting_.emplace();
+  }
+
+  // Each endpoint once. `descriptor`: of an enabled one.
+  void add(Endpoint& endpoint);
+  void remove(Endpoint& endpoint);
+  [[nodiscard]] bool is_waitable() const { return waiting_.has_value(); }
+  void watch(int descriptor) { waiting_->watch(descriptor); }
+  void forget(int descriptor) { waiting_->forget(descriptor); }
+
+  // Turns every endpoint once.
+  void progress();
+  // One of them has to be turned, come what may.
+  [[nodiscard]] bool must_be_turned();
+  // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
+  int control(int command, void* argument);
+  // Calls `look` until it answers true, `stopped` is set, or the time is over (-1: never). Turns
+  // the endpoints between calls; blocks when that has been of no use for a while.
+  template <class Look>
+  bool wait_until(Look&& look, int timeout_ms);
+
+  // Ends all waits.
+  void stop_waiting() {
+    stopped_ = true;
+    if (waiting_) waiting_->ring();
+  }
+  // Something came. Under the lock of the sink's state, as the next one is.
+  void ring(bool was_empty) {
+    if (waiting_ && was_empty && (object_ == FI_WAIT_FD || sleepers_ > 0)) waiting_->ring();
+  }
+  // Nothing is left.
+  void quiet() {
+    if (waiting_ && object_ == FI_WAIT_FD) waiting_->quiet();
+  }
+
+  std::atomic<unsigned> users{0};  // endpoints and poll sets
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds kSpin{50};
+  static constexpr int kShortSleepMs = 1;
+
+  Mutex members_mutex_;
+  std::vector<Endpoint*> members_;
+  fi_wait_obj object_;
+  std::optional<Waiting> waiting_;
+  std::atomic<unsigned> sleepers_{0};
+  std::atomic<bool> stopped_{false};
+};
+
+template <class Look>
+bool EventSink::wait_until(Look&& look, int timeout_ms) {
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point end =
+      timeout_ms < 0 ? Clock::time_point::max() : begin + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    if (look()) return true;
+    progress();
+    if (look()) return true;
+    if (stopped_.exchange(false)) return false;
+    const Clock::time_point now = Clock::now();
+    if (now >= end) return false;
+    if (now - begin < kSpin || !waiting_ || object_ == FI_WAIT_YIELD) {
+      std::this_thread::yield();
+      continue;
+    }
+    ++sleepers_;
+    if (!look()) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - now).count();
+      const int most = timeout_ms < 0 ? -1 : static_cast<int>(left) + 1;
+      waiting_->wait(must_be_turned() ? kShortSleepMs : most);
+      if (object_ != FI_WAIT_FD) waiting_->quiet();
+    }
+    --sleepers_;
+  }
+}
+
+}  // namespace hawser::ofi

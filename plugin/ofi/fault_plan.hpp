@@ -1,0 +1,23 @@
+// FI_HAWSER_FAULT_PLAN: faults that come and go while a program runs, so that any MPI program can
+// be run with a NIC that dies and returns.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace hawser::ofi {
+
+struct PlannedFault {
+  std::chrono::milliseconds at{};  // since the endpoint was enabled
+  std::size_t nic = 0;
+  std::string spec;  // docs/faults.md
+};
+
+// "2s:1:kill,2500ms:0:loss=0.1+seed=7", in any order; returned by time. Returns what is wrong, ""
+// if nothing is. That the words of a spec exist is checked when it is injected.
+[[nodiscard]] std::string parse_fault_plan(const std::string& text,
+                                           std::vector<PlannedFault>& plan);
+
+}  // namespace hawser::ofi

@@ -1,0 +1,27 @@
+// How a finished operation looks to the program.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <cstddef>
+#include <string>
+
+#include "plugin/ofi/operation.hpp"
+
+namespace hawser::ofi {
+
+// Returns how many bytes an entry of that format takes.
+std::size_t write_entry(const Operation& operation, fi_cq_format format, std::byte* out);
+
+// `text`: stays as it is until the next error is read.
+void write_error(const Operation& operation, const std::string& text, fi_cq_err_entry& entry);
+
+// fi_cq_strerror: `data` is an entry's err_data, or null. Returns `out`, or a static string.
+const char* error_text(int status, const void* data, char* out, std::size_t bytes);
+
+// FI_E... for a completion's status that is not ok.
+[[nodiscard]] int error_of(Status status);
+// -FI_E... for a call's.
+[[nodiscard]] ssize_t answer_of(Status status);
+
+}  // namespace hawser::ofi

@@ -1,0 +1,185 @@
+#include "plugin/ofi/info.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "hawser/nics.hpp"
+#include "hawser/types.hpp"
+#include "plugin/ofi/log.hpp"
+#include "plugin/ofi/nic_object.hpp"
+#include "plugin/ofi/provider.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+struct FreeInfo {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using Info = std::unique_ptr<fi_info, FreeInfo>;
+
+template <class Value>
+void take_hint(Value& value, Value hint) {
+  if (hint != Value{}) value = hint;
+}
+
+void fill_endpoint(fi_info& info, const fi_info* hints) {
+  fi_ep_attr& attr = *info.ep_attr;
+  attr.type = FI_EP_RDM;
+  attr.protocol = kProtocol;
+  attr.protocol_version = 1;
+  attr.max_msg_size = kMaxMessageBytes;
+  attr.mem_tag_format = kTagFormat;
+  attr.tx_ctx_cnt = attr.rx_ctx_cnt = 1;
+  if (hints != nullptr && hints->ep_attr != nullptr) {
+    take_hint(attr.mem_tag_format, hints->ep_attr->mem_tag_format);
+  }
+}
+
+void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
+  fi_tx_attr& tx = *info.tx_attr;
+  tx.caps = info.caps & (FI_MSG | FI_TAGGED | FI_SEND);
+  tx.msg_order = FI_ORDER_SAS;
+  tx.inject_size = kInjectBytes;
+  tx.size = kSendOperations;
+  tx.iov_limit = 1;
+  fi_rx_attr& rx = *info.rx_attr;
+  rx.caps =
+      info.caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE);
+  rx.msg_order = FI_ORDER_SAS;
+  rx.total_buffered_recv = config.tunables.unexpected_bytes;
+  rx.size = kReceiveOperations;
+  rx.iov_limit = 1;
+  if (hints != nullptr && hints->tx_attr != nullptr) {
+    tx.op_flags = hints->tx_attr->op_flags;
+    take_hint(tx.size, hints->tx_attr->size);
+  }
+  if (hints != nullptr && hints->rx_attr != nullptr) {
+    rx.op_flags = hints->rx_attr->op_flags;
+    take_hint(rx.size, hints->rx_attr->size);
+  }
+}
+
+// Nothing has to be registered; before libfabric 1.5 that had to be said by a word.
+int registration_mode(std::uint32_t version, const fi_info* hints) {
+  if (version >= FI_VERSION(1, 5) || hints == nullptr || hints->domain_attr == nullptr) return 0;
+  return hints->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_SCALABLE);
+}
+
+void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, const Config& config,
+                 std::uint32_t version) {
+  fi_domain_attr& attr = *info.domain_attr;
+  const fi_domain_attr none{};
+  const fi_domain_attr& asked =
+      hints != nullptr && hints->domain_attr != nullptr ? *hints->domain_attr : none;
+  attr.name = ::strdup(name.c_str());
+  attr.threading = FI_THREAD_SAFE;
+  take_hint(attr.threading, asked.threading);
+  attr.control_progress = FI_PROGRESS_AUTO;
+  take_hint(attr.control_progress, asked.control_progress);
+  attr.data_progress =
+      threads_of(config, asked.data_progress) > 0 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+  // What goes on by itself does for who would turn it by hand, too.
+  take_hint(attr.data_progress, asked.data_progress);
+  attr.resource_mgmt = FI_RM_ENABLED;
+  attr.av_type = FI_AV_TABLE;
+  take_hint(attr.av_type, asked.av_type);
+  attr.mr_mode = registration_mode(version, hints);
+  attr.mr_key_size = sizeof(std::uint64_t);
+  attr.cq_data_size = kCqDataBytes;
+  attr.cq_cnt = attr.cntr_cnt = attr.mr_cnt = 65536;
+  attr.ep_cnt = attr.tx_ctx_cnt = attr.rx_ctx_cnt = 1024;
+  attr.max_ep_tx_ctx = attr.max_ep_rx_ctx = 1;
+  attr.mr_iov_limit = 1;
+  attr.caps = info.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
+  attr.max_err_data = 512;
+}
+
+const HostNic* find_nic(const std::vector<HostNic>& nics, const std::string& name) {
+  const auto found = std::ranges::find(nics, name, &HostNic::name);
+  return found == nics.end() ? nullptr : &*found;
+}
+
+Info make_info(const std::string& domain, const std::vector<std::string>& members,
+               const fi_info* hints, const Config& config, std::uint32_t version) {
+  Info info(fi_allocinfo());
+  if (!info) return info;
+  info->caps =
+      hints != nullptr && hints->caps != 0 ? hints->caps | FI_LOCAL_COMM | FI_REMOTE_COMM : kCaps;
+  // One who names neither direction means both.
+  if ((info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
+  info->addr_format = FI_FORMAT_UNSPEC;
+  fill_endpoint(*info, hints);
+  fill_queues(*info, hints, config);
+  fill_domain(*info, hints, domain, config, version);
+  info->fabric_attr->name = ::strdup(kName);
+  info->fabric_attr->prov_name = ::strdup(kName);
+  info->fabric_attr->prov_version = kVersion;
+  info->fabric_attr->api_version = version;
+  if (members.size() == 1) {
+    const std::vector<HostNic> known = host_nics();
+    HostNic unknown{.name = members.front(), .device = members.front(), .up = true};
+    const HostNic* const nic = find_nic(known, members.front());
+    info->nic = make_nic_object(nic != nullptr ? *nic : unknown);
+  }
+  return info;
+}
+
+// NICs one by one are for who looks around or asks for one. Who says what his program needs gets
+// the domain of them all: Open MPI deals out what a provider lists among the ranks of a host, and a
+// rank that has one NIC loses all with it.
+bool lists_nics(const fi_info* hints, bool by_source) {
+  return by_source || hints == nullptr || hints->caps == 0 ||
+         (hints->domain_attr != nullptr && hints->domain_attr->name != nullptr);
+}
+
+bool names_source(const std::string& nic, const char* node) {
+  return node == nullptr || nic == std::string("udp:") + node || nic == node;
+}
+
+}  // namespace
+
+int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
+             const fi_info* hints, fi_info** info) {
+  try {
+    Config config;
+    if (const std::string complaint = read_config(config); !complaint.empty()) {
+      complain(complaint);
+      return -FI_EINVAL;
+    }
+    // A name of a host is nobody's address here: those come from fi_getname.
+    const bool by_source = (flags & FI_SOURCE) != 0;
+    if (!by_source && (node != nullptr || service != nullptr)) return -FI_ENODATA;
+    std::vector<std::pair<std::string, std::vector<std::string>>> domains;
+    if (!by_source || node == nullptr) domains.emplace_back(kName, config.nics);
+    for (const std::string& nic : config.nics) {
+      if (lists_nics(hints, by_source) && (!by_source || names_source(nic, node)))
+        domains.emplace_back(nic, std::vector{nic});
+    }
+    Info first;
+    fi_info** last = nullptr;
+    for (const auto& [name, members] : domains) {
+      if (hints != nullptr && complaint_about(*hints, name, config) != nullptr) continue;
+      Info made = make_info(name, members, hints, config, version);
+      if (!made) return -FI_ENOMEM;
+      fi_info** const next = &made->next;
+      if (first) {
+        *last = made.release();
+      } else {
+        first = std::move(made);
+      }
+      last = next;
+    }
+    if (!first) return -FI_ENODATA;
+    *info = first.release();
+    return 0;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return -FI_ENOMEM;
+  }
+}
+
+}  // namespace hawser::ofi

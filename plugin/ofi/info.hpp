@@ -1,0 +1,46 @@
+// fi_getinfo: which domains there are, what they and their endpoints can do, and which of that a
+// program's hints ask for. The first domain stands for all NICs together; the others, one a NIC,
+// come after it.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "plugin/ofi/config.hpp"
+
+namespace hawser::ofi {
+
+inline constexpr std::size_t kAddressBytes = 56;   // of an fi_av_insert (docs/ofi.md)
+inline constexpr std::size_t kCqDataBytes = 4;     // the other half of `immediate` says whether
+inline constexpr std::size_t kInjectBytes = 4096;  // copied, and free at once
+inline constexpr std::size_t kSendOperations = 4096;
+inline constexpr std::size_t kReceiveOperations = 16384;
+inline constexpr std::size_t kMostOperations = 65536;  // of either kind that hints may ask for
+inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4857u;
+inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
+
+inline constexpr std::uint64_t kPrimaryCaps =
+    FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV;
+inline constexpr std::uint64_t kSecondaryCaps =
+    FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM;
+inline constexpr std::uint64_t kCaps = kPrimaryCaps | kSecondaryCaps;
+inline constexpr std::uint64_t kSendFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
+                                            FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
+                                            FI_MATCH_COMPLETE;
+inline constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MULTI_RECV;
+
+int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
+             const fi_info* hints, fi_info** info);
+
+// Why a domain of that name doesn't do for these hints, in some words; null if it does.
+[[nodiscard]] const char* complaint_about(const fi_info& hints, const std::string& domain,
+                                          const Config& config);
+
+// Engine threads of an endpoint: what was configured, else one if the program asks for
+// FI_PROGRESS_AUTO.
+[[nodiscard]] unsigned threads_of(const Config& config, fi_progress asked);
+
+}  // namespace hawser::ofi

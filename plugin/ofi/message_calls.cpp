@@ -1,0 +1,117 @@
+// fi_send, fi_recv and so on: untagged messages.
+#include <rdma/fi_errno.h>
+#include <sys/uio.h>
+
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/object.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+// Calls without flags have the endpoint's; those of fi_sendmsg and fi_recvmsg stand alone.
+ssize_t send(fid_ep* ep, const void* data, std::size_t bytes, void*, fi_addr_t to, void* context) {
+  Endpoint& endpoint = object_of<Endpoint>(ep);
+  return endpoint.send({.context = kUntaggedContext,
+                        .data = data,
+                        .bytes = bytes,
+                        .to = to,
+                        .flags = endpoint.send_flags(),
+                        .op_context = context});
+}
+
+ssize_t send_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, fi_addr_t to,
+                    void* context) {
+  if (count > 1) return -FI_EINVAL;
+  return count == 0 ? send(ep, nullptr, 0, nullptr, to, context)
+                    : send(ep, iov->iov_base, iov->iov_len, nullptr, to, context);
+}
+
+ssize_t send_message(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) {
+  if (msg->iov_count > 1) return -FI_EINVAL;
+  const bool empty = msg->iov_count == 0;
+  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+                                       .data = empty ? nullptr : msg->msg_iov->iov_base,
+                                       .bytes = empty ? 0 : msg->msg_iov->iov_len,
+                                       .to = msg->addr,
+                                       .flags = flags,
+                                       .remote_data = msg->data,
+                                       .op_context = msg->context});
+}
+
+ssize_t inject(fid_ep* ep, const void* data, std::size_t bytes, fi_addr_t to) {
+  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+                                       .data = data,
+                                       .bytes = bytes,
+                                       .to = to,
+                                       .flags = FI_INJECT,
+                                       .is_silent = true});
+}
+
+ssize_t send_data(fid_ep* ep, const void* data, std::size_t bytes, void*, std::uint64_t remote_data,
+                  fi_addr_t to, void* context) {
+  Endpoint& endpoint = object_of<Endpoint>(ep);
+  return endpoint.send({.context = kUntaggedContext,
+                        .data = data,
+                        .bytes = bytes,
+                        .to = to,
+                        .flags = endpoint.send_flags() | FI_REMOTE_CQ_DATA,
+                        .remote_data = remote_data,
+                        .op_context = context});
+}
+
+ssize_t inject_data(fid_ep* ep, const void* data, std::size_t bytes, std::uint64_t remote_data,
+                    fi_addr_t to) {
+  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+                                       .data = data,
+                                       .bytes = bytes,
+                                       .to = to,
+                                       .flags = FI_INJECT | FI_REMOTE_CQ_DATA,
+                                       .remote_data = remote_data,
+                                       .is_silent = true});
+}
+
+ssize_t receive(fid_ep* ep, void* data, std::size_t bytes, void*, fi_addr_t from, void* context) {
+  Endpoint& endpoint = object_of<Endpoint>(ep);
+  return endpoint.receive({.context = kUntaggedContext,
+                           .data = data,
+                           .bytes = bytes,
+                           .from = from,
+                           .flags = endpoint.receive_flags(),
+                           .op_context = context});
+}
+
+ssize_t receive_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, fi_addr_t from,
+                       void* context) {
+  if (count > 1) return -FI_EINVAL;
+  return count == 0 ? receive(ep, nullptr, 0, nullptr, from, context)
+                    : receive(ep, iov->iov_base, iov->iov_len, nullptr, from, context);
+}
+
+ssize_t receive_message(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) {
+  if (msg->iov_count > 1) return -FI_EINVAL;
+  const bool empty = msg->iov_count == 0;
+  return object_of<Endpoint>(ep).receive({.context = kUntaggedContext,
+                                          .data = empty ? nullptr : msg->msg_iov->iov_base,
+                                          .bytes = empty ? 0 : msg->msg_iov->iov_len,
+                                          .from = msg->addr,
+                                          .flags = flags,
+                                          .op_context = msg->context});
+}
+
+}  // namespace
+
+fi_ops_msg& message_calls() {
+  static fi_ops_msg calls{.size = sizeof calls,
+                          .recv = receive,
+                          .recvv = receive_vector,
+                          .recvmsg = receive_message,
+                          .send = send,
+                          .sendv = send_vector,
+                          .sendmsg = send_message,
+                          .inject = inject,
+                          .senddata = send_data,
+                          .injectdata = inject_data};
+  return calls;
+}
+
+}  // namespace hawser::ofi

@@ -1,0 +1,110 @@
+// Buffers that take several messages (FI_MULTI_RECV).
+//
+// Hawser's receives take one message each. What a buffer is for is therefore claimed as it comes,
+// and received into the next free place. So that messages are matched in the order of posting,
+// untagged receives wait here from the oldest such buffer on, and are posted when it is used up.
+#include <rdma/fi_errno.h>
+
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/finished.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+constexpr std::uint64_t kAlignment = 8;
+
+}  // namespace
+
+void Endpoint::advance_waiting_locked() {
+  while (!waiting_.empty()) {
+    Operation& oldest = *waiting_.front();
+    if (oldest.is_multi) {
+      if (!fill_multi_locked(oldest)) return;
+      continue;
+    }
+    const ssize_t answer = post_locked(oldest, 0);
+    if (answer == -FI_EAGAIN) return;
+    waiting_.pop();
+    if (answer != 0) fail_locked(oldest, static_cast<int>(-answer), Status::peer_closed);
+  }
+}
+
+// One message more. False: none is here, or it can't be taken now.
+bool Endpoint::fill_multi_locked(Operation& buffer) {
+  Operation* const child = extras_.take(*this);
+  if (child == nullptr) return false;
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  if (endpoint_->claim(buffer.peer, kUntaggedContext, 0, 0, envelope, message) != Status::ok) {
+    extras_.give(*child);
+    return false;
+  }
+  const std::uint64_t room = buffer.length - buffer.filled;
+  if (envelope.bytes > room && buffer.filled > 0) {
+    (void)endpoint_->put_back(message);
+    extras_.give(*child);
+    retire_locked(buffer);
+    return true;
+  }
+  child->context = buffer.context;
+  child->flags = FI_RECV | FI_MSG;
+  child->buffer = buffer.buffer + buffer.filled;
+  child->parent = &buffer;
+  child->writes_entry = buffer.writes_entry;
+  ReceiveOptions options;
+  options.user_data = reinterpret_cast<std::uintptr_t>(child);
+  if (endpoint_->receive_claimed(message, child->buffer, room, options, child->id) != Status::ok) {
+    (void)endpoint_->put_back(message);
+    extras_.give(*child);
+    return false;
+  }
+  ++buffer.children;
+  const std::uint64_t taken = (std::min(envelope.bytes, room) + kAlignment - 1) & ~(kAlignment - 1);
+  buffer.filled = std::min(buffer.filled + taken, buffer.length);
+  if (buffer.length - buffer.filled < least_multi_bytes_) retire_locked(buffer);
+  return true;
+}
+
+// Nothing more goes into the oldest buffer. The last of its messages gives it back.
+void Endpoint::retire_locked(Operation& buffer) {
+  waiting_.pop();
+  buffer.is_used_up = true;
+  if (buffer.children > 0) return;
+  buffer.flags = FI_MULTI_RECV;
+  buffer.length = 0;
+  buffer.buffer = nullptr;
+  receiving_.queue->push(buffer);
+}
+
+// Before its entry is written. An error of a message is no error of the buffer.
+void Endpoint::child_ended_locked(Operation& child) {
+  Operation& buffer = *child.parent;
+  if (--buffer.children > 0 || !buffer.is_used_up) return;
+  if (buffer.error != 0) return fail_locked(buffer, buffer.error, buffer.status);
+  child.flags |= FI_MULTI_RECV;
+  child.writes_entry = true;
+  buffer.pool->give(buffer);
+}
+
+// A buffer, or an untagged receive, that has not been posted to Hawser.
+bool Endpoint::cancel_waiting_locked(void* op_context) {
+  Operation* found = nullptr;
+  waiting_.remove_if([&](Operation& operation) {
+    if (found != nullptr || operation.context != op_context) return false;
+    found = &operation;
+    return true;
+  });
+  if (found == nullptr) return false;
+  if (found->is_multi) {
+    found->flags |= FI_MULTI_RECV;
+    found->is_used_up = true;
+    found->error = FI_ECANCELED;
+    found->status = Status::cancelled;
+  }
+  // Else when the last of its messages has come.
+  if (found->children == 0) fail_locked(*found, FI_ECANCELED, Status::cancelled);
+  advance_waiting_locked();
+  return true;
+}
+
+}  // namespace hawser::ofi

@@ -1,0 +1,143 @@
+// The record of one operation: from the program's call to the moment that its completion is read.
+//
+// Records live in pools of fixed size, which are the only limit on what a program may have under
+// way: an empty pool is -FI_EAGAIN. A finished record is linked into its completion queue, and
+// given back by who reads it; so a completion queue needs no memory, and is never overrun.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "hawser/types.hpp"
+
+namespace hawser::ofi {
+
+class Endpoint;
+class OperationPool;
+
+struct Operation {
+  Operation* next = nullptr;  // in a completion queue, the queue of waiting receives, or a pool
+  OperationPool* pool = nullptr;
+  Endpoint* endpoint = nullptr;
+  void* context = nullptr;  // the program's
+  OperationId id = kNoOperation;
+  PeerId peer = kAnyPeer;  // that it was posted for, then the one that it is of
+  fi_addr_t source = FI_ADDR_NOTAVAIL;
+  std::uint64_t flags = 0;  // of the entry
+  std::byte* buffer = nullptr;
+  std::uint64_t length = 0;  // of the buffer, then what arrived
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint64_t overflow = 0;  // bytes that had no room
+  int error = 0;               // FI_E...; 0: it ended well
+  Status status = Status::ok;  // why
+  bool is_open = false;        // neither finished nor in its pool
+  bool is_send = false;
+  bool writes_entry = true;   // if it ends well; errors are always written
+  bool is_silent = false;     // the program has no name for it any more
+  bool is_by_mirror = false;  // a send to ourselves: `peer` is the mirror's name for us
+  bool is_discard = false;    // a receive that gets rid of a claimed message
+  // A multi-receive buffer: how full it is, how many of its messages are on their way, whether no
+  // more goes in. Its messages have it as their parent.
+  bool is_multi = false;
+  bool is_used_up = false;
+  std::uint32_t children = 0;
+  std::uint64_t filled = 0;
+  Operation* parent = nullptr;
+};
+
+// take and give: under the endpoint's lock. give_later: from any thread.
+class OperationPool {
+ public:
+  explicit OperationPool(std::size_t size)
+      : memory_(new std::byte[size * sizeof(Operation)]), size_(size) {}
+
+  [[nodiscard]] Operation* take(Endpoint& endpoint) {
+    if (free_ == nullptr) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    Operation* operation = free_;
+    if (operation != nullptr) {
+      free_ = operation->next;
+    } else if (touched_ < size_) {
+      operation = at(touched_++);
+    } else {
+      return nullptr;
+    }
+    new (operation) Operation;
+    operation->pool = this;
+    operation->endpoint = &endpoint;
+    operation->is_open = true;
+    return operation;
+  }
+  void give(Operation& operation) {
+    operation.is_open = false;
+    operation.next = free_;
+    free_ = &operation;
+  }
+  // Only `take` removes, and all at once: no record can come back behind anyone's back.
+  void give_later(Operation& operation) {
+    operation.is_open = false;
+    operation.next = returned_.load(std::memory_order_relaxed);
+    while (!returned_.compare_exchange_weak(operation.next, &operation, std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+    }
+  }
+
+  // All that were ever taken; those in use say so.
+  [[nodiscard]] std::span<Operation> touched() { return {at(0), touched_}; }
+  [[nodiscard]] std::size_t index_of(const Operation& operation) const {
+    return static_cast<std::size_t>(&operation - reinterpret_cast<Operation*>(memory_.get()));
+  }
+  [[nodiscard]] bool has_room() const {
+    return free_ != nullptr || touched_ < size_ || returned_.load() != nullptr;
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  Operation* at(std::size_t i) { return reinterpret_cast<Operation*>(memory_.get()) + i; }
+
+  std::unique_ptr<std::byte[]> memory_;  // not written to before it is used
+  std::size_t size_;
+  std::size_t touched_ = 0;
+  Operation* free_ = nullptr;
+  std::atomic<Operation*> returned_{nullptr};
+};
+
+// Operations in the order in which they came.
+class OperationQueue {
+ public:
+  [[nodiscard]] bool empty() const { return head_ == nullptr; }
+  [[nodiscard]] Operation* front() const { return head_; }
+  void push(Operation& operation) {
+    operation.next = nullptr;
+    (head_ == nullptr ? head_ : tail_->next) = &operation;
+    tail_ = &operation;
+  }
+  Operation* pop() {
+    Operation* const operation = head_;
+    head_ = operation->next;
+    return operation;
+  }
+  // Those for which `condition` holds, each handed to it once.
+  template <class Condition>
+  void remove_if(Condition&& condition) {
+    Operation* rest = head_;
+    head_ = tail_ = nullptr;
+    while (rest != nullptr) {
+      Operation* const operation = rest;
+      rest = rest->next;
+      if (!condition(*operation)) push(*operation);
+    }
+  }
+
+ private:
+  Operation* head_ = nullptr;
+  Operation* tail_ = nullptr;
+};
+
+}  // namespace hawser::ofi

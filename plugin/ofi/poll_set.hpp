@@ -1,0 +1,11 @@
+// fid_poll: completion queues and counters that are looked at together.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+namespace hawser::ofi {
+
+int open_poll_set(fid_domain* domain, fi_poll_attr* attr, fid_poll** set);
+
+}  // namespace hawser::ofi

@@ -1,0 +1,159 @@
+// Receives, looks at what has come (FI_PEEK), claims, and cancelling.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/finished.hpp"
+#include "plugin/ofi/info.hpp"
+
+namespace hawser::ofi {
+
+ssize_t Endpoint::receive(const ReceiveCall& call) {
+  constexpr std::uint64_t kLooks = FI_PEEK | FI_CLAIM | FI_DISCARD;
+  const bool is_tagged = call.context == kTaggedContext;
+  const std::uint64_t others = is_tagged ? kLooks : FI_MULTI_RECV;
+  // Levels of completion say nothing of a receive: it ends when its bytes are in place.
+  if ((call.flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
+                      FI_INJECT_COMPLETE | others)) != 0) {
+    return -FI_EINVAL;
+  }
+  if ((call.flags & FI_DISCARD) != 0 && (call.flags & (FI_PEEK | FI_CLAIM)) == 0) return -FI_EINVAL;
+  const Lock lock(mutex_);
+  if (!endpoint_) return -FI_EOPBADSTATE;
+  return receive_locked(call);
+}
+
+ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
+  if ((call.flags & (FI_CLAIM | FI_PEEK)) == FI_CLAIM) return receive_claimed_locked(call);
+  PeerId peer = kAnyPeer;
+  if (const ssize_t answer = source_locked(call.from, peer); answer != 0) return answer;
+  if ((call.flags & FI_PEEK) != 0) return peek_locked(call, peer);
+  Operation* const operation = new_receive_locked(call, peer);
+  if (operation == nullptr) return -FI_EAGAIN;
+  if (operation->is_multi || (call.context == kUntaggedContext && !waiting_.empty())) {
+    waiting_.push(*operation);
+    advance_waiting_locked();
+    return 0;
+  }
+  const ssize_t answer = post_locked(*operation, call.ignore);
+  if (answer != 0) receives_.give(*operation);
+  return answer;
+}
+
+Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
+  Operation* const operation = receives_.take(*this);
+  if (operation == nullptr) return nullptr;
+  operation->context = call.op_context;
+  operation->peer = peer;
+  operation->flags = FI_RECV | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
+  operation->buffer = static_cast<std::byte*>(call.data);
+  operation->length = call.bytes;
+  operation->tag = call.tag;
+  operation->is_multi = (call.flags & FI_MULTI_RECV) != 0;
+  operation->writes_entry = receiving_.writes(call.flags);
+  return operation;
+}
+
+ssize_t Endpoint::post_locked(Operation& operation, std::uint64_t ignore) {
+  ReceiveOptions options;
+  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
+  const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
+  const Status status = endpoint_->receive(
+      operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
+      is_tagged ? ~ignore : 0, operation.buffer, operation.length, options, operation.id);
+  return answer_of(status);
+}
+
+void Endpoint::fill_from_locked(Operation& operation, const Envelope& envelope) {
+  operation.peer = envelope.peer;
+  operation.source = (caps_ & FI_SOURCE) != 0 ? peers_->source_of(envelope.peer) : FI_ADDR_NOTAVAIL;
+  operation.tag = envelope.tag;
+  operation.length = envelope.bytes;
+  operation.data = envelope.immediate & kDataMask;
+  if ((envelope.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
+}
+
+// Answered at once. What lies in a socket unread has not come: if nothing is found, the endpoint is
+// turned and asked again.
+ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
+  const bool claims = (call.flags & (FI_CLAIM | FI_DISCARD)) != 0;
+  if (claims && claims_.size() == claims_.capacity()) return -FI_EAGAIN;
+  Operation* const operation = extras_.take(*this);
+  if (operation == nullptr) return -FI_EAGAIN;
+  operation->context = call.op_context;
+  operation->flags = FI_RECV | FI_TAGGED;
+  operation->tag = call.tag;
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  const auto look = [&] {
+    return claims
+               ? endpoint_->claim(peer, kTaggedContext, call.tag, ~call.ignore, envelope, message)
+               : endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
+  };
+  Status status = look();
+  if (status == Status::again) {
+    progress_locked();
+    status = look();
+  }
+  if (status != Status::ok) {
+    fail_locked(*operation, FI_ENOMSG, status);
+    return 0;
+  }
+  fill_from_locked(*operation, envelope);
+  if ((call.flags & FI_DISCARD) != 0) return discard_locked(*operation, message);
+  if (claims) claims_.push_back({call.op_context, message, envelope});
+  receiving_.queue->push(*operation);
+  return 0;
+}
+
+ssize_t Endpoint::discard_locked(Operation& operation, MessageId message) {
+  operation.is_discard = true;
+  ReceiveOptions options;
+  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
+  const Status status = endpoint_->receive_claimed(message, nullptr, 0, options, operation.id);
+  if (status == Status::ok) return 0;
+  operation.pool->give(operation);
+  return answer_of(status);
+}
+
+ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
+  const auto claim = std::ranges::find(claims_, call.op_context, &Claim::op_context);
+  if (claim == claims_.end()) return -FI_EINVAL;
+  Operation* const operation = new_receive_locked(call, claim->envelope.peer);
+  if (operation == nullptr) return -FI_EAGAIN;
+  ssize_t answer = 0;
+  if ((call.flags & FI_DISCARD) != 0) {
+    fill_from_locked(*operation, claim->envelope);
+    answer = discard_locked(*operation, claim->message);
+  } else {
+    ReceiveOptions options;
+    options.user_data = reinterpret_cast<std::uintptr_t>(operation);
+    answer = answer_of(endpoint_->receive_claimed(claim->message, operation->buffer,
+                                                  operation->length, options, operation->id));
+    if (answer != 0) receives_.give(*operation);
+  }
+  if (answer == 0) claims_.erase(claim);
+  return answer;
+}
+
+// The oldest operation with this context. Its entry comes in any case.
+ssize_t Endpoint::cancel(void* op_context) {
+  const Lock lock(mutex_);
+  if (!endpoint_) return -FI_EOPBADSTATE;
+  if (cancel_waiting_locked(op_context)) return 0;
+  for (OperationPool* pool : {&receives_, &sends_}) {
+    for (Operation& operation : pool->touched()) {
+      if (!operation.is_open || operation.is_silent || operation.context != op_context ||
+          operation.id == kNoOperation) {
+        continue;
+      }
+      hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_ : *endpoint_;
+      // Too late is no error: the operation ends by itself.
+      if (owner.cancel(operation.id) != Status::unknown_operation) return 0;
+    }
+  }
+  return -FI_ENOENT;
+}
+
+}  // namespace hawser::ofi

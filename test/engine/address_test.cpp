@@ -1,0 +1,178 @@
+// Short addresses, and what this host has for NICs.
+#include "hawser/address.hpp"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "hawser/hawser.h"
+#include "hawser/nics.hpp"
+#include "test/engine/endpoint_pair.hpp"
+
+namespace hawser::engine {
+namespace {
+
+struct Ends {
+  explicit Ends(std::size_t nics) {
+    EngineConfig config;
+    for (std::size_t i = 0; i < nics; ++i) {
+      config.nics.push_back("udp:127.0.0." + std::to_string(1 + i));
+    }
+    config.tunables = short_close();
+    engine = std::make_unique<Engine>(config);
+    a = engine->create_endpoint({});
+    b = engine->create_endpoint({});
+  }
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Endpoint> a, b;
+};
+
+std::vector<std::byte> shortened(const Address& address, std::size_t room) {
+  std::vector<std::byte> out(room);
+  out.resize(shorten_address(address, out));
+  return out;
+}
+
+void exchange(Endpoint& from, PeerId to, Endpoint& at) {
+  std::array<char, 4> out{};
+  OperationId operation{};
+  REQUIRE(at.receive(kAnyPeer, 1, 0, 0, out.data(), 4, {}, operation) == Status::ok);
+  REQUIRE(from.send(to, 1, 0, "abc", 4, {}, operation) == Status::ok);
+  REQUIRE(next_of(at, from).status == Status::ok);
+  REQUIRE(next_of(from, at).status == Status::ok);
+  CHECK(std::string(out.data()) == "abc");
+}
+
+// How many of the peer's NICs an endpoint knows: by its statistics of paths, in bulk.
+std::size_t remote_nics(const Endpoint& endpoint, PeerId peer) {
+  PeerStats stats;
+  REQUIRE(endpoint.peer_stats(peer, stats) == Status::ok);
+  std::array<bool, 16> seen{};
+  for (const PathStats& path : stats.paths) seen[path.remote_nic] = true;
+  return static_cast<std::size_t>(std::ranges::count(seen, true));
+}
+
+}  // namespace
+
+TEST_CASE("Address__a_short_one_has_as_many_nics_as_fit_and_the_handshake_tells_the_rest") {
+  const Ends ends(4);
+  const std::size_t nics = GENERATE(1u, 2u, 4u);
+  const std::vector<std::byte> address = shortened(ends.b->address(), 11 + 11 * nics + 10);
+  REQUIRE(address.size() == 11 + 11 * (nics == 4 ? 4 : nics));
+  CHECK(endpoint_id_of(address) == endpoint_id_of(ends.b->address()));
+  CHECK(endpoint_id_of(address) != 0);
+  PeerId b{}, again{};
+  REQUIRE(ends.a->connect(address, b) == Status::ok);
+  exchange(*ends.a, b, *ends.b);
+  // Bulk takes all paths there are.
+  std::vector<std::byte> in(4'000'000), out(in.size());
+  OperationId operation{};
+  REQUIRE(ends.b->receive(kAnyPeer, 1, 0, 0, out.data(), out.size(), {}, operation) == Status::ok);
+  REQUIRE(ends.a->send(b, 1, 0, in.data(), in.size(), {}, operation) == Status::ok);
+  REQUIRE(next_of(*ends.b, *ends.a).status == Status::ok);
+  CHECK(remote_nics(*ends.a, b) == 4);
+  // Long or short, it is the same peer.
+  REQUIRE(ends.a->connect(ends.b->address(), again) == Status::ok);
+  CHECK(again == b);
+}
+
+TEST_CASE("Address__two_that_call_each_other_by_short_ones_know_all_nics") {
+  const Ends ends(4);
+  PeerId b{}, a{};
+  REQUIRE(ends.a->connect(shortened(ends.b->address(), 22), b) == Status::ok);
+  // What was heard of a caller isn't forgotten for a short address of it.
+  for (int i = 0; i < 3; ++i) (void)ends.a->poll({});
+  (void)ends.b->poll({});
+  REQUIRE(ends.b->connect(shortened(ends.a->address(), 22), a) == Status::ok);
+  exchange(*ends.a, b, *ends.b);
+  exchange(*ends.b, a, *ends.a);
+  std::vector<std::byte> in(4'000'000), out(in.size());
+  OperationId operation{};
+  REQUIRE(ends.a->receive(kAnyPeer, 1, 0, 0, out.data(), out.size(), {}, operation) == Status::ok);
+  REQUIRE(ends.b->send(a, 1, 0, in.data(), in.size(), {}, operation) == Status::ok);
+  REQUIRE(next_of(*ends.a, *ends.b).status == Status::ok);
+  CHECK(remote_nics(*ends.b, a) == 4);
+}
+
+TEST_CASE("Address__what_does_not_fit_or_is_none_is_refused") {
+  const Ends ends(2);
+  const Address& address = ends.b->address();
+  std::array<std::byte, 64> out{};
+  CHECK(shorten_address(address, std::span(out).first(21)) == 0);
+  CHECK(shorten_address(address, {}) == 0);
+  CHECK(shorten_address({}, out) == 0);
+  const auto small = shortened(address, 64);
+  REQUIRE(small.size() == 33);
+  CHECK(shorten_address(small, out) == 33);
+  CHECK(std::equal(small.begin(), small.end(), out.begin()));
+  CHECK(shorten_address(small, std::span(out).first(32)) == 0);
+  PeerId peer{};
+  for (std::size_t length = 0; length < small.size(); ++length) {
+    const auto part = std::span(small).first(length);
+    CHECK(endpoint_id_of(part) == 0);
+    CHECK(ends.a->connect(part, peer) == Status::invalid_argument);
+  }
+  auto longer = small;
+  longer.push_back(std::byte{0});
+  CHECK(ends.a->connect(longer, peer) == Status::invalid_argument);
+  CHECK(ends.b->connect(small, peer) == Status::invalid_argument);  // its own
+  // Any byte changed is another address or none, and breaks nothing.
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    for (const int value : {0, 1, 17, 40, 41, 255}) {
+      auto changed = small;
+      changed[i] = std::byte(static_cast<unsigned char>(value));
+      (void)shorten_address(changed, out);
+      (void)endpoint_id_of(changed);
+    }
+  }
+}
+
+TEST_CASE("Address__the_environment_can_be_left_to_the_adapter") {
+  const auto open = [](bool ignore) {
+    EngineConfig config;
+    config.nics = {"memory:environment"};
+    config.ignore_environment = ignore;
+    const Engine engine(config);
+  };
+  ::setenv("HAWSER_MAX_PEERS", "none", 1);
+  CHECK_THROWS_AS(open(false), Error);
+  CHECK_NOTHROW(open(true));
+  ::unsetenv("HAWSER_MAX_PEERS");
+}
+
+TEST_CASE("Nics__this_host_has_loopback_and_one_uses_others_if_there_are_any") {
+  const std::vector<HostNic> all = host_nics();
+  const auto loopback = std::ranges::find(all, "udp:127.0.0.1", &HostNic::name);
+  REQUIRE(loopback != all.end());
+  CHECK(loopback->loopback);
+  CHECK(loopback->up);
+  CHECK(loopback->device == "lo");
+  CHECK(loopback->mtu >= 1500);
+  const std::vector<std::string> usable = usable_nics();
+  REQUIRE(!usable.empty());
+  CHECK(usable.size() <= 16);
+  const bool others =
+      std::ranges::any_of(all, [](const HostNic& n) { return n.up && !n.loopback; });
+  CHECK((std::ranges::count(usable, "udp:127.0.0.1") == 0) == others);
+  for (const std::string& name : usable) CHECK(std::ranges::count(all, name, &HostNic::name) == 1);
+}
+
+TEST_CASE("CApi__short_addresses_and_nics_of_this_host") {
+  const Ends ends(2);
+  const Address& address = ends.a->address();
+  std::array<std::byte, 56> out{};
+  CHECK(hawser_shorten_address(address.data(), address.size(), out.data(), out.size()) == 33);
+  CHECK(hawser_endpoint_id_of(out.data(), 33) == endpoint_id_of(address));
+  CHECK(hawser_shorten_address(nullptr, 5, out.data(), out.size()) == 0);
+  CHECK(hawser_shorten_address(address.data(), address.size(), nullptr, 5) == 0);
+  std::array<hawser_host_nic, 64> nics{};
+  const std::size_t count = hawser_host_nics(nics.data(), nics.size());
+  CHECK(count == host_nics().size());
+  CHECK(hawser_host_nics(nullptr, 0) == count);
+  const std::size_t shown = std::min(count, nics.size());
+  const auto usable = std::count_if(nics.begin(), nics.begin() + static_cast<std::ptrdiff_t>(shown),
+                                    [](const hawser_host_nic& nic) { return nic.usable != 0; });
+  CHECK(static_cast<std::size_t>(usable) == usable_nics().size());
+}
+
+}  // namespace hawser::engine

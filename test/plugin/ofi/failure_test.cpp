@@ -1,0 +1,114 @@
+#include <catch2/catch.hpp>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
+  const Variables more({{"FI_HAWSER_FAULT_PLAN", "300ms:0:kill:event,300ms:1:kill:event"},
+                        {"FI_HAWSER_PEER_TIMEOUT_MS", "400"},
+                        {"FI_HAWSER_LONGEST_ABSENCE_MS", "0"}});
+  Pair pair;
+  std::array<char, 4> in{"abc"}, out{}, never{};
+  REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == 0);
+  CHECK(pair.next_b().answer == 1);
+  CHECK(pair.next_a().answer == 1);
+  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
+  const Entry entry = pair.next_a();
+  REQUIRE(entry.answer == -FI_EAVAIL);
+  CHECK(entry.error.err == FI_ETIMEDOUT);
+  CHECK(entry.error.op_context == &never);
+  INFO(entry.text);
+  CHECK(entry.text.starts_with("peer_timeout: peer "));
+  CHECK(entry.text.find("(fi_addr " + std::to_string(pair.to_b) + ")") != std::string::npos);
+  CHECK(entry.text.find("udp:127.0.0.1 DOWN") != std::string::npos);
+  // Later calls fail at once.
+  CHECK(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == -FI_ETIMEDOUT);
+}
+
+TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
+  const Variables more({{"FI_HAWSER_FAULT_PLAN", "100ms:1:kill,400ms:1:revive"}});
+  Pair pair;
+  const auto data = pattern(200000, 7);
+  std::vector<std::uint8_t> out(data.size());
+  const std::int64_t end = now_ms() + 700;
+  int rounds = 0;
+  while (now_ms() < end) {
+    std::fill(out.begin(), out.end(), std::uint8_t{0});
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) == 0);
+    REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) ==
+            0);
+    REQUIRE(pair.next_b().answer == 1);
+    REQUIRE(pair.next_a().answer == 1);
+    REQUIRE(out == data);
+    ++rounds;
+  }
+  CHECK(rounds > 10);
+}
+
+TEST_CASE("Failure__loss_in_both_directions") {
+  const Variables more({{"FI_HAWSER_FAULTS", "loss=0.05,seed=3"}});
+  Pair pair;
+  const auto data = pattern(1000000, 7);
+  std::vector<std::uint8_t> out(data.size());
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) == 0);
+    REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) ==
+            0);
+    REQUIRE(pair.next_b().answer == 1);
+    REQUIRE(pair.next_a().answer == 1);
+    REQUIRE(out == data);
+  }
+}
+
+TEST_CASE("Failure__a_peer_that_closes_ends_what_waits_for_it") {
+  Pair pair;
+  std::array<char, 4> in{"abc"}, out{}, never{};
+  REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == 0);
+  CHECK(pair.next_b().answer == 1);
+  CHECK(pair.next_a().answer == 1);
+  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
+  pair.b.ep.reset();
+  const Entry entry = pair.a.next();
+  REQUIRE(entry.answer == -FI_EAVAIL);
+  CHECK(entry.error.err == FI_ESHUTDOWN);
+  CHECK(entry.text.starts_with("peer_closed: peer "));
+}
+
+TEST_CASE("Failure__nobody_is_there") {
+  const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
+  const Variables variables;
+  Node node;
+  std::vector<std::byte> address;
+  {
+    const Node other;
+    address = other.name();
+  }
+  const fi_addr_t nobody = node.insert(address);
+  REQUIRE(fi_tsend(node.ep.get(), "abc", 4, nullptr, nobody, 1, &address) == 0);
+  REQUIRE(fi_tinject(node.ep.get(), "abc", 4, nobody, 1) == 0);
+  bool named = false;
+  for (int i = 0; i < 2; ++i) {
+    const Entry entry = node.next();
+    REQUIRE(entry.answer == -FI_EAVAIL);
+    CHECK(entry.error.err == FI_EHOSTUNREACH);
+    named = named || entry.error.op_context == &address;
+  }
+  CHECK(named);
+}
+
+TEST_CASE("Failure__a_job_s_secret_keeps_strangers_out") {
+  const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "300"}});
+  const auto open = [](const std::string& secret) {
+    const Variables variables({{"FI_HAWSER_JOB_SECRET", secret}});
+    return std::make_unique<Node>();
+  };
+  const auto a = open("one"), b = open("one"), c = open("two");
+  const fi_addr_t to_b = a->insert(b->name()), to_c = a->insert(c->name());
+  REQUIRE(fi_tsend(a->ep.get(), "abc", 4, nullptr, to_b, 1, nullptr) == 0);
+  CHECK(a->next(b.get()).answer == 1);
+  REQUIRE(fi_tsend(a->ep.get(), "abc", 4, nullptr, to_c, 1, nullptr) == 0);
+  CHECK(a->next(c.get()).error.err == FI_EHOSTUNREACH);
+}

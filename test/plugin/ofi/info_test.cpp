@@ -1,0 +1,149 @@
+#include <catch2/catch.hpp>
+
+#include <cstring>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+namespace {
+
+std::size_t count(const fi_info* info) {
+  std::size_t n = 0;
+  for (; info != nullptr; info = info->next) ++n;
+  return n;
+}
+
+// What fi_getinfo answers to hints that `change` made.
+template <class Change>
+int answer_to(Change&& change) {
+  const Info wanted = hints();
+  change(*wanted);
+  int answer = 0;
+  (void)get_info(wanted.get(), &answer);
+  return answer;
+}
+
+}  // namespace
+
+TEST_CASE("Info__all_NICs_together_come_first_then_each_by_itself") {
+  const Variables variables;
+  Info wanted = hints();
+  wanted->caps = 0;
+  const Info info = get_info(wanted.get());
+  REQUIRE(info);
+  REQUIRE(count(info.get()) == 3);
+  CHECK(std::string(info->domain_attr->name) == "hawser");
+  CHECK(info->nic == nullptr);
+  const fi_info& second = *info->next;
+  CHECK(std::string(second.domain_attr->name) == "udp:127.0.0.1");
+  REQUIRE(second.nic != nullptr);
+  CHECK(std::string(second.nic->device_attr->name) == "lo");
+  CHECK(std::string(second.nic->link_attr->address) == "127.0.0.1");
+  CHECK(second.nic->link_attr->mtu > 1000);
+  CHECK(second.nic->link_attr->state == FI_LINK_UP);
+  // A copy has a NIC of its own.
+  const Info copy(fi_dupinfo(&second));
+  REQUIRE(copy->nic != nullptr);
+  CHECK(copy->nic != second.nic);
+  CHECK(std::string(copy->nic->link_attr->address) == "127.0.0.1");
+  // Who says what he needs, and names no domain, gets the first.
+  CHECK(count(get_info(hints().get()).get()) == 1);
+  wanted = hints();
+  wanted->domain_attr->name = ::strdup("udp:127.0.0.2");
+  CHECK(count(get_info(wanted.get()).get()) == 1);
+}
+
+TEST_CASE("Info__attributes_tell_what_there_is") {
+  const Variables variables;
+  const Info info = get_info(hints().get());
+  REQUIRE(info);
+  CHECK(info->ep_attr->type == FI_EP_RDM);
+  CHECK(info->mode == 0);
+  CHECK(info->domain_attr->mr_mode == 0);
+  CHECK(info->domain_attr->cq_data_size == 4);
+  CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
+  CHECK(info->domain_attr->resource_mgmt == FI_RM_ENABLED);
+  CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
+  CHECK(info->tx_attr->comp_order == FI_ORDER_NONE);
+  CHECK(info->ep_attr->max_msg_size == (std::uint64_t{1} << 40) - 1);
+  CHECK((info->caps & (FI_LOCAL_COMM | FI_REMOTE_COMM)) == (FI_LOCAL_COMM | FI_REMOTE_COMM));
+  CHECK((info->caps & (FI_SEND | FI_RECV)) == (FI_SEND | FI_RECV));
+  CHECK(info->fabric_attr->api_version == FI_VERSION(1, 17));
+}
+
+TEST_CASE("Info__what_is_not_there_is_not_listed") {
+  const Variables variables;
+  const int none = -FI_ENODATA;
+  CHECK(answer_to([](fi_info&) {}) == 0);
+  CHECK(answer_to([](fi_info& i) { i.caps |= FI_RMA; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.caps |= FI_ATOMIC; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.caps |= FI_HMEM; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.caps |= FI_COLLECTIVE; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.ep_attr->type = FI_EP_MSG; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.ep_attr->type = FI_EP_DGRAM; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.ep_attr->tx_ctx_cnt = 2; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.ep_attr->max_msg_size = std::size_t{1} << 40; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->msg_order = FI_ORDER_STRICT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->msg_order = FI_ORDER_SAS; }) == 0);
+  CHECK(answer_to([](fi_info& i) { i.rx_attr->comp_order = FI_ORDER_STRICT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->inject_size = 4096; }) == 0);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->inject_size = 4097; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->iov_limit = 2; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->size = 1 << 20; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->op_flags = FI_COMMIT_COMPLETE; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.domain_attr->cq_data_size = 8; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.addr_format = FI_SOCKADDR_IN; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.domain_attr->name = ::strdup("eth7"); }) == none);
+  CHECK(answer_to([](fi_info& i) { i.domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ENDPOINT; }) == 0);
+  CHECK(answer_to([](fi_info& i) { i.mode = FI_CONTEXT | FI_CONTEXT2; }) == 0);
+}
+
+TEST_CASE("Info__progress_by_itself_takes_an_engine_thread_unless_that_was_ruled_out") {
+  const auto asks = [](fi_info& info) { info.domain_attr->data_progress = FI_PROGRESS_AUTO; };
+  {
+    const Variables variables;
+    CHECK(answer_to(asks) == 0);
+  }
+  const Variables variables({{"FI_HAWSER_THREADS", "0"}});
+  CHECK(answer_to(asks) == -FI_ENODATA);
+}
+
+TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
+  const auto [name, value] =
+      GENERATE(table<std::string, std::string>({{"FI_HAWSER_THREAD", "1"},
+                                                {"FI_HAWSER_THREADS", "7"},
+                                                {"FI_HAWSER_FLUSH", "yes"},
+                                                {"FI_HAWSER_PEER_TIMEOUT_MS", "soon"},
+                                                {"FI_HAWSER_PEER_TIMEOUT_MS", "1"},
+                                                {"HAWSER_PEER_TIMEOUT_MS", "1"},
+                                                {"FI_HAWSER_NICS", "eth0"},
+                                                {"FI_HAWSER_NICS", ""},
+                                                {"FI_HAWSER_FAULT_PLAN", "later:0:kill"},
+                                                {"FI_HAWSER_FAULT_PLAN", "1s:2:kill"},
+                                                {"FI_HAWSER_JOB_SECRET", std::string(65, 'x')}}));
+  const Variables variables({{name, value}});
+  CHECK(answer_to([](fi_info&) {}) == -FI_ENODATA);
+}
+
+TEST_CASE("Info__ours_outweighs_Hawser_s_own_variable") {
+  // 1 is out of range, but nobody looks at it.
+  const Variables variables(
+      {{"HAWSER_PEER_TIMEOUT_MS", "1"}, {"FI_HAWSER_PEER_TIMEOUT_MS", "5000"}});
+  CHECK(answer_to([](fi_info&) {}) == 0);
+  CHECK_NOTHROW(Node());
+}
+
+TEST_CASE("Info__a_node_is_the_NIC_to_use_never_a_host_to_reach") {
+  const Variables variables;
+  fi_info* found = nullptr;
+  const Info wanted = hints();
+  REQUIRE(fi_getinfo(FI_VERSION(1, 17), "127.0.0.2", nullptr, FI_SOURCE, wanted.get(), &found) ==
+          0);
+  const Info owner(found);
+  CHECK(std::string(found->domain_attr->name) == "udp:127.0.0.2");
+  CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.9", nullptr, FI_SOURCE, wanted.get(), &found) ==
+        -FI_ENODATA);
+  CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "7", 0, wanted.get(), &found) == -FI_ENODATA);
+}

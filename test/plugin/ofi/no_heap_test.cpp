@@ -1,0 +1,52 @@
+// fi_enable ends the start: after it, and after a peer's first message, nothing comes from the
+// heap.
+#include <catch2/catch.hpp>
+
+#include "test/plugin/ofi/scene.hpp"
+#include "test/support/heap_guard.hpp"
+
+using namespace hawser::test;
+
+namespace {
+
+constexpr int kRounds = 50;
+
+// One message of each kind, both ways. Returns how many things went wrong.
+int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& out) {
+  fid_ep* const a = pair.a.ep.get();
+  fid_ep* const b = pair.b.ep.get();
+  int wrong = 0;
+  iovec iov{out.data(), 1000};
+  const fi_msg multi{&iov, nullptr, 1, FI_ADDR_UNSPEC, &out, 0};
+  wrong += fi_trecv(b, out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) != 0;
+  wrong += fi_tsend(a, in.data(), in.size(), nullptr, pair.to_b, 1, &in) != 0;
+  wrong += fi_tinject(a, in.data(), 64, pair.to_b, 2) != 0;
+  wrong += fi_trecv(b, out.data(), 64, nullptr, FI_ADDR_UNSPEC, 2, 0, &out) != 0;
+  wrong += fi_recvmsg(b, &multi, FI_MULTI_RECV) != 0;
+  wrong += fi_send(a, in.data(), 950, nullptr, pair.to_b, &in) != 0;
+  int left = 5;  // two sends, three receives
+  for (int turn = 0; turn < 1000000 && left > 0; ++turn) {
+    fi_cq_tagged_entry entry{};
+    for (Node* node : {&pair.a, &pair.b}) {
+      if (fi_cq_read(node->cq.get(), &entry, 1) == 1) --left;
+    }
+  }
+  return wrong + left;
+}
+
+}  // namespace
+
+TEST_CASE("NoHeap__after_start_messages_take_nothing_from_the_heap") {
+  const std::string threads = GENERATE("0", "1");
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair({.least_multi_bytes = 100});
+  auto in = pattern(300000, 1);
+  std::vector<std::uint8_t> out(in.size());
+  (void)round(pair, in, out);
+  const HeapGuard guard;
+  int wrong = 0;
+  for (int i = 0; i < kRounds; ++i) wrong += round(pair, in, out);
+  const std::uint64_t allocations = guard.allocations();
+  CHECK(wrong == 0);
+  CHECK(allocations == 0);
+}

@@ -1,0 +1,129 @@
+// Endpoints of the provider in one process, made as a program would make them.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hawser::test {
+
+// Variables of the environment, for as long as it lives. The first one also tells libfabric where
+// the provider is.
+class Variables {
+ public:
+  using Pairs = std::initializer_list<std::pair<std::string, std::string>>;
+  explicit Variables(Pairs pairs = {});
+  ~Variables();
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+struct FreeInfo {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using Info = std::unique_ptr<fi_info, FreeInfo>;
+
+// Hints for the provider, with nothing else in them but what is usual.
+[[nodiscard]] Info hints();
+// Null: none. `answer`, if not null, gets what fi_getinfo said.
+[[nodiscard]] Info get_info(const fi_info* hints, int* answer = nullptr);
+
+struct CloseFid {
+  template <class Object>
+  void operator()(Object* object) const {
+    (void)fi_close(&object->fid);
+  }
+};
+template <class Object>
+using Owned = std::unique_ptr<Object, CloseFid>;
+
+struct Entry {
+  ssize_t answer = 0;  // 1, or -FI_EAVAIL for an error, -FI_EAGAIN for none in time
+  fi_cq_tagged_entry entry{};
+  fi_addr_t source = FI_ADDR_NOTAVAIL;
+  fi_cq_err_entry error{};
+  std::string text{};  // of an error
+};
+
+struct NodeOptions {
+  std::uint64_t caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+  std::uint64_t send_flags = 0;
+  std::uint64_t bind_flags = 0;  // FI_SELECTIVE_COMPLETION
+  fi_wait_obj wait_obj = FI_WAIT_NONE;
+  fi_threading threading = FI_THREAD_SAFE;
+  std::size_t least_multi_bytes = 0;  // 0: as it is
+  std::size_t send_count = 0;
+  bool counts = false;  // with counters for both directions
+};
+
+// A fabric, a domain, an AV, a CQ for both directions, and an endpoint, enabled.
+class Node {
+ public:
+  explicit Node(const NodeOptions& options = {});
+
+  [[nodiscard]] std::vector<std::byte> name() const;
+  [[nodiscard]] fi_addr_t insert(const std::vector<std::byte>& address);
+  // Reads until an entry comes; `other` is turned meanwhile, as nothing else does.
+  [[nodiscard]] Entry next(Node* other = nullptr, int timeout_ms = 10000);
+  [[nodiscard]] Entry look();  // once
+
+  Info info;
+  Owned<fid_fabric> fabric;
+  Owned<fid_domain> domain;
+  Owned<fid_av> av;
+  Owned<fid_cq> cq;
+  Owned<fid_cntr> sent;
+  Owned<fid_cntr> received;
+  Owned<fid_ep> ep;
+};
+
+// Two that know each other.
+struct Pair {
+  explicit Pair(const NodeOptions& options = {});
+  Entry next_a() { return a.next(&b); }
+  Entry next_b() { return b.next(&a); }
+  // Turns both until something is true, at most 10 s.
+  template <class Condition>
+  bool until(Condition&& condition);
+
+  Variables variables;
+  Node a;
+  Node b;
+  fi_addr_t to_a = FI_ADDR_NOTAVAIL;  // b's name for a
+  fi_addr_t to_b = FI_ADDR_NOTAVAIL;
+};
+
+// Milliseconds of a steady clock.
+[[nodiscard]] std::int64_t now_ms();
+inline constexpr std::int64_t kPatienceMs = 10000;
+
+template <class Condition>
+bool Pair::until(Condition&& condition) {
+  const std::int64_t end = now_ms() + kPatienceMs;
+  while (!condition()) {
+    if (now_ms() > end) return false;
+    for (Node* node : {&a, &b}) (void)fi_cq_read(node->cq.get(), nullptr, 0);
+  }
+  return true;
+}
+
+// Bytes that say where they are from.
+[[nodiscard]] std::vector<std::uint8_t> pattern(std::size_t bytes, std::uint8_t seed);
+
+}  // namespace hawser::test

@@ -1,0 +1,103 @@
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <thread>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_engine_thread") {
+  const std::string threads = GENERATE("0", "1");
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair;
+  constexpr std::uint32_t kThreads = 3;
+  constexpr std::uint32_t kMessages = 400;
+  std::array<std::array<std::uint32_t, kMessages>, kThreads> out{};
+  std::atomic<std::uint32_t> received{0}, sent{0};
+  std::atomic<bool> failed{false};
+  const auto read = [&](Node& node, std::atomic<std::uint32_t>& count) {
+    fi_cq_tagged_entry entry{};
+    const ssize_t n = fi_cq_read(node.cq.get(), &entry, 1);
+    if (n == 1) ++count;
+    if (n < 0 && n != -FI_EAGAIN) failed = true;
+  };
+  // Each has a tag of its own: its messages stay in order.
+  const auto work = [&](std::uint32_t t) {
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      while (fi_trecv(pair.b.ep.get(), &out[t][i], 4, nullptr, pair.to_a, t, 0, nullptr) != 0) {
+        read(pair.b, received);
+      }
+      const std::uint32_t value = t * kMessages + i;
+      while (fi_tinject(pair.a.ep.get(), &value, 4, pair.to_b, t) != 0) read(pair.a, sent);
+    }
+    const std::int64_t end = now_ms() + 20000;
+    while (received < kThreads * kMessages && !failed && now_ms() < end) {
+      read(pair.a, sent);
+      read(pair.b, received);
+    }
+  };
+  std::vector<std::thread> workers;
+  for (std::uint32_t t = 0; t < kThreads; ++t) workers.emplace_back(work, t);
+  for (std::thread& worker : workers) worker.join();
+  CHECK(!failed);
+  CHECK(received == kThreads * kMessages);
+  for (std::uint32_t t = 0; t < kThreads; ++t) {
+    for (std::uint32_t i = 0; i < kMessages; ++i) REQUIRE(out[t][i] == t * kMessages + i);
+  }
+}
+
+TEST_CASE("Threads__two_endpoints_share_a_completion_queue") {
+  Pair pair;
+  fid_ep* opened = nullptr;
+  REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
+  Owned<fid_ep> second(opened);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.av->fid, 0) == 0);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+  REQUIRE(fi_enable(second.get()) == 0);
+  std::array<char, 4> out{};
+  std::array<int, 2> names{};
+  REQUIRE(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, &names[0]) == 0);
+  REQUIRE(fi_tsend(second.get(), "abc", 4, nullptr, pair.to_b, 1, &names[1]) == 0);
+  bool first_came = false, second_came = false;
+  for (int i = 0; i < 2; ++i) {
+    const Entry entry = pair.next_a();
+    REQUIRE(entry.answer == 1);
+    (entry.entry.op_context == &names[0] ? first_came : second_came) = true;
+  }
+  CHECK((first_came && second_came));
+  // Each is a peer of its own; the one whose address nobody inserted has no source.
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &out) == 0);
+    const Entry entry = pair.next_b();
+    REQUIRE(entry.answer == 1);
+    CHECK((entry.source == pair.to_a || entry.source == FI_ADDR_NOTAVAIL));
+  }
+  // What one of them has not been read of goes with it, the other's stays.
+  REQUIRE(fi_tsend(second.get(), "abc", 4, nullptr, pair.to_b, 1, &names[1]) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, &names[0]) == 0);
+  for (int i = 0; i < 2000; ++i) {
+    (void)fi_cq_read(pair.b.cq.get(), nullptr, 0);
+    (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);
+  }
+  second.reset();
+  const Entry entry = pair.next_a();
+  REQUIRE(entry.answer == 1);
+  CHECK(entry.entry.op_context == &names[0]);
+  CHECK(pair.a.look().answer == -FI_EAGAIN);
+}
+
+TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
+  const Variables more({{"FI_HAWSER_THREADS", "1"}});
+  Pair pair({.wait_obj = FI_WAIT_UNSPEC});
+  CHECK(pair.a.info->domain_attr->data_progress == FI_PROGRESS_AUTO);
+  const auto data = pattern(3000000, 5);
+  std::vector<std::uint8_t> out(data.size());
+  REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) == 0);
+  // Only the sender is looked at; the receiver's side goes on by itself.
+  fi_cq_tagged_entry entry{};
+  CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, 10000) == 1);
+  CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, 10000) == 1);
+  CHECK(out == data);
+}
