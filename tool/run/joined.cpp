@@ -114,7 +114,8 @@ std::string own_rendezvous(const engine::JobPlace& place) {
       "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
 }
 
-// The server, of rank 0. `joining` has a rendezvous afterwards.
+// The rendezvous' server, of rank 0; null for others. Where PMIx carries its address, `joining` has
+// that afterwards. Throws BootstrapError, where others may be to blame.
 std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& options,
                                                           Joining& joining) {
   engine::JobPlace& place = joining.place;
@@ -130,10 +131,27 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
       throw;
     }
   }
-  if (!is_known) {
-    place.rendezvous = joining.pmix->meet(server ? server->address() : "", meeting_ms(options));
+  const std::string own = server ? server->address() : "";  // with the port that it has
+  if (is_known) {
+    if (server) place.rendezvous = own;
+    return server;
+  }
+  try {
+    place.rendezvous = joining.pmix->meet(own, meeting_ms(options));
+  } catch (const Error& error) {
+    throw engine::BootstrapError(engine::BootstrapFailure::unreachable, error.what());
   }
   return server;
+}
+
+void say_what_runs(const RunOptions& options, const Schedule& schedule, std::uint32_t rank) {
+  if (rank == 0) {
+    fmt::print(stderr, "{}\n", opening(options, schedule));
+    return;
+  }
+  for (const std::string& note : options.nic_notes) {
+    fmt::print(stderr, "rank {}: {}\n", rank, note);
+  }
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -216,17 +234,11 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
   check_trace_file(options, place.rank);
-  const std::unique_ptr<engine::RendezvousServer> server = open_rendezvous(options, joining);
-  if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
-  options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
-  if (place.rank == 0) {
-    fmt::print(stderr, "{}\n", opening(options, schedule));
-  } else {
-    for (const std::string& note : options.nic_notes) {
-      fmt::print(stderr, "rank {}: {}\n", place.rank, note);
-    }
-  }
   try {
+    const auto server = open_rendezvous(options, joining);
+    if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
+    options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
+    say_what_runs(options, schedule, place.rank);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
     ConsoleSink sink(place.rank, place.size);
     const RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
