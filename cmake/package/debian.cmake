@@ -54,13 +54,13 @@ file(WRITE ${texts}/changelog "hawser (${PROJECT_VERSION}) unstable; urgency=med
  -- ${HAWSER_PACKAGER}  ${date}
 ")
 execute_process(COMMAND gzip -9nkf ${texts}/changelog COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/docs/hawser.1
-  OUTPUT_FILE ${texts}/hawser.1.gz COMMAND_ERROR_IS_FATAL ANY)
+# Beside the calls of ldconfig that cpack writes into scripts itself.
+file(WRITE ${texts}/triggers "activate-noawait ldconfig\n")
 
 include(CPackComponent)
 set(CPACK_COMPONENTS_ALL "")
-# The package NAME of the component COMPONENT, in the archive's section SECTION.
-macro(hawser_package component name section summary)
+# The package NAME of the component COMPONENT, in the archive's section SECTION; HAS ends its description.
+macro(hawser_package component name section has)
   install(FILES ${texts}/copyright ${texts}/changelog.gz DESTINATION share/doc/${name}
     COMPONENT debian_${component} EXCLUDE_FROM_ALL)
   list(APPEND CPACK_COMPONENTS_ALL ${component} debian_${component})
@@ -69,23 +69,26 @@ macro(hawser_package component name section summary)
     set(CPACK_COMPONENT_${upper}_GROUP package_${component})
   endforeach()
   string(TOUPPER package_${component} upper)
-  set(CPACK_COMPONENT_GROUP_${upper}_DESCRIPTION "${summary}\n${ARGN}")
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION
+    "Hawser moves messages between processes, reliably, over unreliable\n\
+datagrams on every NIC of a host at once: UDP sockets, or queue pairs of\n\
+RDMA devices. Any piece of a message may go over any NIC, and a dead NIC is\n\
+one path less, never a broken connection.\n\n${has}")
 endmacro()
 
-set(about "Hawser moves messages between processes, reliably, over unreliable datagrams on every NIC \
-of a host at once: UDP sockets, or unreliable datagram queue pairs of RDMA devices.")
-hawser_package(runtime libhawser0 libs "reliable messages over unreliable datagrams: library" "${about}")
+hawser_package(runtime libhawser0 libs "This package has the shared library.")
 hawser_package(development libhawser-dev libdevel
-  "reliable messages over unreliable datagrams: development files" "${about}")
-hawser_package(command hawser net "reliable messages over unreliable datagrams: command" "${about}\n\
- .\n The command replays the communication of training workloads over it, with faults.")
+  "This package has the headers, and the files for CMake and pkg-config.")
+hawser_package(command hawser net
+  "This package has the command, which replays the communication of training\n\
+workloads with faults, and the pages.")
 set(CPACK_DEBIAN_PACKAGE_DEVELOPMENT_PACKAGE_DEPENDS "libhawser0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PACKAGE_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_PACKAGE_COMMAND_PACKAGE_SUGGESTS libpmix2)  # loaded under mpirun and srun
 if(TARGET hawser-fi)
-  hawser_package(provider hawser-libfabric libs
-    "reliable messages over unreliable datagrams: provider of libfabric" "${about}")
+  hawser_package(provider hawser-libfabric libs "This package has the provider of libfabric.")
 endif()
+set(CPACK_DEBIAN_PACKAGE_RUNTIME_PACKAGE_CONTROL_EXTRA ${texts}/triggers)
 include(CPack)
