@@ -159,6 +159,24 @@ def the_library_shows_the_api_alone():
 
 
 @case
+def what_it_throws_is_caught_and_it_may_be_loaded():
+    with tempfile.TemporaryDirectory() as scratch:
+        install(scratch)
+        program, library = os.path.join(scratch, "errors"), find(scratch, "libhawser.so.0")
+        flags = call("pkg-config", "--cflags", "--libs", "hawser",
+                     more={"PKG_CONFIG_PATH": os.path.dirname(find(scratch, "hawser.pc"))}).split()
+        call("c++", "-std=c++20", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra",
+             "-Werror", os.path.join(HERE, "example", "errors.cpp"), *flags, "-o", program)
+        output = call(program, more={"LD_LIBRARY_PATH": os.path.dirname(library)})
+        check(output.startswith("caught: ") and "carrier-pigeon" in output, output)
+        output = call(sys.executable, "-c", "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); "
+                      "library.hawser_status_name.restype = ctypes.c_char_p; "
+                      "print(library.hawser_status_name(1).decode())", library)
+        check(output == "again\n", output)
+        check("NODELETE" in call("readelf", "-d", library), "it could be unloaded")
+
+
+@case
 def every_header_stands_alone():
     with tempfile.TemporaryDirectory() as scratch:
         install(scratch)
