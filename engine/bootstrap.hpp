@@ -106,7 +106,7 @@ class RendezvousServer {
 // BootstrapError; after an error only the destructor is of use.
 class Rendezvous {
  public:
-  // Joins; tries again until the server is there.
+  // Joins; tries again until the server is there, and its host's name is known.
   Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
              std::uint32_t timeout_ms);
   ~Rendezvous();  // leaves: no error to the others unless they wait for this rank

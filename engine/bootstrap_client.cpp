@@ -29,6 +29,7 @@ namespace {
 constexpr auto kServerMayTake = milliseconds(3000);
 constexpr auto kLeaveWithin = milliseconds(1000);
 constexpr int kRetryMs = 20;
+constexpr int kAskAgainMs = 500;  // for a host's name
 
 // False if the time is over first.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
@@ -58,9 +59,21 @@ Descriptor try_connect(const bootstrap::Endpoint& endpoint, Time deadline, int& 
   return {};
 }
 
+// A cluster may learn of a host's name only when the process there starts: asks until then.
+std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time deadline) {
+  for (;;) {
+    try {
+      return bootstrap::resolve(address);
+    } catch (const bootstrap::HostUnknown&) {
+      if (monotonic_now() + milliseconds(kAskAgainMs) > deadline) throw;
+    }
+    ::poll(nullptr, 0, kAskAgainMs);
+  }
+}
+
 Descriptor connect_to(const std::string& address, std::uint32_t timeout_ms) {
   const Time deadline = monotonic_now() + milliseconds(timeout_ms);
-  const std::vector<bootstrap::Endpoint> endpoints = bootstrap::resolve(address);
+  const std::vector<bootstrap::Endpoint> endpoints = resolve_until(address, deadline);
   int code = ETIMEDOUT;
   do {
     for (const bootstrap::Endpoint& endpoint : endpoints) {

@@ -88,9 +88,9 @@ std::vector<Endpoint> resolve(const std::string& address) {
     endpoints.push_back(endpoint);
   }
   if (endpoints.empty()) {
-    throw BootstrapError(BootstrapFailure::bad_address,
-                         "Rendezvous " + address + ": host " + parts.host + " is not known: " +
-                             (error != 0 ? ::gai_strerror(error) : "no address"));
+    throw HostUnknown(BootstrapFailure::bad_address,
+                      "Rendezvous " + address + ": host " + parts.host +
+                          " is not known: " + (error != 0 ? ::gai_strerror(error) : "no address"));
   }
   return endpoints;
 }

@@ -109,8 +109,13 @@ struct Endpoint {
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
+// Nobody knows the host by this name, or does not yet.
+class HostUnknown : public BootstrapError {
+  using BootstrapError::BootstrapError;
+};
+
 // What "HOST:PORT" or "[IPV6]:PORT" stands for; at least one. May ask the network for a name.
-// Throws BootstrapError.
+// Throws HostUnknown, or another BootstrapError.
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
 // Listens at `address`, without blocking. Throws BootstrapError.
 [[nodiscard]] Descriptor listen_at(const std::string& address);

@@ -43,6 +43,16 @@ std::string torch_rendezvous() {
   return (is_v6 ? "[" + *host + "]" : *host) + ":" + std::to_string(port);
 }
 
+void refuse_if_several(const std::string& who, const std::string& rank, const char* size_name,
+                       const std::string& advice) {
+  const auto size = number(size_name);
+  if (!size || *size <= 1) return;
+  throw Error(rank + ", " + size_name + "=" + std::to_string(*size) + ": " + who +
+              " started this process without PMIx, so that it can't find the others; " + advice +
+              ", or set HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS (ADDRESS:PORT of rank 0's "
+              "host)");
+}
+
 }  // namespace
 
 std::optional<JobPlace> job_place_from_environment() {
@@ -70,6 +80,25 @@ std::optional<JobPlace> job_place_from_environment() {
                 std::to_string(static_cast<std::int64_t>(place.size) - 1));
   }
   return place;
+}
+
+bool started_by_pmix() {
+  if (variable("PMIX_RANK") && variable("PMIX_NAMESPACE")) return true;
+  // srun sets the step's variables; in a batch script, or in a step of one task (a shell), a job
+  // may well start ranks of its own.
+  if (const auto rank = variable("SLURM_PROCID"); rank && variable("SLURM_STEP_NODELIST")) {
+    const bool has_step_tasks = variable("SLURM_STEP_NUM_TASKS").has_value();
+    const char* const name = has_step_tasks ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    refuse_if_several("srun", "SLURM_PROCID=" + *rank, name,
+                      "start the ranks by `srun --mpi=pmix` (`srun --mpi=list` tells whether this "
+                      "Slurm has it)");
+  }
+  if (const auto rank = variable("PMI_RANK")) {
+    refuse_if_several("a PMI launcher", "PMI_RANK=" + *rank, "PMI_SIZE",
+                      "start the ranks by a launcher with PMIx (Open MPI's mpirun, `srun "
+                      "--mpi=pmix`)");
+  }
+  return false;
 }
 
 }  // namespace hawser::engine

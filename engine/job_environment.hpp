@@ -25,4 +25,10 @@ struct JobPlace {
 // variable, if one is missing or makes no sense.
 [[nodiscard]] std::optional<JobPlace> job_place_from_environment();
 
+// Of a process that these variables do not place: whether a PMIx launcher started it (mpirun of
+// Open MPI, srun --mpi=pmix, prterun), which pmix_job.hpp then asks. Throws hawser::Error, which
+// says what to do, if another launcher started several such processes: none of them could find the
+// others, and each would take itself for the whole job.
+[[nodiscard]] bool started_by_pmix();
+
 }  // namespace hawser::engine

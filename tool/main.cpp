@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/job_environment.hpp"
 #include "hawser/engine.hpp"
 #include "tool/attack/attack.hpp"
 #include "tool/error.hpp"
@@ -35,7 +35,8 @@ constexpr const char* kFooter =
     "killed, degraded or a black hole, there is no after.\n"
     "\n"
     "A rank that others started joins them if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
-    "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.\n";
+    "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does,\n"
+    "or if a launcher with PMIx started it: mpirun of Open MPI, srun --mpi=pmix.\n";
 
 constexpr const char* kStormFooter =
     "  hawser storm --seeds 1..10000          a swarm, on all processors\n"
@@ -61,10 +62,10 @@ constexpr const char* kSimFooter =
     "there are results of the runs that were done.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
-  const auto place = hawser::engine::job_place_from_environment();
-  const auto options = parser.finish(place ? place->size : 0);
-  const ExitCode code =
-      place ? hawser::tool::run_joined(options, *place) : hawser::tool::launch(options, arguments);
+  auto joining = hawser::tool::joining_from_environment();
+  const auto options = parser.finish(joining ? joining->place.size : 0);
+  const ExitCode code = joining ? hawser::tool::run_joined(options, std::move(*joining))
+                                : hawser::tool::launch(options, arguments);
   return static_cast<int>(code);
 }
 

@@ -11,10 +11,28 @@
 namespace hawser::engine {
 namespace {
 
-const std::vector<std::string> kAll = {
-    "HAWSER_RANK",       "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK",
-    "HAWSER_LOCAL_SIZE", "RANK",        "WORLD_SIZE",        "MASTER_ADDR",
-    "MASTER_PORT",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE",  "TORCHELASTIC_USE_AGENT_STORE"};
+const std::vector<std::string> kAll = {"HAWSER_RANK",
+                                       "HAWSER_SIZE",
+                                       "HAWSER_RENDEZVOUS",
+                                       "HAWSER_LOCAL_RANK",
+                                       "HAWSER_LOCAL_SIZE",
+                                       "RANK",
+                                       "WORLD_SIZE",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "LOCAL_RANK",
+                                       "LOCAL_WORLD_SIZE",
+                                       "TORCHELASTIC_USE_AGENT_STORE",
+                                       "PMIX_RANK",
+                                       "PMIX_NAMESPACE",
+                                       "PMI_RANK",
+                                       "PMI_SIZE",
+                                       "SLURM_PROCID",
+                                       "SLURM_NTASKS",
+                                       "SLURM_STEP_NUM_TASKS",
+                                       "SLURM_STEP_NODELIST"};
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
 
 std::string error_in(const std::vector<std::pair<std::string, std::string>>& variables) {
   const Environment environment(kAll, variables);
@@ -84,6 +102,66 @@ TEST_CASE("job_place_from_environment__errors_name_the_variable") {
   CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), StartsWith("MASTER_ADDR is not set"));
   CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "h"}}),
              StartsWith("MASTER_PORT is not set"));
+}
+
+bool pmix_in(const Variables& variables) {
+  const Environment environment(kAll, variables);
+  return started_by_pmix();
+}
+
+std::string launcher_error_in(const Variables& variables) {
+  try {
+    return pmix_in(variables) ? "PMIx" : "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST_CASE("started_by_pmix__its_two_variables") {
+  CHECK(pmix_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "1234"}}));
+  CHECK_FALSE(pmix_in({{"PMIX_RANK", "0"}}));
+  CHECK_FALSE(pmix_in({}));
+  // srun --mpi=pmix sets both its own and those.
+  CHECK(pmix_in({{"PMIX_RANK", "1"},
+                 {"PMIX_NAMESPACE", "slurm.pmix.7.0"},
+                 {"SLURM_PROCID", "1"},
+                 {"SLURM_STEP_NUM_TASKS", "8"},
+                 {"SLURM_STEP_NODELIST", "node[1-2]"}}));
+}
+
+TEST_CASE("started_by_pmix__srun_without_it_is_refused") {
+  using Catch::Matchers::Contains;
+  using Catch::Matchers::StartsWith;
+  const Variables step = {{"SLURM_PROCID", "3"},
+                          {"SLURM_NTASKS", "8"},
+                          {"SLURM_STEP_NUM_TASKS", "8"},
+                          {"SLURM_STEP_NODELIST", "node[1-2]"}};
+  const std::string error = launcher_error_in(step);
+  CHECK_THAT(error, StartsWith("SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8: srun started"));
+  CHECK_THAT(error, Contains("srun --mpi=pmix"));
+  CHECK_THAT(error, Contains("set HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS"));
+  CHECK_THAT(launcher_error_in(
+                 {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NODELIST", "node1"}}),
+             StartsWith("SLURM_PROCID=0, SLURM_NTASKS=2: srun started"));
+  CHECK_THAT(launcher_error_in({{"SLURM_PROCID", "0"},
+                                {"SLURM_STEP_NUM_TASKS", "many"},
+                                {"SLURM_STEP_NODELIST", "node1"}}),
+             StartsWith("SLURM_STEP_NUM_TASKS=many"));
+}
+
+TEST_CASE("started_by_pmix__a_batch_script_or_a_shell_may_start_its_own_ranks") {
+  CHECK_FALSE(pmix_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}));
+  CHECK_FALSE(pmix_in({{"SLURM_PROCID", "0"},
+                       {"SLURM_NTASKS", "8"},
+                       {"SLURM_STEP_NUM_TASKS", "1"},
+                       {"SLURM_STEP_NODELIST", "node1"}}));
+  CHECK_FALSE(pmix_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+}
+
+TEST_CASE("started_by_pmix__other_launchers_are_refused") {
+  using Catch::Matchers::StartsWith;
+  CHECK_THAT(launcher_error_in({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}),
+             StartsWith("PMI_RANK=1, PMI_SIZE=4: a PMI launcher started"));
 }
 
 }  // namespace

@@ -147,15 +147,23 @@ class Environment {
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos || equals == 0) return;
     const std::string name(line.substr(0, equals));
-    constexpr std::array<std::string_view, 7> kTorch{"RANK",
-                                                     "WORLD_SIZE",
-                                                     "MASTER_ADDR",
-                                                     "MASTER_PORT",
-                                                     "LOCAL_RANK",
-                                                     "LOCAL_WORLD_SIZE",
-                                                     "TORCHELASTIC_USE_AGENT_STORE"};
+    constexpr std::array<std::string_view, 15> kLaunchers{"RANK",
+                                                          "WORLD_SIZE",
+                                                          "MASTER_ADDR",
+                                                          "MASTER_PORT",
+                                                          "LOCAL_RANK",
+                                                          "LOCAL_WORLD_SIZE",
+                                                          "TORCHELASTIC_USE_AGENT_STORE",
+                                                          "PMIX_RANK",
+                                                          "PMIX_NAMESPACE",
+                                                          "PMI_RANK",
+                                                          "PMI_SIZE",
+                                                          "SLURM_PROCID",
+                                                          "SLURM_NTASKS",
+                                                          "SLURM_STEP_NUM_TASKS",
+                                                          "SLURM_STEP_NODELIST"};
     bool known = name.starts_with("HAWSER_") && name.find('\0') == std::string::npos;
-    for (const std::string_view other : kTorch) known |= name == other;
+    for (const std::string_view other : kLaunchers) known |= name == other;
     if (!known) return;
     setenv(name.c_str(), std::string(line.substr(equals + 1)).c_str(), 1);
     names_.push_back(name);
@@ -186,8 +194,11 @@ void environment(std::string_view text) {
   }
   try {
     const auto place = engine::job_place_from_environment();
-    if (!place) return;
-    HAWSER_ASSERT(place->rank < place->size && !place->rendezvous.empty());
+    if (place) {
+      HAWSER_ASSERT(place->rank < place->size && !place->rendezvous.empty());
+    } else {
+      static_cast<void>(engine::started_by_pmix());
+    }
   } catch (const Error& error) {
     check_complaint(error.what());
   }

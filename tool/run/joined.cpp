@@ -102,6 +102,60 @@ std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32
   return names;
 }
 
+// Where a rank 0 listens that was told no rendezvous: any free port of loopback if the job stays on
+// this host, else of the first address that a UDP NIC may have.
+std::string own_rendezvous(const engine::JobPlace& place) {
+  if (place.local_size == place.size) return "127.0.0.1:0";
+  for (const HostNic& nic : host_nics()) {
+    if (!nic.up || nic.loopback) continue;
+    const std::string address = nic.name.substr(std::string_view("udp:").size());
+    return address.find(':') == std::string::npos ? address + ":0" : "[" + address + "]:0";
+  }
+  throw InputError(
+      "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
+      "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
+}
+
+// The rendezvous' server, of rank 0; null for others. Where PMIx carries its address, `joining` has
+// that afterwards. Throws BootstrapError, where others may be to blame.
+std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& options,
+                                                          Joining& joining) {
+  engine::JobPlace& place = joining.place;
+  const bool is_known = !place.rendezvous.empty();
+  std::unique_ptr<engine::RendezvousServer> server;
+  if (place.rank == 0) {
+    try {
+      check_report_file(options);
+      server = std::make_unique<engine::RendezvousServer>(
+          is_known ? place.rendezvous : own_rendezvous(place), place.size);
+    } catch (const std::exception& error) {
+      if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
+      throw;
+    }
+  }
+  const std::string own = server ? server->address() : "";  // with the port that it has
+  if (is_known) {
+    if (server) place.rendezvous = own;
+    return server;
+  }
+  try {
+    place.rendezvous = joining.pmix->meet(own, meeting_ms(options));
+  } catch (const Error& error) {
+    throw engine::BootstrapError(engine::BootstrapFailure::unreachable, error.what());
+  }
+  return server;
+}
+
+void say_what_runs(const RunOptions& options, const Schedule& schedule, std::uint32_t rank) {
+  if (rank == 0) {
+    fmt::print(stderr, "{}\n", opening(options, schedule));
+    return;
+  }
+  for (const std::string& note : options.nic_notes) {
+    fmt::print(stderr, "rank {}: {}\n", rank, note);
+  }
+}
+
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -158,9 +212,18 @@ std::vector<std::pair<std::string, std::string>> environment_of(const engine::Jo
           {"HAWSER_RENDEZVOUS", place.rendezvous}};
 }
 
-ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
+std::optional<Joining> joining_from_environment() {
+  if (auto place = engine::job_place_from_environment()) return Joining{std::move(*place), nullptr};
+  if (!engine::started_by_pmix()) return {};
+  auto pmix = std::make_unique<engine::PmixJob>(engine::load_pmix());
+  const engine::JobPlace place = pmix->place();
+  return Joining{place, std::move(pmix)};
+}
+
+ExitCode run_joined(const RunOptions& given, Joining joining) {
   const std::uint64_t started = now_ns();
   RunOptions options = given;
+  const engine::JobPlace& place = joining.place;
   if (!options.attacks.empty()) {
     throw InputError("--attack: attackers aim at ranks that this command starts itself");
   }
@@ -169,23 +232,15 @@ ExitCode run_joined(const RunOptions& given, const engine::JobPlace& place) {
       throw InputError("--restart-rank: who started this rank would have to start it again");
     }
   }
-  if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
-  options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
   check_trace_file(options, place.rank);
-  std::unique_ptr<engine::RendezvousServer> server;
-  if (place.rank == 0) {
-    check_report_file(options);
-    server = std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size);
-    fmt::print(stderr, "{}\n", opening(options, schedule));
-  } else {
-    for (const std::string& note : options.nic_notes) {
-      fmt::print(stderr, "rank {}: {}\n", place.rank, note);
-    }
-  }
   try {
+    const auto server = open_rendezvous(options, joining);
+    if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
+    options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
+    say_what_runs(options, schedule, place.rank);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
     ConsoleSink sink(place.rank, place.size);
     const RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);

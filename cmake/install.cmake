@@ -1,0 +1,67 @@
+# What `cmake --install` installs, and what cpack makes Debian packages of (package/debian.cmake).
+#
+#   component     what
+#   runtime       libhawser.so.0
+#   development   headers, the link to the library, the files for find_package and pkg-config
+#   command       hawser, its manual page, the pages
+#   provider      providers of libfabric, if plugin/ builds them: install(TARGETS hawser-fi
+#                 LIBRARY DESTINATION ${HAWSER_PROVIDER_DIR} COMPONENT provider)
+#
+# The library is shared. Its parts are a dozen archives of ours and six of DPDK, one of which has to be
+# linked whole; an archive of it all would hand that to every user, along with what they need in turn.
+# Shared, it needs a line to link and shows the API alone (libhawser.map).
+
+include_guard(GLOBAL)
+include(CMakePackageConfigHelpers)
+
+# The API's functions are in the engine's objects; what they need is found in the archives.
+add_library(hawser_shared SHARED $<TARGET_OBJECTS:hawser_engine>)
+target_link_libraries(hawser_shared PRIVATE hawser_engine hawser_build)
+target_include_directories(hawser_shared INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set(map ${PROJECT_SOURCE_DIR}/cmake/libhawser.map)
+target_link_options(hawser_shared PRIVATE
+  -Wl,--version-script=${map} -Wl,--no-undefined -Wl,--gc-sections
+  # DPDK's EAL has a thread that nobody ends: unloading its code would crash.
+  -Wl,-z,nodelete)
+# Before 1.0 a new minor version may change the C++ API's layouts, and gets a new number here.
+set_target_properties(hawser_shared PROPERTIES
+  OUTPUT_NAME hawser EXPORT_NAME hawser LINKER_LANGUAGE CXX LINK_DEPENDS ${map}
+  VERSION 0.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH} SOVERSION 0)
+
+install(TARGETS hawser_shared EXPORT HawserTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/hawser DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Hawser)
+install(EXPORT HawserTargets NAMESPACE Hawser:: DESTINATION ${package_dir} COMPONENT development)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/HawserConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/package/HawserConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/HawserConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/package/HawserConfig.cmake
+  ${PROJECT_BINARY_DIR}/package/HawserConfigVersion.cmake
+  DESTINATION ${package_dir} COMPONENT development)
+
+# From the folder of hawser.pc to the prefix: it may be moved.
+file(RELATIVE_PATH HAWSER_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" HAWSER_PC_TO_PREFIX "${HAWSER_PC_TO_PREFIX}")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/package/hawser.pc.in
+  ${PROJECT_BINARY_DIR}/package/hawser.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/package/hawser.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+if(TARGET hawser)
+  install(TARGETS hawser RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/docs/hawser.1
+    OUTPUT_FILE ${PROJECT_BINARY_DIR}/package/hawser.1.gz COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES ${PROJECT_BINARY_DIR}/package/hawser.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+    COMPONENT command)
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml" PATTERN "example.c*")
+
+include(${PROJECT_SOURCE_DIR}/cmake/package/debian.cmake)

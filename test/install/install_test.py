@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""What is installed, as its users meet it: from a prefix, a moved prefix, and Debian packages.
+
+Usage: install_test.py BUILD CASE     runs one case (ctest does)
+       install_test.py BUILD          runs all
+       install_test.py --list         names them
+
+BUILD is a build folder in which everything is built. Nothing is installed on this host. A case that
+can't run here says why and ends with 77.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+CASES = {}
+SKIPPED = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+RIGHT = re.compile(r"4194304 bytes there, the sum 549755289600 back; [1-9]\d* packets lost")
+PACKAGES = {
+    "libhawser0": {"usr/lib/TRIPLET/libhawser.so.0", "usr/share/doc/libhawser0/copyright"},
+    "libhawser-dev": {"usr/include/hawser/engine.hpp", "usr/include/hawser/hawser.h",
+                      "usr/lib/TRIPLET/libhawser.so",
+                      "usr/lib/TRIPLET/cmake/Hawser/HawserConfig.cmake",
+                      "usr/lib/TRIPLET/pkgconfig/hawser.pc"},
+    "hawser": {"usr/bin/hawser", "usr/share/man/man1/hawser.1.gz",
+               "usr/share/doc/hawser/docs/installing.md"},
+}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def call(*command, **options):
+    """Runs a command that must succeed; returns what it said."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
+    environment.update(options.pop("more", {}))
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100,
+                          check=False, env=environment, **options)
+    output = done.stdout + done.stderr
+    check(done.returncode == 0, f"{' '.join(map(str, command))}: {done.returncode}\n{output}")
+    return output
+
+
+def build():
+    return os.path.abspath(sys.argv[1])
+
+
+def install(prefix):
+    call("cmake", "--install", build(), "--prefix", prefix)
+
+
+def find(prefix, name):
+    found = [os.path.join(folder, name) for folder, folders, files in os.walk(prefix)
+             if name in files or name in folders]
+    check(len(found) == 1, f"{len(found)} times {name} under {prefix}")
+    return found[0]
+
+
+def library_folder(prefix):
+    return os.path.dirname(find(prefix, "libhawser.so.0"))
+
+
+def run_examples(prefix, scratch):
+    """A project of CMake in C++, and a program in C by pkg-config, with what `prefix` has."""
+    folder = tempfile.mkdtemp(dir=scratch)
+    call("cmake", "-S", os.path.join(HERE, "example"), "-B", folder, "-G", "Ninja",
+         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DEXAMPLE={find(prefix, 'example.cpp')}")
+    with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
+        check(f"Hawser_DIR:PATH={prefix}/" in file.read(), "another Hawser was found")
+    call("cmake", "--build", folder)
+    output = call(os.path.join(folder, "example"))
+    check(RIGHT.search(output), output)
+
+    paths = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, "hawser.pc"))}
+    flags = call("pkg-config", "--cflags", "--libs", "hawser", more=paths).split()
+    program = os.path.join(folder, "example_c")
+    call("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", find(prefix, "example.c"), *flags,
+         "-o", program)
+    output = call(program, more={"LD_LIBRARY_PATH": library_folder(prefix)})
+    check(RIGHT.search(output), output)
+
+
+@case
+def from_a_prefix_and_after_it_has_moved():
+    with tempfile.TemporaryDirectory() as scratch:
+        first, second = os.path.join(scratch, "first"), os.path.join(scratch, "deep", "er", "second")
+        install(first)
+        run_examples(first, scratch)
+        os.makedirs(os.path.dirname(second))
+        os.rename(first, second)
+        run_examples(second, scratch)
+        output = call(os.path.join(second, "bin", "hawser"), "run", "--ranks", "2", "--nics", "1",
+                      "--scale", "1024", "--steps", "1")
+        check("ok: every byte" in output, output)
+        for folder, _, files in os.walk(second):
+            for name in files:
+                with open(os.path.join(folder, name), "rb") as file:
+                    text = file.read()
+                check(not text.startswith(b"\x7fELF") or b"RUNPATH" not in text, f"{name} has a path")
+                check(first.encode() not in text, f"{name} names the first prefix")
+                check(name.endswith((".hpp", ".so.0.1.0")) or name == "hawser" or
+                      ROOT.encode() not in text, f"{name} names the source tree")
+
+
+def exported(library):
+    return {line.split(" ", 2)[2].split("@")[0]
+            for line in call("nm", "-DC", "--defined-only", library).splitlines()
+            if not line.split(" ", 2)[2].startswith("HAWSER_")}
+
+
+@case
+def the_library_shows_the_api_alone():
+    with tempfile.TemporaryDirectory() as scratch:
+        install(scratch)
+        library = find(scratch, "libhawser.so.0")
+        symbols = exported(library)
+        with open(find(scratch, "hawser.h"), encoding="utf-8") as file:
+            header = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        declared = set(re.findall(r"\b(hawser_\w+)\([^)]*\);", header))
+        shown = {name for name in symbols if name.startswith("hawser_")}
+        check(shown == declared and len(shown) > 30, f"C: {sorted(shown ^ declared)}")
+        rest = {re.sub(r"\(.*", "", name) for name in symbols - shown}
+        check(rest == {"hawser::Engine::Engine", "hawser::Engine::~Engine",
+                       "hawser::Engine::create_endpoint", "hawser::Engine::inject_fault",
+                       "hawser::Engine::nic_count", "hawser::trace_cause_name",
+                       "typeinfo for hawser::Error", "typeinfo name for hawser::Error",
+                       "vtable for hawser::Error", "typeinfo for hawser::Endpoint",
+                       "typeinfo name for hawser::Endpoint"}, f"C++: {sorted(rest)}")
+        needs = re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-d", library))
+        check("libisal.so.2" in needs and not any("rte" in name for name in needs), str(needs))
+        check("SONAME" in call("readelf", "-d", library), "no SONAME")
+        for header in glob.glob(os.path.join(scratch, "include", "hawser", "*")):
+            with open(header, encoding="utf-8") as file:
+                check(not re.search(r'#\s*include\s*[<"](?!hawser/)[\w/]*(rte_|boost|sodium|/)', file.read()),
+                      f"{header} needs somebody else's header")
+
+
+@case
+def what_it_throws_is_caught_and_it_may_be_loaded():
+    with tempfile.TemporaryDirectory() as scratch:
+        install(scratch)
+        program, library = os.path.join(scratch, "errors"), find(scratch, "libhawser.so.0")
+        flags = call("pkg-config", "--cflags", "--libs", "hawser",
+                     more={"PKG_CONFIG_PATH": os.path.dirname(find(scratch, "hawser.pc"))}).split()
+        call("c++", "-std=c++20", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra",
+             "-Werror", os.path.join(HERE, "example", "errors.cpp"), *flags, "-o", program)
+        output = call(program, more={"LD_LIBRARY_PATH": os.path.dirname(library)})
+        check(output.startswith("caught: ") and "carrier-pigeon" in output, output)
+        output = call(sys.executable, "-c", "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); "
+                      "library.hawser_status_name.restype = ctypes.c_char_p; "
+                      "print(library.hawser_status_name(1).decode())", library)
+        check(output == "again\n", output)
+        check("NODELETE" in call("readelf", "-d", library), "it could be unloaded")
+
+
+@case
+def every_header_stands_alone():
+    with tempfile.TemporaryDirectory() as scratch:
+        install(scratch)
+        headers = sorted(os.listdir(os.path.join(scratch, "include", "hawser")))
+        check(len(headers) == len(os.listdir(os.path.join(ROOT, "include", "hawser"))), str(headers))
+        for name in headers:
+            language = ["c++", "-std=c++20"] if name.endswith(".hpp") else ["c", "-std=c99"]
+            call("c++" if name.endswith(".hpp") else "cc", "-x", *language, "-fsyntax-only", "-Wall", "-Wextra",
+                 "-Wpedantic", "-Werror", "-I", os.path.join(scratch, "include"), "-include",
+                 f"hawser/{name}", "/dev/null")
+
+
+@case
+def an_older_version_is_not_taken_for_a_newer():
+    with tempfile.TemporaryDirectory() as scratch:
+        prefix, project = os.path.join(scratch, "prefix"), os.path.join(scratch, "project")
+        install(prefix)
+        os.mkdir(project)
+        for wanted, found in (("0.1", True), ("0.2", False), ("0.0.9", False), ("1.0", False)):
+            with open(os.path.join(project, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+                # Of C alone: C++20 is asked of nobody who has no C++.
+                file.write("cmake_minimum_required(VERSION 3.16)\nproject(User LANGUAGES C)\n"
+                           f"find_package(Hawser {wanted} QUIET)\nmessage(STATUS \"found=${{Hawser_FOUND}}\")\n"
+                           f"file(WRITE user.c \"int main(void) {{ return 0; }}\")\nadd_executable(user user.c)\n"
+                           "if(Hawser_FOUND)\n  target_link_libraries(user Hawser::hawser)\nendif()\n")
+            output = call("cmake", "-S", project, "-B", tempfile.mkdtemp(dir=scratch),
+                          f"-DCMAKE_PREFIX_PATH={prefix}")
+            check(f"found={int(found)}" in output, f"{wanted}: {output}")
+
+
+def make_packages(folder):
+    """Builds the packages; returns their paths by name."""
+    if shutil.which("dpkg-shlibdeps") is None or shutil.which("dpkg-deb") is None:
+        raise Skipped("no dpkg-shlibdeps here (Debian: dpkg-dev)")
+    call("cpack", "-G", "DEB", "--config", os.path.join(build(), "CPackConfig.cmake"), "-B", folder)
+    return {os.path.basename(path).split("_")[0]: path for path in glob.glob(os.path.join(folder, "*.deb"))}
+
+
+@case
+def debian_packages():
+    with tempfile.TemporaryDirectory() as scratch:
+        packages = make_packages(os.path.join(scratch, "packages"))
+        check(set(packages) >= set(PACKAGES), str(packages))
+        root = os.path.join(scratch, "root")
+        for name, path in packages.items():
+            fields = call("dpkg-deb", "--field", path)
+            listed = [re.sub(r"^\./", "", line.split(None, 5)[5].split(" -> ")[0])
+                      for line in call("dpkg-deb", "--contents", path).splitlines()]
+            for wanted in PACKAGES.get(name, ()):
+                check(any(re.fullmatch(wanted.replace("TRIPLET", "[^/]+"), entry) for entry in listed),
+                      f"{name} has no {wanted}: {listed}")
+            check(all(entry.startswith("usr/") or entry == "" for entry in listed), str(listed))
+            check(all("root/root" in line for line in
+                      call("dpkg-deb", "--contents", path).splitlines()), "others' files")
+            check(f"usr/share/doc/{name}/copyright" in listed, f"{name} has no copyright file")
+            check("rte" not in fields and "dpdk" not in fields, fields)
+            call("dpkg-deb", "-x", path, root)
+        depends = {name: call("dpkg-deb", "--field", path, "Depends") for name, path in packages.items()}
+        check("libisal2" in depends["libhawser0"] and "libstdc++6" in depends["libhawser0"], str(depends))
+        check(re.search(r"libhawser0 \(= [\d.]+\)", depends["libhawser-dev"]), str(depends))
+        check("libisal2" in depends["hawser"], str(depends))
+        control = os.path.join(scratch, "control")
+        call("dpkg-deb", "-e", packages["libhawser0"], control)
+        with open(os.path.join(control, "shlibs"), encoding="utf-8") as file:
+            check(file.read().startswith("libhawser 0 libhawser0 (>= "), "shlibs")
+        with open(os.path.join(control, "triggers"), encoding="utf-8") as file:
+            check("ldconfig" in file.read(), "triggers")
+        run_examples(os.path.join(root, "usr"), scratch)
+        output = call(os.path.join(root, "usr", "bin", "hawser"), "run", "--ranks", "2", "--nics", "1",
+                      "--scale", "1024", "--steps", "1")
+        check("ok: every byte" in output, output)
+
+
+@case
+def lintian_finds_nothing_that_is_not_known():
+    if shutil.which("lintian") is None:
+        raise Skipped("no lintian here")
+    # cpack writes the calls of ldconfig itself, and has no way to leave them out.
+    known = "maintscript-calls-ldconfig"
+    with tempfile.TemporaryDirectory() as scratch:
+        packages = make_packages(scratch)
+        output = call("lintian", "--fail-on", "none", "--suppress-tags", known, *sorted(packages.values()))
+        found = [line for line in output.splitlines() if re.match(r"[EW]: ", line)]
+        check(not found, "\n".join(found))
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    if sys.argv[1] == "--list":
+        print("\n".join(CASES))
+        return 0
+    for name in sys.argv[2:] or CASES:
+        begun = time.monotonic()
+        try:
+            CASES[name]()
+        except Skipped as reason:
+            print(f"skipped: {reason}")
+            return SKIPPED
+        except (Failed, subprocess.TimeoutExpired) as error:
+            print(f"{name}: {error}")
+            return 1
+        print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""The command under other people's launchers: mpirun, and what a Kubernetes job would set.
+
+Usage: launch_test.py HAWSER CASE     runs one case (ctest does)
+       launch_test.py HAWSER          runs all
+       launch_test.py --list          names them
+
+A case that can't run here says why and ends with 77.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import run_harness
+from run_harness import (COMMAND, IMPATIENT, case, check, finish, free_port, gone, read_until, run,
+                         start, wait_for)
+
+SKIPPED = 77
+SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
+LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAGES = os.path.join(HERE, "..", "..", "docs")
+ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+# What the shell or the launcher of these tests may have set.
+LAUNCHERS = ("HAWSER_", "PMIX_", "PMI_", "SLURM_", "OMPI_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
+
+
+class Skipped(Exception):
+    pass
+
+
+def environment(**more):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+    suppressions = f"suppressions={os.path.join(HERE, 'libpmix.supp')}:print_suppressions=0"
+    return {**plain, "LSAN_OPTIONS": suppressions, **more}
+
+
+def mpirun(ranks, arguments, *options, behind=(), **variables):
+    """Starts the command by Open MPI's launcher, on this host alone; what it says itself is on loopback."""
+    launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if launcher is None:
+        raise Skipped("no mpirun here (Debian: openmpi-bin)")
+    version = subprocess.run([launcher, "--allow-run-as-root", "--version"], capture_output=True, text=True,
+                             check=False).stdout
+    if "open-mpi.org" not in version:
+        raise Skipped(f"{launcher} is not Open MPI's")
+    return subprocess.Popen(
+        [launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+         "--mca", "oob_tcp_if_include", "lo", *options,
+         "-n", str(ranks), *COMMAND, "run", *arguments, *behind],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
+        env=environment(TMPDIR=os.getcwd(), **variables))  # it leaves folders behind
+
+
+def ranks_of(process, count):
+    """The command's processes below mpirun, by the rank that PMIx gave them."""
+    def look():
+        found = {}
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            children = file.read().split()
+        for child in children:
+            try:
+                with open(f"/proc/{child}/environ", "rb") as file:
+                    rank = re.search(rb"(?:^|\0)PMIX_RANK=(\d+)\0", file.read())
+            except OSError:
+                continue
+            if rank:
+                found[int(rank[1])] = int(child)
+        return found if len(found) == count else None
+    return wait_for(look, f"{count} ranks")
+
+
+@case
+def mpirun_starts_ranks_without_any_variable():
+    status, output = finish(mpirun(4, SMALL))
+    check(status == 0, output)
+    check("4 ranks x 2 NICs" in output, output)
+    check("ok: every byte of 104 results is right" in output, output)
+
+
+@case
+def two_hosts_as_far_as_mpirun_knows():
+    """Two of its daemons, each a server of PMIx, started on this host by what it takes for ssh.
+
+    What PMIx carries crosses from one to the other, and no rank may take loopback for granted: the
+    rendezvous is on an address of this host. It is the one case that leaves loopback.
+    """
+    addresses = [line.split()[3] for line in subprocess.run(
+        ["ip", "-o", "-4", "addr", "show", "up", "scope", "global"], capture_output=True, text=True,
+        check=False).stdout.splitlines()] if shutil.which("ip") else []
+    if not addresses:
+        raise Skipped("no address here but loopback's (or no iproute2)")
+    agent = os.path.join(os.getcwd(), "agent")
+    with open(agent, "w", encoding="utf-8") as file:
+        # HOST COMMAND...; a folder for each host, as both have files of the same names.
+        file.write('#!/bin/sh\nmkdir -p "$0.$1"\nexport TMPDIR="$0.$1"\nshift\nexec sh -c "$*"\n')
+    os.chmod(agent, 0o755)
+    status, output = finish(mpirun(4, SMALL + ["--nic", "udp:127.0.0.1", "--timeout", "30"],
+                                   "--host", "one:2,two:2", "--mca", "plm", "rsh",
+                                   "--mca", "plm_rsh_agent", agent))
+    check(status == 0 and "ok: every byte of 104 results is right" in output, f"{status}\n{output}")
+
+
+@case
+def own_variables_outweigh_the_launchers():
+    port = free_port()
+    status, output = finish(mpirun(2, SMALL, HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
+    check(status == 0 and "ok: every byte" in output, output)
+    # Each of two processes takes itself for the only rank of a job.
+    status, output = finish(mpirun(2, SMALL, HAWSER_RANK="0", HAWSER_SIZE="1",
+                                   HAWSER_RENDEZVOUS="127.0.0.1:0"))
+    check(output.count("1 rank x 2 NICs") == 2, output)
+
+
+@case
+def mpirun_ends_all_when_a_rank_is_killed():
+    process = mpirun(4, LONG)
+    ranks = ranks_of(process, 4)
+    output = read_until(process, r"^ *\d+%")
+    os.kill(ranks[2], signal.SIGKILL)
+    status, rest = finish(process)
+    check(status != 0, output + rest)
+    check("exited on signal 9" in rest, output + rest)
+    check(gone(ranks.values()), "ranks are left behind")
+
+
+@case
+def ranks_that_mpirun_lets_live_name_the_killed_one():
+    process = mpirun(4, LONG + IMPATIENT, "--enable-recovery")
+    ranks = ranks_of(process, 4)
+    output = read_until(process, r"^ *\d+%")
+    os.kill(ranks[2], signal.SIGKILL)
+    _, rest = finish(process)
+    for rank in (0, 1, 3):
+        check(re.search(rf"^hawser: rank {rank}: .*rank 2: peer_(timeout|unreachable)", rest, re.M),
+              f"rank {rank} does not name rank 2:\n{output}{rest}")
+    check(gone(ranks.values()), "ranks are left behind")
+
+
+@case
+def who_never_comes_is_not_waited_for():
+    # The fourth process of the job never asks for its rank; mpirun ends it when the others fail.
+    status, output = finish(mpirun(3, SMALL + ["--timeout", "3"], behind=[":", "-n", "1", "sleep", "60"]))
+    check(status == 3, f"{status}\n{output}")
+    check(re.search(r"^hawser: rank [012]: PMIx_Fence: not all 4 ranks came within 3 s", output, re.M), output)
+
+
+@case
+def who_dies_before_the_fence_is_not_waited_for():
+    status, output = finish(mpirun(3, SMALL + ["--timeout", "3"], "--enable-recovery",
+                                   behind=[":", "-n", "1", "sh", "-c", "kill -9 $$"]))
+    for rank in range(3):
+        check(f"hawser: rank {rank}: PMIx_Fence: " in output, f"{status}\n{output}")
+
+
+@case
+def others_hear_why_rank_0_can_not_go_on():
+    status, output = finish(mpirun(3, SMALL + ["--json", "/no/such/folder/report"], "--enable-recovery"))
+    check("hawser: cannot write the report" in output, output)
+    for rank in (1, 2):
+        check(f"hawser: rank {rank}: rank 0 gave up: cannot write the report" in output,
+              f"{status}\n{output}")
+
+
+@case
+def launchers_without_pmix_are_told_what_to_do():
+    output, _ = run(SMALL, expected=2, env=environment(
+        SLURM_PROCID="1", SLURM_NTASKS="4", SLURM_STEP_NUM_TASKS="4", SLURM_LOCALID="1",
+        SLURM_STEP_NODELIST="node[1-2]"))
+    check("SLURM_PROCID=1" in output and "srun --mpi=pmix" in output, output)
+    output, _ = run(SMALL, expected=2, env=environment(PMI_RANK="0", PMI_SIZE="2"))
+    check("PMI_RANK=0" in output and "HAWSER_RENDEZVOUS" in output, output)
+
+
+@case
+def a_launcher_that_is_gone():
+    output, _ = run(SMALL, expected=2, env=environment(PMIX_RANK="0", PMIX_NAMESPACE="of-yesterday"))
+    check("PMIx_Init: " in output or "libpmix.so.2" in output, output)
+
+
+def pods():
+    """The command and the environment of each pod that docs/kubernetes.yaml asks for."""
+    try:
+        import yaml  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise Skipped("no yaml here (Debian: python3-yaml)") from error
+    with open(os.path.join(PAGES, "kubernetes.yaml"), encoding="utf-8") as file:
+        service, job = yaml.safe_load_all(file)
+    check(service["kind"] == "Service" and service["spec"]["clusterIP"] == "None", str(service))
+    check(job["kind"] == "Job" and job["spec"]["completionMode"] == "Indexed", str(job))
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    check(spec["completions"] == spec["parallelism"], str(spec))
+    check(pod["subdomain"] == service["metadata"]["name"], "the service names no pods")
+    check(service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}, "it selects others")
+    container = pod["containers"][0]
+    port = service["spec"]["ports"][0]["port"]
+    for index in range(spec["completions"]):
+        variables = {}
+        for entry in container["env"]:
+            if "valueFrom" in entry:
+                check(entry["valueFrom"] == {"fieldRef": {"fieldPath": ANNOTATION}}, str(entry))
+                variables[entry["name"]] = str(index)
+            else:
+                check(isinstance(entry["value"], str), f"{entry}: values are strings")
+                variables[entry["name"]] = entry["value"]
+        check(variables["HAWSER_SIZE"] == str(spec["completions"]), str(variables))
+        first = f"{job['metadata']['name']}-0.{pod['subdomain']}"
+        check(variables["HAWSER_RENDEZVOUS"] == f"{first}:{port}", str(variables))
+        yield container["command"], variables
+
+
+@case
+def a_job_of_kubernetes():
+    """Its manifest, pod by pod, on this host: only rank 0's name is another."""
+    port = free_port()
+    processes = []
+    for command, variables in pods():
+        check(command[:2] == ["hawser", "run"], str(command))
+        variables["HAWSER_RENDEZVOUS"] = f"127.0.0.1:{port}"
+        arguments = dict(zip(command[2::2], command[3::2]))
+        check(set(arguments) == {"--workload", "--scale", "--steps"}, str(command))
+        # As many as it asks for would take long where eight ranks share a processor or two.
+        arguments.update({"--scale": "256", "--steps": "1", "--nics": "1"})
+        processes.append(start([word for pair in arguments.items() for word in pair],
+                               env=environment(**variables)))
+    outputs = [finish(process) for process in processes]
+    check(all(status == 0 for status, _ in outputs), str(outputs))
+    check("8 ranks x 1 NIC" in outputs[0][1] and "ok: every byte" in outputs[0][1], outputs[0][1])
+
+
+@case
+def a_name_that_becomes_known_later():
+    """Rank 1 starts when rank 0's host has no name yet, as pods do."""
+    process = start(SMALL + ["--timeout", "2"], env=environment(
+        HAWSER_RANK="1", HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
+    status, output = finish(process)
+    check(status == 2 and "host no-such-host.invalid is not known" in output, f"{status}\n{output}")
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            return run_harness.main()
+        except Skipped as reason:
+            print(f"skipped: {reason}")
+            return SKIPPED
+        finally:
+            os.chdir(HERE)
+
+
+if __name__ == "__main__":
+    if os.path.sep in sys.argv[1]:
+        sys.argv[1] = os.path.abspath(sys.argv[1])
+    sys.exit(main())
