@@ -99,10 +99,8 @@ void Application::connect_nowhere(const CallPlan& call) {
     default: put(kBlobHead + kBlobRecord - 2, std::uint8_t{9}); break;
   }
   PeerId peer = kAnyPeer;
-  // What is wrong with a NIC is seen late.
-  const bool closed_first = call.dice % 8 == 7 && process(call.host).closing;
   expect(call, host.endpoint().connect(host.now(), std::span(blob).first(bytes), peer),
-         closed_first ? Status::endpoint_closed : Status::invalid_argument);
+         Status::invalid_argument);
 }
 
 // It is called until it is given up; and it takes a place among the peers, if there is one.

@@ -281,12 +281,12 @@ class Reuser {
   Reuser(MemoryNic& nic, SimplePool& pool, RemoteHandle to) : nic_(nic), pool_(pool), to_(to) {
     for (std::uint64_t place = 0; place < kPlaces; ++place) free_.push_back(place);
   }
-  // `wait`: for the receiver, between two calls of reap.
+  // `wait`: for the receiver, before each call of reap, which takes back what it has not seen.
   template <class Wait>
   void send(std::uint64_t id, const Wait& wait) {
     while (free_.empty()) {
+      wait();
       for (const std::uint64_t place : reap_all(nic_)) free_.push_back(place);
-      if (free_.empty()) wait();
     }
     TxPacket packet;
     HAWSER_ASSERT(pool_.take({&packet.buffer, 1}) == 1);
@@ -313,7 +313,7 @@ class Reuser {
 
 }  // namespace
 
-// Every other sender lets the receiver come to its turn, so that it gets views; the others don't
+// Every other sender lets the receiver have a whole turn, so that it gets views; the others don't
 // wait, and take back what they can.
 TEST_CASE("lent payloads: between threads, while senders come and go") {
   constexpr std::uint64_t kVisits = 20;
@@ -324,8 +324,9 @@ TEST_CASE("lent payloads: between threads, while senders come and go") {
   steady.take_views();
   std::atomic<bool> done{false};
   std::atomic<std::uint64_t> turns{0};
+  // From the begin of a turn to the begin of the next.
   const auto wait_for_turn = [&] {
-    for (const std::uint64_t before = turns.load(); turns.load() == before;) {
+    for (const std::uint64_t before = turns.load(); turns.load() < before + 2;) {
       std::this_thread::yield();
     }
   };
@@ -351,7 +352,7 @@ TEST_CASE("lent payloads: between threads, while senders come and go") {
   std::uint64_t wrong = 0;
   std::uint64_t received = 0;
   std::uint64_t views = 0;
-  std::array<RxPacket, 8> packets;
+  std::array<RxPacket, 16> packets;  // all that the ring holds
   for (bool last = false;;) {
     turns.fetch_add(1);
     for (std::uint64_t i = random() % 4 == 0 ? random() % 200 : 0; i > 0; --i) {
