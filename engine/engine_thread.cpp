@@ -93,7 +93,7 @@ void EngineThread::run() {
 void EngineThread::pause(Time now, Time wake_at) {
   const IdleClock::Advice advice = idle_.pause(now);
   if (advice != IdleClock::Advice::block) {
-    pause_briefly(advice);
+    pause_briefly(advice, idle_);
     return;
   }
   bool look_again = false;

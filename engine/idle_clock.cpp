@@ -3,11 +3,15 @@
 #include <rte_pause.h>
 #include <sched.h>
 
+#include "engine/clock.hpp"
+
 namespace hawser::engine {
 
-void pause_briefly(IdleClock::Advice advice) noexcept {
+void pause_briefly(IdleClock::Advice advice, IdleClock& idle) noexcept {
   if (advice == IdleClock::Advice::yield) {
+    const proto::Time from = monotonic_now();
     ::sched_yield();
+    idle.yielded(monotonic_now() - from);
   } else {
     rte_pause();
   }

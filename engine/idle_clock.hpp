@@ -3,7 +3,8 @@
 // share the core run; blocking leaves the core to them and costs a wake-up.
 //
 // Where others want the processor, spinning keeps those from running that would bring something.
-// That shows when a yield comes back late: then it yields at once, until yields come back soon.
+// That shows when a yield takes long, as somebody ran meanwhile: then it yields at once, until
+// yields come back soon.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class IdleClock {
         yield_(proto::microseconds(tunables.spin_us + tunables.yield_us)) {}
 
   // There was something to do: the next pause starts from the beginning.
-  void progressed() { idle_ = yielded_ = false; }
+  void progressed() { idle_ = false; }
 
   // There was nothing to do at `now`.
   [[nodiscard]] Advice pause(proto::Time now) {
@@ -30,22 +31,13 @@ class IdleClock {
       idle_ = true;
       since_ = now;
     }
-    if (yielded_) note_return(now - paused_at_);
-    paused_at_ = now;
     const proto::Duration idle = now - since_;
-    yielded_ = idle < yield_ && (idle >= spin_ || contended_ > 0);
-    if (yielded_) return Advice::yield;
+    if (idle < yield_ && (idle >= spin_ || contended_ > 0)) return Advice::yield;
     return idle < spin_ ? Advice::spin : Advice::block;
   }
 
-  // A yield and the turn after it took longer: somebody else ran. They take 2 to 5 us of their own.
-  static constexpr proto::Duration kLate = proto::microseconds(20);
-  // Yields that came back soon, after which nobody else is taken to want the processor. An
-  // interrupt makes one late; so many cost little, as each gives back at once.
-  static constexpr unsigned kPrompt = 16;
-
- private:
-  void note_return(proto::Duration took) {
+  // A yield took so long.
+  void yielded(proto::Duration took) {
     if (took >= kLate) {
       contended_ = kPrompt;
     } else if (contended_ > 0) {
@@ -53,16 +45,22 @@ class IdleClock {
     }
   }
 
+  // Somebody else ran: the call alone takes less than 1 us.
+  static constexpr proto::Duration kLate = proto::microseconds(2);
+  // Yields that came back soon, after which nobody else is taken to want the processor. An
+  // interrupt makes one late; so many cost little, as each gives back at once.
+  static constexpr unsigned kPrompt = 16;
+
+ private:
   proto::Duration spin_;
   proto::Duration yield_;  // from the beginning
   proto::Time since_{};
-  proto::Time paused_at_{};
   bool idle_ = false;
-  bool yielded_ = false;    // at paused_at_, and nothing to do since
   unsigned contended_ = 0;  // prompt yields until it isn't
 };
 
-// Does what the advice says, but for block, which is the caller's. A few cycles, or a reschedule.
-void pause_briefly(IdleClock::Advice advice) noexcept;
+// Does what the advice says, but for block, which is the caller's, and tells the clock. A few
+// cycles, or a reschedule.
+void pause_briefly(IdleClock::Advice advice, IdleClock& idle) noexcept;
 
 }  // namespace hawser::engine

@@ -162,7 +162,7 @@ std::size_t InlineEndpoint::wait(std::span<Completion> completions, std::uint64_
 void InlineEndpoint::pause(Time now, Time until) {
   const IdleClock::Advice advice = idle_.pause(now);
   if (advice != IdleClock::Advice::block) {
-    pause_briefly(advice);
+    pause_briefly(advice, idle_);
     return;
   }
   if (body_.arm()) return;  // to look once more

@@ -7,7 +7,6 @@
 
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
-#include "engine/idle_clock.hpp"
 #include "engine/log.hpp"
 #include "engine/receive_requests.hpp"
 #include "engine/registration/calls.hpp"
@@ -45,6 +44,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
       // An operation whose buffer comes back late has a second completion.
       completions_(2 * settings.tunables.max_operations),
+      idle_(settings.tunables),
       events_(kEvents) {
   thread_.add(*this, body_.descriptors());
   registry_.add(*this);
@@ -239,13 +239,13 @@ std::size_t ThreadedEndpoint::poll(std::span<Completion> completions) {
 
 std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
   std::size_t count = take_completions(completions);
-  IdleClock idle(body_.tunables());
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
+  idle_.progressed();  // not since the last call
   while (count == 0 && now < deadline && !completions.empty()) {
-    const IdleClock::Advice advice = idle.pause(now);
+    const IdleClock::Advice advice = idle_.pause(now);
     if (advice != IdleClock::Advice::block) {
-      pause_briefly(advice);
+      pause_briefly(advice, idle_);
     } else {
       if (consumer_bell_.arm() && completions_.read_available() == 0) {
         wait_readable(consumer_bell_.descriptor(), now, deadline);

@@ -23,6 +23,7 @@
 #include "engine/endpoint_body.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/engine_thread.hpp"
+#include "engine/idle_clock.hpp"
 #include "engine/operation_table.hpp"
 #include "engine/send_admission.hpp"
 #include "engine/waiting_sends.hpp"
@@ -126,6 +127,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   bool closed_told_ = false;
 
   boost::lockfree::spsc_queue<Completion> completions_;
+  IdleClock idle_;  // of who waits
   mutable Doorbell consumer_bell_;
   mutable std::atomic<bool> descriptor_used_{false};
   std::mutex events_mutex_;  // among those who poll events

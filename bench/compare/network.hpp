@@ -8,7 +8,8 @@ namespace hawser::bench {
 // what was sent with one call. Throws std::runtime_error with what is missing.
 void enter_lossy_network(unsigned mtu);
 
-// From now on this share of the packets over loopback is dropped, whichever transport's.
+// From now on this share of the packets over loopback is dropped, whichever transport's: by a rule
+// that is there for a share of 0 too, as it costs something itself.
 void lose_packets(double share);
 
 }  // namespace hawser::bench

@@ -40,47 +40,36 @@ Tunables spin_and_yield() {
   return tunables;
 }
 
-// Idles from `from` until just after the spin, and has one yield take `took`.
-Time after_a_yield(IdleClock& idle, Time from, proto::Duration took) {
-  CHECK(idle.pause(from) != Advice::block);
-  const Time yields = from + proto::microseconds(20);
-  CHECK(idle.pause(yields) == Advice::yield);
-  CHECK(idle.pause(yields + took) == Advice::yield);
-  idle.progressed();
-  return yields + took;
-}
+constexpr Time kStart{1'000'000};
 
 }  // namespace
 
 TEST_CASE("IdleClock__yields_at_once_where_others_want_the_processor") {
   IdleClock idle(spin_and_yield());
-  Time now = after_a_yield(idle, Time{1'000'000}, IdleClock::kLate - proto::Duration{1});
-  CHECK(idle.pause(now) == Advice::spin);
+  idle.yielded(IdleClock::kLate - proto::Duration{1});
+  CHECK(idle.pause(kStart) == Advice::spin);
+  idle.yielded(IdleClock::kLate);
+  CHECK(idle.pause(kStart + proto::microseconds(1)) == Advice::yield);
+  // Also of the next wait: what others want doesn't end with ours.
   idle.progressed();
-  now = after_a_yield(idle, now, IdleClock::kLate);
-  CHECK(idle.pause(now) == Advice::yield);
+  CHECK(idle.pause(kStart + proto::microseconds(2)) == Advice::yield);
 }
 
 TEST_CASE("IdleClock__spins_again_once_yields_come_back_soon") {
   IdleClock idle(spin_and_yield());
-  Time now = after_a_yield(idle, Time{1'000'000}, IdleClock::kLate);
-  for (unsigned i = 0; i <= IdleClock::kPrompt; ++i) {
-    CHECK(idle.pause(now + proto::microseconds(i)) ==
-          (i < IdleClock::kPrompt ? Advice::yield : Advice::spin));
+  idle.yielded(IdleClock::kLate);
+  for (unsigned i = 0; i < IdleClock::kPrompt; ++i) {
+    CHECK(idle.pause(kStart) == Advice::yield);
+    idle.yielded(proto::nanoseconds(500));
   }
-}
-
-TEST_CASE("IdleClock__what_took_long_after_there_was_something_to_do_is_no_late_yield") {
-  IdleClock idle(spin_and_yield());
-  const Time now = after_a_yield(idle, Time{1'000'000}, proto::microseconds(3));
-  CHECK(idle.pause(now + IdleClock::kLate * 10) == Advice::spin);
+  CHECK(idle.pause(kStart) == Advice::spin);
 }
 
 TEST_CASE("IdleClock__still_blocks_where_others_want_the_processor") {
   IdleClock idle(spin_and_yield());
-  const Time now = after_a_yield(idle, Time{1'000'000}, IdleClock::kLate);
-  CHECK(idle.pause(now) == Advice::yield);
-  CHECK(idle.pause(now + proto::microseconds(1020)) == Advice::block);
+  idle.yielded(IdleClock::kLate);
+  CHECK(idle.pause(kStart) == Advice::yield);
+  CHECK(idle.pause(kStart + proto::microseconds(1020)) == Advice::block);
 }
 
 TEST_CASE("IdleClock__zero_means_at_once") {

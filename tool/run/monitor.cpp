@@ -9,6 +9,8 @@ namespace hawser::tool {
 namespace {
 
 constexpr std::uint64_t kReportIntervalNs = 200'000'000;
+// A look at the statistics costs system calls; a small all-reduce has many waits.
+constexpr std::uint64_t kTickIntervalNs = 50'000;
 // Ticks come at least every millisecond; a longer gap is the host's doing.
 constexpr std::uint64_t kAwayNs = 3'000'000;
 
@@ -98,6 +100,7 @@ double Monitor::position(const EndpointStats& stats) const {
 }
 
 void Monitor::tick(std::uint64_t now) {
+  if (now - last_tick_ns_ < kTickIntervalNs) return;
   const EndpointStats stats = endpoint_.stats();
   if (in_task_) watch_for_stalls(now, stats);
   paths_.look();

@@ -32,6 +32,7 @@ class Monitor {
   void begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes);
   void end_task(std::uint64_t now);
 
+  // Looks at most once in 50 us.
   void tick(std::uint64_t now);
 
   [[nodiscard]] const std::vector<Injected>& injected() const { return injected_; }
