@@ -12,6 +12,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -160,6 +161,8 @@ class Endpoint : public fid_ep {
   Side receiving_;
 
   Mutex mutex_;
+  std::array<Completion, 32>
+      batch_{};  // of one turn; clearing it each time would cost as much as one
   OperationPool sends_;
   OperationPool receives_;
   OperationPool extras_;                 // peeks, messages of multi-receive buffers, early entries

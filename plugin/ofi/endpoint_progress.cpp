@@ -1,7 +1,7 @@
 // Progress: completions become entries.
 #include <rdma/fi_errno.h>
 
-#include <array>
+#include <span>
 #include <string>
 
 #include "plugin/ofi/endpoint.hpp"
@@ -11,7 +11,6 @@
 namespace hawser::ofi {
 namespace {
 
-constexpr std::size_t kBatch = 32;
 constexpr std::uint64_t kNanosPerMilli = 1000000;
 
 }  // namespace
@@ -30,10 +29,9 @@ bool Endpoint::must_be_turned() {
 
 // Whether a message came whose sender waits.
 bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
-  std::array<Completion, kBatch> batch;
-  const std::size_t count = endpoint.poll(batch);
+  const std::size_t count = endpoint.poll(batch_);
   bool waits = false;
-  for (const Completion& completion : std::span(batch).first(count)) {
+  for (const Completion& completion : std::span(batch_).first(count)) {
     waits = waits || (completion.kind == OperationKind::receive &&
                       (completion.immediate & kSenderWaits) != 0);
     // A buffer that a NIC still reads is not the program's yet, whatever became of the message.
