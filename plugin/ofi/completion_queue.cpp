@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/finished.hpp"
@@ -121,8 +122,14 @@ ssize_t CompletionQueue::take(void* entries, std::size_t count, fi_addr_t* sourc
     operation.pool->give_later(operation);
     ++taken;
   }
-  if (finished_.empty()) quiet();
+  was_emptied_ = finished_.empty();
+  if (was_emptied_) quiet();
   return static_cast<ssize_t>(taken);
+}
+
+bool CompletionQueue::is_asked_for_more() {
+  const Lock lock(mutex_);
+  return std::exchange(was_emptied_, false);
 }
 
 ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sources) {
@@ -130,6 +137,9 @@ ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sourc
   if (count > 0) {
     const ssize_t taken = take(entries, count, sources);
     if (taken != -FI_EAGAIN) return taken;
+    // Who reads until nothing is left has what he waited for. A turn now would send what is owed
+    // for that by itself, and his answer could not carry it.
+    if (is_asked_for_more()) return -FI_EAGAIN;
   }
   progress();
   return take(entries, count, sources);

@@ -32,11 +32,14 @@ class CompletionQueue : public fid_cq, public EventSink {
  private:
   // -FI_EAGAIN: there is nothing.
   ssize_t take(void* entries, std::size_t count, fi_addr_t* sources);
+  // Whether the last look took the last entry; says so once.
+  bool is_asked_for_more();
 
   Domain& domain_;
   fi_cq_format format_;
   Mutex mutex_;  // of what follows
   OperationQueue finished_;
+  bool was_emptied_ = false;
   std::string error_text_;  // of the last error that was read
 };
 

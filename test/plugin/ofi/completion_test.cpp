@@ -68,6 +68,22 @@ TEST_CASE("Completion__selective_what_doesn_t_ask_for_an_entry_has_none") {
   CHECK(pair.next_b().error.err == FI_ETRUNC);
 }
 
+// So that what it does next, an answer mostly, carries what is owed for the message.
+TEST_CASE("Completion__who_reads_until_nothing_is_left_makes_no_turn_by_that") {
+  Pair pair;
+  std::array<char, 4> out{};
+  for (int i = 0; i < 10; ++i) {
+    for (int receive = 0; receive < 2; ++receive) {
+      REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, nullptr) == 0);
+    }
+    REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+    REQUIRE(pair.next_b().answer == 1);
+    REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+    CHECK(pair.b.look().answer == -FI_EAGAIN);
+    REQUIRE(pair.next_b().answer == 1);
+  }
+}
+
 TEST_CASE("Completion__counters_count_everything_entries_or_none_errors_apart") {
   Pair pair({.bind_flags = FI_SELECTIVE_COMPLETION, .counts = true});
   std::array<char, 4> out{};
