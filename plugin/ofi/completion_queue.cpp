@@ -167,10 +167,11 @@ ssize_t CompletionQueue::read_error(fi_cq_err_entry& entry) {
     if (finished_.empty()) quiet();
   }
   // Asks the endpoint, whose lock comes before ours.
-  std::string text = operation->endpoint->describe(*operation);
+  std::string text;
+  if (has_details(operation->status)) text = operation->endpoint->describe(*operation);
   const Lock lock(mutex_);
   error_text_ = std::move(text);
-  write_error(*operation, error_text_, entry);
+  write_error(*operation, error_text_, domain_.api_version(), entry);
   operation->pool->give_later(*operation);
   return 1;
 }

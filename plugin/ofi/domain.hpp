@@ -24,6 +24,8 @@ class Domain : public fid_domain {
   [[nodiscard]] bool is_locking() const { return locking_; }
   [[nodiscard]] unsigned threads() const { return threads_; }
   [[nodiscard]] bool has_rdma() const;
+  // What the program was written for.
+  [[nodiscard]] std::uint32_t api_version() const { return fabric_.api_version; }
 
   void add(Endpoint& endpoint);
   void remove(Endpoint& endpoint);

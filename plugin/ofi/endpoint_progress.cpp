@@ -112,11 +112,6 @@ void Endpoint::fail_locked(Operation& operation, int error, Status status) {
 std::string Endpoint::describe(const Operation& operation) {
   const Lock lock(mutex_);
   std::string text(to_string(operation.status));
-  if (operation.error == FI_ENOMSG) return "no message is here that matches";
-  if (operation.error == FI_ETRUNC) {
-    return text + ": the message is " + std::to_string(operation.overflow) +
-           " bytes longer than the buffer";
-  }
   PeerStats peer;
   if (!endpoint_ || operation.is_by_mirror || operation.peer == kAnyPeer ||
       endpoint_->peer_stats(operation.peer, peer) != Status::ok) {

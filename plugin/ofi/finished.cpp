@@ -24,9 +24,12 @@ std::size_t write_entry(const Operation& operation, fi_cq_format format, std::by
   return bytes;
 }
 
-void write_error(const Operation& operation, const std::string& text, fi_cq_err_entry& entry) {
-  void* const room = entry.err_data;
-  const std::size_t room_bytes = entry.err_data_size;
+bool has_details(Status status) {
+  return status != Status::again && status != Status::cancelled && status != Status::truncated;
+}
+
+void write_error(const Operation& operation, const std::string& text, std::uint32_t version,
+                 fi_cq_err_entry& entry) {
   entry.op_context = operation.context;
   entry.flags = operation.flags;
   entry.len = operation.length;
@@ -36,21 +39,28 @@ void write_error(const Operation& operation, const std::string& text, fi_cq_err_
   entry.olen = operation.overflow;
   entry.err = operation.error;
   entry.prov_errno = static_cast<int>(operation.status);
-  // Who brings no memory of his own gets ours (fi_cq(3)).
-  if (room != nullptr && room_bytes > 0) {
-    const std::size_t length = std::min(room_bytes - 1, text.size());
-    std::memcpy(room, text.data(), length);
-    static_cast<char*>(room)[length] = '\0';
-    entry.err_data_size = length + 1;
-  } else {
-    entry.err_data = const_cast<char*>(text.c_str());
-    entry.err_data_size = text.size() + 1;
+  const bool knows_size = version >= FI_VERSION(1, 5);
+  if (text.empty()) {
+    if (knows_size) entry.err_data_size = 0;
+    return;
   }
+  // Who brings no memory of his own gets ours (fi_cq(3)).
+  if (knows_size && entry.err_data != nullptr && entry.err_data_size > 0) {
+    const std::size_t length = std::min(entry.err_data_size - 1, text.size());
+    std::memcpy(entry.err_data, text.data(), length);
+    static_cast<char*>(entry.err_data)[length] = '\0';
+    entry.err_data_size = length + 1;
+    return;
+  }
+  entry.err_data = const_cast<char*>(text.c_str());
+  if (knows_size) entry.err_data_size = text.size() + 1;
 }
 
-const char* error_text(int status, const void* data, char* out, std::size_t bytes) {
-  const char* const text = data != nullptr ? static_cast<const char*>(data)
-                                           : to_string(static_cast<Status>(status)).data();
+const char* error_text(int error, const void* data, char* out, std::size_t bytes) {
+  const auto status = static_cast<Status>(error);
+  const char* text = to_string(status).data();
+  if (status == Status::again) text = "no message is here that matches";
+  if (data != nullptr && has_details(status)) text = static_cast<const char*>(data);
   if (out == nullptr || bytes == 0) return text;
   const std::size_t length = std::min(bytes - 1, std::strlen(text));
   std::memcpy(out, text, length);

@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -63,6 +64,15 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   }
 }
 
+bool fill_source(fi_info& info, const std::string& domain) {
+  const auto address = source_address(domain);
+  info.src_addr = std::malloc(address.size());  // fi_freeinfo frees it
+  if (info.src_addr == nullptr) return false;
+  std::memcpy(info.src_addr, address.data(), address.size());
+  info.src_addrlen = address.size();
+  return true;
+}
+
 // Nothing has to be registered; before libfabric 1.5 that had to be said by a word.
 int registration_mode(std::uint32_t version, const fi_info* hints) {
   if (version >= FI_VERSION(1, 5) || hints == nullptr || hints->domain_attr == nullptr) return 0;
@@ -112,6 +122,7 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   // One who names neither direction means both.
   if ((info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
   info->addr_format = FI_FORMAT_UNSPEC;
+  if (!fill_source(*info, domain)) return nullptr;
   fill_endpoint(*info, hints);
   fill_queues(*info, hints, config);
   fill_domain(*info, hints, domain, config, version);
@@ -132,15 +143,41 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
 // the domain of them all: Open MPI deals out what a provider lists among the ranks of a host, and a
 // rank that has one NIC loses all with it.
 bool lists_nics(const fi_info* hints, bool by_source) {
-  return by_source || hints == nullptr || hints->caps == 0 ||
+  return by_source || hints == nullptr || hints->caps == 0 || hints->src_addr != nullptr ||
          (hints->domain_attr != nullptr && hints->domain_attr->name != nullptr);
+}
+
+bool is_other_source(const fi_info& hints, const std::string& domain) {
+  if (hints.src_addr == nullptr) return false;
+  const auto ours = source_address(domain);
+  return hints.src_addrlen != ours.size() ||
+         std::memcmp(hints.src_addr, ours.data(), ours.size()) != 0;
 }
 
 bool names_source(const std::string& nic, const char* node) {
   return node == nullptr || nic == std::string("udp:") + node || nic == node;
 }
 
+// Whether a domain of that name does. If not, FI_LOG_LEVEL=info tells why.
+bool does(const fi_info* hints, const std::string& name, bool by_source, const Config& config) {
+  if (hints == nullptr) return true;
+  const char* complaint = complaint_about(*hints, name, config);
+  // FI_SOURCE: node and service say it, not the hints.
+  if (complaint == nullptr && !by_source && is_other_source(*hints, name)) {
+    complaint = "another src_addr";
+  }
+  if (complaint == nullptr) return true;
+  log_info("domain " + name + " is not listed, as the hints ask for: " + complaint);
+  return false;
+}
+
 }  // namespace
+
+std::array<std::byte, kAddressBytes> source_address(const std::string& domain) {
+  std::array<std::byte, kAddressBytes> address{};
+  std::memcpy(address.data() + 1, domain.data(), std::min(domain.size(), address.size() - 1));
+  return address;
+}
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info) {
@@ -152,7 +189,10 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
     }
     // A name of a host is nobody's address here: those come from fi_getname.
     const bool by_source = (flags & FI_SOURCE) != 0;
-    if (!by_source && (node != nullptr || service != nullptr)) return -FI_ENODATA;
+    if (!by_source && (node != nullptr || service != nullptr)) {
+      log_info("no node or service can be resolved: addresses come from fi_getname");
+      return -FI_ENODATA;
+    }
     std::vector<std::pair<std::string, std::vector<std::string>>> domains;
     if (!by_source || node == nullptr) domains.emplace_back(kName, config.nics);
     for (const std::string& nic : config.nics) {
@@ -162,7 +202,7 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
     Info first;
     fi_info** last = nullptr;
     for (const auto& [name, members] : domains) {
-      if (hints != nullptr && complaint_about(*hints, name, config) != nullptr) continue;
+      if (!does(hints, name, by_source, config)) continue;
       Info made = make_info(name, members, hints, config, version);
       if (!made) return -FI_ENOMEM;
       fi_info** const next = &made->next;

@@ -13,6 +13,8 @@
 
 namespace hawser::ofi {
 
+void log_info(const std::string& text) { FI_INFO(&provider(), FI_LOG_CORE, "%s\n", text.c_str()); }
+
 void log_warning(const std::string& text) {
   FI_WARN(&provider(), FI_LOG_CORE, "%s\n", text.c_str());
 }

@@ -5,6 +5,8 @@
 
 namespace hawser::ofi {
 
+// Shown with FI_LOG_LEVEL=info.
+void log_info(const std::string& text);
 // Shown with FI_LOG_LEVEL=warn.
 void log_warning(const std::string& text);
 // On standard error too, as most programs have no log, and once for each text.

@@ -77,6 +77,33 @@ TEST_CASE("Failure__a_peer_that_closes_ends_what_waits_for_it") {
   CHECK(entry.text.starts_with("peer_closed: peer "));
 }
 
+TEST_CASE("Failure__details_go_to_memory_that_the_program_brings_if_it_can") {
+  // fi_cq_err_entry ended before err_data_size then.
+  const bool is_old = GENERATE(false, true);
+  const std::uint32_t version = is_old ? FI_VERSION(1, 4) : FI_VERSION(1, 17);
+  Pair pair({.version = version});
+  std::array<char, 4> in{"abc"}, out{}, never{};
+  REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == 0);
+  CHECK(pair.next_b().answer == 1);
+  CHECK(pair.next_a().answer == 1);
+  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
+  pair.b.ep.reset();
+  REQUIRE(pair.until([&] { return fi_cq_read(pair.a.cq.get(), nullptr, 0) == -FI_EAVAIL; }));
+  std::array<char, 5> text{};
+  fi_cq_err_entry error{};
+  error.err_data = text.data();
+  error.err_data_size = is_old ? 0x1234 : text.size();
+  REQUIRE(fi_cq_readerr(pair.a.cq.get(), &error, 0) == 1);
+  if (is_old) {
+    CHECK(error.err_data_size == 0x1234);
+    CHECK(std::string(static_cast<char*>(error.err_data)).starts_with("peer_closed: peer "));
+  } else {
+    CHECK(error.err_data_size == text.size());
+    CHECK(std::string(text.data()) == "peer");
+  }
+}
+
 TEST_CASE("Failure__nobody_is_there") {
   const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
   const Variables variables;

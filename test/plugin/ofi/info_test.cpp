@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "test/plugin/ofi/scene.hpp"
@@ -52,6 +53,33 @@ TEST_CASE("Info__all_NICs_together_come_first_then_each_by_itself") {
   wanted = hints();
   wanted->domain_attr->name = ::strdup("udp:127.0.0.2");
   CHECK(count(get_info(wanted.get()).get()) == 1);
+}
+
+TEST_CASE("Info__the_source_names_the_domain") {
+  const Variables variables;
+  Info wanted = hints();
+  wanted->caps = 0;
+  const Info info = get_info(wanted.get());
+  REQUIRE(count(info.get()) == 3);
+  for (const fi_info* i = info.get(); i != nullptr; i = i->next) {
+    CHECK(i->src_addrlen == 56);
+    REQUIRE(i->src_addr != nullptr);
+    // Alone it picks the domain that it came from.
+    Info by_source = hints();
+    by_source->src_addrlen = i->src_addrlen;
+    by_source->src_addr = std::malloc(i->src_addrlen);
+    std::memcpy(by_source->src_addr, i->src_addr, i->src_addrlen);
+    const Info found = get_info(by_source.get());
+    REQUIRE(count(found.get()) == 1);
+    CHECK(std::string(found->domain_attr->name) == i->domain_attr->name);
+    static_cast<char*>(by_source->src_addr)[1] ^= 1;
+    CHECK(get_info(by_source.get()) == nullptr);
+  }
+  // It is nobody's address.
+  Node node;
+  fi_addr_t inserted = 0;
+  CHECK(fi_av_insert(node.av.get(), info->src_addr, 1, &inserted, 0, nullptr) == 0);
+  CHECK(inserted == FI_ADDR_NOTAVAIL);
 }
 
 TEST_CASE("Info__attributes_tell_what_there_is") {

@@ -64,6 +64,7 @@ Node::Node(const NodeOptions& options) {
   wanted->domain_attr->threading = options.threading;
   info = get_info(wanted.get());
   if (!info) throw std::runtime_error("fi_getinfo finds nothing");
+  info->fabric_attr->api_version = options.version;
   fid_fabric* opened_fabric = nullptr;
   check(fi_fabric(info->fabric_attr, &opened_fabric, nullptr), "fi_fabric");
   fabric.reset(opened_fabric);

@@ -69,7 +69,8 @@ struct NodeOptions {
   fi_threading threading = FI_THREAD_SAFE;
   std::size_t least_multi_bytes = 0;  // 0: as it is
   std::size_t send_count = 0;
-  bool counts = false;  // with counters for both directions
+  std::uint32_t version = FI_VERSION(1, 17);  // that the program was written for
+  bool counts = false;                        // with counters for both directions
 };
 
 // A fabric, a domain, an AV, a CQ for both directions, and an endpoint, enabled.
