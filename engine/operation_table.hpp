@@ -22,7 +22,6 @@ namespace hawser::engine {
 struct OperationSlot {
   std::uint32_t generation = 0;  // changes with each use of the index
   bool finished = false;         // its final status is known; `released` may still be to come
-  std::uint64_t ordinal = 0;     // of a send: see SendAdmission
   std::variant<proto::SendRequest, proto::ReceiveRequest> request;
 };
 

@@ -368,7 +368,6 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
     return;
   }
   const PeerId peer = std::get<proto::SendRequest>(slot.request).peer;
-  slot.ordinal = admission_.number(peer);
   if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
 }
 
@@ -441,7 +440,7 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
   if (!slot.finished) {
     slot.finished = true;
     if (const auto* send = std::get_if<proto::SendRequest>(&slot.request)) {
-      admission_.finish(send->peer, slot.ordinal);
+      admission_.finish(send->peer);
     }
   }
   // One may answer whom one has heard of, even before the event has found room.

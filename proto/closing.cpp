@@ -58,8 +58,9 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
   finish_closing(peer, *buffer, writer);
 }
 
-// All final statuses, in as many parts as they take. Parts of one CLOSE have one sequence number; a
-// part that finds no buffer comes with the next CLOSE.
+// All final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay unknown:
+// that takes thousands of messages of unlike ends behind one that has none. Parts of one CLOSE have
+// one sequence number; a part that finds no buffer comes with the next CLOSE.
 void Endpoint::Core::send_close(Peer& peer) {
   peer.close_sent = true;
   ++session_sequence;
@@ -71,6 +72,7 @@ void Endpoint::Core::send_close(Peer& peer) {
   peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
     const auto status = final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
+    if (index + 1u == Peer::kMaxCloseParts) return;
     finish_closing(peer, *buffer, writer);
     if (pool.take(std::span(&buffer, 1)) == 0) {
       buffer = nullptr;

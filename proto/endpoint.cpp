@@ -40,6 +40,11 @@ bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
   return true;
 }
 
+bool has_place_for_send(const Core& core, const Peer& peer) {
+  return peer.outgoing.size() < core.tunables.max_messages_per_peer &&
+         peer.outgoing.in_window(peer.next_number);
+}
+
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
 }
@@ -195,7 +200,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
       !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
     return Status::again;
   }
-  if (peer->next_number - peer->floor >= core.tunables.max_messages_per_peer) return Status::again;
+  if (!has_place_for_send(core, *peer)) return Status::again;
   OperationSlot* slot = core.free_slot(request.operation);
   if (slot == nullptr) return Status::invalid_argument;
   SlabId id;

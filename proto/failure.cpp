@@ -30,9 +30,8 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
         .remote_nic = peer.route_remote});
 
   while (!peer.retransmits.empty()) drop_retransmit(peer, peer.retransmits.front());
-  for (std::uint64_t n = peer.floor; n != peer.next_number; ++n) {
-    if (!peer.outgoing.is_open()) break;
-    if (const auto index = peer.outgoing.get(n)) finish_send(outgoing.at(*index), status);
+  while (peer.outgoing.size() > 0) {
+    finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
   }
   if (peer.outgoing.is_open()) advance_floor(peer);
   fail_receives(peer, status);
@@ -66,9 +65,12 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
   if (peer.incoming.is_open()) {
-    for (std::uint64_t i = 0; i < MessageTable::kSpan; ++i) {
-      const auto entry = peer.incoming.get(peer.remote_floor + i);
-      if (!entry || is_finished_entry(*entry)) continue;
+    std::uint64_t number = peer.remote_floor;
+    for (std::uint32_t left = peer.incoming.size(); left > 0; ++number) {
+      const auto entry = peer.incoming.get(number);
+      if (!entry) continue;
+      --left;
+      if (is_finished_entry(*entry)) continue;
       IncomingMessage& message = incoming.at(*entry);
       if (message.matched) {
         complete_receive(message, status);

@@ -1,5 +1,7 @@
 #include "proto/message_table.hpp"
 
+#include <utility>
+
 namespace hawser::proto {
 
 bool MessageTable::open(MessageTablePool& pool, std::uint64_t floor) {
@@ -14,28 +16,60 @@ bool MessageTable::open(MessageTablePool& pool, std::uint64_t floor) {
 
 void MessageTable::close() {
   HAWSER_ASSERT(is_open());
-  if (front_ != kNoIndex) pool_->free(front_);
-  if (directory_ != kNoIndex) {
-    const MessageBlock& directory = pool_->at(directory_);
-    for (std::uint64_t left = directory.present; left != 0; left &= left - 1) {
-      pool_->free(directory.values[static_cast<std::uint32_t>(std::countr_zero(left))]);
+  const auto free = [this](std::uint32_t index) {
+    if (index != kNoIndex && !is_folded(index)) pool_->free(index);
+  };
+  const auto free_named = [&](const MessageBlock& block) {
+    for (std::uint64_t left = block.present; left != 0; left &= left - 1) {
+      free(block.values[static_cast<std::uint32_t>(std::countr_zero(left))]);
     }
-    pool_->free(directory_);
-  }
+  };
+  free(front_);
+  for_each_directory([&](std::uint64_t, const MessageBlock& directory) {
+    free_named(directory);
+    return true;
+  });
+  if (root_ != kNoIndex) free_named(pool_->at(root_));
+  free(root_);
   if (reserved_) pool_->release(1);
   *this = MessageTable{};
+}
+
+std::uint64_t MessageTable::first(std::uint64_t none) const {
+  if (size_ == 0) return none;
+  const auto lowest = [this](std::uint64_t first_number, std::uint32_t index) {
+    if (is_folded(index)) return not_below_floor(first_number);
+    return first_number + static_cast<std::uint64_t>(std::countr_zero(pool_->at(index).present));
+  };
+  if (front_ != kNoIndex) return lowest(base(), front_);
+  std::uint64_t found = none;
+  for_each_directory([&](std::uint64_t first_number, const MessageBlock& directory) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(directory.present));
+    found = lowest(first_number + std::uint64_t{64} * i, directory.values[i]);
+    return false;
+  });
+  return found;
 }
 
 bool MessageTable::erase(std::uint64_t number) {
   if (!is_open() || !in_window(number)) return false;
   const std::uint32_t index = block_of(number);
   if (index == kNoIndex) return false;
+  HAWSER_ASSERT(!is_folded(index), "what is final goes with the floor");
   MessageBlock& block = pool_->at(index);
   if (((block.present >> (number % 64)) & 1) == 0) return false;
   block.present &= ~(std::uint64_t{1} << (number % 64));
   --size_;
   if (block.present == 0) give_block(number);
   return true;
+}
+
+// The floor's block is not worth it: it goes soon, or not at all.
+void MessageTable::fold(std::uint64_t number, const MessageBlock& block, std::uint32_t value) {
+  if (is_front(number)) return;
+  if (!std::ranges::all_of(block.values, [value](std::uint32_t v) { return v == value; })) return;
+  MessageBlock& directory = pool_->at(directory_of(number));
+  give(std::exchange(directory.values[place(number)], value));
 }
 
 bool MessageTable::take_block(std::uint64_t number) {
@@ -50,39 +84,50 @@ bool MessageTable::take_block(std::uint64_t number) {
     front_ = taken.index;
     return true;
   }
-  if (pool_->available() < (directory_ == kNoIndex ? 2u : 1u)) return false;
+  const bool has_directory = directory_of(number) != kNoIndex;
+  const std::uint32_t needed = has_directory ? 1 : root_ != kNoIndex ? 2 : 3;
+  if (pool_->available() < needed) return false;
   HAWSER_ASSERT(pool_->try_allocate(taken) != nullptr);
-  if (directory_ == kNoIndex) {
+  if (!has_directory) {
     SlabId directory;
     HAWSER_ASSERT(pool_->try_allocate(directory) != nullptr);
-    directory_ = directory.index;
+    if (root_ == kNoIndex) {
+      SlabId root;
+      HAWSER_ASSERT(pool_->try_allocate(root) != nullptr);
+      root_ = root.index;
+    }
+    name(root_, root_place(number), directory.index);
   }
-  MessageBlock& directory = pool_->at(directory_);
-  directory.present |= std::uint64_t{1} << place(number);
-  directory.values[place(number)] = taken.index;
+  name(directory_of(number), place(number), taken.index);
   return true;
 }
 
-// The block of a number that the directory has, which forgets it; kNoIndex if there is none.
+void MessageTable::name(std::uint32_t block, std::uint32_t at, std::uint32_t index) {
+  MessageBlock& names = pool_->at(block);
+  names.present |= std::uint64_t{1} << at;
+  names.values[at] = index;
+}
+
+// The block of a number that a directory has, which forgets it; kNoIndex if there is none.
 std::uint32_t MessageTable::take_out(std::uint64_t number) {
-  if (directory_ == kNoIndex) return kNoIndex;
-  MessageBlock& directory = pool_->at(directory_);
-  const std::uint64_t bit = std::uint64_t{1} << place(number);
-  if ((directory.present & bit) == 0) return kNoIndex;
-  const std::uint32_t index = directory.values[place(number)];
-  directory.present &= ~bit;
-  if (directory.present == 0) {
-    give(directory_);
-    directory_ = kNoIndex;
-  }
+  const std::uint32_t in = directory_of(number);
+  if (in == kNoIndex) return kNoIndex;
+  MessageBlock& directory = pool_->at(in);
+  const std::uint32_t index = named(directory, place(number));
+  if (index == kNoIndex) return kNoIndex;
+  directory.present &= ~(std::uint64_t{1} << place(number));
+  if (directory.present != 0) return index;
+  give(in);
+  MessageBlock& root = pool_->at(root_);
+  root.present &= ~(std::uint64_t{1} << root_place(number));
+  if (root.present == 0) give(std::exchange(root_, kNoIndex));
   return index;
 }
 
 // The block of a number, which has no entry any more.
 void MessageTable::give_block(std::uint64_t number) {
   if (is_front(number)) {
-    give(front_);
-    front_ = kNoIndex;
+    give(std::exchange(front_, kNoIndex));
   } else {
     give(take_out(number));
   }

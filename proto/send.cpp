@@ -119,10 +119,10 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
 }
 
 void Endpoint::Core::advance_floor(Peer& peer) {
-  const std::uint64_t was = peer.floor;
-  while (peer.floor != peer.next_number && !peer.outgoing.get(peer.floor)) ++peer.floor;
-  if (peer.floor == was) return;
-  peer.outgoing.advance_floor(peer.floor, [](std::uint64_t, std::uint32_t) {});
+  const std::uint64_t floor = peer.outgoing.first(peer.next_number);
+  if (floor == peer.floor) return;
+  peer.floor = floor;
+  peer.outgoing.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
 void Endpoint::Core::reap() {

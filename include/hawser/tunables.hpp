@@ -37,8 +37,8 @@ namespace hawser {
     "peers of an endpoint; slabs are sized by it at start")                                        \
   X(max_operations, "count", 8192, 16, 1048576, 32, 4096,                                          \
     "sends and receives that an endpoint holds at once; beyond it calls answer `again`")           \
-  X(max_messages_per_peer, "count", 2048, 4, 4096, 4, 4096,                                        \
-    "messages to one peer between the oldest unfinished one and the newest")                       \
+  X(max_messages_per_peer, "count", 2048, 4, 65536, 4, 4096,                                       \
+    "unfinished messages to one peer; beyond it sends answer `again`")                             \
   X(max_in_flight_packets, "count", 16384, 64, 1048576, 64, 16384,                                 \
     "unacknowledged packets of an endpoint, all peers together; probes come on top")               \
   X(max_receive_messages, "count", 16384, 16, 1048576, 16, 4096,                                   \

@@ -14,50 +14,94 @@ using hawser::proto::MessageTable;
 using hawser::proto::MessageTablePool;
 using hawser::proto::Random;
 
+constexpr std::uint64_t kSpan = MessageTable::kSpan;
+
 // A table and its model, whose keys are offsets from the first number: it knows nothing of
 // wrapping.
 struct Pair {
   MessageTable table;
   std::map<std::uint64_t, std::uint32_t> model;
+  std::map<std::uint64_t, int> blocks;  // how many entries
+  std::set<std::uint64_t> folded;
   std::uint64_t first = 0;
   std::uint64_t floor = 0;  // offset
 
   [[nodiscard]] std::uint64_t block(std::uint64_t offset) const {
-    return (first % 64 + offset) / 64;
+    return (first % (64 * 64) + offset) / 64;
   }
-  // Those with entries; those behind the floor's need a directory.
-  [[nodiscard]] std::set<std::uint64_t> blocks() const {
-    std::set<std::uint64_t> held;
-    for (const auto& [offset, value] : model) held.insert(block(offset));
-    return held;
+  void put(std::uint64_t offset, std::uint32_t value) {
+    if (model.insert_or_assign(offset, value).second) ++blocks[block(offset)];
   }
-
-  [[nodiscard]] std::size_t directories() const {
-    const std::set<std::uint64_t> held = blocks();
-    return held.size() > held.count(block(floor)) ? 1 : 0;
+  bool remove(std::uint64_t offset) {
+    if (model.erase(offset) == 0) return false;
+    if (--blocks[block(offset)] == 0) blocks.erase(block(offset));
+    return true;
+  }
+  // Blocks behind the floor's need them.
+  [[nodiscard]] std::set<std::uint64_t> directories() const {
+    std::set<std::uint64_t> named;
+    for (const auto& [which, entries] : blocks) {
+      if (which != block(floor)) named.insert(which / 64);
+    }
+    return named;
+  }
+  // Blocks of the pool.
+  [[nodiscard]] std::size_t held() const {
+    const std::size_t named = directories().size();
+    return blocks.size() - folded.size() + named + (named != 0 ? 1 : 0);
   }
 
   void set(Random& random, const MessageTablePool& pool) {
     // Mostly near the floor, as real numbers are.
-    const std::uint64_t reach = random.chance(0.7) ? 100 : MessageTable::kSpan;
+    const std::uint64_t reach = random.chance(0.7) ? 100 : random.chance(0.5) ? 5000 : kSpan;
     const std::uint64_t offset = floor + random.below(reach);
-    const auto value = static_cast<std::uint32_t>(random.next());
-    const bool certain = blocks().count(block(offset)) != 0 || block(offset) == block(floor);
-    const bool has_directory = directories() != 0;
-    const bool expected = certain || pool.available() >= (has_directory ? 1 : 2);
+    set(offset, static_cast<std::uint32_t>(random.next()), pool);
+  }
+  void set(std::uint64_t offset, std::uint32_t value, const MessageTablePool& pool) {
+    if (folded.count(block(offset)) != 0) value = model.at(offset);
+    const bool certain = blocks.count(block(offset)) != 0 || block(offset) == block(floor);
+    bool expected = certain;
+    if (!certain) {
+      const std::set<std::uint64_t> named = directories();
+      const std::size_t needed = named.count(block(offset) / 64) != 0 ? 1 : named.empty() ? 3 : 2;
+      expected = pool.available() >= needed;
+    }
     REQUIRE(table.set(first + offset, value) == expected);
-    if (expected) model[offset] = value;
+    if (!expected) return;
+    put(offset, value);
+    if (block(offset) != block(floor) && is_uniform(block(offset))) folded.insert(block(offset));
+  }
+  // All its numbers are there, with one value whose top bit is set.
+  [[nodiscard]] bool is_uniform(std::uint64_t which) const {
+    if (blocks.at(which) != 64) return false;
+    const std::uint64_t begin = which * 64 - first % (64 * 64);
+    const auto one = model.find(begin);
+    if (one == model.end() || (one->second >> 31) == 0 || one->second == ~0u) return false;
+    for (std::uint64_t i = 1; i < 64; ++i) {
+      const auto other = model.find(begin + i);
+      if (other == model.end() || other->second != one->second) return false;
+    }
+    return true;
+  }
+  // What a peer does whose oldest message stays: all that follow end alike.
+  void finish_many(Random& random, const MessageTablePool& pool) {
+    std::uint64_t offset = floor + random.below(random.chance(0.7) ? 200 : kSpan - 300);
+    const std::uint32_t value = 0x80000000u + static_cast<std::uint32_t>(random.below(3));
+    for (const std::uint64_t end = offset + random.below(300); offset != end; ++offset) {
+      set(offset, value, pool);
+    }
   }
 
   void advance(Random& random) {
-    const std::uint64_t most = random.chance(0.9) ? 80 : 9000;
+    const std::uint64_t most = random.chance(0.9) ? 80 : random.chance(0.9) ? 9000 : 2 * kSpan;
     const std::uint64_t old = floor;
     floor += random.below(most);
     std::vector<std::pair<std::uint64_t, std::uint32_t>> expected;
     while (!model.empty() && model.begin()->first < floor) {
       expected.emplace_back(first + model.begin()->first, model.begin()->second);
-      model.erase(model.begin());
+      remove(model.begin()->first);
     }
+    folded.erase(folded.begin(), folded.lower_bound(block(floor)));
     std::vector<std::pair<std::uint64_t, std::uint32_t>> dropped;
     const auto collect = [&](std::uint64_t number, std::uint32_t value) {
       dropped.emplace_back(number, value);
@@ -71,9 +115,12 @@ struct Pair {
 
   void check(Random& random) const {
     REQUIRE(table.size() == model.size());
+    const std::uint64_t lowest = model.empty() ? floor + 7 : model.begin()->first;
+    REQUIRE(table.first(first + floor + 7) == first + lowest);
     for (int i = 0; i < 4; ++i) {
-      const std::uint64_t offset = floor - 100 + random.below(MessageTable::kSpan + 200);
-      const bool inside = offset - floor < MessageTable::kSpan;
+      const std::uint64_t reach = random.chance(0.5) ? 1000 : kSpan + 200;
+      const std::uint64_t offset = floor - 100 + random.below(reach);
+      const bool inside = offset - floor < kSpan;
       REQUIRE(table.in_window(first + offset) == inside);
       const auto entry = model.find(offset);
       const auto value = table.get(first + offset);
@@ -111,19 +158,20 @@ TEST_CASE("message table: model, tables sharing a pool that runs dry") {
     for (int step = 0; step < 3000; ++step) {
       Pair& pair = pairs[random.below(tables)];
       const std::uint64_t action = random.below(20);
-      if (action < 13) {
+      if (action < 12) {
         pair.set(random, pool);
+      } else if (action < 13) {
+        pair.finish_many(random, pool);
       } else if (action < 19) {
         const std::uint64_t offset = pair.floor + random.below(120);
-        REQUIRE(pair.table.erase(pair.first + offset) == (pair.model.erase(offset) != 0));
+        if (pair.folded.count(pair.block(offset)) != 0) continue;
+        REQUIRE(pair.table.erase(pair.first + offset) == pair.remove(offset));
       } else {
         pair.advance(random);
       }
       pair.check(random);
       std::size_t held = 0;
-      for (const Pair& each : pairs) {
-        held += each.blocks().size() + each.directories();
-      }
+      for (const Pair& each : pairs) held += each.held();
       REQUIRE(pool.size() == held);
       REQUIRE(pool.available() + held <= pool.capacity());
       if (step % 100 == 0) pair.check_all();
@@ -135,13 +183,13 @@ TEST_CASE("message table: model, tables sharing a pool that runs dry") {
 }
 
 TEST_CASE("message table: the oldest number always finds room, and by and by all do") {
-  MessageTablePool pool(4);
+  MessageTablePool pool(5);
   MessageTable hog;
   MessageTable table;
   REQUIRE(hog.open(pool, 0));
   REQUIRE(table.open(pool, 10));
   REQUIRE(hog.set(100, 1));
-  CHECK(pool.size() == 2);  // and one for each of the floors
+  CHECK(pool.size() == 3);  // and one for each of the floors
   CHECK(pool.available() == 0);
   CHECK_FALSE(table.set(64, 5));
   const auto none = [](std::uint64_t, std::uint32_t) { FAIL("nothing to drop"); };
@@ -163,10 +211,10 @@ TEST_CASE("message table: the oldest number always finds room, and by and by all
 }
 
 TEST_CASE("message table: a window that starts within a block keeps its two ends apart") {
-  MessageTablePool pool(80);
+  MessageTablePool pool(static_cast<std::uint32_t>(kSpan / 64 + 100));
   MessageTable table;
   REQUIRE(table.open(pool, 10));
-  for (std::uint64_t n = 10; n < 10 + MessageTable::kSpan; ++n) {
+  for (std::uint64_t n = 10; n < 10 + kSpan; ++n) {
     REQUIRE(table.set(n, static_cast<std::uint32_t>(n)));
   }
   std::uint64_t next = 10;
@@ -174,8 +222,32 @@ TEST_CASE("message table: a window that starts within a block keeps its two ends
     REQUIRE(number == next++);
     REQUIRE(value == number);
   };
-  table.advance_floor(10 + MessageTable::kSpan, dropped);
-  CHECK(next == 10 + MessageTable::kSpan);
+  table.advance_floor(10 + kSpan, dropped);
+  CHECK(next == 10 + kSpan);
   CHECK(pool.size() == 0);
   table.close();
+}
+
+TEST_CASE("message table: one number that stays costs little, whatever ends behind it") {
+  // A root, its directories, the blocks of the two ends, and the one that is being filled.
+  MessageTablePool pool(1 + 64 + 3);
+  MessageTable table;
+  REQUIRE(table.open(pool, 10));
+  REQUIRE(table.set(10, 1));
+  constexpr std::uint32_t kFinal = 0x80000003u;
+  for (std::uint64_t n = 11; n < 10 + kSpan; ++n) REQUIRE(table.set(n, kFinal));
+  CHECK(table.size() == kSpan);
+  CHECK(table.first(0) == 10);
+  CHECK(table.get(10 + kSpan - 1) == kFinal);
+  CHECK_FALSE(table.has_place_for(5000));
+  REQUIRE(table.erase(10));
+  CHECK(table.first(0) == 11);
+  std::uint64_t dropped = 0;
+  table.advance_floor(10 + kSpan - 7, [&](std::uint64_t, std::uint32_t) { ++dropped; });
+  CHECK(dropped == kSpan - 8);
+  CHECK(table.first(0) == 10 + kSpan - 7);
+  CHECK(table.size() == 7);
+  CHECK(pool.size() <= 3);
+  table.close();
+  CHECK(pool.size() == 0);
 }

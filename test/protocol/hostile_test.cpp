@@ -301,7 +301,7 @@ TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24][F2]")
     w.part(envelope(10));
   });
   expect(DropReason::beyond_window, PacketType::envelope, Queue::control, [&](PacketWriter& w) {
-    w.part(proto::wire::FragmentPart{100000, 0});
+    w.part(proto::wire::FragmentPart{1000000, 0});
     w.part(envelope(10));
   });
   expect(DropReason::bad_field, PacketType::data, Queue::data, [&](PacketWriter& w) {

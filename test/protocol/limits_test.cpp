@@ -1,6 +1,8 @@
 // Every limit is back-pressure: `again`, or a wait, never a loss or a hang.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "proto/message_table.hpp"
 #include "test/protocol/exchange.hpp"
 #include "test/support/seeded.hpp"
 
@@ -117,6 +119,60 @@ TEST_CASE("limits__again_says_which_calls_were_not_taken", "[M6]") {
   }
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_quiet();
+}
+
+TEST_CASE("limits__a_message_that_waits_holds_up_none_that_come_after_it", "[M6]") {
+  WorldConfig config;
+  config.tunables.max_messages_per_peer = 64;
+  config.faults = "delay=2us,loss=0.001";
+  World world(config);
+  world.connect_all();
+  const std::string large(300000, 'a');  // waits for its receive, and for a grant
+  (void)world.send(0, 1, 1, large);
+  std::vector<std::uint32_t> out(64);
+  std::uint32_t later = 0;
+  // Posts so many at once, each with its receive, until they have ended or one is not taken.
+  const auto pass = [&](std::uint32_t count) {
+    std::vector<std::uint32_t> in(count);
+    bool taken = true;
+    const std::size_t sent = world.completions(0).size(), received = world.completions(1).size();
+    std::uint32_t posted = 0;
+    for (; taken && posted < count; posted += taken ? 1 : 0) {
+      in[posted] = later + posted;
+      proto::SendRequest send;
+      send.peer = world.peer(0, 1);
+      send.tag = 2;
+      send.data = reinterpret_cast<const std::byte*>(&in[posted]);
+      send.bytes = sizeof in[posted];
+      taken = world.post(0, send) == Status::ok;
+      if (!taken) break;
+      proto::ReceiveRequest receive;
+      receive.peer = world.peer(1, 0);
+      receive.tag = 2;
+      receive.data = reinterpret_cast<std::byte*>(&out[posted]);
+      receive.bytes = sizeof out[posted];
+      REQUIRE(world.post(1, receive) == Status::ok);
+    }
+    REQUIRE(world.run_until_completed(0, sent + posted, milliseconds(1000)));
+    REQUIRE(world.run_until_completed(1, received + posted, milliseconds(1000)));
+    REQUIRE(std::equal(in.begin(), in.begin() + posted, out.begin()));
+    later += posted;
+    return taken;
+  };
+  while (pass(63)) {
+  }
+  CHECK(later == proto::MessageTable::kSpan - 1);
+  std::string buffer(large.size(), 'b');
+  (void)world.receive(1, world.peer(1, 0), 1, buffer);
+  REQUIRE(world.run_until_completed(0, later + 1, milliseconds(1000)));
+  REQUIRE(world.run_until_completed(1, later + 1, milliseconds(1000)));
+  CHECK(buffer == large);
+  CHECK(pass(63));
+  for (const std::uint32_t node : {0u, 1u}) {
+    for (const Completion& completion : world.completions(node)) {
+      if (completion.status != Status::ok) FAIL(to_string(completion.status));
+    }
+  }
 }
 
 // A peer that floods an endpoint with messages that nobody wants yet must not keep another peer's
