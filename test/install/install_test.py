@@ -145,7 +145,9 @@ def the_library_shows_the_api_alone():
         rest = {re.sub(r"\(.*", "", name) for name in symbols - shown}
         check(rest == {"hawser::Engine::Engine", "hawser::Engine::~Engine",
                        "hawser::Engine::create_endpoint", "hawser::Engine::inject_fault",
-                       "hawser::Engine::nic_count", "hawser::trace_cause_name",
+                       "hawser::Engine::nic_count", "hawser::complaint_about_faults[abi:cxx11]",
+                       "hawser::endpoint_id_of", "hawser::host_nics", "hawser::shorten_address",
+                       "hawser::trace_cause_name", "hawser::usable_nics[abi:cxx11]",
                        "typeinfo for hawser::Error", "typeinfo name for hawser::Error",
                        "vtable for hawser::Error", "typeinfo for hawser::Endpoint",
                        "typeinfo name for hawser::Endpoint"}, f"C++: {sorted(rest)}")
@@ -169,6 +171,7 @@ def what_it_throws_is_caught_and_it_may_be_loaded():
              "-Werror", os.path.join(HERE, "example", "errors.cpp"), *flags, "-o", program)
         output = call(program, more={"LD_LIBRARY_PATH": os.path.dirname(library)})
         check(output.startswith("caught: ") and "carrier-pigeon" in output, output)
+        check("wrong: " in output and '"maim"' in output and "NICs: udp:" in output, output)
         output = call(sys.executable, "-c", "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); "
                       "library.hawser_status_name.restype = ctypes.c_char_p; "
                       "print(library.hawser_status_name(1).decode())", library)
