@@ -1,11 +1,11 @@
-# What `cmake --install` installs, and what cpack makes Debian packages of (package/debian.cmake).
+# What `cmake --install` installs, and what cpack makes Debian packages of (package/debian.cmake), once
+# the target hawser_installed is built.
 #
 #   component     what
 #   runtime       libhawser.so.0
 #   development   headers, the link to the library, the files for find_package and pkg-config
 #   command       hawser, its manual page, the pages
-#   provider      providers of libfabric, if plugin/ builds them: install(TARGETS hawser-fi
-#                 LIBRARY DESTINATION ${HAWSER_PROVIDER_DIR} COMPONENT provider)
+#   provider      the provider of libfabric, where libfabric's headers are: plugin/ofi installs it
 #
 # The library is shared. Its parts are a dozen archives of ours and six of DPDK, one of which has to be
 # linked whole; an archive of it all would hand that to every user, along with what they need in turn.
@@ -63,5 +63,13 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command
   FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml" PATTERN "example.c*")
+
+# What has to be built for all that, and nothing else.
+add_custom_target(hawser_installed DEPENDS hawser_shared)
+foreach(target hawser hawser-fi)
+  if(TARGET ${target})
+    add_dependencies(hawser_installed ${target})
+  endif()
+endforeach()
 
 include(${PROJECT_SOURCE_DIR}/cmake/package/debian.cmake)

@@ -186,6 +186,15 @@ hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, cons
   return guarded(nullptr, 0, [&] { return code(engine->engine.inject_fault(nic, spec)); });
 }
 
+hawser_status hawser_check_faults(const char* spec, char* error, size_t error_bytes) {
+  return guarded(error, error_bytes, [&] {
+    const std::string complaint = hawser::complaint_about_faults(spec);
+    if (complaint.empty()) return HAWSER_OK;
+    copy_text(complaint, error, error_bytes);
+    return HAWSER_INVALID_ARGUMENT;
+  });
+}
+
 int hawser_tunable_row(size_t i, const char** name, const char** unit, const char** reason,
                        uint64_t* default_value, uint64_t* minimum, uint64_t* maximum) {
   if (i >= hawser::kTunables.size()) return 0;

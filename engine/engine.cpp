@@ -45,7 +45,7 @@ std::size_t Engine::nic_count() const noexcept { return state_->settings.nics.si
 
 Status Engine::inject_fault(std::size_t nic, std::string_view spec) {
   if (!state_->settings.has_fault_layer()) return Status::unsupported;
-  std::string complaint = engine::complaint_about_faults(spec);
+  std::string complaint = complaint_about_faults(spec);
   if (nic >= nic_count()) complaint = "There is no NIC " + std::to_string(nic);
   if (!complaint.empty()) {
     engine::log_warning(complaint);

@@ -4,11 +4,25 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "engine/driver/fault_spec.hpp"
+#include "engine/driver/udp_address.hpp"
+#include "engine/driver/verbs.hpp"
 #include "proto/endpoint.hpp"
 
-namespace hawser::engine {
+namespace hawser {
+
+std::string complaint_about_faults(std::string_view spec) {
+  engine::FaultSettings settings;
+  engine::FaultActions actions;
+  const auto error = engine::parse_fault_spec(spec, settings, actions);
+  if (!error) return {};
+  return "Faults \"" + std::string(spec) + "\": \"" + std::string(error->word) + "\" " +
+         std::string(error->reason);
+}
+
+namespace engine {
 namespace {
 
 constexpr unsigned kMaxThreads = 64;
@@ -19,6 +33,29 @@ std::string variable_of(std::string_view tunable) {
     name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
+}
+
+// Of one fabric an engine may have several NICs.
+bool is_same_nic(const NicSpec& a, const NicSpec& b) {
+  if (a.driver != b.driver || a.driver == NicSpec::Driver::memory) return false;
+  if (a.where == b.where) return true;
+  if (a.driver == NicSpec::Driver::verbs) {
+    return parse_verbs_port(a.where) == parse_verbs_port(b.where);
+  }
+  const SocketAddress first = parse_local_address(a.where);
+  const SocketAddress second = parse_local_address(b.where);
+  return std::memcmp(&first.v6, &second.v6, sizeof first.v6) == 0;  // of IPv4 the rest is 0
+}
+
+// A NIC that is there twice would be two paths that die together, and no second NIC.
+void refuse_doubles(const std::vector<std::string>& names, const std::vector<NicSpec>& nics) {
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!is_same_nic(nics[i], nics[j])) continue;
+      throw Error("NIC \"" + names[i] + "\" is named twice" +
+                  (names[i] == names[j] ? "" : ", first as \"" + names[j] + '"'));
+    }
+  }
 }
 
 }  // namespace
@@ -40,15 +77,6 @@ void apply_environment(Tunables& tunables) {
   }
 }
 
-std::string complaint_about_faults(std::string_view spec) {
-  FaultSettings settings;
-  FaultActions actions;
-  const auto error = parse_fault_spec(spec, settings, actions);
-  if (!error) return {};
-  return "Faults \"" + std::string(spec) + "\": \"" + std::string(error->word) + "\" " +
-         std::string(error->reason);
-}
-
 EngineSettings check(const EngineConfig& config) {
   EngineSettings settings;
   if (config.nics.empty() || config.nics.size() > proto::Endpoint::kMaxNics) {
@@ -56,6 +84,7 @@ EngineSettings check(const EngineConfig& config) {
                 std::to_string(config.nics.size()));
   }
   std::ranges::transform(config.nics, std::back_inserter(settings.nics), parse_nic_spec);
+  refuse_doubles(config.nics, settings.nics);
   if (config.threads > kMaxThreads) {
     throw Error("An engine has at most " + std::to_string(kMaxThreads) + " threads, not " +
                 std::to_string(config.threads));
@@ -78,4 +107,5 @@ EngineSettings check(const EngineConfig& config) {
   return settings;
 }
 
-}  // namespace hawser::engine
+}  // namespace engine
+}  // namespace hawser

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/nic_spec.hpp"
@@ -28,8 +27,5 @@ struct EngineSettings {
 
 // Throws hawser::Error. The environment outweighs the configuration's tunables.
 [[nodiscard]] EngineSettings check(const EngineConfig& config);
-
-// The sentence for a fault specification that is wrong, empty for one that is right.
-[[nodiscard]] std::string complaint_about_faults(std::string_view spec);
 
 }  // namespace hawser::engine

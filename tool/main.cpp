@@ -17,10 +17,12 @@
 #include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
 #include "tool/sim/sim.hpp"
+#include "tool/storm/commit.hpp"
 #include "tool/storm/storm.hpp"
 
 namespace {
 
+using hawser::tool::commit;
 using hawser::tool::ExitCode;
 
 constexpr const char* kFooter =
@@ -72,6 +74,8 @@ int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser
 int command(int argc, char** argv) {
   CLI::App app{"Hawser: reliable messages over unreliable datagrams on every NIC of a host."};
   app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("hawser {}, commit {}", HAWSER_VERSION, commit()),
+                       "version and commit");
   CLI::App* const run_command =
       app.add_subcommand("run", "replay the communication of a training workload, with faults");
   run_command->footer(kFooter);

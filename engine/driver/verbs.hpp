@@ -17,6 +17,7 @@ namespace hawser::engine {
 
 // A port of an RDMA device, as people name it: DEVICE[:PORT][@GID_INDEX], e.g. mlx5_0, mlx5_0:2@3.
 struct VerbsPortName {
+  friend bool operator==(const VerbsPortName&, const VerbsPortName&) = default;
   std::string device;
   std::uint8_t port = 1;
   std::optional<std::uint32_t> gid_index{};  // else chosen: see verbs_gid.hpp

@@ -37,10 +37,16 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What is wrong with `spec`, as EngineConfig::faults and Engine::inject_fault take it
+// (docs/faults.md): a sentence that names the word; "" if nothing is. Opens nothing, so that a word
+// that this NIC can't do ("corrupt" where packets have no checksum of ours) is right here, and
+// refused there.
+[[nodiscard]] std::string complaint_about_faults(std::string_view spec);
+
 struct EngineConfig {
   // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), "verbs:DEVICE[:PORT][@GID_INDEX]"
   // (a port of an RDMA device), or "memory:FABRIC" (all engines of this process that name the same
-  // FABRIC reach each other). At least 1, at most 16.
+  // FABRIC reach each other). At least 1, at most 16; no address and no port twice.
   std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;

@@ -135,7 +135,7 @@ typedef struct hawser_tunable {
 
 typedef struct hawser_engine_config {
   size_t struct_size;
-  const char* const* nics; /* "udp:127.0.0.1", ... */
+  const char* const* nics; /* "udp:127.0.0.1", ...; none twice */
   size_t nic_count;
   const hawser_tunable* tunables; /* those that are not to have their default */
   size_t tunable_count;
@@ -154,6 +154,12 @@ hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_con
 void hawser_engine_destroy(hawser_engine* engine);
 size_t hawser_engine_nic_count(const hawser_engine* engine);
 hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, const char* spec);
+
+/* Whether the words of `spec` are those of docs/faults.md; needs no engine, so that a word which a
+ * NIC can't do is right here.
+ *   HAWSER_OK · HAWSER_INVALID_ARGUMENT: `error`, if it is not NULL, has the first wrong word and
+ * why it is, in a sentence cut to error_bytes with its terminating 0. */
+hawser_status hawser_check_faults(const char* spec, char* error, size_t error_bytes);
 
 /* The table of tunables: the i-th one's name, unit and reason; 0 if there are not so many. The
  * strings are static. Any of the pointers may be NULL. */

@@ -10,8 +10,10 @@
 #include <numeric>
 #include <sstream>
 
+#include "hawser/engine.hpp"
 #include "hawser/nics.hpp"
 #include "plugin/ofi/provider.hpp"
+#include "plugin/ofi/stats_table.hpp"
 
 namespace hawser::ofi {
 namespace {
@@ -121,6 +123,9 @@ std::string read_nics(Config& config) {
     const bool known =
         name.starts_with("udp:") || name.starts_with("verbs:") || name.starts_with("memory:");
     if (!known) return "FI_HAWSER_NICS: \"" + name + "\" is not udp:ADDRESS or verbs:DEVICE[:PORT]";
+    if (!name.starts_with("memory:") && std::ranges::count(config.nics, name) > 1) {
+      return "FI_HAWSER_NICS: \"" + name + "\" is named twice";
+    }
   }
   return {};
 }
@@ -146,6 +151,9 @@ std::string read_settings(Config& config) {
   }
   config.stats = string_of(variable("stats"));
   if (config.stats == "0") config.stats.clear();
+  if (std::string complaint = complaint_about_place(config.stats); !complaint.empty()) {
+    return "FI_HAWSER_STATS: " + complaint;
+  }
   config.faults = string_of(variable("faults"));
   std::string complaint = parse_fault_plan(string_of(variable("fault_plan")), config.fault_plan);
   for (const PlannedFault& fault : config.fault_plan) {
@@ -154,6 +162,8 @@ std::string read_settings(Config& config) {
     }
   }
   if (!complaint.empty()) return "FI_HAWSER_FAULT_PLAN: " + complaint;
+  complaint = complaint_about_faults(config.faults);
+  if (!complaint.empty()) return "FI_HAWSER_FAULTS: " + complaint;
   // Faults are injected into a fault layer, which has to be there from the start.
   if (!config.fault_plan.empty() && config.faults.empty()) config.faults = "loss=0";
   return {};

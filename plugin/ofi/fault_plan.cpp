@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "hawser/engine.hpp"
+
 namespace hawser::ofi {
 namespace {
 
@@ -47,6 +49,9 @@ std::string parse_fault_plan(const std::string& text, std::vector<PlannedFault>&
     PlannedFault fault;
     if (!parse_entry(entry, fault)) {
       return "\"" + entry + "\" is not TIME:NIC:WORD[+WORD...], with a time such as 2s or 500ms";
+    }
+    if (std::string complaint = complaint_about_faults(fault.spec); !complaint.empty()) {
+      return complaint;
     }
     plan.push_back(fault);
   }

@@ -16,7 +16,7 @@ struct PlannedFault {
 };
 
 // "2s:1:kill,2500ms:0:loss=0.1+seed=7", in any order; returned by time. Returns what is wrong, ""
-// if nothing is. That the words of a spec exist is checked when it is injected.
+// if nothing is. Whether a NIC can do what the words say is known when they are injected.
 [[nodiscard]] std::string parse_fault_plan(const std::string& text,
                                            std::vector<PlannedFault>& plan);
 

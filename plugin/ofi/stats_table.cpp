@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iomanip>
 #include <sstream>
@@ -34,6 +36,13 @@ std::string table_of(std::uint64_t endpoint_id, const hawser::Endpoint& endpoint
 }
 
 }  // namespace
+
+std::string complaint_about_place(const std::string& where) {
+  if (where.empty() || where == "1") return {};
+  const std::ofstream file(where, std::ios::app);
+  if (file) return {};
+  return where + " can't be opened for appending: " + std::strerror(errno);
+}
 
 void write_stats(const std::string& where, std::uint64_t endpoint_id,
                  const hawser::Endpoint& endpoint) {

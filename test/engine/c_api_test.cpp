@@ -83,6 +83,17 @@ TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
   hawser_engine_destroy(engine);
 }
 
+TEST_CASE("CApi__checks_faults_without_an_engine") {
+  std::array<char, 100> error{"untouched"};
+  CHECK(hawser_check_faults("loss=0.1,kill", error.data(), error.size()) == HAWSER_OK);
+  CHECK(std::string(error.data()) == "untouched");
+  CHECK(hawser_check_faults("kill,maim", error.data(), error.size()) == HAWSER_INVALID_ARGUMENT);
+  CHECK_THAT(error.data(), Catch::Contains("\"maim\""));
+  CHECK(hawser_check_faults("maim", error.data(), 4) == HAWSER_INVALID_ARGUMENT);
+  CHECK(std::strlen(error.data()) == 3);  // cut
+  CHECK(hawser_check_faults("maim", nullptr, 0) == HAWSER_INVALID_ARGUMENT);
+}
+
 TEST_CASE("CApi__says_in_words_what_is_wrong_with_a_configuration") {
   const auto complaint = [](const hawser_engine_config& config) {
     hawser_engine* engine = nullptr;

@@ -98,6 +98,36 @@ TEST_CASE("check__rejects_what_an_engine_can_not_be") {
   CHECK_THAT(error_of([&] { (void)check(config); }), Contains("not 1000"));
 }
 
+TEST_CASE("check__a_nic_is_named_once") {
+  EngineConfig config;
+  const auto error = [&](std::vector<std::string> nics) {
+    config.nics = std::move(nics);
+    return error_of([&] { (void)check(config); });
+  };
+  CHECK(error({"udp:127.0.0.1", "udp:127.0.0.2", "udp:127.0.0.1"}) ==
+        "NIC \"udp:127.0.0.1\" is named twice");
+  CHECK(error({"udp:::1", "udp:0:0::1"}) ==
+        "NIC \"udp:0:0::1\" is named twice, first as \"udp:::1\"");
+  CHECK(error({"verbs:mlx5_0", "udp:::1", "verbs:mlx5_0:1"}) ==
+        "NIC \"verbs:mlx5_0:1\" is named twice, first as \"verbs:mlx5_0\"");
+  // Other addresses, ports and GIDs; and of one fabric as many as are wanted.
+  for (const std::vector<std::string>& nics : std::vector<std::vector<std::string>>{
+           {"udp:127.0.0.1", "udp:127.0.0.11", "udp:::1"},
+           {"verbs:mlx5_0", "verbs:mlx5_0:2", "verbs:mlx5_1", "verbs:mlx5_0:1@3"},
+           {"memory:x", "memory:x"}}) {
+    config.nics = nics;
+    CHECK(check(config).nics.size() == nics.size());
+  }
+}
+
+TEST_CASE("complaint_about_faults__names_the_word") {
+  CHECK(complaint_about_faults("").empty());
+  CHECK(complaint_about_faults("loss=0.1,seed=7,kill:event").empty());
+  CHECK(complaint_about_faults("revive:moved").empty());  // which most NICs can't
+  CHECK_THAT(complaint_about_faults("kill,die"), Contains("\"die\" is not a word"));
+  CHECK_THAT(complaint_about_faults("loss=2"), Contains("\"loss=2\" is not a probability"));
+}
+
 TEST_CASE("Engine__errors_of_its_constructors_are_one_sentence") {
   EngineConfig config;
   config.nics = {"udp:192.0.2.1"};  // TEST-NET: no address of ours

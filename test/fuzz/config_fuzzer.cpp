@@ -93,7 +93,7 @@ void run_fault(std::uint8_t mode, std::string_view text) {
     HAWSER_ASSERT(window.exists() == fault.of_nic() && !tool::describe(fault).empty());
     // What goes to the NICs is of the grammar of faults.
     const std::string word = tool::fault_word(fault);
-    HAWSER_ASSERT(word.empty() == of_rank && engine::complaint_about_faults(word).empty());
+    HAWSER_ASSERT(word.empty() == of_rank && complaint_about_faults(word).empty());
   } catch (const tool::InputError& error) {
     HAWSER_ASSERT(std::string_view(error.what()).starts_with("--option "), "of what?");
   }

@@ -31,6 +31,8 @@ PACKAGES = {
                       "usr/lib/TRIPLET/pkgconfig/hawser.pc"},
     "hawser": {"usr/bin/hawser", "usr/share/man/man1/hawser.1.gz",
                "usr/share/doc/hawser/docs/installing.md"},
+    "hawser-libfabric": {"usr/lib/TRIPLET/libfabric/libhawser-fi.so",
+                         "usr/share/doc/hawser-libfabric/copyright"},
 }
 
 
@@ -79,6 +81,10 @@ def find(prefix, name):
     return found[0]
 
 
+def has_provider():
+    return os.path.exists(os.path.join(build(), "plugin", "ofi", "provider", "libhawser-fi.so"))
+
+
 def library_folder(prefix):
     return os.path.dirname(find(prefix, "libhawser.so.0"))
 
@@ -103,6 +109,17 @@ def run_examples(prefix, scratch):
     check(RIGHT.search(output), output)
 
 
+def show_provider(prefix):
+    """libfabric finds what `prefix` has of it."""
+    if not has_provider():
+        return
+    folder = os.path.dirname(find(prefix, "libhawser-fi.so"))
+    check(os.path.basename(folder) == "libfabric", folder)
+    if shutil.which("fi_info") is not None:
+        output = call("fi_info", "-p", "hawser", more={"FI_PROVIDER_PATH": folder})
+        check("provider: hawser" in output, output)
+
+
 @case
 def from_a_prefix_and_after_it_has_moved():
     with tempfile.TemporaryDirectory() as scratch:
@@ -115,6 +132,7 @@ def from_a_prefix_and_after_it_has_moved():
         output = call(os.path.join(second, "bin", "hawser"), "run", "--ranks", "2", "--nics", "1",
                       "--scale", "1024", "--steps", "1")
         check("ok: every byte" in output, output)
+        show_provider(second)
         for folder, _, files in os.walk(second):
             for name in files:
                 with open(os.path.join(folder, name), "rb") as file:
@@ -145,7 +163,9 @@ def the_library_shows_the_api_alone():
         rest = {re.sub(r"\(.*", "", name) for name in symbols - shown}
         check(rest == {"hawser::Engine::Engine", "hawser::Engine::~Engine",
                        "hawser::Engine::create_endpoint", "hawser::Engine::inject_fault",
-                       "hawser::Engine::nic_count", "hawser::trace_cause_name",
+                       "hawser::Engine::nic_count", "hawser::complaint_about_faults[abi:cxx11]",
+                       "hawser::endpoint_id_of", "hawser::host_nics", "hawser::shorten_address",
+                       "hawser::trace_cause_name", "hawser::usable_nics[abi:cxx11]",
                        "typeinfo for hawser::Error", "typeinfo name for hawser::Error",
                        "vtable for hawser::Error", "typeinfo for hawser::Endpoint",
                        "typeinfo name for hawser::Endpoint"}, f"C++: {sorted(rest)}")
@@ -169,6 +189,7 @@ def what_it_throws_is_caught_and_it_may_be_loaded():
              "-Werror", os.path.join(HERE, "example", "errors.cpp"), *flags, "-o", program)
         output = call(program, more={"LD_LIBRARY_PATH": os.path.dirname(library)})
         check(output.startswith("caught: ") and "carrier-pigeon" in output, output)
+        check("wrong: " in output and '"maim"' in output and "NICs: udp:" in output, output)
         output = call(sys.executable, "-c", "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); "
                       "library.hawser_status_name.restype = ctypes.c_char_p; "
                       "print(library.hawser_status_name(1).decode())", library)
@@ -207,6 +228,59 @@ def an_older_version_is_not_taken_for_a_newer():
             check(f"found={int(found)}" in output, f"{wanted}: {output}")
 
 
+def targets_of(page):
+    """The targets that a page has built before it installs, by its own command lines."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        text = file.read()
+    check("cmake --install build/release" in text, f"{page} installs nothing")
+    found = re.findall(r"\./build\.sh release ([\w -]+?) *(?:&&|\n)[^`]*?(?:cmake --install|cpack)", text)
+    check(found, f"{page} builds nothing before it installs")
+    return [words.split() for words in found]
+
+
+def built_files_installed(folder):
+    """The files of the build folder `folder` that its installation takes."""
+    files = set()
+    for script in glob.glob(os.path.join(folder, "**", "cmake_install.cmake"), recursive=True):
+        with open(script, encoding="utf-8") as file:
+            files.update(os.path.relpath(path, folder)
+                         for path in re.findall(r'"(/[^"]+)"', file.read()) if path.startswith(folder + "/"))
+    outputs = {line.split(":")[0] for line in call("ninja", "-C", folder, "-t", "targets", "all").splitlines()}
+    return files & outputs
+
+
+def check_what_is_built_first(folder, files):
+    for page in ("README.md", "docs/installing.md"):
+        for targets in targets_of(page):
+            named = set(call("ninja", "-C", folder, "-t", "commands", *targets).split())
+            check(files <= named, f"{page} installs what it doesn't build: {files - named}")
+
+
+@case
+def the_pages_build_what_they_install():
+    files = built_files_installed(build())
+    check({"libhawser.so.0.1.0", "tool/hawser"} <= files, str(files))
+    check(any("libhawser-fi" in name for name in files) == has_provider(), str(files))
+    check_what_is_built_first(build(), files)
+
+
+@case
+def without_libfabric_there_is_no_provider_to_install():
+    with tempfile.TemporaryDirectory() as scratch:
+        with open(os.path.join(scratch, "libfabric.pc"), "w", encoding="utf-8") as file:
+            file.write("Name: libfabric\nDescription: too old\nVersion: 1.0\n")
+        folder = os.path.join(scratch, "build")
+        output = call("cmake", "--preset", "release", "-B", folder, "-S", ROOT,
+                      "-DHAWSER_FOLDERS=include;proto;engine;coll;plugin;sim;tool",
+                      more={"PKG_CONFIG_PATH": scratch})
+        check("No libfabric here" in output, output)
+        files = built_files_installed(folder)
+        check("tool/hawser" in files and not any("libhawser-fi" in name for name in files), str(files))
+        check_what_is_built_first(folder, files)
+        with open(os.path.join(folder, "CPackConfig.cmake"), encoding="utf-8") as file:
+            check("hawser-libfabric" not in file.read(), "a package of nothing")
+
+
 def make_packages(folder):
     """Builds the packages; returns their paths by name."""
     if shutil.which("dpkg-shlibdeps") is None or shutil.which("dpkg-deb") is None:
@@ -219,7 +293,8 @@ def make_packages(folder):
 def debian_packages():
     with tempfile.TemporaryDirectory() as scratch:
         packages = make_packages(os.path.join(scratch, "packages"))
-        check(set(packages) >= set(PACKAGES), str(packages))
+        check(set(packages) == {name for name in PACKAGES if name != "hawser-libfabric" or has_provider()},
+              str(packages))
         root = os.path.join(scratch, "root")
         for name, path in packages.items():
             fields = call("dpkg-deb", "--field", path)
@@ -245,6 +320,7 @@ def debian_packages():
         with open(os.path.join(control, "triggers"), encoding="utf-8") as file:
             check("ldconfig" in file.read(), "triggers")
         run_examples(os.path.join(root, "usr"), scratch)
+        show_provider(os.path.join(root, "usr"))
         output = call(os.path.join(root, "usr", "bin", "hawser"), "run", "--ranks", "2", "--nics", "1",
                       "--scale", "1024", "--steps", "1")
         check("ok: every byte" in output, output)

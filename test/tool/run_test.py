@@ -13,13 +13,23 @@ import os
 import random
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
-from run_harness import (CSV, SMALL, TEXT, all_ranks, case, check, finish, free_port, main, run,
+from run_harness import (COMMAND, CSV, SMALL, TEXT, all_ranks, case, check, finish, free_port, main, run,
                          start, wait_for)
+
+@case
+def version():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "CMakeLists.txt"), encoding="utf-8") as file:
+        number = re.search(r"project\(Hawser VERSION ([\d.]+)", file.read()).group(1)
+    ended = subprocess.run([*COMMAND, "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    check(re.fullmatch(rf"hawser {re.escape(number)}, commit [\w+]+\n", ended.stdout), ended.stdout)
+
 
 # --- runs that must be right -----------------------------------------------------------------------
 

@@ -32,3 +32,11 @@ TEST_CASE("FaultPlan__what_is_wrong_is_named") {
     }
   }
 }
+
+TEST_CASE("FaultPlan__words_are_known_beforehand") {
+  std::vector<PlannedFault> plan;
+  CHECK(parse_fault_plan("1s:0:kill,2s:1:die", plan).find("\"die\" is not a word") !=
+        std::string::npos);
+  CHECK(parse_fault_plan("1s:0:loss=0.1+reorder=2", plan).find("\"reorder=2\"") !=
+        std::string::npos);
+}

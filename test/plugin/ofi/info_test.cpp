@@ -150,6 +150,11 @@ TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
                                                 {"FI_HAWSER_NICS", ""},
                                                 {"FI_HAWSER_FAULT_PLAN", "later:0:kill"},
                                                 {"FI_HAWSER_FAULT_PLAN", "1s:2:kill"},
+                                                {"FI_HAWSER_FAULT_PLAN", "1s:1:die"},
+                                                {"FI_HAWSER_FAULTS", "loss=much"},
+                                                {"FI_HAWSER_NICS", "udp:127.0.0.1,udp:127.0.0.1"},
+                                                {"FI_HAWSER_STATS", "/nonexistent/stats"},
+                                                {"FI_HAWSER_STATS", "/"},
                                                 {"FI_HAWSER_JOB_SECRET", std::string(65, 'x')}}));
   const Variables variables({{name, value}});
   CHECK(answer_to([](fi_info&) {}) == -FI_ENODATA);
