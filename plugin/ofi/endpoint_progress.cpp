@@ -21,10 +21,11 @@ void Endpoint::progress() {
 }
 
 // Hawser tells of completions, not of a message that a multi-receive buffer may take. Where packets
-// wake the waiting thread that is the same; an engine thread takes packets by itself.
+// wake the waiting thread that is the same; an engine thread takes packets by itself. Nor does it
+// take sends that wait here.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
-  return domain_.threads() > 0 && !waiting_.empty();
+  return domain_.threads() > 0 && (!waiting_.empty() || !waiting_sends_.empty());
 }
 
 // Whether a message came whose sender waits.
@@ -52,6 +53,7 @@ void Endpoint::progress_locked() {
   // wait for that, and our program compute for long before it calls again: one turn more, now.
   const bool is_owed = turn_locked(*endpoint_);
   if (mirror_) (void)turn_locked(*mirror_);
+  if (!waiting_sends_.empty()) resume_sends_locked();
   if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
   if (!waiting_.empty()) advance_waiting_locked();
 }
@@ -61,6 +63,9 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   operation.status = completion.status;
   operation.error = error_of(completion.status);
   if (operation.is_send) {
+    --submitted_;
+    if (is_end_of_session(completion.status))
+      fail_waiting_locked(name_of_locked(operation), completion.status);
     // The receiver's buffer was too short, which is for the receiver to know.
     if (completion.status == Status::truncated) operation.error = 0;
     operation.length = completion.bytes;
@@ -102,9 +107,20 @@ void Endpoint::end_locked(Operation& operation) {
   }
 }
 
+// The same that happened to what Hawser had: it would reach the peer's next life, without what came
+// before it.
+void Endpoint::fail_waiting_locked(PeerId peer, Status status) {
+  waiting_sends_.take_all(
+      peer, [&](Operation& operation) { fail_locked(operation, error_of(status), status); });
+}
+
 void Endpoint::fail_locked(Operation& operation, int error, Status status) {
   operation.error = error;
   operation.status = status;
+  if (operation.is_send) {
+    operation.buffer = nullptr;
+    operation.data = 0;
+  }
   operation.length = 0;
   end_locked(operation);
 }

@@ -142,7 +142,7 @@ ssize_t Endpoint::cancel(void* op_context) {
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   if (cancel_waiting_locked(op_context)) return 0;
-  for (OperationPool* pool : {&receives_, &sends_}) {
+  for (OperationPool* pool : {&receives_, &sends_, &injects_}) {
     for (Operation& operation : pool->touched()) {
       if (!operation.is_open || operation.is_silent || operation.context != op_context ||
           operation.id == kNoOperation) {
@@ -153,7 +153,7 @@ ssize_t Endpoint::cancel(void* op_context) {
       if (owner.cancel(operation.id) != Status::unknown_operation) return 0;
     }
   }
-  return -FI_ENOENT;
+  return cancel_send_locked(op_context) ? 0 : -FI_ENOENT;
 }
 
 }  // namespace hawser::ofi
