@@ -25,6 +25,7 @@
 #include "plugin/ofi/domain.hpp"
 #include "plugin/ofi/operation.hpp"
 #include "plugin/ofi/peers.hpp"
+#include "plugin/ofi/stall.hpp"
 #include "plugin/ofi/waiting_sends.hpp"
 
 namespace hawser::ofi {
@@ -149,6 +150,11 @@ class Endpoint : public fid_ep {
   void end_locked(Operation& operation);
   void fail_locked(Operation& operation, int error, Status status);
   void fail_waiting_locked(PeerId peer, Status status);
+  [[nodiscard]] std::string describe_locked(Status status, PeerId name);
+  // Why what has to do with a peer fails: on standard error, once a peer.
+  void tell_locked(Status status, PeerId name);
+  // -FI_EAGAIN. What it waits for is told if that goes on and on.
+  ssize_t no_room_locked(const char* limit);
   void fill_from_locked(Operation& operation, const Envelope& envelope);
 
   void advance_waiting_locked();
@@ -190,6 +196,9 @@ class Endpoint : public fid_ep {
   std::unique_ptr<Peers> peers_;
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
+  std::vector<bool> told_;   // by peer
+  std::uint64_t ended_ = 0;  // operations
+  Stall stall_;
 };
 
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context);

@@ -62,6 +62,10 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   operation.id = kNoOperation;
   operation.status = completion.status;
   operation.error = error_of(completion.status);
+  if (operation.error != 0) {
+    const bool names_peer = operation.is_send || completion.peer == kAnyPeer;
+    tell_locked(completion.status, names_peer ? name_of_locked(operation) : completion.peer);
+  }
   if (operation.is_send) {
     --submitted_;
     if (is_end_of_session(completion.status))
@@ -99,7 +103,9 @@ void Endpoint::end_locked(Operation& operation) {
   if (side.counter != nullptr) {
     operation.error == 0 ? side.counter->add(1) : side.counter->add_error(1);
   }
-  const bool writes = operation.error != 0 || operation.writes_entry;
+  ++ended_;
+  // Libraries look into the context of whatever entry they get: without one there is none.
+  const bool writes = operation.error != 0 ? !operation.is_silent : operation.writes_entry;
   if (writes && side.queue != nullptr) {
     side.queue->push(operation);
   } else {
@@ -127,14 +133,17 @@ void Endpoint::fail_locked(Operation& operation, int error, Status status) {
 
 std::string Endpoint::describe(const Operation& operation) {
   const Lock lock(mutex_);
-  std::string text(to_string(operation.status));
+  return describe_locked(operation.status, operation.is_by_mirror ? kAnyPeer : operation.peer);
+}
+
+std::string Endpoint::describe_locked(Status status, PeerId name) {
+  std::string text(to_string(status));
   PeerStats peer;
-  if (!endpoint_ || operation.is_by_mirror || operation.peer == kAnyPeer ||
-      endpoint_->peer_stats(operation.peer, peer) != Status::ok) {
+  if (!endpoint_ || name == kAnyPeer || endpoint_->peer_stats(name, peer) != Status::ok) {
     return text;
   }
   text += ": peer " + std::to_string(peer.endpoint_id);
-  if (const fi_addr_t address = peers_->source_of(operation.peer); address != FI_ADDR_NOTAVAIL) {
+  if (const fi_addr_t address = peers_->source_of(name); address != FI_ADDR_NOTAVAIL) {
     text += " (fi_addr " + std::to_string(address) + ")";
   }
   text += ", heard " + std::to_string(peer.last_heard_ns_ago / kNanosPerMilli) + " ms ago; NICs:";
@@ -142,6 +151,28 @@ std::string Endpoint::describe(const Operation& operation) {
     text += " " + nic.name + " " + std::string(to_string(nic.state));
   }
   return text;
+}
+
+// MPI libraries show the error's name at most, and nothing where an inject failed.
+void Endpoint::tell_locked(Status status, PeerId name) {
+  if (status == Status::store_full) {
+    complain(
+        "store_full: more messages wait for receives than max_receive_messages: raise "
+        "FI_HAWSER_MAX_RECEIVE_MESSAGES");
+  }
+  const auto at = static_cast<std::size_t>(name);
+  if (!is_end_of_session(status) || at >= told_.size() || name == us_to_mirror_ || told_[at])
+    return;
+  told_[at] = true;
+  complain(describe_locked(status, name));
+}
+
+ssize_t Endpoint::no_room_locked(const char* limit) {
+  if (stall_.no_room(Clock::now(), ended_)) {
+    complain("calls have been answered -FI_EAGAIN for 10 s, and nothing has ended: they wait for " +
+             std::string(limit));
+  }
+  return -FI_EAGAIN;
 }
 
 }  // namespace hawser::ofi

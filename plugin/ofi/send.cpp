@@ -44,7 +44,10 @@ ssize_t Endpoint::send(const SendCall& call) {
                      call.bytes <= kInjectBytes && extras_.has_room() && injects_.has_room();
   const bool copies = injects || early;
   Operation* const operation = (copies ? injects_ : sends_).take(*this);
-  if (operation == nullptr) return -FI_EAGAIN;
+  if (operation == nullptr) {
+    return no_room_locked(copies ? "injected messages (4096)"
+                                 : "sends (tx_attr->size; FI_HAWSER_MAX_OPERATIONS)");
+  }
 
   operation->is_send = true;
   operation->context = call.op_context;
@@ -74,6 +77,7 @@ ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
   }
   if (status != Status::ok) {
     operation.pool->give(operation);
+    tell_locked(status, name);
     return status == Status::invalid_argument ? -FI_EMSGSIZE : answer_of(status);
   }
   // Now: a program that goes on to compute has its messages on their way.
@@ -110,6 +114,7 @@ void Endpoint::resume_sends_locked() {
   const bool any =
       waiting_sends_.retry([this](Operation& operation) { return submit_locked(operation); },
                            [this](Operation& operation, Status status) {
+                             tell_locked(status, name_of_locked(operation));
                              fail_locked(operation, error_of(status), status);
                            });
   if (!any || !domain_.config().flush) return;
