@@ -78,7 +78,7 @@ fi_ops_cq queue_ops{
 
 CompletionQueue::CompletionQueue(Domain& domain, const fi_cq_attr& attr, void* opener)
     : fid_cq{},
-      EventSink(domain.is_locking(), attr.wait_obj),
+      EventSink(domain, attr.wait_obj),
       domain_(domain),
       format_(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_TAGGED : attr.format),
       mutex_(domain.is_locking()) {
@@ -136,13 +136,18 @@ ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sourc
   // Who wants none wants progress.
   if (count > 0) {
     const ssize_t taken = take(entries, count, sources);
-    if (taken != -FI_EAGAIN) return taken;
+    if (taken != -FI_EAGAIN) {
+      idle_reads_.found();
+      return taken;
+    }
     // Who reads until nothing is left has what he waited for. A turn now would send what is owed
     // for that by itself, and his answer could not carry it.
     if (is_asked_for_more()) return -FI_EAGAIN;
   }
   progress();
-  return take(entries, count, sources);
+  const ssize_t taken = take(entries, count, sources);
+  taken != -FI_EAGAIN ? idle_reads_.found() : idle_reads_.pause();
+  return taken;
 }
 
 ssize_t CompletionQueue::wait_and_read(void* entries, std::size_t count, fi_addr_t* sources,

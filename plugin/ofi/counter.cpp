@@ -31,12 +31,12 @@ fi_ops counter_fid_ops = [] {
 }();
 
 std::uint64_t read(fid_cntr* counter) {
-  counter_of(counter).progress();
+  counter_of(counter).look();
   return counter_of(counter).value();
 }
 
 std::uint64_t read_errors(fid_cntr* counter) {
-  counter_of(counter).progress();
+  counter_of(counter).look();
   return counter_of(counter).errors();
 }
 
@@ -60,10 +60,7 @@ fi_ops_cntr counter_ops{
 }  // namespace
 
 Counter::Counter(Domain& domain, fi_wait_obj object, void* opener)
-    : fid_cntr{},
-      EventSink(domain.is_locking(), object),
-      domain_(domain),
-      mutex_(domain.is_locking()) {
+    : fid_cntr{}, EventSink(domain, object), domain_(domain), mutex_(domain.is_locking()) {
   fid.fclass = FI_CLASS_CNTR;
   fid.context = opener;
   fid.ops = &counter_fid_ops;
@@ -72,6 +69,12 @@ Counter::Counter(Domain& domain, fi_wait_obj object, void* opener)
 }
 
 Counter::~Counter() { --domain_.users; }
+
+void Counter::look() {
+  const std::uint64_t before = value_ + errors_;
+  progress();
+  value_ + errors_ != before ? idle_reads_.found() : idle_reads_.pause();
+}
 
 void Counter::changed() {
   const Lock lock(mutex_);

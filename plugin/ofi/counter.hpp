@@ -21,6 +21,8 @@ class Counter : public fid_cntr, public EventSink {
   void set(std::uint64_t value);
   void add_error(std::uint64_t value);
   void set_error(std::uint64_t value);
+  // Makes progress for a read.
+  void look();
   // Without progress.
   [[nodiscard]] std::uint64_t value() const { return value_; }
   [[nodiscard]] std::uint64_t errors() const { return errors_; }

@@ -17,7 +17,8 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::size_t kExtraOperations = 4096;
-constexpr std::size_t kClaims = 1024;
+// That copy their bytes, each with a place for them.
+constexpr std::size_t kInjects = 4096;
 
 Endpoint& endpoint_of(struct fid* fid) { return object_of<Endpoint, fid_ep>(fid); }
 
@@ -88,8 +89,9 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
       mutex_(domain.is_locking()),
       sends_(send_count_),
       receives_(receive_count_),
+      injects_(std::min(send_count_, kInjects)),
       extras_(kExtraOperations),
-      copies_(new std::byte[send_count_ * kInjectBytes]) {
+      copies_(new std::byte[injects_.size() * kInjectBytes]) {
   fid.fclass = FI_CLASS_EP;
   fid.context = opener;
   fid.ops = &endpoint_fid_ops;
@@ -99,7 +101,6 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
   tagged = &tagged_calls();
   rma = &no_rma();
   atomic = &no_atomics();
-  claims_.reserve(kClaims);
   ++domain_.users;
   domain_.add(*this);
 }

@@ -25,6 +25,8 @@
 #include "plugin/ofi/domain.hpp"
 #include "plugin/ofi/operation.hpp"
 #include "plugin/ofi/peers.hpp"
+#include "plugin/ofi/stall.hpp"
+#include "plugin/ofi/waiting_sends.hpp"
 
 namespace hawser::ofi {
 
@@ -126,6 +128,11 @@ class Endpoint : public fid_ep {
   ssize_t source_locked(fi_addr_t from, PeerId& peer);
   ssize_t make_mirror_locked(fi_addr_t own);
   std::byte* copy_locked(const Operation& operation, const SendCall& call);
+  ssize_t begin_send_locked(Operation& operation, bool flush);
+  [[nodiscard]] Status submit_locked(Operation& operation);
+  void resume_sends_locked();
+  bool cancel_send_locked(void* op_context);
+  [[nodiscard]] PeerId name_of_locked(const Operation& operation) const;
   void write_early_locked(Operation& operation);
 
   ssize_t receive_locked(const ReceiveCall& call);
@@ -142,6 +149,12 @@ class Endpoint : public fid_ep {
   // Writes its entry, if it has one, and counts it.
   void end_locked(Operation& operation);
   void fail_locked(Operation& operation, int error, Status status);
+  void fail_waiting_locked(PeerId peer, Status status);
+  [[nodiscard]] std::string describe_locked(Status status, PeerId name);
+  // Why what has to do with a peer fails: on standard error, once a peer.
+  void tell_locked(Status status, PeerId name);
+  // -FI_EAGAIN. What it waits for is told if that goes on and on.
+  ssize_t no_room_locked(const char* limit);
   void fill_from_locked(Operation& operation, const Envelope& envelope);
 
   void advance_waiting_locked();
@@ -165,9 +178,13 @@ class Endpoint : public fid_ep {
       batch_{};  // of one turn; clearing it each time would cost as much as one
   OperationPool sends_;
   OperationPool receives_;
+  OperationPool injects_;                // sends whose bytes are copied
   OperationPool extras_;                 // peeks, messages of multi-receive buffers, early entries
-  std::unique_ptr<std::byte[]> copies_;  // of injected bytes, a place for each send
-  OperationQueue waiting_;  // untagged receives from the oldest multi-receive buffer on
+  std::unique_ptr<std::byte[]> copies_;  // a place for each of `injects_`
+  WaitingSends waiting_sends_;
+  std::uint64_t submitted_ = 0;       // sends that Hawser has
+  std::uint64_t most_submitted_ = 0;  // so that receives have the rest of max_operations
+  OperationQueue waiting_;            // untagged receives from the oldest multi-receive buffer on
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;
@@ -179,6 +196,9 @@ class Endpoint : public fid_ep {
   std::unique_ptr<Peers> peers_;
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
+  std::vector<bool> told_;   // by peer
+  std::uint64_t ended_ = 0;  // operations
+  Stall stall_;
 };
 
 int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "hawser/address.hpp"
 #include "plugin/ofi/endpoint.hpp"
@@ -17,6 +18,8 @@ constexpr std::uint64_t kInlineAbsenceMs = 65535;
 // Half of what a UDP socket holds: ranks that share a processor are turned once in some
 // milliseconds, and what was granted until then is all that comes.
 constexpr std::uint64_t kInlineGrantStart = 2 << 20;
+// Sends that Hawser is given at once: beyond that they wait here, where they cost less.
+constexpr std::uint64_t kSubmitted = 8192;
 
 std::uint64_t within(std::string_view tunable, std::uint64_t value) {
   const auto row = std::ranges::find(kTunables, tunable, &TunableRow::name);
@@ -43,6 +46,13 @@ Endpoint::~Endpoint() {
 void Endpoint::close() {
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
+  // What waits may still leave.
+  const auto lingers = std::chrono::milliseconds(domain_.config().tunables.close_timeout_ms);
+  const Clock::time_point end = Clock::now() + lingers;
+  while (!waiting_sends_.empty() && Clock::now() < end) {
+    progress();
+    std::this_thread::yield();
+  }
   if (mirror_) {
     // One thread can't answer for one of them while it closes the other.
     (void)mirror_->disconnect(mirror_to_us_);
@@ -118,8 +128,11 @@ hawser::EngineConfig Endpoint::engine_config() const {
     // The next turn may be far away: nothing that could leave with this one waits for company.
     config.prefer("max_ack_delay_us", 0);
     config.prefer("grant_start_bytes", kInlineGrantStart);
+    config.prefer("max_receive_messages", kInlineMessages);
+    config.prefer("unexpected_bytes", kInlineUnexpectedBytes);
   }
-  const std::uint64_t operations = send_count_ + receive_count_ + extras_.size();
+  const std::uint64_t sends = std::min<std::uint64_t>(send_count_ + injects_.size(), kSubmitted);
+  const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
   const std::uint64_t peers = std::max(config.tunables.max_peers, addresses_->expected() + 1);
   config.prefer("max_peers", within("max_peers", peers));
@@ -133,7 +146,14 @@ hawser::EngineConfig Endpoint::engine_config() const {
 }
 
 void Endpoint::start() {
-  engine_ = std::make_unique<hawser::Engine>(engine_config());
+  const hawser::EngineConfig engine = engine_config();
+  const Tunables& limits = engine.tunables;
+  claims_.reserve(limits.max_receive_messages);
+  waiting_sends_ = WaitingSends(limits.max_peers);
+  told_.resize(limits.max_peers);
+  const std::uint64_t others = receive_count_ + extras_.size();
+  most_submitted_ = limits.max_operations - (limits.max_operations > others ? others : 0);
+  engine_ = std::make_unique<hawser::Engine>(engine);
   hawser::EndpointConfig config;
   const auto secret = std::as_bytes(std::span(domain_.config().job_secret));
   config.job_secret.assign(secret.begin(), secret.end());

@@ -21,10 +21,11 @@ void Endpoint::progress() {
 }
 
 // Hawser tells of completions, not of a message that a multi-receive buffer may take. Where packets
-// wake the waiting thread that is the same; an engine thread takes packets by itself.
+// wake the waiting thread that is the same; an engine thread takes packets by itself. Nor does it
+// take sends that wait here.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
-  return domain_.threads() > 0 && !waiting_.empty();
+  return domain_.threads() > 0 && (!waiting_.empty() || !waiting_sends_.empty());
 }
 
 // Whether a message came whose sender waits.
@@ -52,6 +53,7 @@ void Endpoint::progress_locked() {
   // wait for that, and our program compute for long before it calls again: one turn more, now.
   const bool is_owed = turn_locked(*endpoint_);
   if (mirror_) (void)turn_locked(*mirror_);
+  if (!waiting_sends_.empty()) resume_sends_locked();
   if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
   if (!waiting_.empty()) advance_waiting_locked();
 }
@@ -60,7 +62,14 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   operation.id = kNoOperation;
   operation.status = completion.status;
   operation.error = error_of(completion.status);
+  if (operation.error != 0) {
+    const bool names_peer = operation.is_send || completion.peer == kAnyPeer;
+    tell_locked(completion.status, names_peer ? name_of_locked(operation) : completion.peer);
+  }
   if (operation.is_send) {
+    --submitted_;
+    if (is_end_of_session(completion.status))
+      fail_waiting_locked(name_of_locked(operation), completion.status);
     // The receiver's buffer was too short, which is for the receiver to know.
     if (completion.status == Status::truncated) operation.error = 0;
     operation.length = completion.bytes;
@@ -94,7 +103,9 @@ void Endpoint::end_locked(Operation& operation) {
   if (side.counter != nullptr) {
     operation.error == 0 ? side.counter->add(1) : side.counter->add_error(1);
   }
-  const bool writes = operation.error != 0 || operation.writes_entry;
+  ++ended_;
+  // Libraries look into the context of whatever entry they get: without one there is none.
+  const bool writes = operation.error != 0 ? !operation.is_silent : operation.writes_entry;
   if (writes && side.queue != nullptr) {
     side.queue->push(operation);
   } else {
@@ -102,23 +113,37 @@ void Endpoint::end_locked(Operation& operation) {
   }
 }
 
+// The same that happened to what Hawser had: it would reach the peer's next life, without what came
+// before it.
+void Endpoint::fail_waiting_locked(PeerId peer, Status status) {
+  waiting_sends_.take_all(
+      peer, [&](Operation& operation) { fail_locked(operation, error_of(status), status); });
+}
+
 void Endpoint::fail_locked(Operation& operation, int error, Status status) {
   operation.error = error;
   operation.status = status;
+  if (operation.is_send) {
+    operation.buffer = nullptr;
+    operation.data = 0;
+  }
   operation.length = 0;
   end_locked(operation);
 }
 
 std::string Endpoint::describe(const Operation& operation) {
   const Lock lock(mutex_);
-  std::string text(to_string(operation.status));
+  return describe_locked(operation.status, operation.is_by_mirror ? kAnyPeer : operation.peer);
+}
+
+std::string Endpoint::describe_locked(Status status, PeerId name) {
+  std::string text(to_string(status));
   PeerStats peer;
-  if (!endpoint_ || operation.is_by_mirror || operation.peer == kAnyPeer ||
-      endpoint_->peer_stats(operation.peer, peer) != Status::ok) {
+  if (!endpoint_ || name == kAnyPeer || endpoint_->peer_stats(name, peer) != Status::ok) {
     return text;
   }
   text += ": peer " + std::to_string(peer.endpoint_id);
-  if (const fi_addr_t address = peers_->source_of(operation.peer); address != FI_ADDR_NOTAVAIL) {
+  if (const fi_addr_t address = peers_->source_of(name); address != FI_ADDR_NOTAVAIL) {
     text += " (fi_addr " + std::to_string(address) + ")";
   }
   text += ", heard " + std::to_string(peer.last_heard_ns_ago / kNanosPerMilli) + " ms ago; NICs:";
@@ -126,6 +151,28 @@ std::string Endpoint::describe(const Operation& operation) {
     text += " " + nic.name + " " + std::string(to_string(nic.state));
   }
   return text;
+}
+
+// MPI libraries show the error's name at most, and nothing where an inject failed.
+void Endpoint::tell_locked(Status status, PeerId name) {
+  if (status == Status::store_full) {
+    complain(
+        "store_full: more messages wait for receives than max_receive_messages: raise "
+        "FI_HAWSER_MAX_RECEIVE_MESSAGES");
+  }
+  const auto at = static_cast<std::size_t>(name);
+  if (!is_end_of_session(status) || at >= told_.size() || name == us_to_mirror_ || told_[at])
+    return;
+  told_[at] = true;
+  complain(describe_locked(status, name));
+}
+
+ssize_t Endpoint::no_room_locked(const char* limit) {
+  if (stall_.no_room(Clock::now(), ended_)) {
+    complain("calls have been answered -FI_EAGAIN for 10 s, and nothing has ended: they wait for " +
+             std::string(limit));
+  }
+  return -FI_EAGAIN;
 }
 
 }  // namespace hawser::ofi

@@ -6,6 +6,13 @@
 
 namespace hawser::ofi {
 
+EventSink::EventSink(const Domain& domain, fi_wait_obj object)
+    : idle_reads_(domain.config().tunables.spin_us),
+      members_mutex_(domain.is_locking()),
+      object_(object) {
+  if (object != FI_WAIT_NONE) waiting_.emplace();
+}
+
 void EventSink::add(Endpoint& endpoint) {
   const Lock lock(members_mutex_);
   if (std::ranges::count(members_, &endpoint) == 0) members_.push_back(&endpoint);

@@ -14,18 +14,18 @@
 #include <thread>
 #include <vector>
 
+#include "plugin/ofi/idle_reads.hpp"
 #include "plugin/ofi/object.hpp"
 #include "plugin/ofi/waiting.hpp"
 
 namespace hawser::ofi {
 
+class Domain;
 class Endpoint;
 
 class EventSink {
  public:
-  EventSink(bool locking, fi_wait_obj object) : members_mutex_(locking), object_(object) {
-    if (object != FI_WAIT_NONE) waiting_.emplace();
-  }
+  EventSink(const Domain& domain, fi_wait_obj object);
 
   // Each endpoint once. `descriptor`: of an enabled one.
   void add(Endpoint& endpoint);
@@ -60,6 +60,9 @@ class EventSink {
   }
 
   std::atomic<unsigned> users{0};  // endpoints and poll sets
+
+ protected:
+  IdleReads idle_reads_;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -68,6 +68,11 @@ const char* error_text(int error, const void* data, char* out, std::size_t bytes
   return out;
 }
 
+bool is_end_of_session(Status status) {
+  return status == Status::peer_unreachable || status == Status::peer_timeout ||
+         status == Status::peer_restarted || status == Status::peer_closed;
+}
+
 int error_of(Status status) {
   switch (status) {
     case Status::ok: return 0;

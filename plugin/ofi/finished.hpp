@@ -25,6 +25,9 @@ void write_error(const Operation& operation, const std::string& text, std::uint3
 // fi_cq_strerror: `data` is an entry's err_data. Returns `out`, or a static string.
 const char* error_text(int error, const void* data, char* out, std::size_t bytes);
 
+// Whether the session with the peer has ended, and with it all that was under way.
+[[nodiscard]] bool is_end_of_session(Status status);
+
 // FI_E... for a completion's status that is not ok.
 [[nodiscard]] int error_of(Status status);
 // -FI_E... for a call's.

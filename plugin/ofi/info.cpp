@@ -40,19 +40,29 @@ void fill_endpoint(fi_info& info, const fi_info* hints) {
   }
 }
 
+fi_progress progress_of(const fi_info* hints) {
+  const bool says = hints != nullptr && hints->domain_attr != nullptr;
+  return says ? hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
+}
+
 void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   fi_tx_attr& tx = *info.tx_attr;
   tx.caps = info.caps & (FI_MSG | FI_TAGGED | FI_SEND);
   tx.msg_order = FI_ORDER_SAS;
   tx.inject_size = kInjectBytes;
-  tx.size = kSendOperations;
+  const bool is_inline = threads_of(config, progress_of(hints)) == 0;
+  const std::size_t least =
+      config.tunables_set.contains("max_operations") ? config.tunables.max_operations : 0;
+  tx.size = std::max(kSendOperations, least);
   tx.iov_limit = 1;
   fi_rx_attr& rx = *info.rx_attr;
   rx.caps =
       info.caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE);
   rx.msg_order = FI_ORDER_SAS;
-  rx.total_buffered_recv = config.tunables.unexpected_bytes;
-  rx.size = kReceiveOperations;
+  Config preferred = config;
+  if (is_inline) preferred.prefer("unexpected_bytes", kInlineUnexpectedBytes);
+  rx.total_buffered_recv = preferred.tunables.unexpected_bytes;
+  rx.size = std::max(is_inline ? kReceiveOperations : kThreadReceiveOperations, least);
   rx.iov_limit = 1;
   if (hints != nullptr && hints->tx_attr != nullptr) {
     tx.op_flags = hints->tx_attr->op_flags;
@@ -91,7 +101,7 @@ void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, c
   attr.control_progress = FI_PROGRESS_AUTO;
   take_hint(attr.control_progress, asked.control_progress);
   attr.data_progress =
-      threads_of(config, asked.data_progress) > 0 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+      threads_of(config, progress_of(hints)) > 0 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
   // What goes on by itself does for who would turn it by hand, too.
   take_hint(attr.data_progress, asked.data_progress);
   attr.resource_mgmt = FI_RM_ENABLED;

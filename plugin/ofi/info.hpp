@@ -17,9 +17,16 @@ namespace hawser::ofi {
 inline constexpr std::size_t kAddressBytes = 56;   // of an fi_av_insert (docs/ofi.md)
 inline constexpr std::size_t kCqDataBytes = 4;     // the other half of `immediate` says whether
 inline constexpr std::size_t kInjectBytes = 4096;  // copied, and free at once
-inline constexpr std::size_t kSendOperations = 4096;
-inline constexpr std::size_t kReceiveOperations = 16384;
-inline constexpr std::size_t kMostOperations = 65536;  // of either kind that hints may ask for
+// Without a word of the program or of FI_HAWSER_MAX_OPERATIONS. Receives are posted to Hawser,
+// whose engine threads have tables that are written at the start; sends may wait outside.
+inline constexpr std::size_t kSendOperations = 65536;
+inline constexpr std::size_t kReceiveOperations = 65536;
+inline constexpr std::size_t kThreadReceiveOperations = 16384;
+inline constexpr std::size_t kMostOperations = 1048576;  // of either kind that hints may ask for
+// Of endpoints without an engine thread, unless they are set: as many messages may wait for a
+// receive as receives for a message, 4096 bytes each. What isn't used takes no memory.
+inline constexpr std::uint64_t kInlineMessages = 65536;
+inline constexpr std::uint64_t kInlineUnexpectedBytes = kInlineMessages * 4096;
 inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4857u;
 inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
 

@@ -30,15 +30,18 @@ struct Operation {
   PeerId peer = kAnyPeer;  // that it was posted for, then the one that it is of
   fi_addr_t source = FI_ADDR_NOTAVAIL;
   std::uint64_t flags = 0;  // of the entry
+  // Of a send that Hawser has not taken yet: its bytes, which it doesn't write to, how many, and
+  // its immediate bits. After that, and of receives, what the entry says.
   std::byte* buffer = nullptr;
   std::uint64_t length = 0;  // of the buffer, then what arrived
-  std::uint64_t tag = 0;
   std::uint64_t data = 0;
+  std::uint64_t tag = 0;
   std::uint64_t overflow = 0;  // bytes that had no room
   int error = 0;               // FI_E...; 0: it ended well
   Status status = Status::ok;  // why
   bool is_open = false;        // neither finished nor in its pool
   bool is_send = false;
+  bool is_delivered = false;  // a send that completes when a receive has it
   bool writes_entry = true;   // if it ends well; errors are always written
   bool is_silent = false;     // the program has no name for it any more
   bool is_by_mirror = false;  // a send to ourselves: `peer` is the mirror's name for us

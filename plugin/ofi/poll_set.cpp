@@ -31,8 +31,10 @@ class PollSet : public fid_poll {
     std::uint64_t seen;  // of a counter
   };
   [[nodiscard]] static bool has_news(Member& member);
+  int find(void** contexts, int count);
 
   Domain& domain_;
+  IdleReads idle_reads_;
   Mutex mutex_;
   std::vector<Member> members_;
 };
@@ -60,7 +62,11 @@ fi_ops_poll set_ops{.size = sizeof(fi_ops_poll),
                     .poll_del = [](fid_poll* set, struct fid* fid,
                                    std::uint64_t) { return object_of<PollSet>(set).remove(fid); }};
 
-PollSet::PollSet(Domain& domain) : fid_poll{}, domain_(domain), mutex_(domain.is_locking()) {
+PollSet::PollSet(Domain& domain)
+    : fid_poll{},
+      domain_(domain),
+      idle_reads_(domain.config().tunables.spin_us),
+      mutex_(domain.is_locking()) {
   fid.fclass = FI_CLASS_POLL;
   fid.ops = &set_fid_ops;
   ops = &set_ops;
@@ -86,6 +92,12 @@ bool PollSet::has_news(Member& member) {
 }
 
 int PollSet::poll(void** contexts, int count) {
+  const int found = find(contexts, count);
+  found > 0 ? idle_reads_.found() : idle_reads_.pause();
+  return found;
+}
+
+int PollSet::find(void** contexts, int count) {
   const Lock lock(mutex_);
   int found = 0;
   for (Member& member : members_) {

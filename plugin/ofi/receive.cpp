@@ -8,6 +8,11 @@
 #include "plugin/ofi/info.hpp"
 
 namespace hawser::ofi {
+namespace {
+
+constexpr const char* kReceives = "receives (rx_attr->size; FI_HAWSER_MAX_OPERATIONS)";
+
+}  // namespace
 
 ssize_t Endpoint::receive(const ReceiveCall& call) {
   constexpr std::uint64_t kLooks = FI_PEEK | FI_CLAIM | FI_DISCARD;
@@ -30,7 +35,7 @@ ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
   if (const ssize_t answer = source_locked(call.from, peer); answer != 0) return answer;
   if ((call.flags & FI_PEEK) != 0) return peek_locked(call, peer);
   Operation* const operation = new_receive_locked(call, peer);
-  if (operation == nullptr) return -FI_EAGAIN;
+  if (operation == nullptr) return no_room_locked(kReceives);
   if (operation->is_multi || (call.context == kUntaggedContext && !waiting_.empty())) {
     waiting_.push(*operation);
     advance_waiting_locked();
@@ -38,7 +43,7 @@ ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
   }
   const ssize_t answer = post_locked(*operation, call.ignore);
   if (answer != 0) receives_.give(*operation);
-  return answer;
+  return answer == -FI_EAGAIN ? no_room_locked(kReceives) : answer;
 }
 
 Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
@@ -62,6 +67,7 @@ ssize_t Endpoint::post_locked(Operation& operation, std::uint64_t ignore) {
   const Status status = endpoint_->receive(
       operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
       is_tagged ? ~ignore : 0, operation.buffer, operation.length, options, operation.id);
+  if (status != Status::ok) tell_locked(status, operation.peer);
   return answer_of(status);
 }
 
@@ -78,7 +84,9 @@ void Endpoint::fill_from_locked(Operation& operation, const Envelope& envelope) 
 // turned and asked again.
 ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
   const bool claims = (call.flags & (FI_CLAIM | FI_DISCARD)) != 0;
-  if (claims && claims_.size() == claims_.capacity()) return -FI_EAGAIN;
+  if (claims && claims_.size() == claims_.capacity()) {
+    return no_room_locked("claimed messages (FI_HAWSER_MAX_RECEIVE_MESSAGES)");
+  }
   Operation* const operation = extras_.take(*this);
   if (operation == nullptr) return -FI_EAGAIN;
   operation->context = call.op_context;
@@ -142,7 +150,7 @@ ssize_t Endpoint::cancel(void* op_context) {
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   if (cancel_waiting_locked(op_context)) return 0;
-  for (OperationPool* pool : {&receives_, &sends_}) {
+  for (OperationPool* pool : {&receives_, &sends_, &injects_}) {
     for (Operation& operation : pool->touched()) {
       if (!operation.is_open || operation.is_silent || operation.context != op_context ||
           operation.id == kNoOperation) {
@@ -153,7 +161,7 @@ ssize_t Endpoint::cancel(void* op_context) {
       if (owner.cancel(operation.id) != Status::unknown_operation) return 0;
     }
   }
-  return -FI_ENOENT;
+  return cancel_send_locked(op_context) ? 0 : -FI_ENOENT;
 }
 
 }  // namespace hawser::ofi

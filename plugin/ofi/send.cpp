@@ -1,4 +1,7 @@
 // Sends. Who injects has his bytes copied, to a place of the record's own; all others lend them.
+// What Hawser has no room for waits (waiting_sends.hpp), so that a program is told -FI_EAGAIN only
+// if there are no records left: Open MPI makes progress in its own callbacks then, which it doesn't
+// survive.
 #include <rdma/fi_errno.h>
 
 #include <cstring>
@@ -22,7 +25,7 @@ std::uint64_t immediate_of(const SendCall& call) {
 
 // Where `operation` may lay its bytes.
 std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& call) {
-  std::byte* const place = copies_.get() + sends_.index_of(operation) * kInjectBytes;
+  std::byte* const place = copies_.get() + injects_.index_of(operation) * kInjectBytes;
   if (call.bytes > 0) std::memcpy(place, call.data, call.bytes);
   return place;
 }
@@ -36,8 +39,15 @@ ssize_t Endpoint::send(const SendCall& call) {
   if (!endpoint_) return -FI_EOPBADSTATE;
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
-  Operation* const operation = sends_.take(*this);
-  if (operation == nullptr) return -FI_EAGAIN;
+  const bool writes = !call.is_silent && sending_.writes(call.flags);
+  const bool early = writes && (call.flags & FI_INJECT_COMPLETE) != 0 &&
+                     call.bytes <= kInjectBytes && extras_.has_room() && injects_.has_room();
+  const bool copies = injects || early;
+  Operation* const operation = (copies ? injects_ : sends_).take(*this);
+  if (operation == nullptr) {
+    return no_room_locked(copies ? "injected messages (4096)"
+                                 : "sends (tx_attr->size; FI_HAWSER_MAX_OPERATIONS)");
+  }
 
   operation->is_send = true;
   operation->context = call.op_context;
@@ -46,25 +56,78 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;
-  operation->writes_entry = !call.is_silent && sending_.writes(call.flags);
-  const bool early = operation->writes_entry && (call.flags & FI_INJECT_COMPLETE) != 0 &&
-                     call.bytes <= kInjectBytes && extras_.has_room();
-  const void* data = call.data;
-  if (injects || early) data = copy_locked(*operation, call);
-  SendOptions options;
-  options.level = (call.flags & kDelivered) != 0 ? Level::delivered : Level::accepted;
-  options.immediate = immediate_of(call);
-  options.user_data = reinterpret_cast<std::uintptr_t>(operation);
-  const Status status = route.from->send(route.peer, call.context, call.tag, data, call.bytes,
-                                         options, operation->id);
+  operation->writes_entry = writes;
+  operation->is_delivered = (call.flags & kDelivered) != 0;
+  operation->buffer = copies ? copy_locked(*operation, call)
+                             : static_cast<std::byte*>(const_cast<void*>(call.data));
+  operation->length = call.bytes;
+  operation->data = immediate_of(call);
+  const ssize_t answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
+  if (answer == 0 && early) write_early_locked(*operation);
+  return answer;
+}
+
+// What Hawser has no room for waits here, and is the program's no more than if it were there.
+ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
+  const PeerId name = name_of_locked(operation);
+  const Status status = waiting_sends_.waits(name) ? Status::again : submit_locked(operation);
+  if (status == Status::again) {
+    waiting_sends_.push(name, operation);
+    return 0;
+  }
   if (status != Status::ok) {
-    sends_.give(*operation);
+    operation.pool->give(operation);
+    tell_locked(status, name);
     return status == Status::invalid_argument ? -FI_EMSGSIZE : answer_of(status);
   }
   // Now: a program that goes on to compute has its messages on their way.
-  if (domain_.config().flush && (call.flags & FI_MORE) == 0) route.from->flush();
-  if (early) write_early_locked(*operation);
+  if (flush && domain_.config().flush) {
+    (operation.is_by_mirror ? mirror_ : endpoint_)->flush();
+  }
   return 0;
+}
+
+Status Endpoint::submit_locked(Operation& operation) {
+  if (submitted_ >= most_submitted_) return Status::again;
+  SendOptions options;
+  options.level = operation.is_delivered ? Level::delivered : Level::accepted;
+  options.immediate = operation.data;
+  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
+  const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
+  hawser::Endpoint& from = operation.is_by_mirror ? *mirror_ : *endpoint_;
+  const Status status =
+      from.send(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
+                operation.buffer, operation.length, options, operation.id);
+  if (status == Status::again) return status;
+  if (status == Status::ok) ++submitted_;
+  operation.buffer = nullptr;
+  operation.length = operation.data = 0;
+  return status;
+}
+
+// The peer's name here, also of one that the mirror sends to.
+PeerId Endpoint::name_of_locked(const Operation& operation) const {
+  return operation.is_by_mirror ? us_to_mirror_ : operation.peer;
+}
+
+void Endpoint::resume_sends_locked() {
+  const bool any =
+      waiting_sends_.retry([this](Operation& operation) { return submit_locked(operation); },
+                           [this](Operation& operation, Status status) {
+                             tell_locked(status, name_of_locked(operation));
+                             fail_locked(operation, error_of(status), status);
+                           });
+  if (!any || !domain_.config().flush) return;
+  endpoint_->flush();
+  if (mirror_) mirror_->flush();
+}
+
+// One that waits.
+bool Endpoint::cancel_send_locked(void* op_context) {
+  Operation* const operation = waiting_sends_.take(op_context);
+  if (operation == nullptr) return false;
+  fail_locked(*operation, FI_ECANCELED, Status::cancelled);
+  return true;
 }
 
 // The program has its buffer back; what becomes of the copy concerns it only if it fails.

@@ -109,6 +109,10 @@ def loss(case):
             raise Failure(f"{name}: nothing was lost\n{errors}")
 
 
+def crowds(case):
+    case.digests("crowds", ["20000"])
+
+
 def nic_dies_and_returns(case):
     for name, arguments in LONG.items():
         errors = case.digests(name, arguments, KILLED)
@@ -201,7 +205,7 @@ def hpcc(case):
         raise Failure(report[-3000:])
 
 
-CASES = {"clean": clean, "engine thread": engine_thread, "loss": loss,
+CASES = {"clean": clean, "engine thread": engine_thread, "loss": loss, "crowds": crowds,
          "nic dies and returns": nic_dies_and_returns, "one nic alone": one_nic_alone,
          "netpipe": netpipe, "hpcc": hpcc}
 

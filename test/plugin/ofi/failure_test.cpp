@@ -1,8 +1,43 @@
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdio>
 
 #include "test/plugin/ofi/scene.hpp"
 
 using namespace hawser::test;
+
+namespace {
+
+// What is written to standard error meanwhile.
+class StandardError {
+ public:
+  StandardError() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
+    ::dup2(::fileno(file_), STDERR_FILENO);
+  }
+  ~StandardError() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    (void)std::fclose(file_);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+
+  [[nodiscard]] int count(const std::string& words) const {
+    std::string text(65536, ' ');
+    const ssize_t bytes = ::pread(::fileno(file_), text.data(), text.size(), 0);
+    text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    int found = 0;
+    for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; ++at) ++found;
+    return found;
+  }
+
+ private:
+  std::FILE* file_;
+  int before_;
+};
+
+}  // namespace
 
 TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
   const Variables more({{"FI_HAWSER_FAULT_PLAN", "300ms:0:kill:event,300ms:1:kill:event"},
@@ -104,26 +139,37 @@ TEST_CASE("Failure__details_go_to_memory_that_the_program_brings_if_it_can") {
   }
 }
 
-TEST_CASE("Failure__nobody_is_there") {
+TEST_CASE("Failure__nobody_is_there_which_is_said_once_and_injects_have_no_entry") {
   const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
   const Variables variables;
-  Node node;
+  const StandardError standard_error;
+  NodeOptions options;
+  options.counts = true;
+  Node node(options);
   std::vector<std::byte> address;
   {
     const Node other;
     address = other.name();
   }
   const fi_addr_t nobody = node.insert(address);
-  REQUIRE(fi_tsend(node.ep.get(), "abc", 4, nullptr, nobody, 1, &address) == 0);
-  REQUIRE(fi_tinject(node.ep.get(), "abc", 4, nobody, 1) == 0);
-  bool named = false;
-  for (int i = 0; i < 2; ++i) {
+  const bool injects_alone = GENERATE(false, true);
+  for (int i = 0; i < 3; ++i) REQUIRE(fi_tinject(node.ep.get(), "abc", 4, nobody, 1) == 0);
+  if (!injects_alone) {
+    REQUIRE(fi_tsend(node.ep.get(), "abc", 4, nullptr, nobody, 1, &address) == 0);
     const Entry entry = node.next();
     REQUIRE(entry.answer == -FI_EAVAIL);
     CHECK(entry.error.err == FI_EHOSTUNREACH);
-    named = named || entry.error.op_context == &address;
+    CHECK(entry.error.op_context == &address);
   }
-  CHECK(named);
+  const std::uint64_t failed = injects_alone ? 3 : 4;
+  const std::int64_t end = now_ms() + kPatienceMs;
+  while (fi_cntr_readerr(node.sent.get()) < failed && now_ms() < end) {
+    CHECK(node.look().answer == -FI_EAGAIN);
+  }
+  CHECK(fi_cntr_readerr(node.sent.get()) == failed);
+  CHECK(node.look().answer == -FI_EAGAIN);
+  CHECK(fi_tinject(node.ep.get(), "abc", 4, nobody, 1) == -FI_EHOSTUNREACH);
+  CHECK(standard_error.count("peer_unreachable: peer ") == 1);
 }
 
 TEST_CASE("Failure__a_job_s_secret_keeps_strangers_out") {

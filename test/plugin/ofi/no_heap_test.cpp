@@ -10,6 +10,7 @@ using namespace hawser::test;
 namespace {
 
 constexpr int kRounds = 50;
+constexpr int kAtOnce = 20;
 
 // One message of each kind, both ways. Returns how many things went wrong.
 int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& out) {
@@ -24,7 +25,12 @@ int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& 
   wrong += fi_trecv(b, out.data(), 64, nullptr, FI_ADDR_UNSPEC, 2, 0, &out) != 0;
   wrong += fi_recvmsg(b, &multi, FI_MULTI_RECV) != 0;
   wrong += fi_send(a, in.data(), 950, nullptr, pair.to_b, &in) != 0;
-  int left = 5;  // two sends, three receives
+  // Some of these wait for room.
+  for (int i = 0; i < kAtOnce; ++i) {
+    wrong += fi_trecv(b, out.data(), 64, nullptr, pair.to_a, 3, 0, &out) != 0;
+    wrong += fi_tsend(a, in.data(), 64, nullptr, pair.to_b, 3, &in) != 0;
+  }
+  int left = 5 + 2 * kAtOnce;  // two sends, three receives, and those
   for (int turn = 0; turn < 1000000 && left > 0; ++turn) {
     fi_cq_tagged_entry entry{};
     for (Node* node : {&pair.a, &pair.b}) {
@@ -38,7 +44,7 @@ int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& 
 
 TEST_CASE("NoHeap__after_start_messages_take_nothing_from_the_heap") {
   const std::string threads = GENERATE("0", "1");
-  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  const Variables more({{"FI_HAWSER_THREADS", threads}, {"FI_HAWSER_MAX_MESSAGES_PER_PEER", "4"}});
   Pair pair({.least_multi_bytes = 100});
   auto in = pattern(300000, 1);
   std::vector<std::uint8_t> out(in.size());

@@ -1,0 +1,32 @@
+// Whether calls go on finding no room while nothing ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace hawser::ofi {
+
+class Stall {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kLong{10};
+
+  // A call found no room; so many operations have ended so far. True: that has gone on for long,
+  // which is said once.
+  [[nodiscard]] bool no_room(Time now, std::uint64_t ended) {
+    if (ended != ended_) {
+      ended_ = ended;
+      since_ = now;
+    }
+    if (said_ || now - since_ < kLong) return false;
+    said_ = true;
+    return true;
+  }
+
+ private:
+  std::uint64_t ended_ = ~std::uint64_t{0};
+  Time since_{};
+  bool said_ = false;
+};
+
+}  // namespace hawser::ofi

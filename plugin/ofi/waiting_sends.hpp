@@ -1,0 +1,82 @@
+// Sends that Hawser has no room for yet. They wait here, oldest first, one queue a peer: what goes
+// to one peer stays in order, and a peer that is full holds up nobody else.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "hawser/types.hpp"
+#include "plugin/ofi/operation.hpp"
+
+namespace hawser::ofi {
+
+class WaitingSends {
+ public:
+  WaitingSends() = default;
+  explicit WaitingSends(std::size_t max_peers) : queues_(max_peers) { peers_.reserve(max_peers); }
+
+  [[nodiscard]] bool empty() const { return peers_.empty(); }
+  // Later sends to this peer must queue behind.
+  [[nodiscard]] bool waits(PeerId peer) const { return !at(peer).empty(); }
+
+  void push(PeerId peer, Operation& operation) {
+    OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
+    if (queue.empty()) peers_.push_back(peer);
+    queue.push(operation);
+  }
+
+  // Offers each peer's sends to `submit`, oldest first, until it answers `again`. `end` gets those
+  // that it refuses for good. True: some were taken.
+  template <class Submit, class End>
+  bool retry(Submit&& submit, End&& end) {
+    bool any = false;
+    for (const PeerId peer : peers_) {
+      OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
+      while (!queue.empty()) {
+        const Status status = submit(*queue.front());
+        if (status == Status::again) break;
+        Operation& operation = *queue.pop();
+        any = any || status == Status::ok;
+        if (status != Status::ok) end(operation, status);
+      }
+    }
+    std::erase_if(peers_, [this](PeerId peer) { return at(peer).empty(); });
+    // Where places are few, everybody is first now and then.
+    if (peers_.size() > 1) std::rotate(peers_.begin(), peers_.begin() + 1, peers_.end());
+    return any;
+  }
+
+  // Takes out those to a peer, or the oldest with a program's context, each handed to `end`.
+  template <class End>
+  void take_all(PeerId peer, End&& end) {
+    if (static_cast<std::size_t>(peer) >= queues_.size() || !waits(peer)) return;
+    OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
+    std::erase(peers_, peer);
+    while (!queue.empty()) end(*queue.pop());
+  }
+  [[nodiscard]] Operation* take(void* op_context) {
+    Operation* found = nullptr;
+    for (const PeerId peer : peers_) {
+      queues_[static_cast<std::size_t>(peer)].remove_if([&](Operation& operation) {
+        if (found != nullptr || operation.is_silent || operation.context != op_context)
+          return false;
+        found = &operation;
+        return true;
+      });
+      if (found != nullptr) break;
+    }
+    std::erase_if(peers_, [this](PeerId peer) { return at(peer).empty(); });
+    return found;
+  }
+
+ private:
+  [[nodiscard]] const OperationQueue& at(PeerId peer) const {
+    return queues_[static_cast<std::size_t>(peer)];
+  }
+
+  std::vector<OperationQueue> queues_;  // by peer
+  std::vector<PeerId> peers_;           // that have any
+};
+
+}  // namespace hawser::ofi

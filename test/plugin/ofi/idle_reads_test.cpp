@@ -1,0 +1,60 @@
+// Reads in vain, and the processor. The provider's yields come here, as the program's own
+// sched_yield goes before libc's.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+namespace {
+
+std::atomic<int> yields{0};
+
+// Longer than from one read to the next in a loop.
+void compute() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+}  // namespace
+
+extern "C" int sched_yield() noexcept {
+  ++yields;
+  return static_cast<int>(::syscall(SYS_sched_yield));
+}
+
+TEST_CASE("IdleReads__what_follows_a_read_in_vain_yields_soon_what_stands_alone_does_not") {
+  const Variables more({{"FI_HAWSER_SPIN_US", "20"}});
+  Pair pair({.counts = true});
+  fi_poll_attr attr{};
+  fid_poll* opened = nullptr;
+  REQUIRE(fi_poll_open(pair.a.domain.get(), &attr, &opened) == 0);
+  const Owned<fid_poll> set(opened);
+  REQUIRE(fi_poll_add(set.get(), &pair.a.cq->fid, 0) == 0);
+  std::array<void*, 1> contexts{};
+  fi_cq_tagged_entry entry{};
+  const std::array<std::function<void()>, 4> reads{
+      [&] { (void)fi_cq_read(pair.a.cq.get(), &entry, 1); },
+      [&] { (void)fi_cq_read(pair.a.cq.get(), nullptr, 0); },
+      [&] { (void)fi_cntr_read(pair.a.sent.get()); },
+      [&] { (void)fi_poll(set.get(), contexts.data(), 1); }};
+  for (const auto& read : reads) {
+    yields = 0;
+    for (int i = 0; i < 5; ++i) {
+      compute();
+      read();
+    }
+    CHECK(yields == 0);
+    const std::int64_t end = now_ms() + kPatienceMs;
+    while (yields < 5 && now_ms() < end) read();
+    CHECK(yields >= 5);
+  }
+  REQUIRE(fi_poll_del(set.get(), &pair.a.cq->fid, 0) == 0);
+}
