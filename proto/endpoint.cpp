@@ -40,6 +40,7 @@ bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
   return true;
 }
 
+template <class Core>
 bool has_place_for_send(const Core& core, const Peer& peer) {
   return peer.outgoing.size() < core.tunables.max_messages_per_peer &&
          peer.outgoing.in_window(peer.next_number);

@@ -134,6 +134,7 @@ hawser::EngineConfig Endpoint::engine_config() const {
   const std::uint64_t sends = std::min<std::uint64_t>(send_count_ + injects_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
+  config.prefer("max_messages_per_peer", within("max_messages_per_peer", sends));
   const std::uint64_t peers = std::max(config.tunables.max_peers, addresses_->expected() + 1);
   config.prefer("max_peers", within("max_peers", peers));
   hawser::EngineConfig engine;
