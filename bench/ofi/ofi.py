@@ -4,7 +4,8 @@
 Metric: between two ranks the microseconds of a message one way, and nanoseconds of processor for each byte, both ranks together, and
 of a message among 64 that leave at once; among four the microseconds of an all-reduce of f32. Medians and quartiles over jobs that alternate A B C A B C, and Hawser's time by the other's, pair by pair.
 All jobs are Debian's Open MPI with `pml cm`, `mtl ofi` over loopback, no shared memory: hawser with one UDP NIC and with two, tcp;ofi_rxm,
-udp;ofi_rxd, and Open MPI's own TCP; packed is FI_HAWSER_FLUSH=0. Runtime: 3 minutes; --short: 20 seconds.
+udp;ofi_rxd, and Open MPI's own TCP; packed is FI_HAWSER_FLUSH=0. 0% and 1% lost: hawser with one NIC and its fault layer, which drops so many packets in
+both directions. Runtime: 4 minutes; --short: 25 seconds.
 
     bench/ofi/ofi.py [--build build/release] [--rounds 7] [--short] [--json FILE]
 
@@ -33,18 +34,21 @@ TRANSPORTS = {
     "hawser": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1"),
     "hawser, 2 NICs": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1,udp:127.0.0.2"),
     "hawser, packed": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1", "FI_HAWSER_FLUSH=0"),
+    "hawser, 0% lost": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1", "FI_HAWSER_FAULTS=loss=0"),
+    "hawser, 1% lost": over_ofi("hawser", "FI_HAWSER_NICS=udp:127.0.0.1", "FI_HAWSER_FAULTS=loss=0.01"),
     "tcp;ofi_rxm": over_ofi("tcp;ofi_rxm", "FI_TCP_IFACE=lo"),
     "udp;ofi_rxd": over_ofi("udp;ofi_rxd", "FI_UDP_IFACE=lo"),
     "Open MPI's tcp": ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"],
 }
 # ranks, program, bytes, repetitions, who is left out: rxd takes a minute and more for the last, or doesn't end
 PACKED = "hawser, packed"
+LOST = ("hawser, 0% lost", "hawser, 1% lost")
 QUESTIONS = [
-    (2, "ping_pong", 8, 5000, (PACKED,)),
-    (2, "ping_pong", 65536, 2000, (PACKED,)),
+    (2, "ping_pong", 8, 5000, (PACKED, *LOST)),
+    (2, "ping_pong", 65536, 2000, (PACKED, *LOST)),
     (2, "ping_pong", 4 << 20, 60, (PACKED,)),
-    (2, "message_rate", 8, 1500, ()),
-    (4, "mpi_allreduce", 64 << 20, 3, (PACKED, "udp;ofi_rxd")),
+    (2, "message_rate", 8, 1500, LOST),
+    (4, "mpi_allreduce", 64 << 20, 3, (PACKED, *LOST, "udp;ofi_rxd")),
 ]
 
 

@@ -30,6 +30,8 @@ void IdleReads::pause() {
     contended_.store(kPrompt, kRelaxed);
   } else if (contended > 0) {
     contended_.store(contended - 1, kRelaxed);
+  } else {
+    since_.store(end, kRelaxed);  // nobody wants it: spin on
   }
 }
 

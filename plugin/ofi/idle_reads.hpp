@@ -2,9 +2,9 @@
 //
 // Libfabric's reads do not block, and libraries call them in a loop that ends when something came.
 // Where ranks share a processor, such a loop keeps those from running that would bring it. So reads
-// that follow each other closely spin for spin_us, then each gives the processor up once. A yield
-// that takes long shows that somebody else wanted it: from then on each read that follows one in
-// vain yields, until yields come back soon. A read that stands alone never does: its program has
+// that follow each other closely spin for spin_us, then one gives the processor up. A yield that
+// takes long shows that somebody else wanted it: from then on each read that follows one in vain
+// yields, until yields come back soon. A read that stands alone never does: its program has
 // something else to do.
 #pragma once
 

@@ -16,7 +16,7 @@ using proto::Random;
 namespace wire = proto::wire;
 
 // Beyond the window of message numbers, and far from where they wrap.
-constexpr std::uint32_t kFarAhead = 8192;
+constexpr std::uint32_t kFarAhead = 0x100000;
 
 const wire::CommonHeader& wire_header_of(const Frame& frame) {
   return *reinterpret_cast<const wire::CommonHeader*>(frame.words.get());
