@@ -18,8 +18,10 @@ constexpr std::uint64_t kInlineAbsenceMs = 65535;
 // Half of what a UDP socket holds: ranks that share a processor are turned once in some
 // milliseconds, and what was granted until then is all that comes.
 constexpr std::uint64_t kInlineGrantStart = 2 << 20;
-// Sends that Hawser is given at once: beyond that they wait here, where they cost less.
-constexpr std::uint64_t kSubmitted = 8192;
+// Sends that Hawser is given at once, to all peers and to one: beyond that they wait here, where
+// they cost less. One peer that takes nothing leaves room for others.
+constexpr std::uint64_t kSubmitted = 32768;
+constexpr std::uint64_t kSubmittedToOne = 8192;
 
 std::uint64_t within(std::string_view tunable, std::uint64_t value) {
   const auto row = std::ranges::find(kTunables, tunable, &TunableRow::name);
@@ -134,7 +136,7 @@ hawser::EngineConfig Endpoint::engine_config() const {
   const std::uint64_t sends = std::min<std::uint64_t>(send_count_ + injects_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
-  config.prefer("max_messages_per_peer", within("max_messages_per_peer", sends));
+  config.prefer("max_messages_per_peer", kSubmittedToOne);
   const std::uint64_t peers = std::max(config.tunables.max_peers, addresses_->expected() + 1);
   config.prefer("max_peers", within("max_peers", peers));
   hawser::EngineConfig engine;

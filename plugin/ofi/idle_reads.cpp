@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 namespace hawser::ofi {
 namespace {
 
@@ -19,19 +21,24 @@ void IdleReads::pause() {
     last_.store(begin, kRelaxed);
     return;
   }
-  if (contended == 0 && begin - since_.load(kRelaxed) < spin_.count()) {
+  if (contended == 0 && begin - since_.load(kRelaxed) < patience_.load(kRelaxed)) {
     last_.store(begin, kRelaxed);
     return;
   }
   ::sched_yield();
   const std::int64_t end = now();
   last_.store(end, kRelaxed);
-  if (end - begin >= kLate.count()) {
+  since_.store(end, kRelaxed);
+  const Nanos took(end - begin);
+  patience_.store(
+      took < kComputes ? spin_.count() : std::max(spin_, std::min(took, kMostPatience)).count(),
+      kRelaxed);
+  if (took >= kComputes) {
+    contended_.store(0, kRelaxed);
+  } else if (took >= kLate) {
     contended_.store(kPrompt, kRelaxed);
   } else if (contended > 0) {
     contended_.store(contended - 1, kRelaxed);
-  } else {
-    since_.store(end, kRelaxed);  // nobody wants it: spin on
   }
 }
 

@@ -2,10 +2,12 @@
 //
 // Libfabric's reads do not block, and libraries call them in a loop that ends when something came.
 // Where ranks share a processor, such a loop keeps those from running that would bring it. So reads
-// that follow each other closely spin for spin_us, then one gives the processor up. A yield that
-// takes long shows that somebody else wanted it: from then on each read that follows one in vain
-// yields, until yields come back soon. A read that stands alone never does: its program has
-// something else to do.
+// that follow each other closely spin for spin_us, then one gives the processor up. How long that
+// takes tells who else wants it. Another rank gives it back within microseconds: from then on each
+// read that follows one in vain yields, until yields come back at once. A program that computes
+// keeps it for milliseconds: then reads spin for as long before the next one yields, or every
+// answer would take a time slice. A read that stands alone never yields: its program has something
+// else to do.
 #pragma once
 
 #include <atomic>
@@ -17,7 +19,8 @@ namespace hawser::ofi {
 // Any thread. What threads tell it at the same moment may be lost, which costs a yield.
 class IdleReads {
  public:
-  explicit IdleReads(std::uint64_t spin_us) : spin_(std::chrono::microseconds(spin_us)) {}
+  explicit IdleReads(std::uint64_t spin_us)
+      : spin_(std::chrono::microseconds(spin_us)), patience_(spin_.count()) {}
 
   // A read found something.
   void found() { last_.store(kNever, std::memory_order_relaxed); }
@@ -31,10 +34,14 @@ class IdleReads {
   static constexpr Nanos kClosely = std::chrono::microseconds(20);
   // Somebody else ran: the call alone takes less than 1 us.
   static constexpr Nanos kLate = std::chrono::microseconds(2);
-  // Yields that came back soon, after which nobody else is taken to want the processor.
+  // Somebody ran who doesn't wait as we do.
+  static constexpr Nanos kComputes = std::chrono::microseconds(500);
+  static constexpr Nanos kMostPatience = std::chrono::milliseconds(10);
+  // Yields that came back at once, after which nobody else is taken to want the processor.
   static constexpr unsigned kPrompt = 16;
 
   Nanos spin_;
+  std::atomic<std::int64_t> patience_;      // spins for so long, unless contended
   std::atomic<std::int64_t> last_{kNever};  // read in vain; of a steady clock
   std::atomic<std::int64_t> since_{0};      // they have followed each other
   std::atomic<unsigned> contended_{0};      // prompt yields until it isn't

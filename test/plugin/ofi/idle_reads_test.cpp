@@ -15,18 +15,22 @@ using namespace hawser::test;
 namespace {
 
 std::atomic<int> yields{0};
+std::atomic<int> taken_us{0};  // by who has the processor meanwhile
 
-// Longer than from one read to the next in a loop.
-void compute() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+void spin(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < end) {
   }
 }
+
+// Longer than from one read to the next in a loop.
+void compute() { spin(std::chrono::microseconds(200)); }
 
 }  // namespace
 
 extern "C" int sched_yield() noexcept {
   ++yields;
+  spin(std::chrono::microseconds(taken_us));
   return static_cast<int>(::syscall(SYS_sched_yield));
 }
 
@@ -57,4 +61,29 @@ TEST_CASE("IdleReads__what_follows_a_read_in_vain_yields_soon_what_stands_alone_
     CHECK(yields >= 5);
   }
   REQUIRE(fi_poll_del(set.get(), &pair.a.cq->fid, 0) == 0);
+}
+
+TEST_CASE(
+    "IdleReads__who_shares_with_a_rank_yields_each_time_who_shares_with_a_computation_does_not") {
+  const Variables more({{"FI_HAWSER_SPIN_US", "20"}});
+  Pair pair;
+  fi_cq_tagged_entry entry{};
+  const auto read_until = [&](auto&& done) {
+    const std::int64_t end = now_ms() + kPatienceMs;
+    while (!done() && now_ms() < end) (void)fi_cq_read(pair.a.cq.get(), &entry, 1);
+    return done();
+  };
+  // A quick loop of reads makes many of them in 2 ms, and with a computation beside it yields once.
+  const auto in_2_ms = [&](int yield_us) {
+    yields = 0;
+    taken_us = yield_us;
+    REQUIRE(read_until([&] { return yields >= 1; }));
+    taken_us = 0;
+    yields = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+    (void)read_until([&] { return std::chrono::steady_clock::now() >= end; });
+    return yields.load();
+  };
+  CHECK(in_2_ms(5000) == 0);
+  CHECK(in_2_ms(50) >= 10);
 }
