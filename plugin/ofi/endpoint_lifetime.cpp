@@ -136,6 +136,9 @@ hawser::EngineConfig Endpoint::engine_config() const {
   const std::uint64_t sends = std::min<std::uint64_t>(send_count_ + injects_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
+  // Who raises it means receives and sends each: neither is to take the other's room.
+  std::uint64_t& most = config.tunables.max_operations;
+  if (most >= receive_count_) most = within("max_operations", std::max(most, operations));
   config.prefer("max_messages_per_peer", kSubmittedToOne);
   const std::uint64_t peers = std::max(config.tunables.max_peers, addresses_->expected() + 1);
   config.prefer("max_peers", within("max_peers", peers));

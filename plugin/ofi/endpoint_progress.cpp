@@ -169,8 +169,7 @@ void Endpoint::tell_locked(Status status, PeerId name) {
 
 ssize_t Endpoint::no_room_locked(const char* limit) {
   if (stall_.no_room(Clock::now(), ended_)) {
-    complain("calls have been answered -FI_EAGAIN for 10 s, and nothing has ended: they wait for " +
-             std::string(limit));
+    complain("nothing has ended for 10 s, and there is no room for more " + std::string(limit));
   }
   return -FI_EAGAIN;
 }

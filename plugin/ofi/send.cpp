@@ -117,6 +117,12 @@ void Endpoint::resume_sends_locked() {
                              tell_locked(status, name_of_locked(operation));
                              fail_locked(operation, error_of(status), status);
                            });
+  if (!any) {
+    (void)no_room_locked(
+        "sends under way (8192 to one peer, FI_HAWSER_MAX_MESSAGES_PER_PEER; 32768 to all; to one "
+        "peer "
+        "258048 from the oldest unfinished one on)");
+  }
   if (!any || !domain_.config().flush) return;
   endpoint_->flush();
   if (mirror_) mirror_->flush();
