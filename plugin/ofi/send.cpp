@@ -21,6 +21,10 @@ std::uint64_t immediate_of(const SendCall& call) {
   return waits | kHasData | (call.remote_data & kDataMask);
 }
 
+constexpr const char* kUnderWay =
+    "sends under way: 32768 to all peers, 8192 to one (FI_HAWSER_MAX_MESSAGES_PER_PEER), or 258047 "
+    "behind the oldest unfinished one to a peer";
+
 }  // namespace
 
 // Where `operation` may lay its bytes.
@@ -118,12 +122,10 @@ void Endpoint::resume_sends_locked() {
                              fail_locked(operation, error_of(status), status);
                            });
   if (!any) {
-    (void)no_room_locked(
-        "sends under way (8192 to one peer, FI_HAWSER_MAX_MESSAGES_PER_PEER; 32768 to all; to one "
-        "peer "
-        "258048 from the oldest unfinished one on)");
+    (void)no_room_locked(kUnderWay);
+    return;
   }
-  if (!any || !domain_.config().flush) return;
+  if (!domain_.config().flush) return;
   endpoint_->flush();
   if (mirror_) mirror_->flush();
 }
