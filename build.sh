@@ -9,6 +9,13 @@ folder=$root/build/$preset
 
 # Another checkout of the same sources finds its objects in the compiler cache, wherever it lies.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
+# The compiler's own list of headers serves as the key: a miss doesn't preprocess the file twice.
+export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
+# What the compiler cache needs to serve precompiled headers, and to hash such a large file once.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros} CCACHE_INODECACHE=${CCACHE_INODECACHE:-1}
+
+source "$root/cmake/without_aslr.sh"
+[[ $preset == release ]] && without_aslr=()
 
 mkdir -p "$folder"
 # Two builds of one folder at once would spoil it: the second waits.
@@ -26,7 +33,7 @@ fi
 quiet=--quiet
 [[ -t 1 ]] && quiet=
 [[ -f $folder/.ninja_deps ]] || echo "building the preset $preset: some minutes the first time"
-if ! ninja -C "$folder" $quiet "$@" 9>&-; then
+if ! "${without_aslr[@]}" ninja -C "$folder" $quiet "$@" 9>&-; then
   echo "build.sh: building the preset $preset failed (above)" >&2
   exit 1
 fi

@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests.
+# Installs what is missing, builds, and runs tests.
 #
-#   ./test.sh                 every test, in the release preset
-#   ./test.sh PRESET ...      release, debug, asan (address and undefined behaviour), tsan (what is
-#                             threaded), fuzz (each fuzzer for HAWSER_FUZZ_SECONDS, default 20),
-#                             storm (seeds 1 to HAWSER_STORM_SEEDS, default 12000)
-#   ./test.sh all             release asan tsan fuzz storm
-#   ./test.sh PRESET -- ...   the rest goes to ctest, e.g. ./test.sh asan -- -R codec
+#   ./test.sh                   the gate's tests in the release preset: what every change has to pass
+#   ./test.sh PRESET ...        the same in release, debug, asan (address and undefined behaviour), tsan
+#                               (what is threaded); fuzz runs each fuzzer for HAWSER_FUZZ_SECONDS (20), and
+#                               storm the seeds 1 to HAWSER_STORM_SEEDS (12000)
+#   ./test.sh PRESET -- ...     what follows -- goes to ctest, which then chooses among all tests of the
+#                               preset: ./test.sh asan -- -R codec
+#   ./test.sh deep [STAGE ...]  every other test, in stages; takes hours (./test.sh deep --list)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+if [[ ${1:-} == deep ]]; then
+  exec "$root/test/runner/deep.sh" "${@:2}"
+fi
 
 presets=()
 while (($#)) && [[ $1 != -- ]]; do
   case $1 in
     release | debug | asan | tsan | fuzz | storm) presets+=("$1") ;;
-    all) presets+=(release asan tsan fuzz storm) ;;
     *)
       sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
       exit 2
@@ -22,36 +26,13 @@ while (($#)) && [[ $1 != -- ]]; do
   esac
   shift
 done
-(($#)) && shift
 ((${#presets[@]})) || presets=(release)
+chosen=()
+(($#)) && chosen=(-- "${@:2}")
+
 [[ " ${presets[*]} " == *" fuzz "* ]] && packages=fuzz || packages=test
-
 "$root/setup.sh" "$packages"
-
-# The sanitizers of these compilers lose their shadow memory where the kernel randomizes addresses by
-# more than 28 bits: there everything, test discovery in the build too, runs without randomization.
-without_aslr=()
-if (($(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0) > 28)) && setarch -R true 2>/dev/null; then
-  without_aslr=(setarch -R)
-fi
-
-summary=()
-failed=0
-
-# What failed, by name, and the end of what each printed: in a long log they are far from its end.
-failures() {
-  sed -n '/^The following tests FAILED/,/^Errors while/{/^\t/p}' "$1"
-  awk -v most=60 '
-    function flush(   first, k) {
-      if (!bad) return
-      first = lines > most ? lines - most + 1 : 1
-      print "== " title
-      for (k = first; k <= lines; k++) print text[k]
-    }
-    / Test +#[0-9]+: / { flush(); bad = /\*\*\*/ && !/\*\*\*Skipped/; title = $0; lines = 0; next }
-    /tests passed, / { flush(); bad = 0 }
-    { text[++lines] = $0 }' "$1"
-}
+source "$root/cmake/without_aslr.sh"
 
 run_fuzzers() {
   local folder=$root/build/fuzz seconds=${HAWSER_FUZZ_SECONDS:-20} fuzzer count=0
@@ -77,38 +58,53 @@ run_fuzzers() {
   ((count > 0))
 }
 
+run_storms() {
+  local seeds=${HAWSER_STORM_SEEDS:-12000}
+  "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json" &&
+    echo "$seeds storms, 0 failed"
+}
+
+# The tests of a preset: those of the gate, or those that the caller has chosen.
+run_ctests() {
+  local labels=(--label gate)
+  ((${#chosen[@]})) && labels=()
+  [[ $1 == tsan ]] && labels+=(--label threaded)
+  "${without_aslr[@]}" python3 "$root/test/runner/run_tests.py" "$root/build/$1" "${labels[@]}" "${chosen[@]}"
+}
+
+# Leaves the results where stages.sh finds them, if it is the caller.
+report() {
+  [[ -n ${HAWSER_REPORT:-} ]] || return 0
+  echo "$2" >>"$HAWSER_REPORT/summary"
+  local kind
+  for kind in failures unsteady; do
+    [[ ! -s $root/build/$1/$kind.log ]] || sed "s/^== /== $1: /" "$root/build/$1/$kind.log" >>"$HAWSER_REPORT/$kind"
+  done
+}
+
+summary=()
+failed=0
 for preset in "${presets[@]}"; do
-  if [[ $preset == storm ]]; then
-    "$root/build.sh" release hawser
-    seeds=${HAWSER_STORM_SEEDS:-12000}
-    if "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json"; then
-      summary+=("storm    $seeds storms, 0 failed")
-    else
-      summary+=("storm    FAILED (above)")
-      failed=1
-    fi
-    continue
-  fi
-  # tsan runs what is threaded, and builds no more.
+  folder=$preset
   targets=()
-  [[ $preset == tsan ]] && targets=(hawser_threaded)
-  "${without_aslr[@]}" "$root/build.sh" "$preset" "${targets[@]}"
-  log=$root/build/$preset/test.log
+  ((${#chosen[@]})) || targets=(hawser_gate)
+  command=(run_ctests "$preset")
+  case $preset in
+    tsan) targets=(hawser_threaded) ;;
+    fuzz) targets=() command=(run_fuzzers) ;;
+    storm) folder=release targets=(hawser) command=(run_storms) ;;
+  esac
+  "$root/build.sh" "$folder" "${targets[@]}"
+  log=$root/build/$folder/$([[ $preset == storm ]] && echo storm || echo test).log
   status=0
-  if [[ $preset == fuzz ]]; then
-    run_fuzzers 2>&1 | tee "$log" || status=$?
-  else
-    (cd "$root" && "${without_aslr[@]}" ctest --preset "$preset" --parallel "$(nproc)" "$@") 2>&1 |
-      grep --line-buffered -vE '^ +Start ' | tee "$log" || status=$?
-  fi
-  summary+=("$(printf '%-8s %s' "$preset" "$(grep -E 'tests passed|fuzzers ran|No tests' "$log" | tail -n 1)")")
-  failures "$log" >"$root/build/$preset/failures.log"
+  rm -f "$root/build/$preset"/{failures,unsteady}.log
+  (cd "$root" && "${command[@]}") 2>&1 | tee "$log" || status=$?
   ((status == 0)) || failed=1
+  last=$(grep -E 'tests passed|fuzzers ran|storms, ' "$log" | tail -n 1 || true)
+  summary+=("$(printf '%-8s %s' "$preset" "${last:-FAILED (above)}")")
+  report "$preset" "${summary[-1]}"
 done
 
-for preset in "${presets[@]}"; do
-  [[ ! -s $root/build/$preset/failures.log ]] || printf '\nfailed in %s\n%s\n' "$preset" "$(<"$root/build/$preset/failures.log")"
-done
 echo
 echo "summary"
 printf '  %s\n' "${summary[@]}"

@@ -58,8 +58,8 @@ endforeach()
 
 add_library(hawser_dpdk INTERFACE)
 target_include_directories(hawser_dpdk SYSTEM INTERFACE ${HAWSER_DPDK_INCLUDE_DIRS})
-# DPDK's headers expect it, and at least SSE4.2 (HAWSER_ARCH has it).
-target_compile_options(hawser_dpdk INTERFACE "SHELL:-include rte_config.h")
+# Its headers expect <rte_config.h> before them, and at least SSE4.2 (HAWSER_ARCH has it). The files that
+# include them include it themselves: g++ uses no precompiled header behind an option -include.
 target_link_libraries(hawser_dpdk INTERFACE
   # A mempool's ring handler registers itself in a constructor that nothing refers to.
   -Wl,--whole-archive ${archive_rte_mempool_ring} -Wl,--no-whole-archive

@@ -1,10 +1,7 @@
-# How every target of the tree is built. The folders call these functions and nothing else:
+# How every target of the tree is built. The folders call these functions, and those of tests.cmake:
 #
 #   hawser_library(NAME SOURCES a.cpp ... LINKS target ...)     static library; LINKS are PUBLIC
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
-#   hawser_test(NAME SOURCES a_test.cpp ... LINKS target ...    Catch2 executable, one ctest per case
-#               [TIMEOUT seconds] [SERIAL] [THREADED] [PROCESSES])
-#   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
 #
 # Source lists are explicit. Includes are written from the root ("proto/time.hpp"), and of include/
 # from there ("hawser/types.hpp"). Which folder may include which is checked by test/style.
@@ -61,9 +58,6 @@ if(HAWSER_FUZZ)
   target_compile_options(hawser_build INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What the tsan preset builds: the tests that are THREADED.
-add_custom_target(hawser_threaded)
-
 function(hawser_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_library(${name} STATIC ${arg_SOURCES})
@@ -74,80 +68,4 @@ function(hawser_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINKS} hawser_build)
-endfunction()
-
-# TIMEOUT: of one case, in seconds (120); sanitizers get three times as much.
-# Cases tagged [long] measure, or repeat with many seeds what others do with few: sanitizers, which
-# would need minutes for each and see no code in them that they don't see elsewhere, leave them out.
-# SERIAL: ctest runs nothing else beside it (it measures time, or takes all memory).
-# THREADED: the code under test has threads; the tsan preset runs these.
-# PROCESSES: it starts processes of its own.
-function(hawser_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;THREADED;PROCESSES" "TIMEOUT" "SOURCES;LINKS")
-  hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
-  target_link_libraries(${name} PRIVATE catch_main)
-  # What is tested is optimized; Catch2's templates at -O3 only cost build time.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(HAWSER_SANITIZE)
-    # Instrumented and optimized, Catch2's macros take a minute a file; what is tested stays at -O1.
-    target_compile_options(${name} PRIVATE -O0)
-  endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
-  if(HAWSER_SANITIZE)
-    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
-  endif()
-  set(properties TIMEOUT ${arg_TIMEOUT})
-  if(arg_SERIAL)
-    list(APPEND properties RUN_SERIAL ON)
-  endif()
-  # One label a test: catch_discover_tests splits lists.
-  if(arg_THREADED)
-    list(APPEND properties LABELS threaded)
-    add_dependencies(hawser_threaded ${name})
-  elseif(arg_PROCESSES)
-    list(APPEND properties LABELS processes)
-  endif()
-  set_property(TARGET ${name} PROPERTY HAWSER_TEST_PROPERTIES "${properties}")
-  if(HAWSER_SANITIZE)
-    set(spec TEST_SPEC "~[long]")
-  endif()
-  catch_discover_tests(${name} ${spec} TEST_PREFIX "${name}: " PROPERTIES ${properties})
-endfunction()
-
-# All cases of a test once more, with a variable of the environment set.
-function(hawser_test_again name how variable)
-  get_target_property(properties ${name} HAWSER_TEST_PROPERTIES)
-  # Its list of tests is named by the arguments: they have to differ from the first time's.
-  catch_discover_tests(${name} TEST_PREFIX "${name}, ${how}: " EXTRA_ARGS --use-colour no
-    PROPERTIES ${properties} ENVIRONMENT ${variable})
-endfunction()
-
-# A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
-# preset with a main that feeds it the folder CORPUS, the folder corpus/NAME beside it, and REPLAYS
-# (50) seeded random inputs of each length, as a test.
-function(hawser_fuzzer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;REPLAYS" "SOURCES;LINKS")
-  set(corpus "")
-  foreach(folder IN ITEMS ${arg_CORPUS} corpus/${name})
-    get_filename_component(folder ${folder} ABSOLUTE)
-    # What is kept in the repository is there already; seeds are made by the build.
-    if(arg_CORPUS OR IS_DIRECTORY ${folder})
-      list(APPEND corpus ${folder})
-    endif()
-  endforeach()
-  if(HAWSER_FUZZ)
-    hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
-    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set_property(GLOBAL APPEND PROPERTY HAWSER_FUZZERS ${name})
-  else()
-    hawser_executable(${name} LINKS ${arg_LINKS}
-      SOURCES ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/support/fuzz_replay.cpp)
-    if(NOT arg_REPLAYS)
-      set(arg_REPLAYS 50)
-    endif()
-    add_test(NAME "${name}: replay" COMMAND ${name} ${arg_REPLAYS} ${corpus})
-    set_tests_properties("${name}: replay" PROPERTIES TIMEOUT 120)
-  endif()
 endfunction()

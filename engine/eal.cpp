@@ -1,6 +1,7 @@
 #include "engine/eal.hpp"
 
 #include <pthread.h>
+#include <rte_config.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>

@@ -1,5 +1,6 @@
 #include "engine/idle_clock.hpp"
 
+#include <rte_config.h>
 #include <rte_pause.h>
 #include <sched.h>
 

@@ -1,5 +1,6 @@
 #include "engine/packet_pool.hpp"
 
+#include <rte_config.h>
 #include <rte_errno.h>
 #include <rte_mempool.h>
 #include <sys/mman.h>

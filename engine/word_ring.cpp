@@ -3,6 +3,7 @@
 // ordering that the ring gives is told by hand.
 #include "engine/word_ring.hpp"
 
+#include <rte_config.h>
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 

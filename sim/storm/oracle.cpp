@@ -51,13 +51,18 @@ namespace {
 // A prime: two places of a message that hold the same bytes are never whole fragments apart.
 constexpr std::size_t kPeriod = 65521;
 
-const std::array<std::byte, kPeriod>& noise() {
-  static const auto kNoise = [] {
-    std::array<std::byte, kPeriod> bytes;
-    proto::Random random(1);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
-    return bytes;
-  }();
+using Noise = std::array<std::byte, kPeriod>;
+
+// A named function: g++ tries to evaluate a lambda that initializes a static while it compiles, for 14 s.
+Noise make_noise() {
+  Noise bytes;
+  proto::Random random(1);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+const Noise& noise() {
+  static const Noise kNoise = make_noise();
   return kNoise;
 }
 

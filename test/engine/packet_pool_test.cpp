@@ -1,6 +1,7 @@
 #include "engine/packet_pool.hpp"
 
 #include <pthread.h>
+#include <rte_config.h>
 #include <rte_lcore.h>
 #include <sched.h>
 

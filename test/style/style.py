@@ -5,6 +5,7 @@ Each rule is a function from a Source to complaints; style_test.py shows every o
 that it must reject. To add a rule: write it, put it in RULES, give it a bad example there.
 """
 
+import functools
 import os
 import re
 import sys
@@ -261,6 +262,46 @@ def rule_ban(source):
             yield number, ban.message
 
 
+TEST_PROGRAM = re.compile(r"hawser_test\(\s*(\w+)([^)]*)\)")
+KEYWORD = re.compile(r"[A-Z]+")
+NOT_VIRTUAL = re.compile(
+    r"\b(steady_clock|system_clock|high_resolution_clock|clock_gettime|gettimeofday|socket|fork|vfork|popen|"
+    r"posix_spawnp?|waitpid|execvp?|sched_yield)\b(?=\s*(?:\(|::))"
+    r"|#\s*include\s*<(sys/socket|sys/wait|spawn)\.h>")
+
+
+@functools.lru_cache(maxsize=None)
+def virtual_files(folder):
+    """The files that the CMakeLists.txt of a folder lists under VIRTUAL."""
+    path = os.path.join(folder, "CMakeLists.txt")
+    if not os.path.isfile(path):
+        return frozenset()
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"#[^\n]*", "", file.read())
+    found = set()
+    for program in TEST_PROGRAM.finditer(text):
+        keyword = None
+        for word in program.group(2).split():
+            if KEYWORD.fullmatch(word):
+                keyword = word
+            elif keyword == "VIRTUAL":
+                found.add(os.path.normpath(os.path.join(folder, word)))
+    return frozenset(found)
+
+
+def rule_virtual(source):
+    """A test that stands under VIRTUAL reads no clock, opens no socket and starts no process."""
+    if source.folder != "test" or source.suffix != ".cpp":
+        return
+    path = os.path.join(source.root, source.path)
+    folder = os.path.dirname(path)
+    while len(folder) > len(source.root):
+        if path in virtual_files(folder):
+            for number, found in source.matches(NOT_VIRTUAL, source.code):
+                yield number, f"{found.group(0)} in a test that is listed under VIRTUAL: list it under CLOCK"
+        folder = os.path.dirname(folder)
+
+
 # Written in two parts, so that this file passes.
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK")) + r")\b")
 MACHINE_PATH = re.compile("(?<![\\w.])/(" "work|home|root|Users|tmp/hw" ")/")
@@ -278,7 +319,7 @@ def rule_machine_path(source):
         yield number, f"absolute path {found.group(0)}"
 
 
-RULES = (rule_include, rule_own_header, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
+RULES = (rule_include, rule_own_header, rule_virtual, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
          rule_ban, rule_unfinished, rule_machine_path)
 
 

@@ -1,0 +1,225 @@
+# How every test of the tree is built and labelled. The folders call these functions and no add_test:
+#
+#   hawser_test(NAME LINKS target ...                        Catch2 executable
+#               [VIRTUAL a_test.cpp ...] [CLOCK b_test.cpp ...] [SOURCES helper.cpp ...]
+#               [DEEP c_test.cpp ...] [LONG d_test.cpp ...] [TIMEOUT seconds] [THREADED])
+#   hawser_test_again(NAME how variable=value)               all its cases once more, deep
+#   hawser_add_test(NAME name KIND virtual|clock TIER gate|deep COMMAND ... [PROPERTIES ...])
+#   hawser_script_tests(PREFIX prefix KIND ... COMMAND interpreter script ... [PROPERTIES ...])
+#   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
+#   hawser_gate_needs(target ...)                            the gate builds these targets
+#
+# Every test has one label of each pair (docs/testing.md says what follows from them):
+#
+#   virtual   It reads no clock, opens no socket, starts no process and no thread.
+#   clock     It does one of these.
+#   gate      Each change has to pass it: `./test.sh` and `.ci/run` run it.
+#   deep      `./test.sh deep` runs it.
+
+include_guard(GLOBAL)
+
+# What the gate needs in this preset: its test programs, and what they start.
+add_custom_target(hawser_gate)
+# What the tsan preset builds: the tests that are THREADED.
+add_custom_target(hawser_threaded)
+
+# With sanitizers the gate runs the test programs alone.
+function(hawser_gate_needs)
+  if(NOT HAWSER_SANITIZE)
+    add_dependencies(hawser_gate ${ARGN})
+  endif()
+endfunction()
+
+# A time limit ends a hang. It is ten times what the slowest tests take on a quiet machine.
+set(HAWSER_TEST_TIMEOUT 300)
+
+# What the sanitizers' runtimes are told in every test.
+set(HAWSER_TEST_ENVIRONMENT "")
+if(HAWSER_SANITIZE MATCHES "address")
+  set(HAWSER_TEST_ENVIRONMENT
+    ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1
+    UBSAN_OPTIONS=print_stacktrace=1)
+elseif(HAWSER_SANITIZE MATCHES "thread")
+  set(HAWSER_TEST_ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+endif()
+
+function(hawser_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;KIND;TIER" "COMMAND;PROPERTIES")
+  if(NOT "${arg_KIND}" MATCHES "^(virtual|clock)$" OR NOT "${arg_TIER}" MATCHES "^(gate|deep)$")
+    message(FATAL_ERROR "${arg_NAME}: KIND is virtual or clock, TIER is gate or deep")
+  endif()
+  if(HAWSER_SANITIZE AND arg_KIND STREQUAL "clock")
+    set(arg_TIER deep)  # hawser_gate_needs() does not build what it starts
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND})
+  set_tests_properties(${arg_NAME} PROPERTIES
+    TIMEOUT ${HAWSER_TEST_TIMEOUT} LABELS "${arg_KIND};${arg_TIER}"
+    ENVIRONMENT "${HAWSER_TEST_ENVIRONMENT}")
+  if(arg_PROPERTIES)
+    set_tests_properties(${arg_NAME} PROPERTIES ${arg_PROPERTIES})
+  endif()
+endfunction()
+
+# The cases of a script, a test each: `script --list gate` names those of the gate, `--list deep` the
+# others. PROPERTIES hold for all of them. Status 77 means that a case lacks what it needs, and says what.
+function(hawser_script_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "PREFIX;KIND;SCRIPT" "ARGUMENTS;PROPERTIES")
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(script ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT})
+  file(GLOB beside CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.py)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${beside})
+  foreach(tier IN ITEMS gate deep)
+    execute_process(COMMAND ${Python3_EXECUTABLE} ${script} --list ${tier}
+      OUTPUT_VARIABLE cases COMMAND_ERROR_IS_FATAL ANY)
+    string(STRIP "${cases}" cases)
+    string(REPLACE "\n" ";" cases "${cases}")
+    foreach(name IN LISTS cases)
+      hawser_add_test(NAME "${arg_PREFIX}: ${name}" KIND ${arg_KIND} TIER ${tier}
+        COMMAND ${Python3_EXECUTABLE} ${script} ${arg_ARGUMENTS} ${name}
+        PROPERTIES SKIP_RETURN_CODE 77 ${arg_PROPERTIES})
+    endforeach()
+  endforeach()
+endfunction()
+
+function(hawser_test_options name)
+  # What is tested is optimized; Catch2's templates at -O3 only cost build time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(HAWSER_SANITIZE)
+    # Instrumented and optimized, Catch2's macros take a minute a file; what is tested stays at -O1.
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endfunction()
+
+# Each file with cases stands under its kind. DEEP and LONG name some of them again:
+#   DEEP    the gate leaves these out
+#   LONG    sanitizers leave these out, since all their cases are tagged [long]
+# Cases tagged [long] measure, or repeat with many seeds what others do with few. Sanitizers would need
+# minutes for each and see no code in them that they don't see elsewhere.
+# TIMEOUT holds for one case, in seconds; sanitizers get three times as much for each file.
+# THREADED: the code under test has threads; the tsan preset runs the CLOCK files.
+function(hawser_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT" "VIRTUAL;CLOCK;SOURCES;DEEP;LONG;LINKS")
+  hawser_executable(${name} SOURCES ${arg_VIRTUAL} ${arg_CLOCK} ${arg_SOURCES} LINKS ${arg_LINKS})
+  target_link_libraries(${name} PRIVATE catch_main)
+  hawser_test_options(${name})
+  target_precompile_headers(${name} REUSE_FROM precompiled)
+  add_dependencies(hawser_gate ${name})
+  if(arg_THREADED)
+    add_dependencies(hawser_threaded ${name})
+  endif()
+  foreach(source IN LISTS arg_SOURCES)
+    file(STRINGS ${source} cases REGEX "^TEST(_CASE|_CASE_METHOD|EMPLATE_TEST_CASE)\\(" LIMIT_COUNT 1)
+    if(cases)
+      message(FATAL_ERROR "${name}: ${source} has cases: list it under VIRTUAL or CLOCK")
+    endif()
+  endforeach()
+  foreach(source IN LISTS arg_DEEP arg_LONG)
+    if(NOT source IN_LIST arg_VIRTUAL AND NOT source IN_LIST arg_CLOCK)
+      message(FATAL_ERROR "${name}: ${source} stands neither under VIRTUAL nor under CLOCK")
+    endif()
+  endforeach()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT ${HAWSER_TEST_TIMEOUT})
+  endif()
+  foreach(list IN ITEMS VIRTUAL CLOCK DEEP LONG TIMEOUT THREADED)
+    set_property(TARGET ${name} PROPERTY HAWSER_TEST_${list} "${arg_${list}}")
+  endforeach()
+  hawser_register_cases(${name} ${name} "" "")
+endfunction()
+
+function(hawser_test_again name how variable)
+  hawser_register_cases(${name} "${name}, ${how}" deep ${variable})
+endfunction()
+
+# The ctests of a program: one a case, or with sanitizers one a source file, since there a process takes
+# longer to start than most cases to run. Catch2 selects the cases of a file by the tag [#file]
+# (support/catch_main.cpp).
+function(hawser_register_cases name prefix only_tier environment)
+  foreach(list IN ITEMS VIRTUAL CLOCK DEEP LONG TIMEOUT THREADED)
+    get_target_property(arg_${list} ${name} HAWSER_TEST_${list})
+  endforeach()
+  foreach(kind IN ITEMS virtual clock)
+    string(TOUPPER ${kind} KIND)
+    foreach(tier IN ITEMS gate deep)
+      set(files "")
+      foreach(source IN LISTS arg_${KIND})
+        set(file_tier gate)
+        if(source IN_LIST arg_DEEP OR only_tier STREQUAL "deep")
+          set(file_tier deep)
+        endif()
+        if(file_tier STREQUAL tier AND NOT (HAWSER_SANITIZE AND source IN_LIST arg_LONG))
+          list(APPEND files ${source})
+        endif()
+      endforeach()
+      if(NOT files)
+        continue()
+      endif()
+      set(labels ${kind} ${tier})
+      if(arg_THREADED AND kind STREQUAL "clock")
+        list(APPEND labels threaded)
+      endif()
+      if(HAWSER_SANITIZE)
+        math(EXPR limit "3 * ${arg_TIMEOUT}")
+        foreach(source IN LISTS files)
+          get_filename_component(stem ${source} NAME_WLE)
+          add_test(NAME "${prefix}: ${source}" COMMAND ${name} -w NoTests "[#${stem}]~[long]")
+          set_tests_properties("${prefix}: ${source}" PROPERTIES
+            TIMEOUT ${limit} LABELS "${labels}" ENVIRONMENT "${HAWSER_TEST_ENVIRONMENT};${environment}")
+        endforeach()
+        continue()
+      endif()
+      set(spec "")
+      foreach(source IN LISTS files)
+        get_filename_component(stem ${source} NAME_WLE)
+        string(APPEND spec ",[#${stem}]")
+      endforeach()
+      string(SUBSTRING "${spec}" 1 -1 spec)
+      string(MAKE_C_IDENTIFIER "${prefix} ${kind} ${tier}" list)
+      set(properties TIMEOUT ${arg_TIMEOUT})
+      if(environment)
+        list(APPEND properties ENVIRONMENT ${environment})
+      endif()
+      # The list's file is named by the specification and these arguments: one list must differ from all others.
+      set(distinct "")
+      if(environment)
+        set(distinct EXTRA_ARGS --use-colour no)
+      endif()
+      catch_discover_tests(${name} TEST_SPEC "${spec}" TEST_PREFIX "${prefix}: " TEST_LIST ${list}
+        ${distinct} PROPERTIES ${properties})
+      # catch_discover_tests takes one label a test; this gives each its two.
+      set(labelling ${CMAKE_CURRENT_BINARY_DIR}/${list}_labels.cmake)
+      file(WRITE ${labelling}
+        "if(${list})\n  set_tests_properties(\${${list}} PROPERTIES LABELS \"${labels}\")\nendif()\n")
+      set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labelling})
+    endforeach()
+  endforeach()
+endfunction()
+
+# A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
+# preset with a main that feeds it the folder CORPUS, the folder corpus/NAME beside it, and REPLAYS
+# (50) seeded random inputs of each length, as a test.
+function(hawser_fuzzer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;REPLAYS" "SOURCES;LINKS")
+  set(corpus "")
+  foreach(folder IN ITEMS ${arg_CORPUS} corpus/${name})
+    get_filename_component(folder ${folder} ABSOLUTE)
+    # What is kept in the repository is there already; seeds are made by the build.
+    if(arg_CORPUS OR IS_DIRECTORY ${folder})
+      list(APPEND corpus ${folder})
+    endif()
+  endforeach()
+  if(HAWSER_FUZZ)
+    hawser_executable(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY HAWSER_FUZZERS ${name})
+  else()
+    hawser_executable(${name} LINKS ${arg_LINKS}
+      SOURCES ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/support/fuzz_replay.cpp)
+    if(NOT arg_REPLAYS)
+      set(arg_REPLAYS 50)
+    endif()
+    add_dependencies(hawser_gate ${name})
+    hawser_add_test(NAME "${name}: replay" KIND virtual TIER gate
+      COMMAND ${name} ${arg_REPLAYS} ${corpus})
+  endif()
+endfunction()

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Every test that the gate leaves out, in stages. It has no budget: the stages take hours together.
+#
+#   ./test.sh deep              all stages
+#   ./test.sh deep STAGE ...    these
+#   ./test.sh deep --list       their names
+#
+# A stage goes on after a failure in an earlier one. The summary tells what each took and what failed.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root" || exit 1
+source test/runner/stages.sh
+
+# The deep tests of the release preset, by the start of their names. `others` are all that no stage names.
+declare -A release_tests=(
+  [commands]='^(run|launch|storm|sim): '
+  [mpi]='^mpi: '
+  [install]='^install: '
+  [machine]='^vm: '
+  [model]='^model: '
+  [mutations]='^mutation: '
+  [benches]='^(bench\.|instructions: )'
+)
+names=(commands mpi install machine model mutations benches others asan tsan fuzz storms)
+
+case ${1:-} in
+  --list)
+    printf '%s\n' "${names[@]}"
+    exit 0
+    ;;
+  -*)
+    echo "usage: ./test.sh deep [STAGE ...] | --list" >&2
+    exit 2
+    ;;
+esac
+for name in "$@"; do
+  [[ " ${names[*]} " == *" $name "* ]] || {
+    echo "test.sh deep: no stage is called '$name'; they are: ${names[*]}" >&2
+    exit 2
+  }
+done
+chosen=("$@")
+((${#chosen[@]})) || chosen=("${names[@]}")
+
+# An hour, or ten: a limit ends what hangs.
+limit=36000
+
+wanted() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
+
+deep_tests() {
+  local preset=$1
+  shift
+  ./test.sh "$preset" -- -L '^deep$' "$@"
+}
+
+# The emulated machine must be there: none of its tests is skipped.
+export HAWSER_VM_REQUIRED=1
+export HAWSER_FUZZ_SECONDS=${HAWSER_FUZZ_SECONDS:-60}
+
+packages=(test)
+wanted fuzz && packages+=(fuzz)
+wanted machine && packages+=(vm)
+for set in "${packages[@]}"; do
+  stage "packages, $set" 1200 ./setup.sh "$set" || end_of_stages $limit
+done
+
+everything=
+for name in "${chosen[@]}"; do
+  if [[ -n ${release_tests[$name]:-} || $name == others ]]; then
+    [[ -n $everything ]] || stage "build, release" "$limit" ./build.sh release || break
+    everything=built
+  fi
+  if [[ -n ${release_tests[$name]:-} ]]; then
+    stage "$name" "$limit" deep_tests release -R "${release_tests[$name]}"
+    continue
+  fi
+  case $name in
+    others) stage "$name" "$limit" deep_tests release -E "$(IFS='|' && echo "${release_tests[*]}")" ;;
+    asan) stage "$name" "$limit" deep_tests asan ;;
+    tsan) stage "$name" "$limit" deep_tests tsan -L '^threaded$' ;;
+    fuzz) stage "$name" "$limit" ./test.sh fuzz ;;
+    storms) stage "$name" "$limit" ./test.sh storm ;;
+  esac
+done
+end_of_stages $limit

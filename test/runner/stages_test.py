@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Cases of stages.sh: what fails a run of stages, and what its summary says."""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+STAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stages.sh")
+HANG_LIMIT_S = 120
+
+
+class Stages(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = scratch.name
+
+    def run_stages(self, text, budget=1000):
+        script = f"set -uo pipefail\nroot={self.root}\nsource {STAGES}\n{text}\nend_of_stages {budget}\n"
+        ended = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, check=False, timeout=HANG_LIMIT_S)
+        return ended.returncode, ended.stdout.splitlines()
+
+    def test_all_stages_pass(self):
+        status, lines = self.run_stages('stage first 9 true\nstage second 9 sh -c '
+                                        '\'echo "release  3 tests" >>$HAWSER_REPORT/summary\'')
+        self.assertEqual(status, 0, lines)
+        self.assertIn("== first", lines)
+        self.assertRegex("\n".join(lines), r"first +\d+ s +\d+ s of processor  ok\nsecond .*ok\n    release  3 tests\n")
+        self.assertRegex(lines[-1], r"^passed in \d+ s, within the budget of 1000 s$")
+
+    def test_a_failed_stage_fails_the_run_and_the_next_one_runs(self):
+        status, lines = self.run_stages("stage first 9 false\nstage second 9 echo here")
+        self.assertEqual(status, 1, lines)
+        self.assertIn("here", lines)
+        self.assertTrue(any(re.match(r"first .*FAILED \(exit 1\)", line) for line in lines), lines)
+        self.assertRegex(lines[-1], "^failed in")
+
+    def test_a_stage_that_hangs_is_ended_with_its_processes(self):
+        begun = time.monotonic()
+        status, lines = self.run_stages("stage hangs 1 sh -c 'sleep 1000 & sleep 1000'")
+        self.assertEqual(status, 1, lines)
+        self.assertTrue(any("FAILED (over 1 s)" in line for line in lines), lines)
+        self.assertFalse(any("left running" in line for line in lines), lines)
+        self.assertLess(time.monotonic() - begun, HANG_LIMIT_S)
+
+    def test_a_process_that_is_left_behind_fails_the_run_and_is_ended(self):
+        pid_file = os.path.join(self.root, "pid")
+        status, lines = self.run_stages(
+            f"stage leaves 9 sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $! >{pid_file}'")
+        self.assertEqual(status, 1, lines)
+        self.assertTrue(any(re.match(r"left running: \d+ sleep 1000", line) for line in lines), lines)
+        with open(pid_file, encoding="utf-8") as file:
+            pid = int(file.read())
+        deadline = time.monotonic() + HANG_LIMIT_S
+        while self.lives(pid) and time.monotonic() < deadline:
+            os.sched_yield()
+        self.assertFalse(self.lives(pid))
+
+    @staticmethod
+    def lives(pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def test_three_unsteady_tests_of_all_stages_fail_the_run(self):
+        def unsteady(count):
+            return f"""stage tests 9 sh -c 'for k in $(seq {count}); do
+                       printf "== t$k\\nits output\\n" >>$HAWSER_REPORT/unsteady; done'\n"""
+        status, lines = self.run_stages(unsteady(2))
+        self.assertEqual(status, 0, lines)
+        self.assertIn("unsteady: t2", lines)
+        self.assertIn("its output", lines)
+        status, lines = self.run_stages(unsteady(2) + unsteady(1))
+        self.assertEqual(status, 1, lines)
+        self.assertIn("3 unsteady tests: three fail a run", lines)
+
+    def test_failures_are_named_at_the_end(self):
+        status, lines = self.run_stages("""stage tests 9 sh -c 'printf "== t\\nwhy\\n" >>$HAWSER_REPORT/failures; exit 1'""")
+        self.assertEqual(status, 1, lines)
+        self.assertLess(lines.index("failed: t"), lines.index("why"))
+
+    def test_a_run_beyond_its_budget_passes_and_says_so(self):
+        status, lines = self.run_stages("stage first 9 true", budget=-5)
+        self.assertEqual(status, 0, lines)
+        self.assertRegex(lines[-1], r"^passed in \d+ s, \d+ s over the budget of -5 s$")
+
+
+if __name__ == "__main__":
+    unittest.main()
