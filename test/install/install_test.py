@@ -3,7 +3,7 @@
 
 Usage: install_test.py BUILD CASE     runs one case (ctest does)
        install_test.py BUILD          runs all
-       install_test.py --list         names them
+       install_test.py --list [gate|deep]     names them
 
 BUILD is a build folder in which everything is built. Nothing is installed on this host. A case that
 can't run here says why and ends with 77.
@@ -16,11 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
-CASES = {}
-SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tool"))
+from cases import Skipped, case, check, run_cases, time_left  # pylint: disable=wrong-import-position
+
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RIGHT = re.compile(r"4194304 bytes there, the sum 549755289600 back; [1-9]\d* packets lost")
 PACKAGES = {
@@ -36,30 +36,12 @@ PACKAGES = {
 }
 
 
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-class Skipped(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
 def call(*command, **options):
     """Runs a command that must succeed; returns what it said."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
     environment.update(options.pop("more", {}))
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100,
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=time_left(),
                           check=False, env=environment, **options)
     output = done.stdout + done.stderr
     check(done.returncode == 0, f"{' '.join(map(str, command))}: {done.returncode}\n{output}")
@@ -120,7 +102,7 @@ def show_provider(prefix):
         check("provider: hawser" in output, output)
 
 
-@case
+@case(gate=True)
 def from_a_prefix_and_after_it_has_moved():
     with tempfile.TemporaryDirectory() as scratch:
         first, second = os.path.join(scratch, "first"), os.path.join(scratch, "deep", "er", "second")
@@ -342,21 +324,7 @@ def lintian_finds_nothing_that_is_not_known():
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    if sys.argv[1] == "--list":
-        print("\n".join(CASES))
-        return 0
-    for name in sys.argv[2:] or CASES:
-        begun = time.monotonic()
-        try:
-            CASES[name]()
-        except Skipped as reason:
-            print(f"skipped: {reason}")
-            return SKIPPED
-        except (Failed, subprocess.TimeoutExpired) as error:
-            print(f"{name}: {error}")
-            return 1
-        print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
-    return 0
+    return run_cases(sys.argv[1:] if sys.argv[1] == "--list" else sys.argv[2:])
 
 
 if __name__ == "__main__":

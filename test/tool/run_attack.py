@@ -2,8 +2,8 @@
 
 import re
 
-from run_harness import (LONG, all_children, all_ranks, case, check, finish, gone, read_until, run,
-                         start, wait_for)
+from cases import all_children, case, check, finish, gone, read_until, wait_for
+from run_harness import LONG, RUNNING, all_ranks, run, start
 
 # Some seconds long, so that there is time for an attack.
 JOB = ["--ranks", "3", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "6"]
@@ -32,7 +32,7 @@ def may_observe():
     return True
 
 
-@case
+@case(gate=True)
 def attack_of_strangers():
     _, report = attacked("garbage:20k", "truncated:20k")
     dropped = sum(report["drops"].values())
@@ -74,9 +74,9 @@ def attack_of_forgeries():
 def attackers_go_with_their_launcher():
     process = start(LONG + ["--attack", "garbage:1k"])
     all_ranks(process, 4)
-    read_until(process, r"^ *\d+%")
+    read_until(process, RUNNING)
     everybody = all_children(process.pid)
     check(len(everybody) == 5, str(everybody))
     process.kill()
     process.wait()
-    wait_for(lambda: gone(everybody), "the attacker to go with the launcher", 5)
+    wait_for(lambda: gone(everybody), "the attacker to go with the launcher")

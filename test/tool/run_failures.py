@@ -8,27 +8,38 @@ import subprocess
 import tempfile
 import time
 
-from run_harness import (COMMAND, CSV, IMPATIENT, LONG, SMALL, TEXT, all_ranks, case, check,
-                         check_failure, children, finish, free_port, gone, read_until, run, start,
-                         wait_for)
+from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, wait_for
+from run_harness import (COMMAND, CSV, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure, check_living_are_not_blamed,
+                         children, free_port, patient, run, start)
 
 # --- failures --------------------------------------------------------------------------------------
 
+def run_in_which_one_dies(arguments, dead, survivors):
+    status, output = finish(start(arguments))
+    check_living_are_not_blamed(output, dead, survivors)
+    check(status == 3, f"exit status {status}:\n{output}")
+    return output
+
+
 @case
-def rank_kills_itself():
-    output, _ = run(["--ranks", "5", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
-                     "4", "--kill-rank", "3@0.6", *IMPATIENT], expected=3)
+@patient
+def rank_kills_itself(timeout):
+    output = run_in_which_one_dies(["--ranks", "5", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
+                                    "4", "--kill-rank", "3@0.6", *timeout], 3, (0, 1, 2, 4))
     check("rank 3 was ended by SIGKILL" in output, output)
     check_failure(output, 3, (0, 1, 2, 4))
 
 
-@case
-def rank_killed_from_outside():
-    process = start(LONG + IMPATIENT)
+@case(gate=True)
+@patient
+def rank_killed_from_outside(timeout):
+    process = start(LONG + timeout)
     ranks = all_ranks(process, 4)
-    read_until(process, r"^ *\d+%")
+    begun = read_until(process, RUNNING)
     os.kill(ranks[1], signal.SIGKILL)
     status, output = finish(process)
+    output = begun + output
+    check_living_are_not_blamed(output, 1, (0, 2, 3))
     check(status == 3, output)
     check_failure(output, 1, (0, 2, 3))
     check(gone(ranks.values()), "ranks are left behind")
@@ -50,10 +61,11 @@ def rank_stopped_for_a_moment():
 
 
 @case
-def rank_stopped_for_too_long():
-    process = start(LONG + ["--tunable", "peer_timeout_ms=1000"])
+@patient
+def rank_stopped_for_too_long(timeout):
+    process = start(LONG + timeout)
     ranks = all_ranks(process, 4)
-    output = read_until(process, r"^ *\d+%")
+    output = read_until(process, RUNNING)
     os.kill(ranks[2], signal.SIGSTOP)
     others = [pid for rank, pid in ranks.items() if rank != 2]
     wait_for(lambda: gone(others), "the others to give up")
@@ -61,22 +73,21 @@ def rank_stopped_for_too_long():
     os.kill(ranks[2], signal.SIGCONT)
     status, rest = finish(process)
     output += rest
+    check_living_are_not_blamed(output, 2, (0, 1, 3))
     check(status == 3, output)
     check_failure(output, 2, (0, 1, 3))
     check(re.search(r"^rank 2: held for dead by others", output, re.M),
           f"rank 2 does not report failure:\n{output}")
 
 
-@case
+@case(gate=True)
 def interrupted():
     process = start(LONG, start_new_session=True)
     ranks = all_ranks(process, 4)
-    read_until(process, r"^ *\d+%.* Gb/s")
-    begun = time.monotonic()
+    read_until(process, RUNNING)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of the group
     status, output = finish(process)
     check(status == 130, f"{status}\n{output}")
-    check(time.monotonic() - begun < 10, "took too long")
     check("ending all ranks" in output, output)
     check(not re.search(r"^ *\d+%", output.split("ending all ranks")[1], re.M),
           f"progress of a run that has been ended:\n{output}")
@@ -87,18 +98,16 @@ def interrupted():
 def launcher_killed():
     process = start(LONG)
     ranks = all_ranks(process, 4)
-    read_until(process, r"^ *\d+%")
+    read_until(process, RUNNING)
     process.kill()
     process.wait()
-    wait_for(lambda: gone(ranks.values()), "the ranks to go with their launcher", 5)
+    wait_for(lambda: gone(ranks.values()), "the ranks to go with their launcher")
 
 
 @case
 def not_in_time():
-    begun = time.monotonic()
     output, _ = run(LONG + ["--timeout", "3"], expected=1)
     check("not finished within 3 s" in output, output)
-    check(time.monotonic() - begun < 12, output)
 
 
 # --- ranks that are started again ------------------------------------------------------------------
@@ -106,7 +115,7 @@ def not_in_time():
 FOUR = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "6"]
 
 
-@case
+@case(gate=True)
 def rank_started_again():
     for extra in ([], ["--threads", "1"], ["--loss", "0.02"]):
         output, report = run(FOUR + ["--restart-rank", "2@0.55", *extra])
@@ -143,16 +152,17 @@ def rank_started_again_among_groups_and_stages():
 
 
 @case
-def another_rank_dies_after_one_was_started_again():
-    output, _ = run(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *IMPATIENT],
-                    expected=3)
+@patient
+def another_rank_dies_after_one_was_started_again(timeout):
+    output = run_in_which_one_dies(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *timeout], 1, (0, 2, 3))
     check("rank 2 was ended by SIGKILL, and is started again" in output, output)
     check_failure(output, 1, (0, 2, 3))
 
 
 @case
-def rank_started_again_dies_at_once():
-    process = start(LONG + IMPATIENT + ["--restart-rank", "2@0.0001"])
+@patient
+def rank_started_again_dies_at_once(timeout):
+    process = start(LONG + timeout + ["--restart-rank", "2@0.0001"])
     ranks = all_ranks(process, 4)
     output = read_until(process, "and is started again")
     again = wait_for(lambda: children(process.pid).get(2) not in (None, ranks[2]) and
@@ -160,6 +170,7 @@ def rank_started_again_dies_at_once():
     os.kill(again, signal.SIGKILL)
     status, rest = finish(process)
     output += rest
+    check_living_are_not_blamed(output, 2, (0, 1, 3))
     check(status == 3, f"exit status {status}:\n{output}")
     for rank in (0, 1, 3):
         check(re.search(rf"^rank {rank}: .*[Rr]ank 2", output, re.M), f"rank {rank}:\n{output}")
@@ -187,7 +198,8 @@ def a_rank_that_cannot_start_is_no_riddle_to_others():
     bad = ["--nic", "udp:203.0.113.77"]  # TEST-NET-3
     for broken in (1, 0):
         port = free_port()
-        ranks = [joined(rank, 2, port, bad if rank == broken else ["--timeout", "20"]) for rank in (0, 1)]
+        ranks = [joined(rank, 2, port, bad if rank == broken else ["--timeout", str(HANG_LIMIT_S)])
+                 for rank in (0, 1)]
         ends = [finish(rank) for rank in ranks]
         status, output = ends[broken]
         check(status == 2 and "203.0.113.77" in output, f"{status}\n{output}")
@@ -227,7 +239,7 @@ def bad_workloads():
     refused(["--workload", "gpt5"], "neither a file nor built in")
 
 
-@case
+@case(gate=True)
 def bad_options():
     refused(["--loss", "2"], "^hawser: --loss 2 is not a probability")
     refused(["--kill-nic", "9@1/3"], "names NIC 9; NICs go from 0 to 3")
@@ -298,7 +310,7 @@ def udp_where_there_is_no_rdma_port():
     check(re.match(r"4 ranks x 2 NICs, .*\n--nic verbs: .*; UDP NICs are used instead\n", output), output)
 
 
-@case
+@case(gate=True)
 def info():
     output = info_text({**os.environ, "HAWSER_REORDER_PACKETS": "77"})
     for word in ("udp:127.0.0.1", "memlock", "rmem_max", "hugepages", "peer_timeout_ms",

@@ -1,17 +1,16 @@
 """What the cases of run_test.py share: they start the command, wait for it, and look at what it left."""
 
+import functools
 import json
 import os
 import re
-import select
 import socket
-import subprocess
 import sys
 import tempfile
-import time
+
+from cases import Failed, check, finish, run_cases, start_process, wait_for
 
 COMMAND = []  # the path of `hawser`, once it is known
-CASES = {}
 # Small, but with all that a run has: two steps of 13 all-reduces of up to 690 kB.
 SMALL = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
 TEXT = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 4
@@ -30,38 +29,16 @@ CommType.irecv,CommGroup.pp_group,1,200000,backward,None,None,recv_next,None,Non
 CommType.all_gather,CommGroup.dp_group,2,1,step,None,None,,None,None,None,1
 [ pp_stage1: [rank2, rank3] ]
 """
-# Of a case, generous: sanitizers and a busy host are slow.
-LIMIT_S = 100
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
+# A rank that the machine keeps waiting must not look dead to the others, except in cases about dead ranks. A case's
+# own --tunable comes later and wins.
+PATIENT = ["--tunable", "peer_timeout_ms=60000"]
+# What a case about a dead rank waits for it, in turn.
+PATIENCES_MS = (1500, 15_000, 60_000)
 
 
 def start(arguments, **options):
-    """Starts `hawser run`; its standard output and error come together, line by line."""
-    return subprocess.Popen([*COMMAND, "run", *arguments], stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, bufsize=1, **options)
-
-
-def finish(process, limit=LIMIT_S):
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        raise Failed(f"no end within {limit} s:\n{output}")
-    return process.returncode, output
+    """Starts `hawser run`; its standard output and error come together."""
+    return start_process([*COMMAND, "run", *PATIENT, *arguments], **options)
 
 
 def run(arguments, expected=0, **options):
@@ -82,33 +59,6 @@ def run(arguments, expected=0, **options):
                           for name in ("messages_sent", "messages_received"))
         check(sent == received, f"{sent} sent, {received} received:\n{output}")
     return output, report
-
-
-def read_until(process, pattern, limit=30):
-    """Reads lines until one matches; returns what was read."""
-    text = ""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        readable, _, _ = select.select([process.stdout], [], [], 0.2)
-        if not readable:
-            check(process.poll() is None, f"ended early:\n{text}")
-            continue
-        line = process.stdout.readline()
-        check(line != "", f"ended early:\n{text}")
-        text += line
-        if re.search(pattern, line):
-            return text
-    raise Failed(f"no line like '{pattern}':\n{text}")
-
-
-def wait_for(condition, what, limit=30):
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        select.select([], [], [], 0.02)
-    raise Failed(f"waited in vain for {what}")
 
 
 def children(pid):
@@ -132,18 +82,6 @@ def children(pid):
     return ranks
 
 
-def all_children(pid):
-    """All processes that a launcher has started."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return [int(child) for child in file.read().split()]
-
-
-def gone(pids):
-    return all(not os.path.exists(f"/proc/{pid}") or
-               open(f"/proc/{pid}/stat", encoding="utf-8").read().rsplit(")", 1)[1].split()[0] == "Z"
-               for pid in pids)
-
-
 def all_ranks(process, count):
     return wait_for(lambda: (lambda found: found if len(found) == count else None)(
         children(process.pid)), f"{count} ranks")
@@ -155,32 +93,56 @@ def free_port():
         return probe.getsockname()[1]
 
 
+# A line of progress once the ranks have met: a rank that dies earlier is told of in other words.
+RUNNING = r"^ *\d+%.* Gb/s"
 LONG = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "100000"]
-IMPATIENT = ["--tunable", "peer_timeout_ms=1500"]
+
+
+class TakenForDead(Failed):
+    """A living rank looked dead to another one."""
+
+
+def patient(function):
+    """Gives a case about a dead rank the options with a peer_timeout.
+
+    Time alone tells a dead rank from one that the machine keeps waiting. If the machine stands for longer than
+    peer_timeout, the ranks give up living ones, as they should, and the case repeats with more patience.
+    """
+    @functools.wraps(function)
+    def repeated():
+        for timeout_ms in PATIENCES_MS:
+            try:
+                return function(["--tunable", f"peer_timeout_ms={timeout_ms}"])
+            except TakenForDead as found:
+                if timeout_ms == PATIENCES_MS[-1]:
+                    raise
+                print(f"peer_timeout_ms={timeout_ms}, now longer: {found}", flush=True)
+        raise AssertionError("no patience at all")
+    return repeated
+
+
+def check_living_are_not_blamed(output, dead, survivors):
+    """To be called before any other check of such a case's output."""
+    for rank in survivors:
+        for line in re.findall(rf"^(?:hawser: )?rank {rank}: (.*)$", output, re.M):
+            blamed = {int(number) for number in re.findall(r"rank (\d+): peer_(?:timeout|unreachable)", line)}
+            if blamed - {dead} or "held for dead by others" in line:
+                raise TakenForDead(f"rank {rank}: {line}\n{output}")
+    if "did not notice in time that others had ended" in output:
+        raise TakenForDead(output)
 
 
 def check_failure(output, dead, survivors):
+    """Every survivor names the dead rank, and all ended without being asked to."""
     for rank in survivors:
-        line = re.search(rf"^rank {rank}: (.*)$", output, re.M)
         lines = [text for text in output.splitlines() if text.startswith(f"rank {rank}: ")]
-        check(line and any(f"rank {dead}" in text for text in lines),
-              f"rank {rank} does not name rank {dead}:\n{output}")
-    ended = re.search(r"all ranks had ended ([\d.]+) s after", output)
-    check(ended and float(ended[1]) < 15, output)
+        check(any(f"rank {dead}" in text for text in lines), f"rank {rank} does not name rank {dead}:\n{output}")
+    check(re.search(r"all ranks had ended ([\d.]+) s after", output), output)
 
 
 def main():
-    """Of a program of cases: `--list`, or the path of `hawser` and the cases to run (all of them)."""
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(CASES))
-        return 0
-    COMMAND.append(os.path.abspath(sys.argv[1]))
-    for name in sys.argv[2:] or CASES:
-        begun = time.monotonic()
-        try:
-            CASES[name]()
-        except Failed as failure:
-            print(f"{name}: {failure}")
-            return 1
-        print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
-    return 0
+    """Of a program of cases: `--list [TIER]`, or the path of `hawser` and the cases to run (all of them)."""
+    words = sys.argv[1:]
+    if words[:1] != ["--list"]:
+        COMMAND.append(os.path.abspath(words.pop(0)))
+    return run_cases(words)

@@ -19,8 +19,8 @@ import tempfile
 
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
-from run_harness import (COMMAND, CSV, SMALL, TEXT, all_ranks, case, check, finish, free_port, main, run,
-                         start, wait_for)
+from cases import case, check, finish, wait_for
+from run_harness import COMMAND, CSV, SMALL, TEXT, free_port, main, run, start
 
 @case
 def version():
@@ -45,7 +45,7 @@ def all_right():
           0.02 * report["counters"]["data_packets_sent"], output)
 
 
-@case
+@case(gate=True)
 def all_kinds_of_faults_together():
     output, report = run(SMALL + ["--loss", "0.05", "--duplicate", "0.01", "--reorder", "0.05",
                                   "--corrupt", "0.001", "--seed", "3",
@@ -54,7 +54,7 @@ def all_kinds_of_faults_together():
     check(report["drops"].get("bad_checksum", 0) > 0, output)
 
 
-@case
+@case(gate=True)
 def three_of_four_nics_die_and_return():
     output, report = run(["--ranks", "2", "--nics", "4", "--workload", "gpt2", "--scale", "64",
                           "--steps", "8", "--kill-nic", "0@1/8", "--kill-nic", "1@2/8",
@@ -111,7 +111,7 @@ def uneven_all_to_all():
     check("expert groups of 8 ranks are clamped to 4" in output, output)
 
 
-@case
+@case(gate=True)
 def workloads_from_files():
     with tempfile.TemporaryDirectory() as folder:
         for text, n in ((TEXT, {"all_reduce": 3, "reduce_scatter": 6, "all_gather": 3,
@@ -136,7 +136,7 @@ def one_rank_alone():
         check(report["counters"]["messages_sent"] == 0, output)
 
 
-@case
+@case(gate=True)
 def engine_threads():
     run(SMALL + ["--threads", "1", "--loss", "0.01"])
 
@@ -150,7 +150,7 @@ def too_little_memory_may_be_locked():
     run(SMALL, preexec_fn=limit)
 
 
-@case
+@case(gate=True)
 def ranks_that_others_start():
     """As torchrun does it; once with its variables and once with our own."""
     for own in (False, True):
@@ -175,47 +175,57 @@ def ranks_that_others_start():
         check("ok: every byte of 78 results is right" in outputs[0], outputs[0])
 
 
-@case
+def udp_ports_of(pid):
+    """Where a rank's sockets are: their inodes, looked up in the kernel's table."""
+    inodes = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    except OSError:
+        pass
+    found = []
+    with open("/proc/net/udp", encoding="utf-8") as file:
+        for line in file.readlines()[1:]:
+            fields = line.split()
+            if fields[9] not in inodes:
+                continue
+            address, number = fields[1].split(":")
+            packed = bytes.fromhex(address)[::-1]
+            found.append((socket.inet_ntoa(packed), int(number, 16)))
+    return found if len(found) >= 4 else []
+
+
+def joined(rank, port):
+    return start(["--nics", "2", "--workload", "gpt2", "--scale", "32", "--steps", "12", "--json", "-"],
+                 env={**os.environ, "HAWSER_RANK": str(rank), "HAWSER_SIZE": "2",
+                      "HAWSER_RENDEZVOUS": f"127.0.0.1:{port}"})
+
+
+@case(gate=True)
 def random_bytes_at_the_ports():
-    process = start(["--ranks", "2", "--nics", "2", "--workload", "gpt2", "--scale", "32",
-                     "--steps", "12", "--json", "-"])
-    ranks = all_ranks(process, 2)
-
-    def ports():
-        """Our own ranks' sockets: their inodes, looked up in the kernel's table."""
-        inodes = set()
-        for pid in ranks.values():
-            try:
-                for fd in os.listdir(f"/proc/{pid}/fd"):
-                    link = os.readlink(f"/proc/{pid}/fd/{fd}")
-                    if link.startswith("socket:["):
-                        inodes.add(link[8:-1])
-            except OSError:
-                pass
-        found = []
-        with open("/proc/net/udp", encoding="utf-8") as file:
-            for line in file.readlines()[1:]:
-                fields = line.split()
-                if fields[9] not in inodes:
-                    continue
-                address, number = fields[1].split(":")
-                packed = bytes.fromhex(address)[::-1]
-                found.append((socket.inet_ntoa(packed), int(number, 16)))
-        return found if len(found) >= 8 else None
-
-    targets = wait_for(ports, "the ranks' sockets")
+    """Rank 1 starts when bytes have come to rank 0: so the job can't be over before."""
+    port = free_port()
+    ranks = [joined(0, port)]
+    targets = wait_for(lambda: udp_ports_of(ranks[0].pid), "rank 0's sockets", ranks[0])
     dice = random.Random(1)
     sent = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        while process.poll() is None and sent < 20000:
+        while ranks[0].poll() is None and sent < 20000:
             for target in targets:
                 try:
                     sender.sendto(dice.randbytes(dice.randrange(1, 1500)), target)
                 except OSError:
                     pass
                 sent += 1
-    status, output = finish(process)
-    check(status == 0, output)
+            if sent >= 2000 and len(ranks) == 1:
+                ranks.append(joined(1, port))
+            elif len(targets) == 4 and len(ranks) == 2:
+                targets = targets + udp_ports_of(ranks[1].pid)
+    ends = [finish(rank) for rank in ranks]
+    output = ends[0][1]
+    check(len(ends) == 2 and all(status == 0 for status, _ in ends), str(ends))
     report = json.loads(output[output.index("{\n"):output.rindex("\n}") + 2])
     dropped = sum(report["drops"].values())
     check(dropped > 50, f"{sent} sent, {dropped} dropped: {report['drops']}\n{output}")

@@ -16,14 +16,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree
 
+from cases import STARTED, Skipped, all_children, case, check, gone, time_left, wait_for
 from png_pixels import pixels
+from run_harness import COMMAND, main
 
-CASES = {}
-LIMIT_S = 100
-SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = os.path.join(HERE, "experiments", "small.json")
 PLANS = os.path.join(HERE, "..", "..", "bench", "plans")
@@ -31,29 +29,11 @@ BESIDE = {"bytes": 100000, "load_percent": 10, "gbps": 100, "duration_us": 100}
 RESULTS = ["flows.csv", "report.html", "runs.csv", "series.csv"]
 
 
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-class Skipped(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
 def sim(*arguments, workloads=None):
     environment = {name: value for name, value in os.environ.items() if name != "HAWSER_WORKLOADS"}
     if workloads:
         environment["HAWSER_WORKLOADS"] = workloads
-    done = subprocess.run([sys.argv[1], "sim", *arguments], capture_output=True, text=True, timeout=LIMIT_S,
+    done = subprocess.run([*COMMAND, "sim", *arguments], capture_output=True, text=True, timeout=time_left(),
                           check=False, env=environment)
     return done.returncode, done.stdout, done.stderr
 
@@ -93,7 +73,7 @@ def changed(plan, path, value):
     return plan
 
 
-@case
+@case(gate=True)
 def wrong_plans_are_refused_with_a_sentence():
     with tempfile.TemporaryDirectory() as folder:
         for path, value, says in (
@@ -214,7 +194,7 @@ def a_whole_fabric_can_be_a_range():
         check(counts == [8, 8, 16, 16], f"flows of each run: {counts}")
 
 
-@case
+@case(gate=True)
 def bad_options_are_refused():
     for arguments, says in (([], "PLAN"), (["/nonexistent/x.json"], "cannot read a plan"),
                             (["/tmp"], "'/tmp' is a folder, not a plan"), ([SMALL, "--jobs", "0"], "--jobs"),
@@ -230,7 +210,7 @@ def bad_options_are_refused():
         check(word in out, f"--help does not tell of {word}")
 
 
-@case
+@case(gate=True)
 def the_expectation_decides_the_exit_status():
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
@@ -296,7 +276,7 @@ def seeds_can_be_chosen():
             check({row["seed"] for row in rows(to, "runs.csv")} == seeds, f"{arguments}")
 
 
-@case
+@case(gate=True)
 def results_go_to_their_folder_and_touch_nothing_else():
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
@@ -313,7 +293,7 @@ def results_go_to_their_folder_and_touch_nothing_else():
             code, out, err = sim(SMALL, "--to", bad)
             check(code == 2 and says in err, f"{bad}: exit {code}\n{out}{err}")
             check("runs" not in out, f"{bad}: it ran")
-        done = subprocess.run([sys.argv[1], "sim", SMALL], cwd=folder, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run([*COMMAND, "sim", SMALL], cwd=folder, capture_output=True, timeout=time_left(), check=False)
         check(done.returncode == 0 and sorted(os.listdir(os.path.join(folder, "small"))) == RESULTS, "default folder")
 
 
@@ -342,8 +322,8 @@ def inputs_are_found_beside_the_plan_or_among_the_workloads():
 @case
 def a_verdict_that_is_not_written_is_told():
     with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([sys.argv[1], "sim", SMALL, "--to", os.path.join(folder, "out")], stdout=full,
-                              stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run([*COMMAND, "sim", SMALL, "--to", os.path.join(folder, "out")], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=time_left(), check=False)
         check(done.returncode == 2 and "cannot write to standard output" in done.stderr, f"{done}")
 
 
@@ -361,29 +341,18 @@ def published_plans_are_plans():
 
 
 def long_plan(folder):
-    """Some 40 runs of most of a second."""
+    """Two thousand runs: they are ended long before they are over."""
     plan = changed(small(), "traffic.bytes", 30_000_000)
-    plan["seeds"]["judge"] = "11..20"
+    plan["seeds"]["judge"] = "11..510"
     del plan["faults"]
     return write(folder, plan)
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return [int(child) for child in file.read().split()]
-
-
 def start(folder, to, *arguments):
-    return subprocess.Popen([sys.argv[1], "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def wait_for(process, condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        check(process.poll() is None, "it ended too early")
-        check(time.monotonic() < end, "it does not go on")
-        os.sched_yield()
+    process = subprocess.Popen([*COMMAND, "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    STARTED.append(process)
+    return process
 
 
 def lines_of(path):
@@ -398,16 +367,16 @@ def sigterm_leaves_results_of_what_was_done_and_no_process():
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
         process = start(folder, to)
-        wait_for(process, lambda: lines_of(os.path.join(to, "runs.csv.part")) >= 3)
-        workers = children(process.pid)
+        wait_for(lambda: lines_of(os.path.join(to, "runs.csv.part")) >= 3, "results", process)
+        workers = all_children(process.pid)
         os.killpg(process.pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=time_left())
         check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
-        done = int(re.search(r"interrupted after (\d+) of 40 runs; of these there are results", out).group(1))
-        check(2 <= done < 40 and len(rows(to, "runs.csv")) == done, f"{done} done")
+        done = int(re.search(r"interrupted after (\d+) of 2000 runs; of these there are results", out).group(1))
+        check(2 <= done < 2000 and len(rows(to, "runs.csv")) == done, f"{done} done")
         check(sorted(os.listdir(to)) == RESULTS, f"{os.listdir(to)}")
         check(b"It was interrupted." in content(to, "report.html"), "the report does not say so")
-        check(not [pid for pid in workers if os.path.exists(f"/proc/{pid}")], "workers are left")
+        check(gone(workers), "workers are left")
 
 
 @case
@@ -415,11 +384,11 @@ def ctrl_c_before_anything_is_done_leaves_nothing():
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
         process = start(folder, to)
-        wait_for(process, lambda: children(process.pid))
+        wait_for(lambda: all_children(process.pid), "runs", process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=time_left())
         check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
-        if "interrupted after 0 of 40 runs; there are no results" in out:
+        if "interrupted after 0 of 2000 runs; there are no results" in out:
             check(not os.path.exists(to), "a folder without results is left")
         else:  # a machine that was busy between the two lines
             check("of these there are results" in out, out)
@@ -430,9 +399,9 @@ def a_run_that_dies_is_told():
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
         process = start(folder, to, "--seeds", "11")
-        wait_for(process, lambda: children(process.pid))
-        os.kill(children(process.pid)[0], signal.SIGKILL)
-        out, err = process.communicate(timeout=LIMIT_S)
+        workers = wait_for(lambda: all_children(process.pid), "runs", process)
+        os.kill(workers[0], signal.SIGKILL)
+        out, err = process.communicate(timeout=time_left())
         check(process.returncode == 1, f"exit {process.returncode}\n{out}{err}")
         check("a run died: hawser" in out and "signal 9" in out, out)
         dead = [row for row in rows(to, "runs.csv") if row["outcome"].startswith("died: ")]
@@ -549,7 +518,7 @@ def a_browser_shows_the_report_within_1200_pixels():
         picture = os.path.join(folder, "report.png")
         subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                         f"--user-data-dir={folder}/profile", f"--screenshot={picture}", "--window-size=1200,2900",
-                        "file://" + page], capture_output=True, timeout=LIMIT_S, check=True)
+                        "file://" + page], capture_output=True, timeout=time_left(), check=True)
         seen = {}
         margins = set()
         for row in pixels(picture):
@@ -562,21 +531,6 @@ def a_browser_shows_the_report_within_1200_pixels():
                              ("a fault's mark", (0xc0, 0x39, 0x2b)), ("the darkest link", (8, 48, 107)),
                              ("a verdict that holds", (0xe7, 0xf5, 0xec))):
             check(seen.get(colour, 0) > 100, f"{name} can't be seen: {seen.get(colour, 0)} pixels")
-
-
-def main():
-    if sys.argv[1] == "--list":
-        print("\n".join(CASES))
-        return 0
-    try:
-        CASES[sys.argv[2]]()
-    except Skipped as reason:
-        print(f"skipped: {reason}")
-        return SKIPPED
-    except (Failed, subprocess.TimeoutExpired) as error:
-        print(error)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":

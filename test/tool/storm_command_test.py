@@ -10,31 +10,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-CASES = {}
-LIMIT_S = 100
+from cases import all_children, case, check, finish, read_until, start_process, time_left, wait_for
+from run_harness import COMMAND, main
+
 FAILS = ["--seek", "session_state:failed"]  # a storm in which a session fails counts as a failure
 
 
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
 def storm(*arguments):
-    done = subprocess.run([sys.argv[1], "storm", *arguments], capture_output=True, text=True, timeout=LIMIT_S,
+    done = subprocess.run([*COMMAND, "storm", *arguments], capture_output=True, text=True, timeout=time_left(),
                           check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+def start(*arguments, **options):
+    return start_process([*COMMAND, "storm", *arguments], **options)
 
 
 def failing_seed():
@@ -42,12 +32,12 @@ def failing_seed():
     check(code == 1, f"exit {code}: {out}")
     found = re.search(r"look at it:  (\S+) storm --seed (\d+) --seek session_state:failed --trace\n", out)
     check(found, f"no command to look at it:\n{out}")
-    check(found.group(1) == sys.argv[1], f"the command is called {found.group(1)}")
+    check([found.group(1)] == COMMAND, f"the command is called {found.group(1)}")
     check(f"--seed {found.group(2)} --seek session_state:failed --shrink\n" in out, out)
     return found.group(2)
 
 
-@case
+@case(gate=True)
 def bad_options_are_refused_at_once():
     for arguments, says in (
         (["--seeds", "5..1"], "end before they begin"),
@@ -74,7 +64,7 @@ def bad_options_are_refused_at_once():
     check(code == 0 and "--keep-going" in out, out)
 
 
-@case
+@case(gate=True)
 def a_swarm_tells_its_figures():
     code, out, err = storm("--seeds", "1..40", "--jobs", "2", "--json", "-")
     check(code == 0, f"exit {code}: {err}")
@@ -85,7 +75,7 @@ def a_swarm_tells_its_figures():
     check("no failure" in err and "marks" in err, err)
 
 
-@case
+@case(gate=True)
 def the_same_seed_is_the_same_run():
     digests = {re.search(r"digest (\w+)", storm("--seed", "7")[1]).group(1) for _ in range(2)}
     check(len(digests) == 1, f"{digests}")
@@ -102,10 +92,8 @@ def keep_going_counts_failures():
 
 @case
 def the_time_ends_a_swarm():
-    began = time.monotonic()
     code, out, err = storm("--seeds", "1..100000000", "--seconds", "1", "--keep-going", "--jobs", "2", "--limit", "50")
     check(code == 0, f"exit {code}: {out}{err}")
-    check(time.monotonic() - began < 30, "it took too long")
     check(re.search(r"to go on: \S+ storm --seeds \d+\.\.100000000 --limit 50 --jobs 2 --keep-going --seconds 1\n", out),
           out)
 
@@ -116,36 +104,28 @@ def too_many_workers_are_fewer():
     check(code == 0, f"exit {code}: {out}{err}")
     processors = len(os.sched_getaffinity(0))
     check(f"{4 * processors} workers instead of 1024: four for each processor\n" in out or processors >= 256, out)
-    check(float(re.search(r"seeds in ([0-9.]+) s", out).group(1)) < 30, out)
+    check(re.search(r"seeds in [0-9.]+ s", out), out)
 
 
 @case
 def a_report_that_is_not_written_is_told():
     for arguments in (["--seed", "5"], ["--seeds", "1..3"], ["--seed", "5", "--json", "-"]):
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([sys.argv[1], "storm", *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
-                                  timeout=LIMIT_S, check=False)
+            done = subprocess.run([*COMMAND, "storm", *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=time_left(), check=False)
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
         check("cannot write" in done.stderr, f"{arguments}: {done.stderr}")
 
 
 def interrupt(arguments, after):
     """Ctrl-C when a line says `after`; "": when a storm runs."""
-    with subprocess.Popen([sys.argv[1], "storm", *arguments], stdout=subprocess.PIPE, text=True) as process:
-        if after:
-            while after not in process.stdout.readline():
-                check(process.poll() is None, f"{arguments}: it ended too early")
-        else:  # from when it has one on it has a handler for the signal
-            while not has_child(process.pid):
-                check(process.poll() is None, f"{arguments}: it ended too early")
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out
-
-
-def has_child(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return file.read().strip() != ""
+    process = start(*arguments)
+    if after:
+        read_until(process, re.escape(after))
+    else:  # from when it has one on it has a handler for the signal
+        wait_for(lambda: all_children(process.pid), "a storm", process)
+    process.send_signal(signal.SIGINT)
+    return finish(process)
 
 
 @case
@@ -153,11 +133,9 @@ def ctrl_c_ends_a_single_storm():
     with tempfile.TemporaryDirectory() as folder:
         plan = os.path.join(folder, "long.plan.json")
         write_long_plan(plan)
-        began = time.monotonic()
         code, out = interrupt(["--plan", plan], "")
         check(code == 130, f"exit {code}: {out}")
         check("interrupted" in out, out)
-        check(time.monotonic() - began < 20, "it was not ended")
 
 
 def write_long_plan(name):
@@ -185,25 +163,23 @@ def ctrl_c_ends_shrinking_with_what_there_is():
         check(os.path.getsize(plan) > 0 and "left: " in out, out)
 
 
-@case
+@case(gate=True)
 def ctrl_c_ends_a_swarm_with_its_figures():
-    process = subprocess.Popen([sys.argv[1], "storm", "--seeds", "1..100000000"], stdout=subprocess.PIPE,
-                               text=True)
-    process.stdout.readline()  # the first line of progress
+    process = start("--seeds", "1..100000000")
+    read_until(process, "")  # the first line of progress
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=LIMIT_S)
-    check(process.returncode == 130, f"exit {process.returncode}: {out}")
+    code, out = finish(process)
+    check(code == 130, f"exit {code}: {out}")
     check("interrupted" in out and "visited" in out, out)
 
 
 @case
 def sigterm_to_all_processes_is_no_failure_of_a_storm():
-    process = subprocess.Popen([sys.argv[1], "storm", "--seeds", "1..100000000"], stdout=subprocess.PIPE,
-                               text=True, start_new_session=True)
-    process.stdout.readline()  # the first line of progress
+    process = start("--seeds", "1..100000000", start_new_session=True)
+    read_until(process, "")  # the first line of progress
     os.killpg(process.pid, signal.SIGTERM)
-    out, _ = process.communicate(timeout=LIMIT_S)
-    check(process.returncode == 130, f"exit {process.returncode}: {out}")
+    code, out = finish(process)
+    check(code == 130, f"exit {code}: {out}")
     check("interrupted" in out and "FAILED" not in out, out)
 
 
@@ -230,18 +206,6 @@ def from_a_seed_to_a_small_plan():
         check("FAILED" in text and text.endswith("verdict: visited session_state:failed\n"), text)
         with open(os.path.join(folder, "small.json"), encoding="utf-8") as file:
             check(json.load(file)["traceEvents"], "there are no events")
-
-
-def main():
-    if sys.argv[1] == "--list":
-        print("\n".join(CASES))
-        return 0
-    try:
-        CASES[sys.argv[2]]()
-    except (Failed, subprocess.TimeoutExpired) as error:
-        print(error)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,184 @@
+"""What every script of cases shares: the list of cases and their tiers, the one time limit, and waiting.
+
+A script marks its cases with @case, and those of continuous integration's gate with @case(gate=True). A case of
+the gate takes a few seconds, and no check of it is about how long something took.
+
+    SCRIPT --list          all cases
+    SCRIPT --list gate     those of the gate
+    SCRIPT --list deep     the others
+"""
+
+import os
+import re
+import select
+import subprocess
+import time
+
+# A case that takes longer hangs. The limit only ends a hang: the longest case takes less than a tenth of it on a
+# quiet machine. ctest's TIMEOUT must be longer, or it cuts off what the case would print.
+HANG_LIMIT_S = 600
+SKIPPED = 77
+CASES = {}
+GATE = set()
+POLL_S = 0.02
+STARTED = []  # the processes of the case that runs now
+_limit = {"end": None}
+
+
+def case(function=None, *, gate=False, name=None):
+    """Registers a case under a name, or its function's."""
+    def register(one):
+        CASES[name or one.__name__] = one
+        if gate:
+            GATE.add(name or one.__name__)
+        return one
+    return register(function) if function else register
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    """What the case needs is not here."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def list_cases(words):
+    """The lines of `--list [gate|deep]`."""
+    tiers = {(): list(CASES), ("gate",): [name for name in CASES if name in GATE],
+             ("deep",): [name for name in CASES if name not in GATE]}
+    return "\n".join(tiers[tuple(words)])
+
+
+def time_left():
+    """The seconds until the case that runs now counts as hanging."""
+    return max(_limit["end"] - time.monotonic(), 0)
+
+
+def wait_for(condition, what, process=None):
+    """Waits until the condition holds and returns what it gave; `process` must not end before."""
+    while True:
+        found = condition()
+        if found:
+            return found
+        check(process is None or process.poll() is None, f"ended before there was {what}")
+        check(time_left() > 0, f"waited in vain for {what}")
+        select.select([], [], [], POLL_S)
+
+
+def start_process(command, **options):
+    """Starts a process whose standard output and error read_until() and finish() read together."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    process.unread = b""
+    STARTED.append(process)
+    return process
+
+
+def read_some(process):
+    """Adds to process.unread what has come; False at the end of the output."""
+    readable, _, _ = select.select([process.stdout], [], [], min(time_left(), 1))
+    if not readable:
+        return True
+    block = os.read(process.stdout.fileno(), 65536)
+    process.unread += block
+    return block != b""
+
+
+def text_of(data):
+    return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_until(process, pattern):
+    """Reads until a whole line matches; returns the text up to that line. finish() returns the rest."""
+    seen = 0
+    while True:
+        for line in process.unread[seen:].splitlines(keepends=True):
+            if not line.endswith((b"\n", b"\r")):
+                break
+            seen += len(line)
+            if re.search(pattern, text_of(line)):
+                text, process.unread = text_of(process.unread[:seen]), process.unread[seen:]
+                return text
+        check(time_left() > 0, f"no line like '{pattern}':\n{text_of(process.unread)}")
+        check(read_some(process), f"ended early:\n{text_of(process.unread)}")
+
+
+def finish(process):
+    """Waits for the end; returns the exit status and the output that read_until() has left."""
+    while read_some(process):
+        check(time_left() > 0, f"no end within {HANG_LIMIT_S} s:\n{text_of(process.unread)}")
+    try:
+        status = process.wait(timeout=time_left())
+    except subprocess.TimeoutExpired as hang:
+        raise Failed(f"no end within {HANG_LIMIT_S} s:\n{text_of(process.unread)}") from hang
+    process.stdout.close()
+    return status, text_of(process.unread)
+
+
+def all_children(pid):
+    """All processes that a process has started."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def is_gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def gone(pids):
+    return all(is_gone(pid) for pid in pids)
+
+
+def end_started():
+    """A case that failed may have left processes. Their launchers are asked to end them, then killed."""
+    for process in STARTED:
+        if process.poll() is None:
+            process.terminate()
+    for process in STARTED:
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    STARTED.clear()
+
+
+def run_case(name):
+    """Runs one case; returns the exit status that it gives the script."""
+    begun = time.monotonic()
+    _limit["end"] = begun + HANG_LIMIT_S
+    try:
+        CASES[name]()
+    except Skipped as reason:
+        print(f"skipped: {reason}")
+        return SKIPPED
+    except (Failed, subprocess.TimeoutExpired) as failure:
+        print(f"{name}: {failure}")
+        return 1
+    finally:
+        end_started()
+    print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
+    return 0
+
+
+def run_cases(words):
+    """A script's main: `--list [TIER]`, or the cases that `words` name (all of them)."""
+    if words[:1] == ["--list"]:
+        print(list_cases(words[1:]))
+        return 0
+    skipped = 0
+    for name in words or CASES:
+        status = run_case(name)
+        if status not in (0, SKIPPED):
+            return status
+        skipped = skipped or status
+    return skipped
