@@ -53,7 +53,8 @@ constexpr std::size_t kPeriod = 65521;
 
 using Noise = std::array<std::byte, kPeriod>;
 
-// A named function: g++ tries to evaluate a lambda that initializes a static while it compiles, for 14 s.
+// A named function: g++ tries to evaluate a lambda that initializes a static while it compiles, for
+// 14 s.
 Noise make_noise() {
   Noise bytes;
   proto::Random random(1);
