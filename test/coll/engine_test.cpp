@@ -1,5 +1,6 @@
 // Collectives over whole engines and memory NICs: in one thread and in a thread a rank, through
 // faults, at hostile limits, and when a rank falls silent.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "test/coll/engine_world.hpp"
 #include "test/coll/job.hpp"
+#include "test/support/hang_limit.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -146,8 +148,11 @@ void run_threads(unsigned engine_threads) {
   constexpr std::uint32_t kRanks = 4;
   proto::Random random(4);
   std::vector<Job> jobs = draw_jobs(random, kRanks, 12, 300'000);
-  EngineWorld world({.ranks = kRanks, .threads = engine_threads});
+  Tunables tunables;
+  tunables.longest_absence_ms = kStandstillMs;
+  EngineWorld world({.ranks = kRanks, .threads = engine_threads, .tunables = tunables});
   std::vector<std::string> wrong(kRanks);
+  std::atomic<std::uint32_t> finished{0};
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -160,7 +165,8 @@ void run_threads(unsigned engine_threads) {
       if (communicator.barrier(barrier) != Status::ok) wrong[rank] = "not started";
       if (communicator.wait(barrier) != Status::ok) wrong[rank] = "failed";
       // Others may still wait for an acknowledgement of ours.
-      for (int i = 0; i < 50; ++i) world.routers[rank]->wait(1'000'000);
+      ++finished;
+      while (finished < kRanks) world.routers[rank]->wait(1'000'000);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "engine/bootstrap_wire.hpp"
-#include "engine/clock.hpp"
+#include "test/support/hang_limit.hpp"
 
 namespace hawser::engine {
 namespace {
 
-constexpr std::uint32_t kPatienceMs = 60'000;
+using test::kHangLimitMs;
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -84,12 +84,12 @@ TEST_CASE("Rendezvous__all_ranks_get_epoch_secret_and_every_blob") {
     return bytes_of(std::string(rank * 37, static_cast<char>('a' + rank % 26)));
   };
   run_ranks(size, [&](std::uint32_t rank) {
-    Rendezvous rendezvous(server.address(), rank, size, kPatienceMs);
+    Rendezvous rendezvous(server.address(), rank, size, kHangLimitMs);
     epochs[rank] = rendezvous.epoch();
     secrets[rank] = rendezvous.job_secret();
-    gathered[rank] = rendezvous.all_gather(blob(rank), kPatienceMs);
-    rendezvous.barrier(kPatienceMs);
-    second[rank] = rendezvous.all_gather(blob(rank + 1), kPatienceMs);
+    gathered[rank] = rendezvous.all_gather(blob(rank), kHangLimitMs);
+    rendezvous.barrier(kHangLimitMs);
+    second[rank] = rendezvous.all_gather(blob(rank + 1), kHangLimitMs);
   });
   CHECK(epochs[0] > 0);
   CHECK(secrets[0].size() == 32);
@@ -106,14 +106,14 @@ TEST_CASE("Rendezvous__all_ranks_get_epoch_secret_and_every_blob") {
 
 TEST_CASE("Rendezvous__a_round_can_be_waited_for_beside_other_work") {
   RendezvousServer server("127.0.0.1:0", 2);
-  Rendezvous one(server.address(), 0, 2, kPatienceMs);
-  Rendezvous two(server.address(), 1, 2, kPatienceMs);
-  one.begin_all_gather(bytes_of("one"), kPatienceMs);
+  Rendezvous one(server.address(), 0, 2, kHangLimitMs);
+  Rendezvous two(server.address(), 1, 2, kHangLimitMs);
+  one.begin_all_gather(bytes_of("one"), kHangLimitMs);
   CHECK_FALSE(one.try_all_gather());
-  two.begin_all_gather(bytes_of("two"), kPatienceMs);
+  two.begin_all_gather(bytes_of("two"), kHangLimitMs);
   for (Rendezvous* rank : {&one, &two}) {
     pollfd fd{rank->fd(), POLLIN, 0};
-    REQUIRE(::poll(&fd, 1, static_cast<int>(kPatienceMs)) == 1);
+    REQUIRE(::poll(&fd, 1, kHangLimitMs) == 1);
     auto blobs = rank->try_all_gather();
     while (!blobs) blobs = rank->try_all_gather();  // the answer may come in pieces
     CHECK((*blobs)[0] == bytes_of("one"));
@@ -132,7 +132,7 @@ TEST_CASE("Rendezvous__epochs_grow_and_secrets_differ_from_job_to_job") {
   std::vector<std::byte> secret;
   for (int job = 0; job < 3; ++job) {
     RendezvousServer server("127.0.0.1:0", 1);
-    Rendezvous rank(server.address(), 0, 1, kPatienceMs);
+    Rendezvous rank(server.address(), 0, 1, kHangLimitMs);
     CHECK(rank.epoch() > epoch);
     CHECK(rank.job_secret() != secret);
     epoch = rank.epoch();
@@ -143,14 +143,14 @@ TEST_CASE("Rendezvous__epochs_grow_and_secrets_differ_from_job_to_job") {
 TEST_CASE("Rendezvous__the_largest_blob_passes_and_a_larger_one_is_refused") {
   RendezvousServer server("127.0.0.1:0", 2);
   run_ranks(2, [&](std::uint32_t rank) {
-    Rendezvous rendezvous(server.address(), rank, 2, kPatienceMs);
+    Rendezvous rendezvous(server.address(), rank, 2, kHangLimitMs);
     const std::vector<std::byte> blob(kMaxBlobBytes, std::byte{7});
-    if (rendezvous.all_gather(blob, kPatienceMs) != std::vector{blob, blob}) {
+    if (rendezvous.all_gather(blob, kHangLimitMs) != std::vector{blob, blob}) {
       throw std::runtime_error("blobs differ");
     }
   });
   RendezvousServer alone("127.0.0.1:0", 1);
-  Rendezvous rank(alone.address(), 0, 1, kPatienceMs);
+  Rendezvous rank(alone.address(), 0, 1, kHangLimitMs);
   const std::vector<std::byte> blob(kMaxBlobBytes + 1);
   CHECK(error_of([&] { (void)rank.all_gather(blob, 1000); }).failure() ==
         BootstrapFailure::size_mismatch);
@@ -163,8 +163,8 @@ TEST_CASE("Rendezvous__ranks_may_start_before_the_server") {
     address = first.address();
   }
   std::thread rank([&] {
-    Rendezvous rendezvous(address, 0, 1, kPatienceMs);
-    rendezvous.barrier(kPatienceMs);
+    Rendezvous rendezvous(address, 0, 1, kHangLimitMs);
+    rendezvous.barrier(kHangLimitMs);
   });
   RendezvousServer server(address, 1);
   rank.join();
@@ -195,42 +195,43 @@ TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
     RendezvousServer gone("127.0.0.1:0", 1);
     address = gone.address();
   }
-  const proto::Time before = monotonic_now();
+  const test::HangLimit limit;
   CHECK(error_of([&] { Rendezvous rank(address, 0, 1, 100); }).failure() ==
         BootstrapFailure::unreachable);
-  CHECK(monotonic_now() - before < proto::milliseconds(10'000));
+  CHECK_FALSE(limit.is_over());
 }
 
 TEST_CASE("RendezvousServer__refuses_a_rank_that_does_not_fit_and_serves_the_others") {
   RendezvousServer server("127.0.0.1:0", 2);
-  Rendezvous zero(server.address(), 0, 2, kPatienceMs);
-  const BootstrapError out = error_of([&] { Rendezvous r(server.address(), 2, 2, kPatienceMs); });
+  Rendezvous zero(server.address(), 0, 2, kHangLimitMs);
+  const BootstrapError out = error_of([&] { Rendezvous r(server.address(), 2, 2, kHangLimitMs); });
   CHECK(out.failure() == BootstrapFailure::rank_out_of_range);
   CHECK(out.rank() == 2);
-  const BootstrapError taken = error_of([&] { Rendezvous r(server.address(), 0, 2, kPatienceMs); });
+  const BootstrapError taken =
+      error_of([&] { Rendezvous r(server.address(), 0, 2, kHangLimitMs); });
   CHECK(taken.failure() == BootstrapFailure::rank_taken);
   CHECK(taken.rank() == 0);
-  const BootstrapError size = error_of([&] { Rendezvous r(server.address(), 1, 3, kPatienceMs); });
+  const BootstrapError size = error_of([&] { Rendezvous r(server.address(), 1, 3, kHangLimitMs); });
   CHECK(size.failure() == BootstrapFailure::size_mismatch);
   CHECK_THAT(size.what(), Catch::Matchers::Contains("3 ranks"));
   run_ranks(2, [&](std::uint32_t rank) {
-    if (rank == 0) return zero.barrier(kPatienceMs);
-    Rendezvous one(server.address(), 1, 2, kPatienceMs);
-    one.barrier(kPatienceMs);
+    if (rank == 0) return zero.barrier(kHangLimitMs);
+    Rendezvous one(server.address(), 1, 2, kHangLimitMs);
+    one.barrier(kHangLimitMs);
   });
 }
 
 TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
   RendezvousServer server("127.0.0.1:0", 4);
-  Rendezvous one(server.address(), 1, 4, kPatienceMs);
-  Rendezvous idle(server.address(), 3, 4, kPatienceMs);  // has joined, and doesn't post
+  Rendezvous one(server.address(), 1, 4, kHangLimitMs);
+  Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, and doesn't post
   const BootstrapError error = error_of([&] { one.barrier(100); });
   CHECK(error.failure() == BootstrapFailure::timeout);
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
   CHECK(error.rank() == 0);
   // The job has failed for all, late ones included.
-  CHECK(error_of([&] { idle.barrier(kPatienceMs); }).failure() == BootstrapFailure::timeout);
-  CHECK(error_of([&] { Rendezvous r(server.address(), 0, 4, kPatienceMs); }).failure() ==
+  CHECK(error_of([&] { idle.barrier(kHangLimitMs); }).failure() == BootstrapFailure::timeout);
+  CHECK(error_of([&] { Rendezvous r(server.address(), 0, 4, kHangLimitMs); }).failure() ==
         BootstrapFailure::timeout);
 }
 
@@ -238,15 +239,15 @@ TEST_CASE("Rendezvous__a_rank_that_ends_fails_those_that_wait_for_it") {
   const bool cleanly = GENERATE(false, true);
   CAPTURE(cleanly);
   RendezvousServer server("127.0.0.1:0", 3);
-  auto two = std::make_unique<Rendezvous>(server.address(), 2, 3, kPatienceMs);
-  Rendezvous zero(server.address(), 0, 3, kPatienceMs);
+  auto two = std::make_unique<Rendezvous>(server.address(), 2, 3, kHangLimitMs);
+  Rendezvous zero(server.address(), 0, 3, kHangLimitMs);
   if (cleanly) {
     two.reset();
   } else {
     // As when the process is killed: its socket closes, and nothing is said.
     ::shutdown(two->fd(), SHUT_RDWR);
   }
-  const BootstrapError error = error_of([&] { zero.barrier(kPatienceMs); });
+  const BootstrapError error = error_of([&] { zero.barrier(kHangLimitMs); });
   CHECK(error.failure() == BootstrapFailure::rank_left);
   CHECK(error.rank() == 2);
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Rank 2 "));
@@ -256,41 +257,41 @@ TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
   RendezvousServer server("127.0.0.1:0", 3, {1});
   std::vector<std::unique_ptr<Rendezvous>> ranks;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    ranks.push_back(std::make_unique<Rendezvous>(server.address(), rank, 3, kPatienceMs));
+    ranks.push_back(std::make_unique<Rendezvous>(server.address(), rank, 3, kHangLimitMs));
     CHECK(ranks[rank]->last_round().empty());
   }
   const std::uint64_t epoch = ranks[1]->epoch();
   run_ranks(3, [&](std::uint32_t rank) {
-    (void)ranks[rank]->all_gather(bytes_of("first " + std::to_string(rank)), kPatienceMs);
+    (void)ranks[rank]->all_gather(bytes_of("first " + std::to_string(rank)), kHangLimitMs);
   });
   // Its process ends: the connection goes without a word.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
   run_ranks(3, [&](std::uint32_t rank) {
     if (rank == 1) {
       // Others may be waiting in the round already.
-      ranks[1] = std::make_unique<Rendezvous>(server.address(), 1, 3, kPatienceMs);
+      ranks[1] = std::make_unique<Rendezvous>(server.address(), 1, 3, kHangLimitMs);
       CHECK(ranks[1]->epoch() == epoch + 1);
       REQUIRE(ranks[1]->last_round().size() == 3);
       CHECK(ranks[1]->last_round()[2] == bytes_of("first 2"));
     }
     const auto blobs =
-        ranks[rank]->all_gather(bytes_of("second " + std::to_string(rank)), kPatienceMs);
+        ranks[rank]->all_gather(bytes_of("second " + std::to_string(rank)), kHangLimitMs);
     for (std::uint32_t other = 0; other < 3; ++other) {
       CHECK(blobs[other] == bytes_of("second " + std::to_string(other)));
     }
   });
   // Once was all.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
-  const BootstrapError error = error_of([&] { ranks[0]->barrier(kPatienceMs); });
+  const BootstrapError error = error_of([&] { ranks[0]->barrier(kHangLimitMs); });
   CHECK(error.failure() == BootstrapFailure::rank_left);
   CHECK(error.rank() == 1u);
 }
 
 TEST_CASE("Rendezvous__who_may_return_and_does_not_is_named_when_the_time_is_over") {
   RendezvousServer server("127.0.0.1:0", 2, {1});
-  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
+  Rendezvous stays(server.address(), 0, 2, kHangLimitMs);
   {
-    Rendezvous goes(server.address(), 1, 2, kPatienceMs);
+    Rendezvous goes(server.address(), 1, 2, kHangLimitMs);
     REQUIRE(::shutdown(goes.fd(), SHUT_RDWR) == 0);
   }
   const BootstrapError error = error_of([&] { stays.barrier(200); });
@@ -302,11 +303,11 @@ TEST_CASE("Rendezvous__who_will_not_return_ends_the_wait_for_it_at_once") {
   const bool joined_again = GENERATE(false, true);
   CAPTURE(joined_again);
   RendezvousServer server("127.0.0.1:0", 2, {1});
-  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
-  auto goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kPatienceMs);
+  Rendezvous stays(server.address(), 0, 2, kHangLimitMs);
+  auto goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kHangLimitMs);
   REQUIRE(::shutdown(goes->fd(), SHUT_RDWR) == 0);
-  if (joined_again) goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kPatienceMs);
-  stays.begin_all_gather({}, kPatienceMs);
+  if (joined_again) goes = std::make_unique<Rendezvous>(server.address(), 1, 2, kHangLimitMs);
+  stays.begin_all_gather({}, kHangLimitMs);
   server.will_not_return(1);
   const BootstrapError error = error_of([&] {
     while (!stays.try_all_gather()) std::this_thread::yield();
@@ -317,11 +318,11 @@ TEST_CASE("Rendezvous__who_will_not_return_ends_the_wait_for_it_at_once") {
 
 TEST_CASE("Rendezvous__who_has_left_in_good_order_harms_nobody_by_its_end") {
   RendezvousServer server("127.0.0.1:0", 2);
-  Rendezvous stays(server.address(), 0, 2, kPatienceMs);
-  { Rendezvous goes(server.address(), 1, 2, kPatienceMs); }
+  Rendezvous stays(server.address(), 0, 2, kHangLimitMs);
+  { Rendezvous goes(server.address(), 1, 2, kHangLimitMs); }
   server.will_not_return(1);
   // The job has not failed: a third rank is told that there is none, not that the job is over.
-  CHECK(error_of([&] { Rendezvous r(server.address(), 2, 2, kPatienceMs); }).failure() ==
+  CHECK(error_of([&] { Rendezvous r(server.address(), 2, 2, kHangLimitMs); }).failure() ==
         BootstrapFailure::rank_out_of_range);
 }
 
@@ -329,8 +330,8 @@ TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
   RendezvousServer server("127.0.0.1:0", 3);
   std::vector<std::unique_ptr<Rendezvous>> ranks(3);
   run_ranks(3, [&](std::uint32_t rank) {
-    ranks[rank] = std::make_unique<Rendezvous>(server.address(), rank, 3, kPatienceMs);
-    ranks[rank]->barrier(kPatienceMs);
+    ranks[rank] = std::make_unique<Rendezvous>(server.address(), rank, 3, kHangLimitMs);
+    ranks[rank]->barrier(kHangLimitMs);
   });
   ranks[1].reset();
   ranks[0].reset();
@@ -341,10 +342,10 @@ TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
 
 TEST_CASE("Rendezvous__abort_reaches_those_who_wait_with_its_reason") {
   RendezvousServer server("127.0.0.1:0", 2);
-  Rendezvous zero(server.address(), 0, 2, kPatienceMs);
-  Rendezvous one(server.address(), 1, 2, kPatienceMs);
+  Rendezvous zero(server.address(), 0, 2, kHangLimitMs);
+  Rendezvous one(server.address(), 1, 2, kHangLimitMs);
   one.abort("no memory");
-  const BootstrapError error = error_of([&] { zero.barrier(kPatienceMs); });
+  const BootstrapError error = error_of([&] { zero.barrier(kHangLimitMs); });
   CHECK(error.failure() == BootstrapFailure::aborted);
   CHECK(error.rank() == 1);
   CHECK_THAT(error.what(), Catch::Matchers::EndsWith("no memory"));
@@ -352,9 +353,9 @@ TEST_CASE("Rendezvous__abort_reaches_those_who_wait_with_its_reason") {
 
 TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
   auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
-  Rendezvous zero(server->address(), 0, 2, kPatienceMs);
+  Rendezvous zero(server->address(), 0, 2, kHangLimitMs);
   std::thread ends([&] { server.reset(); });
-  CHECK(error_of([&] { zero.barrier(kPatienceMs); }).failure() == BootstrapFailure::unreachable);
+  CHECK(error_of([&] { zero.barrier(kHangLimitMs); }).failure() == BootstrapFailure::unreachable);
   ends.join();
 }
 
@@ -362,12 +363,12 @@ TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
 TEST_CASE("RendezvousServer__its_end_keeps_nothing_back_that_was_told_before") {
   for (int round = 0; round < 100; ++round) {
     auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
-    auto zero = std::make_unique<Rendezvous>(server->address(), 0, 2, kPatienceMs);
-    Rendezvous one(server->address(), 1, 2, kPatienceMs);
+    auto zero = std::make_unique<Rendezvous>(server->address(), 0, 2, kHangLimitMs);
+    Rendezvous one(server->address(), 1, 2, kHangLimitMs);
     zero->abort("no such NIC");
     zero.reset();
     server.reset();
-    const BootstrapError error = error_of([&] { one.barrier(kPatienceMs); });
+    const BootstrapError error = error_of([&] { one.barrier(kHangLimitMs); });
     REQUIRE(error.failure() == BootstrapFailure::aborted);
     REQUIRE_THAT(error.what(), Catch::Matchers::EndsWith("no such NIC"));
   }
@@ -378,14 +379,14 @@ TEST_CASE("Rendezvous__whose_server_is_not_there_says_where_to_look") {
       "; look at the messages of the process that serves it (a launcher, or rank 0)");
   auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
   const std::string address = server->address();
-  Rendezvous one(address, 1, 2, kPatienceMs);
+  Rendezvous one(address, 1, 2, kHangLimitMs);
   SECTION("any more") {
     server.reset();
-    CHECK_THAT(error_of([&] { one.barrier(kPatienceMs); }).what(), advice);
+    CHECK_THAT(error_of([&] { one.barrier(kHangLimitMs); }).what(), advice);
     CHECK_THAT(error_of([&] { Rendezvous late(address, 0, 2, 50); }).what(), advice);
   }
   SECTION("from now on") {
-    one.begin_all_gather({}, kPatienceMs);
+    one.begin_all_gather({}, kHangLimitMs);
     server.reset();
     CHECK_THAT(error_of([&] {
                  while (!one.try_all_gather()) std::this_thread::yield();
@@ -412,8 +413,8 @@ TEST_CASE("RendezvousServer__strangers_disturb_nobody") {
     strangers.push_back(fd);
   }
   run_ranks(2, [&](std::uint32_t rank) {
-    Rendezvous rendezvous(server.address(), rank, 2, kPatienceMs);
-    rendezvous.barrier(kPatienceMs);
+    Rendezvous rendezvous(server.address(), rank, 2, kHangLimitMs);
+    rendezvous.barrier(kHangLimitMs);
   });
   for (const int fd : strangers) ::close(fd);
 }

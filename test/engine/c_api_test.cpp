@@ -10,6 +10,7 @@
 
 #include "hawser/engine.hpp"
 #include "hawser/hawser.h"
+#include "test/support/hang_limit.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -46,7 +47,7 @@ struct Pair {
   // The next completion of `mine`, while the other has its turns.
   hawser_completion next(hawser_endpoint* mine) {
     hawser_completion completion{};
-    for (int i = 0; i < 20000; ++i) {
+    for (const test::HangLimit limit; !limit.is_over();) {
       if (hawser_wait(mine, &completion, 1, 100000) == 1) return completion;
       (void)hawser_poll(mine == a ? b : a, nullptr, 0);
     }
@@ -249,7 +250,7 @@ TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
   REQUIRE(hawser_send(c, b_of_c, 0, 1, "abc", 3, nullptr, &operation) == HAWSER_OK);
   hawser_completion completion{};
   std::size_t completed = 0;
-  for (int i = 0; i < 20000 && completed == 0; ++i) {
+  for (const test::HangLimit limit; completed == 0 && !limit.is_over();) {
     completed = hawser_wait(c, &completion, 1, 100000);
     (void)hawser_poll(pair.b, nullptr, 0);
   }
@@ -271,7 +272,7 @@ TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
   REQUIRE(hawser_engine_inject_fault(pair.engine, 0, "kill:event") == HAWSER_OK);
   std::array<hawser_verdict, 4> verdicts{};
   std::size_t count = 0;
-  for (int i = 0; i < 2000 && count == 0; ++i) {
+  for (const test::HangLimit limit; count == 0 && !limit.is_over();) {
     (void)hawser_wait(c, &completion, 1, 1000000);
     count = verdicts.size();
     REQUIRE(hawser_endpoint_verdicts(c, verdicts.data(), &count) == HAWSER_OK);

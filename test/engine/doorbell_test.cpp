@@ -67,13 +67,17 @@ TEST_CASE("PollSet__wakes_by_a_descriptor_of_the_set_or_by_time") {
 }
 
 // A thread that sleeps whenever it finds nothing gets every item, however the two interleave: a
-// lost wake-up would hang here.
+// lost wake-up would hang here. Before some items the waker waits until the other is about to
+// sleep.
 TEST_CASE("Doorbell__no_wake_up_is_lost") {
   Doorbell bell;
   std::atomic<std::uint64_t> published{0};
+  std::atomic<std::uint64_t> sleeps_after{0};  // so many items
   constexpr std::uint64_t kItems = 10000;
+  constexpr std::uint64_t kAsleepEach = 1000;
   std::thread waker([&] {
     for (std::uint64_t i = 1; i <= kItems; ++i) {
+      while (i % kAsleepEach == 0 && sleeps_after.load() != i - 1) std::this_thread::yield();
       published.store(i, std::memory_order_relaxed);
       bell.ring();
       // Let it get to the end of its work now and then, so that it does sleep.
@@ -88,6 +92,7 @@ TEST_CASE("Doorbell__no_wake_up_is_lost") {
       continue;
     }
     if (bell.arm() && published.load(std::memory_order_relaxed) == seen) {
+      sleeps_after = seen;
       wait_readable(bell.descriptor(), Time{0}, kNever);
       ++slept;
     }
@@ -95,7 +100,7 @@ TEST_CASE("Doorbell__no_wake_up_is_lost") {
   }
   waker.join();
   CHECK(seen == kItems);
-  CHECK(slept > 0);
+  CHECK(slept >= kItems / kAsleepEach);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hawser/engine.hpp"
+#include "test/support/hang_limit.hpp"
 
 namespace hawser::engine {
 
@@ -26,8 +27,10 @@ inline std::vector<Setting> all_settings() {
   return {{"memory", 0}, {"memory", 1}, {"udp", 0}, {"udp", 1}};
 }
 
-// Longer than anything here takes, on a host that is busy; a test that waits this long has failed.
-inline constexpr std::uint64_t kPatienceNs = 60'000'000'000;
+using test::comes_true;
+using test::HangLimit;
+using test::kHangLimitMs;
+using test::kHangLimitNs;
 
 inline std::vector<std::string> nic_names(const Setting& setting, int side, int count) {
   static int fabrics = 0;
@@ -40,22 +43,37 @@ inline std::vector<std::string> nic_names(const Setting& setting, int side, int 
   return names;
 }
 
-// Of two endpoints that one thread moves, the one that closes gets no answer of the other.
+// Of two endpoints that one thread moves, the one that closes gets no answer of the other. A
+// machine that stands still makes no peer a dead one.
 inline Tunables short_close() {
   Tunables tunables;
   tunables.close_timeout_ms = 50;
+  tunables.longest_absence_ms = test::kStandstillMs;
   return tunables;
 }
 
 // The next completion of `mine`; with inline progress the other endpoint gets its turns too.
 inline Completion next_of(Endpoint& mine, Endpoint& other) {
   Completion completion;
-  for (std::uint64_t waited = 0; waited < kPatienceNs; waited += 1'000'000) {
+  for (const HangLimit limit; !limit.is_over();) {
     if (mine.wait(std::span(&completion, 1), 1'000'000) == 1) return completion;
     other.poll({});
   }
   FAIL("no completion");
   return completion;
+}
+
+// Gives both turns, which bring no completions, until `condition` is true. False: it was not within
+// kHangLimit.
+template <class Condition>
+[[nodiscard]] bool turn_until(Endpoint& one, Endpoint& other, Condition&& condition) {
+  for (const HangLimit limit; !condition();) {
+    if (limit.is_over()) return condition();
+    Completion none;
+    REQUIRE(one.wait(std::span(&none, 1), 100'000) == 0);
+    REQUIRE(other.wait(std::span(&none, 1), 100'000) == 0);
+  }
+  return true;
 }
 
 struct EndpointPair {
@@ -70,6 +88,11 @@ struct EndpointPair {
   }
 
   Completion next(Endpoint& mine) { return next_of(mine, &mine == a.get() ? *b : *a); }
+
+  template <class Condition>
+  [[nodiscard]] bool turn_until(Condition&& condition) {
+    return engine::turn_until(*a, *b, condition);
+  }
 
   Engine engine_a;
   Engine engine_b;

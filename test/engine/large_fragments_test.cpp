@@ -1,6 +1,5 @@
 // Fragments larger than the pieces that the unexpected store is made of. Only UDP NICs carry them.
 #include <algorithm>
-#include <array>
 
 #include "test/engine/endpoint_pair.hpp"
 
@@ -9,17 +8,6 @@ namespace {
 
 constexpr std::size_t kMessages = 4;
 constexpr std::size_t kPiece = 4096;
-
-// Gives the receiving endpoint turns until `done`, or patience ends.
-template <class Done>
-bool turn_until(EndpointPair& pair, Done&& done) {
-  for (int i = 0; i < 200'000 && !done(); ++i) {
-    std::array<Completion, 1> none;
-    REQUIRE(pair.a->wait(none, 100'000) == 0);
-    REQUIRE(pair.b->wait(none, 100'000) == 0);
-  }
-  return done();
-}
 
 }  // namespace
 
@@ -40,7 +28,7 @@ TEST_CASE("large_fragments__the_store_holds_them_in_pieces") {
   }
   const std::size_t pieces = (bytes + kPiece - 1) / kPiece;
   const std::size_t held = std::min(kMessages, 16 / pieces);
-  REQUIRE(turn_until(pair, [&] {
+  REQUIRE(pair.turn_until([&] {
     const EndpointStats stats = pair.b->stats();
     return stats.unexpected_bytes_held == held * bytes &&
            (held == kMessages || stats.no_room_answers > 0);

@@ -34,7 +34,7 @@ TEST_CASE("Endpoint__no_heap_after_start") {
     }
     failed += pair.b->receive(kAnyPeer, 0, 2, kAllBits, late.data(), late.size(), {}, operation) !=
               Status::ok;
-    for (int turn = 0; turn < 100'000 && awaited > 0; ++turn) {
+    for (const HangLimit limit; awaited > 0 && !limit.is_over();) {
       awaited -= pair.a->wait(std::span(&completion, 1), 100'000) +
                  pair.b->wait(std::span(&completion, 1), 100'000);
     }

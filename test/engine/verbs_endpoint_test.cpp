@@ -86,7 +86,7 @@ TEST_CASE("VerbsEndpoint__sends_in_place_and_never_what_was_mapped_there_before"
     // Until it is registered; then the device reads the pages that are there now.
     const std::uint64_t made = pair.a->stats().registrations_made;
     const std::uint64_t hits = pair.a->stats().registration_hits;
-    for (int i = 0; i < 5000 && pair.a->stats().registrations_made == made; ++i) {
+    for (const HangLimit limit; pair.a->stats().registrations_made == made && !limit.is_over();) {
       sends(memory.fill(round), round);
     }
     const std::uint64_t in_place = pair.a->stats().payload_bytes_in_place;
@@ -193,7 +193,7 @@ TEST_CASE("VerbsEndpoint__goes_on_over_the_other_cable_and_takes_the_first_back"
   const std::uint64_t before = carried_by_first();
   std::uint64_t seed = 4;
   // Until its paths are probed and carry again.
-  for (int round = 0; round < 200 && carried_by_first() < before + 20; ++round) {
+  for (const HangLimit limit; carried_by_first() < before + 20 && !limit.is_over();) {
     pair.exchange(*pair.a, 100'000, seed++);
   }
   CHECK(carried_by_first() >= before + 20);

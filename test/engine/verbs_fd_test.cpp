@@ -21,7 +21,7 @@ bool readable(int fd, int milliseconds) {
 // As a loop that has nothing else to do: until the descriptor lets it sleep.
 bool gets_quiet(Endpoint& endpoint, int fd) {
   std::array<Completion, 8> none;
-  for (int round = 0; round < 1000; ++round) {
+  for (const HangLimit limit; !limit.is_over();) {
     if (!readable(fd, 0)) return true;
     CHECK(endpoint.poll(none) == 0);
   }
@@ -70,7 +70,7 @@ TEST_CASE("VerbsFd__wakes_for_what_comes_after_completions_were_handed_out") {
   REQUIRE(gets_quiet(*pair.b, fd));
   send_short(pair, 102);
   pair.a->poll({});
-  REQUIRE(readable(fd, 60'000));
+  REQUIRE(readable(fd, kHangLimitMs));
   CHECK(pair.b->poll(completions) == 1);
 }
 

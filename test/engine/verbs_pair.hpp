@@ -45,6 +45,12 @@ struct VerbsPair {
 
   Completion next(Endpoint& mine) { return next_of(mine, &mine == a.get() ? *b : *a); }
 
+  // As EndpointPair's.
+  template <class Condition>
+  [[nodiscard]] bool turn_until(Condition&& condition) {
+    return engine::turn_until(*a, *b, condition);
+  }
+
   // A message from `from`, received and compared.
   void exchange(Endpoint& from, std::size_t bytes, std::uint64_t seed) {
     Endpoint& to = &from == a.get() ? *b : *a;
@@ -63,7 +69,7 @@ struct VerbsPair {
 
   // Until no send of either is unreaped.
   [[nodiscard]] bool gets_quiet() {
-    for (int round = 0; round < 5000; ++round) {
+    for (const HangLimit limit; !limit.is_over();) {
       a->wait({}, 1'000'000);
       b->wait({}, 1'000'000);
       if (a->stats().buffers_in_use + b->stats().buffers_in_use == 0) return true;

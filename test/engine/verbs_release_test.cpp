@@ -30,11 +30,16 @@ RegistrationId end_a_held_send(VerbsPair& pair, Cables& cables, std::vector<std:
   RegistrationId registration{};
   REQUIRE(pair.a->register_memory(bytes.data(), bytes.size(), registration, nullptr) == Status::ok);
   cables.fabric.hold(true);
-  post_send(*pair.a, pair.b_of_a, 100, bytes, {});
   std::array<Completion, 8> completions;
-  CHECK(pair.a->wait(completions, kSecond / 10) == 0);
+  const std::uint64_t before = pair.a->stats().payload_bytes_in_place;
+  post_send(*pair.a, pair.b_of_a, 100, bytes, {});
+  // Until the device has it.
+  const HangLimit limit;
+  while (pair.a->stats().payload_bytes_in_place == before && !limit.is_over()) {
+    CHECK(pair.a->wait(completions, kSecond / 1000) == 0);
+  }
   end();
-  REQUIRE(pair.a->wait(completions, kSecond) == 1);
+  REQUIRE(pair.a->wait(completions, kHangLimitNs) == 1);
   CHECK(completions[0].status == Status::endpoint_closed);
   REQUIRE_FALSE(completions[0].released);
   CHECK(pair.a->stats().sends_unreleased == 1);
@@ -46,7 +51,7 @@ void check_given_back(VerbsPair& pair, Cables& cables, RegistrationId registrati
   std::array<Completion, 8> completions;
   CHECK(pair.a->wait(completions, kSecond / 10) == 0);
   cables.fabric.hold(false);
-  CHECK(pair.a->wait(completions, 20 * kSecond) == 1);
+  CHECK(pair.a->wait(completions, kHangLimitNs) == 1);
   CHECK(completions[0].released);
   CHECK(pair.a->stats().sends_unreleased == 0);
   CHECK(pair.a->deregister_memory(registration, nullptr) == Status::ok);
@@ -92,9 +97,9 @@ TEST_CASE("VerbsRelease__the_descriptor_wakes_for_what_is_let_go_of") {
   }
   cables.fabric.hold(false);
   std::size_t count = 0;
-  for (int wakeups = 0; count == 0 && wakeups < 100; ++wakeups) {
+  for (const HangLimit limit; count == 0 && !limit.is_over();) {
     pollfd polled{fd, POLLIN, 0};
-    REQUIRE(::poll(&polled, 1, 20'000) == 1);
+    REQUIRE(::poll(&polled, 1, kHangLimitMs) == 1);
     count = pair.a->poll(completions);
   }
   REQUIRE(count == 1);

@@ -56,7 +56,7 @@ TEST_CASE("CallersLoop__is_readable_when_the_time_has_come") {
   const Time due = now + milliseconds(20);
   loop.wake_at(now, due);
   loop.wake_at(now, due);
-  CHECK(readable(fd, 5000));
+  CHECK(readable(fd, kHangLimitMs));
   CHECK(monotonic_now() >= due);
   // The same deadline once more, after it has gone off: at once again.
   loop.wake_at(now, kNever);
@@ -87,7 +87,7 @@ TEST_CASE("Endpoint__fd_alone_moves_everything") {
         post_send(*pair.a, pair.b_of_a, 1, data);
       }
     }
-    REQUIRE(::poll(fds.data(), fds.size(), 20'000) > 0);
+    REQUIRE(::poll(fds.data(), fds.size(), kHangLimitMs) > 0);
     for (std::size_t i = 0; i < 2; ++i) {
       if (fds[i].revents == 0) continue;
       std::array<Completion, 3> some;
@@ -100,7 +100,7 @@ TEST_CASE("Endpoint__fd_alone_moves_everything") {
   if (setting.driver == "udp") {
     std::array<Completion, 3> none;
     int quiet = 0;
-    for (int i = 0; i < 5000 && quiet < 2; ++i) {
+    for (const HangLimit limit; !(quiet == 2 || limit.is_over());) {
       quiet = 0;
       for (std::size_t e = 0; e < 2; ++e) {
         endpoints[e]->poll(none);
@@ -146,9 +146,9 @@ TEST_CASE("Endpoint__wait_is_woken_by_a_message_of_another_thread") {
     post_receive(*pair.b, pair.a_of_b, 1, buffer);
     std::thread sender([&] { post_send(*pair.a, pair.b_of_a, 1, data); });
     Completion completion;
-    REQUIRE(pair.b->wait(std::span(&completion, 1), kPatienceNs) == 1);
+    REQUIRE(pair.b->wait(std::span(&completion, 1), kHangLimitNs) == 1);
     sender.join();
-    REQUIRE(pair.a->wait(std::span(&completion, 1), kPatienceNs) == 1);
+    REQUIRE(pair.a->wait(std::span(&completion, 1), kHangLimitNs) == 1);
   }
 }
 

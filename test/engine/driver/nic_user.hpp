@@ -1,8 +1,6 @@
 // What the driver tests do with a NIC: build datagrams that can be told apart, send, reap, receive.
 #pragma once
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "proto/nic.hpp"
+#include "test/support/hang_limit.hpp"
 #include "test/support/simple_pool.hpp"
 
 namespace hawser::test {
@@ -47,14 +46,14 @@ inline bool equals(const RxPacket& packet, std::span<const std::byte> expected) 
          std::memcmp(packet.data, expected.data(), expected.size()) == 0;
 }
 
-// Asks until the driver knows, for up to some seconds.
+// Asks until the driver knows.
 inline RemoteHandle open(Nic& nic, const Nic& remote) {
   RemoteHandle handle = proto::kNoRemote;
   Status status = Status::again;
-  for (int round = 0; round < 5000 && status == Status::again; ++round) {
+  (void)comes_true([&] {
     status = nic.open_remote(remote.address(), handle);
-    if (status == Status::again) (void)::poll(nullptr, 0, 1);
-  }
+    return status != Status::again;
+  });
   REQUIRE(status == Status::ok);
   return handle;
 }

@@ -315,7 +315,7 @@ TEMPLATE_TEST_CASE("descriptors are readable when something is there", "[conform
     burst.add({.id = 1, .remote = to, .queue = queue});
     rig.send_all(sender, burst);
     rig.pass_time();
-    CHECK(readable(1000) == 1);
+    CHECK(readable(kHangLimitMs) == 1);
     CHECK(rig.settle(receiver, queue).size() == 1);
     CHECK(is_quiet());
   }
