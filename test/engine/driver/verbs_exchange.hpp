@@ -3,20 +3,17 @@
 
 #include <poll.h>
 
-#include <chrono>
-
 #include "test/engine/driver/conformance/rig.hpp"
 
 namespace hawser::test {
 
-// The next event, within some seconds; its descriptors wake whoever waits for it.
+// The next event; its descriptors wake whoever waits for it.
 inline bool hears(Nic& nic, proto::NicEvent::Kind kind) {
   std::array<pollfd, 8> polled{};
   std::array<int, 8> fds;
   const std::size_t count = nic.descriptors(fds);
   for (std::size_t i = 0; i < count; ++i) polled[i] = {fds[i], POLLIN, 0};
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < limit) {
+  for (const HangLimit limit; !limit.is_over();) {
     std::array<proto::NicEvent, 1> events;
     std::array<RxPacket, 64> packets;
     (void)nic.rx_burst(Queue::data, packets);

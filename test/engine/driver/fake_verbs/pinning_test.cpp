@@ -206,13 +206,12 @@ TEST_CASE("verbs NIC: what is pinned outlasts its device") {
 
   two.fabric().remove(kMine, fake::Fabric::Removal::told);
   REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
-  for (int i = 0; i < 5000 && two.fabric().removed_in_use() > 0; ++i) {
+  REQUIRE(comes_true([&] {
     std::array<proto::NicEvent, 1> events;
     CHECK(two.mine.events(events) == 0);
     (void)two.reap();
-    (void)::poll(nullptr, 0, 1);
-  }
-  REQUIRE(two.fabric().removed_in_use() == 0);
+    return two.fabric().removed_in_use() == 0;
+  }));
   pin(2, -1);
   fake::PortSettings port;
   port.gids.push_back({0, IBV_GID_TYPE_ROCE_V2, fake::gid_of("fe80::a7")});
@@ -328,13 +327,12 @@ TEST_CASE("verbs NIC: a device that returns stays down until it takes the dma-bu
   two.fabric().remove(kMine, fake::Fabric::Removal::told);
   REQUIRE(hears(two.mine, proto::NicEvent::Kind::down));
   const auto turns_until = [&](auto condition) {
-    for (int i = 0; i < 5000 && !condition(); ++i) {
+    return comes_true([&] {
       std::array<proto::NicEvent, 1> events;
       CHECK(two.mine.events(events) == 0);
       (void)two.reap();
-      (void)::poll(nullptr, 0, 1);
-    }
-    return condition();
+      return condition();
+    });
   };
   REQUIRE(turns_until([&] { return two.fabric().removed_in_use() == 0; }));
   // Meanwhile nobody knows whether it would take another.

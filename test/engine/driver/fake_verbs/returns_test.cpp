@@ -192,13 +192,13 @@ TEST_CASE("verbs NIC: its device is removed and added again, with another GID") 
     two.send(200, 30);
     // All comes back though the device does not, each once, and the device is let go of.
     std::vector<std::uint64_t> reaped;
-    for (int i = 0; i < 5000 && (reaped.size() < 110 || two.fabric().removed_in_use() > 0); ++i) {
+    CHECK(comes_true([&] {
       std::array<proto::NicEvent, 1> events;
       CHECK(two.mine.events(events) == 0);
       const auto some = two.reap();
       reaped.insert(reaped.end(), some.begin(), some.end());
-      (void)::poll(nullptr, 0, 1);
-    }
+      return reaped.size() >= 110 && two.fabric().removed_in_use() == 0;
+    }));
     std::sort(reaped.begin(), reaped.end());
     CHECK(reaped.size() == 110);
     CHECK(std::adjacent_find(reaped.begin(), reaped.end()) == reaped.end());
@@ -298,11 +298,7 @@ TEST_CASE("verbs NIC: who can't be reached delays nobody, and nothing else") {
   };
   const auto opens = [&](const proto::NicAddress& address) {
     RemoteHandle handle = proto::kNoRemote;
-    for (int round = 0; round < 5000; ++round) {
-      if (two.mine.open_remote(address, handle) == Status::ok) return true;
-      (void)::poll(nullptr, 0, 1);
-    }
-    return false;
+    return comes_true([&] { return two.mine.open_remote(address, handle) == Status::ok; });
   };
   RemoteHandle handle = proto::kNoRemote;
   // Several that fail, and then block at each retry for as long as anybody cares to look.
@@ -352,12 +348,7 @@ TEST_CASE("verbs NIC: one first address that blocks delays no other, nor who is 
   CHECK(two.mine.open_remote(slow, handle) == Status::again);
   while (two.fabric().handles_blocked() == 0) (void)::poll(nullptr, 0, 1);
   two.fabric().fail(Call::create_ah, ETIMEDOUT, 0, 3);
-  Status status = Status::again;
-  for (int round = 0; round < 5000 && status == Status::again; ++round) {
-    status = two.mine.open_remote(failing, handle);
-    (void)::poll(nullptr, 0, 1);
-  }
-  CHECK(status == Status::ok);
+  CHECK(comes_true([&] { return two.mine.open_remote(failing, handle) == Status::ok; }));
   CHECK(two.fabric().handles_blocked() == 1);
   two.fabric().block_handles_to({});
 }

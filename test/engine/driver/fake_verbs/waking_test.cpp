@@ -32,9 +32,10 @@ class Waking {
   bool becomes_quiet() {
     std::array<proto::NicEvent, 1> events;
     bool quiet = false;
-    for (int i = 0; i < 5000 && !quiet; ++i) {
+    int milliseconds = 0;
+    for (const HangLimit limit; !(quiet || limit.is_over()); milliseconds = 1) {
       (void)arm();
-      quiet = !is_readable(i == 0 ? 0 : 1);
+      quiet = !is_readable(milliseconds);
       if (!quiet) CHECK(nic_.events(events) == 0);
     }
     return quiet;
@@ -57,7 +58,7 @@ void sleeps_and_wakes(Two& two, Waking& waking) {
   for (int round = 0; round < 3; ++round) {
     CHECK(waking.becomes_quiet());
     send_one(two);
-    CHECK(waking.is_readable(1000));
+    CHECK(waking.is_readable(kHangLimitMs));
     CHECK(receive_all(two.mine).size() == 1);
   }
 }
@@ -108,7 +109,7 @@ TEST_CASE("verbs NIC: while its port is down nothing wakes") {
   std::array<proto::NicEvent, 1> events;
   std::size_t reaped = 0;
   bool quiet = false;
-  for (int i = 0; i < 5000 && !(quiet && reaped == 30); ++i) {
+  for (const HangLimit limit; !((quiet && reaped == 30) || limit.is_over());) {
     CHECK_FALSE(waking.arm() > 0);
     quiet = !waking.is_readable(1);
     CHECK(two.mine.events(events) == 0);
