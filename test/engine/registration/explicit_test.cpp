@@ -122,14 +122,15 @@ TEST_CASE("Registration__ends_with_the_turn_that_reaps_its_last_send") {
   pair.fabric.let_go(1000);
   // The answer is there before the sender looks: one turn of it reaps and completes.
   Completion completion;
-  REQUIRE(pair.b->wait(std::span(&completion, 1), kPatienceNs) == 1);
+  REQUIRE(pair.b->wait(std::span(&completion, 1), kHangLimitNs) == 1);
   for (int i = 0; i < 20; ++i) pair.b->wait({}, 1'000'000);
   while (pair.a->poll(std::span(&completion, 1)) == 0) pair.b->poll({});
   CHECK(completion.released);
   // Nobody may have reason to turn the endpoint for long.
-  for (int i = 0; i < 20000 && pair.fabric.registrations() > pair.own; ++i) {
+  CHECK(comes_true([&] {
     pair.b->wait({}, 1'000'000);
-  }
+    return pair.fabric.registrations() <= pair.own;
+  }));
   CHECK(pair.fabric.registrations() == pair.own);
 }
 

@@ -112,13 +112,14 @@ class FakePair : public test::Cables {
   // Turns, until it is so.
   template <class Condition>
   [[nodiscard]] bool becomes(Condition condition) {
-    for (int i = 0; i < 20000; ++i) {
+    for (const HangLimit limit; !limit.is_over();) {
       if (condition()) return true;
       a->poll({});
       b->poll({});
-      if (has_threads) (void)::poll(nullptr, 0, 1);  // these need time for their turns
+      // Threads need time for their turns.
+      if (has_threads) (void)::poll(nullptr, 0, 1);
     }
-    return false;
+    return condition();
   }
   // Until a send from it would be a hit.
   [[nodiscard]] bool is_cached(std::span<const std::byte> memory) {
