@@ -9,19 +9,19 @@ using namespace hawser::test;
 
 namespace {
 
-// A message goes from a to b, and a waits for one that doesn't come.
-void meet_and_wait(Pair& pair, std::array<char, 4>& never) {
+// A message goes from a to b.
+bool meet(Pair& pair) {
   std::array<char, 4> in{"abc"}, out{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
   REQUIRE(fi_tsend(pair.a.ep.get(), in.data(), 4, nullptr, pair.to_b, 1, &in) == 0);
-  CHECK(pair.next_b().answer == 1);
-  CHECK(pair.next_a().answer == 1);
-  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
+  return pair.next_b().answer == 1 && pair.next_a().answer == 1;
 }
 
-}  // namespace
-
-namespace {
+// After it a waits for one that doesn't come.
+void meet_and_wait(Pair& pair, std::array<char, 4>& never) {
+  CHECK(meet(pair));
+  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
+}
 
 // What is written to standard error meanwhile.
 class StandardError {
@@ -51,15 +51,19 @@ class StandardError {
   int before_;
 };
 
-}  // namespace
-
-TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
-  const Variables more({{"FI_HAWSER_FAULT_PLAN", "300ms:0:kill:event,300ms:1:kill:event"},
+// False: the machine stood still until the NICs died.
+bool tells_of_dead_nics(int die_at_ms) {
+  const std::string at = std::to_string(die_at_ms) + "ms:";
+  const std::int64_t begun = now_ms();
+  const Variables more({{"FI_HAWSER_FAULT_PLAN", at + "0:kill:event," + at + "1:kill:event"},
                         {"FI_HAWSER_PEER_TIMEOUT_MS", "400"},
                         {"FI_HAWSER_LONGEST_ABSENCE_MS", "0"}});
   Pair pair;
+  const bool have_met = meet(pair);
+  if (now_ms() - begun >= die_at_ms) return false;
+  CHECK(have_met);
   std::array<char, 4> never{};
-  meet_and_wait(pair, never);
+  REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
   const Entry entry = pair.next_a();
   REQUIRE(entry.answer == -FI_EAVAIL);
   CHECK(entry.error.err == FI_ETIMEDOUT);
@@ -70,6 +74,13 @@ TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
   CHECK(entry.text.find("udp:127.0.0.1 DOWN") != std::string::npos);
   // Later calls fail at once.
   CHECK(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, nullptr) == -FI_ETIMEDOUT);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("Failure__a_peer_whose_NICs_all_die_is_told_by_peer_and_NIC") {
+  CHECK((tells_of_dead_nics(300) || tells_of_dead_nics(3000) || tells_of_dead_nics(30000)));
 }
 
 TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
@@ -78,8 +89,9 @@ TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
   const auto data = pattern(200000, 7);
   std::vector<std::uint8_t> out(data.size());
   const std::int64_t end = now_ms() + 700;
-  int rounds = 0;
-  while (now_ms() < end) {
+  // A machine that stands still leaves no time for so many before the end.
+  constexpr int kRounds = 10;
+  for (int rounds = 0; rounds <= kRounds || now_ms() < end; ++rounds) {
     std::fill(out.begin(), out.end(), std::uint8_t{0});
     REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) == 0);
     REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) ==
@@ -87,9 +99,7 @@ TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
     REQUIRE(pair.next_b().answer == 1);
     REQUIRE(pair.next_a().answer == 1);
     REQUIRE(out == data);
-    ++rounds;
   }
-  CHECK(rounds > 10);
 }
 
 TEST_CASE("Failure__loss_in_both_directions") {
@@ -164,8 +174,7 @@ TEST_CASE("Failure__nobody_is_there_which_is_said_once_and_injects_have_no_entry
     CHECK(entry.error.op_context == &address);
   }
   const std::uint64_t failed = injects_alone ? 3 : 4;
-  const std::int64_t end = now_ms() + kPatienceMs;
-  while (fi_cntr_readerr(node.sent.get()) < failed && now_ms() < end) {
+  for (const HangLimit limit; fi_cntr_readerr(node.sent.get()) < failed && !limit.is_over();) {
     CHECK(node.look().answer == -FI_EAGAIN);
   }
   CHECK(fi_cntr_readerr(node.sent.get()) == failed);

@@ -56,8 +56,7 @@ TEST_CASE("IdleReads__what_follows_a_read_in_vain_yields_soon_what_stands_alone_
       read();
     }
     CHECK(yields == 0);
-    const std::int64_t end = now_ms() + kPatienceMs;
-    while (yields < 5 && now_ms() < end) read();
+    for (const HangLimit limit; yields < 5 && !limit.is_over();) read();
     CHECK(yields >= 5);
   }
   REQUIRE(fi_poll_del(set.get(), &pair.a.cq->fid, 0) == 0);
@@ -70,9 +69,9 @@ TEST_CASE("IdleReads__beside_a_rank_each_yields_beside_a_computation_they_spin",
   fi_cq_tagged_entry entry{};
   int reads = 0;
   const auto read_until = [&](auto&& done) {
-    const std::int64_t end = now_ms() + kPatienceMs;
+    const HangLimit limit;
     bool is_done = false;
-    for (reads = 0; !is_done && now_ms() < end; ++reads) {
+    for (reads = 0; !(is_done || limit.is_over()); ++reads) {
       (void)fi_cq_read(pair.a.cq.get(), &entry, 1);
       is_done = done();
     }

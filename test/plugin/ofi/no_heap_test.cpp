@@ -31,7 +31,7 @@ int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& 
     wrong += fi_tsend(a, in.data(), 64, nullptr, pair.to_b, 3, &in) != 0;
   }
   int left = 5 + 2 * kAtOnce;  // two sends, three receives, and those
-  for (int turn = 0; turn < 1000000 && left > 0; ++turn) {
+  for (const HangLimit limit; left > 0 && !limit.is_over();) {
     fi_cq_tagged_entry entry{};
     for (Node* node : {&pair.a, &pair.b}) {
       if (fi_cq_read(node->cq.get(), &entry, 1) == 1) --left;

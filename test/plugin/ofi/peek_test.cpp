@@ -14,11 +14,10 @@ ssize_t peek(Pair& pair, std::uint64_t tag, std::uint64_t flags, void* context,
 
 // Peeks until the message is there.
 Entry found(Pair& pair, std::uint64_t tag, std::uint64_t flags, void* context) {
-  const std::int64_t end = now_ms() + kPatienceMs;
-  for (;;) {
+  for (const HangLimit limit;;) {
     REQUIRE(peek(pair, tag, FI_PEEK | flags, context) == 0);
     const Entry entry = pair.next_b();
-    if (entry.answer == 1 || now_ms() > end) return entry;
+    if (entry.answer == 1 || limit.is_over()) return entry;
     REQUIRE(entry.answer == -FI_EAVAIL);
     REQUIRE(entry.error.err == FI_ENOMSG);
     REQUIRE(entry.error.op_context == context);

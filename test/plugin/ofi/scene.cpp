@@ -28,6 +28,12 @@ Variables::Variables(Pairs pairs) {
   if (!names_nics) set("FI_HAWSER_NICS", "udp:127.0.0.1,udp:127.0.0.2");
   // One thread can't answer for one endpoint while it closes another, which lingers in vain.
   set("FI_HAWSER_CLOSE_TIMEOUT_MS", "20");
+  // The provider is patient with ranks that make their own progress. A machine that stands still
+  // makes the peers of an engine's thread no dead ones either.
+  const char* const threads = std::getenv("FI_HAWSER_THREADS");
+  if (threads != nullptr && std::string(threads) != "0") {
+    set("FI_HAWSER_LONGEST_ABSENCE_MS", std::to_string(kStandstillMs));
+  }
 }
 
 Variables::~Variables() {

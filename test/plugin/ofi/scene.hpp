@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "test/support/hang_limit.hpp"
+
 namespace hawser::test {
 
 // Variables of the environment, for as long as it lives. The first one also tells libfabric where
@@ -81,7 +83,7 @@ class Node {
   [[nodiscard]] std::vector<std::byte> name() const;
   [[nodiscard]] fi_addr_t insert(const std::vector<std::byte>& address);
   // Reads until an entry comes; `other` is turned meanwhile, as nothing else does.
-  [[nodiscard]] Entry next(Node* other = nullptr, int timeout_ms = 10000);
+  [[nodiscard]] Entry next(Node* other = nullptr, int timeout_ms = kHangLimitMs);
   [[nodiscard]] Entry look();  // once
 
   Info info;
@@ -99,7 +101,7 @@ struct Pair {
   explicit Pair(const NodeOptions& options = {});
   Entry next_a() { return a.next(&b); }
   Entry next_b() { return b.next(&a); }
-  // Turns both until something is true, at most 10 s.
+  // Turns both until something is true. False: it was not within kHangLimit.
   template <class Condition>
   bool until(Condition&& condition);
 
@@ -112,13 +114,11 @@ struct Pair {
 
 // Milliseconds of a steady clock.
 [[nodiscard]] std::int64_t now_ms();
-inline constexpr std::int64_t kPatienceMs = 10000;
 
 template <class Condition>
 bool Pair::until(Condition&& condition) {
-  const std::int64_t end = now_ms() + kPatienceMs;
-  while (!condition()) {
-    if (now_ms() > end) return false;
+  for (const HangLimit limit; !condition();) {
+    if (limit.is_over()) return condition();
     for (Node* node : {&a, &b}) (void)fi_cq_read(node->cq.get(), nullptr, 0);
   }
   return true;

@@ -31,8 +31,7 @@ TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_e
       const std::uint32_t value = t * kMessages + i;
       while (fi_tinject(pair.a.ep.get(), &value, 4, pair.to_b, t) != 0) read(pair.a, sent);
     }
-    const std::int64_t end = now_ms() + 20000;
-    while (received < kThreads * kMessages && !failed && now_ms() < end) {
+    for (const HangLimit limit; received < kThreads * kMessages && !failed && !limit.is_over();) {
       read(pair.a, sent);
       read(pair.b, received);
     }
@@ -97,7 +96,7 @@ TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
   REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) == 0);
   // Only the sender is looked at; the receiver's side goes on by itself.
   fi_cq_tagged_entry entry{};
-  CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, 10000) == 1);
-  CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, 10000) == 1);
+  CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, kHangLimitMs) == 1);
+  CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, kHangLimitMs) == 1);
   CHECK(out == data);
 }

@@ -65,7 +65,7 @@ TEST_CASE("Waiting__for_a_message_that_comes_later_blocked_in_the_kernel") {
       REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
     });
     fi_cq_tagged_entry entry{};
-    CHECK(fi_cq_sreadfrom(pair.b.cq.get(), &entry, 1, source.data(), nullptr, 10000) == 1);
+    CHECK(fi_cq_sreadfrom(pair.b.cq.get(), &entry, 1, source.data(), nullptr, kHangLimitMs) == 1);
     CHECK(entry.op_context == &buffer);
     CHECK(source[0] == pair.to_a);
     sender.join();
@@ -86,7 +86,7 @@ TEST_CASE("Waiting__one_thread_s_progress_wakes_another_that_sleeps") {
   Pair pair({.wait_obj = FI_WAIT_UNSPEC, .counts = true});
   std::array<char, 4> out{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
-  std::thread waiter([&] { CHECK(fi_cntr_wait(pair.b.received.get(), 1, 10000) == 0); });
+  std::thread waiter([&] { CHECK(fi_cntr_wait(pair.b.received.get(), 1, kHangLimitMs) == 0); });
   {
     const Turner turn_a(pair.a), turn_b(pair.b);
     REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
@@ -108,14 +108,14 @@ TEST_CASE("Waiting__a_program_s_own_poll_with_fi_trywait_before_it") {
   }
   const Turner turner(pair.a);
   std::size_t received = 0;
-  const std::int64_t end = now_ms() + kPatienceMs;
+  const HangLimit limit;
   for (std::size_t i = 0; i < out.size(); ++i) {
     REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
-    while (received <= i && now_ms() < end) {
+    while (received <= i && !limit.is_over()) {
       fid* fids[] = {&pair.b.cq->fid};
       if (fi_trywait(pair.b.fabric.get(), fids, 1) == 0) {
         pollfd waits{descriptor, POLLIN, 0};
-        REQUIRE(::poll(&waits, 1, 5000) == 1);
+        REQUIRE(::poll(&waits, 1, kHangLimitMs) == 1);
       }
       fi_cq_tagged_entry entry{};
       if (fi_cq_read(pair.b.cq.get(), &entry, 1) == 1) ++received;
