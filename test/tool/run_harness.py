@@ -94,7 +94,7 @@ def free_port():
 
 
 # A line of progress once the ranks have met: a rank that dies earlier is told of in other words.
-RUNNING = r"^ *\d+%.* Gb/s"
+RUNNING = r"^ *\d+%.*( Gb/s| of the run)"
 LONG = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "100000"]
 
 
