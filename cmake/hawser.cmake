@@ -58,10 +58,14 @@ if(HAWSER_FUZZ)
   target_compile_options(hawser_build INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# What is installed names no path of the machine that built it. g++ takes these paths from __FILE__.
+set(hawser_relative_paths "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+
 function(hawser_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${arg_LINKS} PRIVATE hawser_build)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${hawser_relative_paths}>)
 endfunction()
 
 function(hawser_executable name)

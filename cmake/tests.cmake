@@ -11,7 +11,7 @@
 #
 # Every test has one label of each pair (docs/testing.md says what follows from them):
 #
-#   virtual   It reads no clock, opens no socket, starts no process and no thread.
+#   virtual   It reads no clock, opens no socket and starts no process.
 #   clock     It does one of these.
 #   gate      Each change has to pass it: `./test.sh` and `.ci/run` run it.
 #   deep      `./test.sh deep` runs it.
