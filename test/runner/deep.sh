@@ -21,7 +21,7 @@ declare -A release_tests=(
   [mutations]='^mutation: '
   [benches]='^(bench\.|instructions: )'
 )
-names=(commands mpi install machine model mutations benches others asan tsan fuzz storms)
+names=(commands mpi install machine model mutations benches others asan tsan fuzz storms newcomer)
 
 case ${1:-} in
   --list)
@@ -60,6 +60,7 @@ export HAWSER_FUZZ_SECONDS=${HAWSER_FUZZ_SECONDS:-60}
 packages=(test)
 wanted fuzz && packages+=(fuzz)
 wanted machine && packages+=(vm)
+wanted newcomer && packages+=(newcomer)
 for set in "${packages[@]}"; do
   stage "packages, $set" 1200 ./setup.sh "$set" || end_of_stages $limit
 done
@@ -80,6 +81,7 @@ for name in "${chosen[@]}"; do
     tsan) stage "$name" "$limit" deep_tests tsan -L '^threaded$' ;;
     fuzz) stage "$name" "$limit" ./test.sh fuzz ;;
     storms) stage "$name" "$limit" ./test.sh storm ;;
+    newcomer) stage "$name" "$limit" test/runner/newcomer.sh build/newcomer ;;
   esac
 done
 end_of_stages $limit

@@ -1,7 +1,8 @@
 # Stages of a long run, sourced by .ci/run and deep.sh: each stage is a command with a time limit, and the
 # summary tells what each took, what failed, and whether a process was left behind.
 #
-#   stage NAME LIMIT_SECONDS COMMAND ...   runs it; returns its exit status
+#   stage NAME LIMIT_SECONDS COMMAND ...   runs it; returns its exit status, or 0 for 77, which means that
+#                                          the command lacks what it needs, and has said what
 #   end_of_stages BUDGET_SECONDS           prints the summary and exits: 0, or 1 if anything failed
 #
 # The caller sets `root`, the top of the tree. The commands put their results into files of the folder
@@ -33,6 +34,7 @@ stage() {
   timeout --kill-after=20 "$limit" "$@" || status=$?
   case $status in
     0) ;;
+    77) verdict="skipped (the reason is above)" status=0 ;;
     124 | 137) verdict="FAILED (over $limit s)" ;;
     *) verdict="FAILED (exit $status)" ;;
   esac

@@ -39,6 +39,11 @@ class Stages(unittest.TestCase):
         self.assertTrue(any(re.match(r"first .*FAILED \(exit 1\)", line) for line in lines), lines)
         self.assertRegex(lines[-1], "^failed in")
 
+    def test_a_stage_may_skip_itself(self):
+        status, lines = self.run_stages("stage first 9 sh -c 'exit 77'")
+        self.assertEqual(status, 0, lines)
+        self.assertTrue(any(re.match(r"first .*skipped", line) for line in lines), lines)
+
     def test_a_stage_that_hangs_is_ended_with_its_processes(self):
         begun = time.monotonic()
         status, lines = self.run_stages("stage hangs 1 sh -c 'sleep 1000 & sleep 1000'")
