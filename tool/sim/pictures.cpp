@@ -176,7 +176,7 @@ std::string flow_times_picture(const Findings& findings, std::size_t point) {
   if (chart.lines.empty()) return {};
   const double ideal = ideal_us(findings, point);
   if (ideal > 0) {
-    chart.marks.push_back({ideal, "the last one's ideal end"});
+    chart.marks.emplace_back(ideal, "the last one's ideal end");
     least = std::min(least, ideal);
   }
   // From 0, unless that would push all that differs into a corner.
