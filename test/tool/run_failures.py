@@ -9,8 +9,8 @@ import tempfile
 import time
 
 from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, wait_for
-from run_harness import (COMMAND, CSV, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure, check_living_are_not_blamed,
-                         children, free_port, patient, run, start)
+from run_harness import (COMMAND, CSV, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure,
+                         check_living_are_not_blamed, children, free_port, patient, run, start)
 
 # --- failures --------------------------------------------------------------------------------------
 

@@ -29,10 +29,10 @@ CommType.irecv,CommGroup.pp_group,1,200000,backward,None,None,recv_next,None,Non
 CommType.all_gather,CommGroup.dp_group,2,1,step,None,None,,None,None,None,1
 [ pp_stage1: [rank2, rank3] ]
 """
-# A rank that the machine keeps waiting must not look dead to the others, except in cases about dead ranks. A case's
-# own --tunable comes later and wins.
+# The machine may keep a rank waiting for 30 s, and that rank must not look dead to the others. A case about dead
+# ranks sets its own peer_timeout: its --tunable comes later and wins.
 PATIENT = ["--tunable", "peer_timeout_ms=60000"]
-# What a case about a dead rank waits for it, in turn.
+# The peer_timeout of a case about a dead rank, attempt by attempt.
 PATIENCES_MS = (1500, 15_000, 60_000)
 
 
@@ -93,7 +93,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-# A line of progress once the ranks have met: a rank that dies earlier is told of in other words.
+# A line of progress that only ranks that have met print. The others name a rank that dies earlier in other words.
 RUNNING = r"^ *\d+%.*( Gb/s| of the run)"
 LONG = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "100000"]
 
@@ -122,7 +122,7 @@ def patient(function):
 
 
 def check_living_are_not_blamed(output, dead, survivors):
-    """To be called before any other check of such a case's output."""
+    """Raises TakenForDead. A patient case calls this before any other check of its output."""
     for rank in survivors:
         for line in re.findall(rf"^(?:hawser: )?rank {rank}: (.*)$", output, re.M):
             blamed = {int(number) for number in re.findall(r"rank (\d+): peer_(?:timeout|unreachable)", line)}

@@ -176,7 +176,7 @@ def ranks_that_others_start():
 
 
 def udp_ports_of(pid):
-    """Where a rank's sockets are: their inodes, looked up in the kernel's table."""
+    """The addresses of a rank's sockets: the kernel's table has them by inode."""
     inodes = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -205,7 +205,7 @@ def joined(rank, port):
 
 @case(gate=True)
 def random_bytes_at_the_ports():
-    """Rank 1 starts when bytes have come to rank 0: so the job can't be over before."""
+    """Rank 1 starts once bytes have been sent to rank 0, so that the job can't end before them."""
     port = free_port()
     ranks = [joined(0, port)]
     targets = wait_for(lambda: udp_ports_of(ranks[0].pid), "rank 0's sockets", ranks[0])

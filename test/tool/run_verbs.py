@@ -240,7 +240,7 @@ def two_nics_and_four():
     check(len(used[0]) == 2 and len(used[1]) == 4 and all(all(nics) for nics in used), f"{used}\n{job.output}")
 
 
-@case(gate=True)
+@case
 def four_ranks_share_four_devices():
     nics = [word for port in LEFT for word in ("--nic", f"verbs:rxe_n{port}")]
     faults = ["--loss", "0.01", "--kill-nic", "1@1/3", "--revive-nic", "1@2/3"]

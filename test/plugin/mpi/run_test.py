@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import Skipped, case, check, run_cases, time_left  # pylint: disable=wrong-import-position
 
 NICS = "udp:127.0.0.1,udp:127.0.0.2"
-# A NIC that is dead while the machine stands is missed by nobody: if no path went down, it is dead for longer.
+# If the machine stands while the NIC is dead, no path goes down. The case then repeats with a longer death.
 KILLED = [{"FI_HAWSER_FAULT_PLAN": f"50ms:1:kill,{until}:1:revive"} for until in ("400ms", "4s", "40s")]
 LOSS = {"FI_HAWSER_FAULTS": "loss=0.01,seed=5"}
 # Enough rounds for a NIC to die and return meanwhile.
