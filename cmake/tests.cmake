@@ -32,6 +32,8 @@ endfunction()
 
 # A time limit ends a hang. It is ten times what the slowest tests take on a quiet machine.
 set(HAWSER_TEST_TIMEOUT 300)
+# A script ends its processes itself after HANG_LIMIT_S (test/tool/cases.py), and tells what they printed.
+set(HAWSER_SCRIPT_TIMEOUT 660)
 
 # What the sanitizers' runtimes are told in every test.
 set(HAWSER_TEST_ENVIRONMENT "")
@@ -66,7 +68,7 @@ function(hawser_script_tests)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "PREFIX;KIND;SCRIPT" "ARGUMENTS;PROPERTIES")
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(script ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT})
-  file(GLOB beside CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.py)
+  file(GLOB beside CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.py ${PROJECT_SOURCE_DIR}/test/tool/cases.py)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${beside})
   foreach(tier IN ITEMS gate deep)
     execute_process(COMMAND ${Python3_EXECUTABLE} ${script} --list ${tier}
@@ -76,7 +78,7 @@ function(hawser_script_tests)
     foreach(name IN LISTS cases)
       hawser_add_test(NAME "${arg_PREFIX}: ${name}" KIND ${arg_KIND} TIER ${tier}
         COMMAND ${Python3_EXECUTABLE} ${script} ${arg_ARGUMENTS} ${name}
-        PROPERTIES SKIP_RETURN_CODE 77 ${arg_PROPERTIES})
+        PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${HAWSER_SCRIPT_TIMEOUT} ${arg_PROPERTIES})
     endforeach()
   endforeach()
 endfunction()

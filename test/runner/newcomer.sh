@@ -33,15 +33,15 @@ if [[ ! -f $folder/ready ]]; then
 fi
 
 # What is mounted goes with the last process of this mount namespace.
-rm -rf "$system/root/hawser"
-git clone -q "$root" "$system/root/hawser"
+rm -rf "$system/srv/hawser"
+git clone -q "$root" "$system/srv/hawser"
 exec unshare --mount --pid --fork --kill-child bash -euc '
   system=$1
   mount -t proc proc "$system/proc"
   mount --rbind /sys "$system/sys"
   mount --rbind /dev "$system/dev"
-  exec chroot "$system" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euc "
-    cd /root/hawser
+  exec chroot "$system" env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euc "
+    cd /srv/hawser
     echo \"-- ./run.sh\"
     time ./run.sh
     echo \"-- ./test.sh\"
