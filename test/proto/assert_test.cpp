@@ -47,7 +47,7 @@ TEST_CASE("assert: a broken invariant says where and what, and aborts, in every 
   CHECK_THAT(text, Catch::Contains(where + "assertion failed: 1 + 1 == 3 (arithmetic holds)\n"));
 }
 
-TEST_CASE("assert: without an explanation there are no brackets; what holds is silent") {
+TEST_CASE("assert: without an explanation there are no brackets, what holds is silent") {
   int status = 0;
   const std::string text = stderr_of_child([] { HAWSER_ASSERT(1 + 1 == 3); }, status);
   CHECK(WIFSIGNALED(status));

@@ -48,7 +48,7 @@ TEST_CASE("slab: the first generation is 1, and freeing makes old names void") {
   CHECK(slab.get(kNoSlabId) == nullptr);
 }
 
-TEST_CASE("slab: full gives null and leaves the name alone; the last freed is the next given") {
+TEST_CASE("slab: full gives null and leaves the name alone, the last freed is the next given") {
   Slab<Thing> slab(3);
   std::vector<SlabId> ids(3);
   for (SlabId& id : ids) REQUIRE(slab.try_allocate(id) != nullptr);

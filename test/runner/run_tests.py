@@ -64,7 +64,7 @@ def selection(labels, more):
 
 
 def kinds_of_tests(folder, chosen):
-    """The kind of each chosen test. Raises CannotRun unless each has one kind and one tier."""
+    """The kind of each chosen test. Raises CannotRun unless each has a name of its own, one kind and one tier."""
     shown = subprocess.run(["ctest", "--show-only=json-v1", *chosen], cwd=folder, text=True,
                            stdout=subprocess.PIPE, check=False)
     if shown.returncode != 0:
@@ -78,6 +78,8 @@ def kinds_of_tests(folder, chosen):
         if len(kind) != 1 or len(tier) != 1:
             raise CannotRun(f"{test['name']} has the labels {labels}: one of {KINDS} and one of {TIERS} "
                             "are needed (cmake/tests.cmake)")
+        if test["name"] in kinds:
+            raise CannotRun(f"two tests are called '{test['name']}'")
         kinds[test["name"]] = kind[0]
     if not kinds:
         raise CannotRun(f"no test in {folder} is chosen by: ctest {' '.join(chosen)}")

@@ -60,7 +60,7 @@ TEST_CASE("aicb_csv: a file of one epoch has no set-up") {
   CHECK(workload.step.size() == 2);
 }
 
-TEST_CASE("aicb_csv: columns are found by name; comm_group_size may be absent") {
+TEST_CASE("aicb_csv: columns are found by name, comm_group_size may be absent") {
   const Workload workload = parse(
       "comm_type,comm_group,msg_size,stage,dst,src,additional,_elapsed_time,algbw,busbw,count\n"
       "CommType.all_to_all,CommGroup.dp_group,4096,warmup,None,None,,None,None,None,1\n");

@@ -164,7 +164,7 @@ TEST_CASE("double: a queue pair takes what its state allows") {
   CHECK(bench.step(IBV_QPS_RESET) == 0);
 }
 
-TEST_CASE("double: bytes arrive behind a route header; small ones are copied when posted") {
+TEST_CASE("double: bytes arrive behind a route header, small ones are copied when posted") {
   Bench bench;
   bench.make_ready();
   for (std::size_t i = 0; i < 32; ++i) bench.bytes[i] = static_cast<std::byte>(i + 1);

@@ -117,7 +117,7 @@ TEMPLATE_TEST_CASE("a mixed burst is sorted out: remotes, queues, lengths", "[co
   CHECK(rig.pool.in_use() == 0);
 }
 
-TEMPLATE_TEST_CASE("fewer than asked for means empty; asking for much is asking for kMaxRxBurst",
+TEMPLATE_TEST_CASE("fewer than asked for means empty, asking for much is asking for kMaxRxBurst",
                    "[conformance]", HAWSER_RIGS) {
   TestType rig;
   Nic& sender = rig.make();

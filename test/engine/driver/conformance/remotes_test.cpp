@@ -61,7 +61,7 @@ TEMPLATE_TEST_CASE("the same address gives the same handle, counted", "[conforma
   CHECK(rig.settle(a).size() == 1);
 }
 
-TEMPLATE_TEST_CASE("handles are dense from 0; when none is free the answer is again",
+TEMPLATE_TEST_CASE("handles are dense from 0, when none is free the answer is again",
                    "[conformance]", HAWSER_RIGS) {
   TestType rig;
   Nic& nic = rig.make();

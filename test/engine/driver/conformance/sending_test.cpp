@@ -84,7 +84,7 @@ TEMPLATE_TEST_CASE("cookies are 63 bits, all of them", "[conformance]", HAWSER_R
   CHECK(rig.reap_rest(sender) == cookies);
 }
 
-TEMPLATE_TEST_CASE("a full NIC takes a prefix; the rest stays the caller's until it has reaped",
+TEMPLATE_TEST_CASE("a full NIC takes a prefix, the rest stays the caller's until it has reaped",
                    "[conformance]", HAWSER_RIGS) {
   TestType rig;
   Nic& sender = rig.make();
