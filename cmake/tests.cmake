@@ -5,7 +5,7 @@
 #               [DEEP c_test.cpp ...] [LONG d_test.cpp ...] [TIMEOUT seconds] [THREADED])
 #   hawser_test_again(NAME how variable=value)               all its cases once more, deep
 #   hawser_add_test(NAME name KIND virtual|clock TIER gate|deep COMMAND ... [PROPERTIES ...])
-#   hawser_script_tests(PREFIX prefix KIND ... COMMAND interpreter script ... [PROPERTIES ...])
+#   hawser_script_tests(PREFIX prefix KIND ... SCRIPT file.py [ARGUMENTS ...] [PROPERTIES ...])
 #   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
 #   hawser_gate_needs(target ...)                            the gate builds these targets
 #
@@ -98,7 +98,7 @@ endfunction()
 # Cases tagged [long] measure, or repeat with many seeds what others do with few. Sanitizers would need
 # minutes for each and see no code in them that they don't see elsewhere.
 # TIMEOUT holds for one case, in seconds; sanitizers get three times as much for each file.
-# THREADED: the code under test has threads; the tsan preset runs the CLOCK files.
+# THREADED: the code under test has threads; the tsan preset runs these programs.
 function(hawser_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT" "VIRTUAL;CLOCK;SOURCES;DEEP;LONG;LINKS")
   hawser_executable(${name} SOURCES ${arg_VIRTUAL} ${arg_CLOCK} ${arg_SOURCES} LINKS ${arg_LINKS})
@@ -157,7 +157,7 @@ function(hawser_register_cases name prefix only_tier environment)
         continue()
       endif()
       set(labels ${kind} ${tier})
-      if(arg_THREADED AND kind STREQUAL "clock")
+      if(arg_THREADED)
         list(APPEND labels threaded)
       endif()
       if(HAWSER_SANITIZE)

@@ -22,7 +22,7 @@ CASES = {}
 GATE = set()
 POLL_S = 0.02
 STARTED = []  # the processes of the case that runs now
-_limit = {"end": None}
+_now = {"case": None, "end": None}  # the case that runs, and when it counts as hanging
 
 
 def case(function=None, *, gate=False, name=None):
@@ -55,9 +55,14 @@ def list_cases(words):
     return "\n".join(tiers[tuple(words)])
 
 
+def runs_in_gate():
+    """Whether the case that runs now is one of the gate's."""
+    return _now["case"] in GATE
+
+
 def time_left():
     """The seconds until the case that runs now counts as hanging."""
-    return max(_limit["end"] - time.monotonic(), 0)
+    return max(_now["end"] - time.monotonic(), 0)
 
 
 def wait_for(condition, what, process=None):
@@ -155,7 +160,7 @@ def end_started():
 def run_case(name):
     """Runs one case; returns the exit status that it gives the script."""
     begun = time.monotonic()
-    _limit["end"] = begun + HANG_LIMIT_S
+    _now.update(case=name, end=begun + HANG_LIMIT_S)
     try:
         CASES[name]()
     except Skipped as reason:

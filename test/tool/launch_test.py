@@ -18,7 +18,7 @@ import tempfile
 
 import run_harness
 from cases import HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, read_until, start_process, wait_for
-from run_harness import COMMAND, PATIENT, RUNNING, check_living_are_not_blamed, free_port, patient, run, start
+from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, patience, run, start
 
 SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
 LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000"]
@@ -47,7 +47,7 @@ def mpirun(ranks, arguments, *options, behind=(), **variables):
     return start_process(
         [launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
          "--mca", "oob_tcp_if_include", "lo", *options,
-         "-n", str(ranks), *COMMAND, "run", *PATIENT, *arguments, *behind],
+         "-n", str(ranks), *COMMAND, "run", *patience(), *arguments, *behind],
         env=environment(TMPDIR=os.getcwd(), **variables))  # it leaves folders behind
 
 
@@ -121,9 +121,8 @@ def mpirun_ends_all_when_a_rank_is_killed():
 
 
 @case
-@patient
-def ranks_that_mpirun_lets_live_name_the_killed_one(timeout):
-    process = mpirun(4, LONG + timeout, "--enable-recovery")
+def ranks_that_mpirun_lets_live_name_the_killed_one():
+    process = mpirun(4, LONG + IMPATIENT, "--enable-recovery")
     ranks = ranks_of(process, 4)
     output = read_until(process, RUNNING)
     os.kill(ranks[2], signal.SIGKILL)

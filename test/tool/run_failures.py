@@ -9,8 +9,8 @@ import tempfile
 import time
 
 from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, wait_for
-from run_harness import (COMMAND, CSV, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure,
-                         check_living_are_not_blamed, children, free_port, patient, run, start)
+from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure,
+                         check_living_are_not_blamed, children, free_port, run, start)
 
 # --- failures --------------------------------------------------------------------------------------
 
@@ -22,18 +22,16 @@ def run_in_which_one_dies(arguments, dead, survivors):
 
 
 @case
-@patient
-def rank_kills_itself(timeout):
+def rank_kills_itself():
     output = run_in_which_one_dies(["--ranks", "5", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
-                                    "4", "--kill-rank", "3@0.6", *timeout], 3, (0, 1, 2, 4))
+                                    "4", "--kill-rank", "3@0.6", *IMPATIENT], 3, (0, 1, 2, 4))
     check("rank 3 was ended by SIGKILL" in output, output)
     check_failure(output, 3, (0, 1, 2, 4))
 
 
 @case(gate=True)
-@patient
-def rank_killed_from_outside(timeout):
-    process = start(LONG + timeout)
+def rank_killed_from_outside():
+    process = start(LONG + BY_DEFAULT)
     ranks = all_ranks(process, 4)
     begun = read_until(process, RUNNING)
     os.kill(ranks[1], signal.SIGKILL)
@@ -41,7 +39,7 @@ def rank_killed_from_outside(timeout):
     output = begun + output
     check_living_are_not_blamed(output, 1, (0, 2, 3))
     check(status == 3, output)
-    check_failure(output, 1, (0, 2, 3))
+    check_failure(output, 1, (0, 2, 3), HANG_LIMIT_S)
     check(gone(ranks.values()), "ranks are left behind")
 
 
@@ -61,9 +59,8 @@ def rank_stopped_for_a_moment():
 
 
 @case
-@patient
-def rank_stopped_for_too_long(timeout):
-    process = start(LONG + timeout)
+def rank_stopped_for_too_long():
+    process = start(LONG + ["--tunable", "peer_timeout_ms=1000"])
     ranks = all_ranks(process, 4)
     output = read_until(process, RUNNING)
     os.kill(ranks[2], signal.SIGSTOP)
@@ -152,17 +149,15 @@ def rank_started_again_among_groups_and_stages():
 
 
 @case
-@patient
-def another_rank_dies_after_one_was_started_again(timeout):
-    output = run_in_which_one_dies(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *timeout], 1, (0, 2, 3))
+def another_rank_dies_after_one_was_started_again():
+    output = run_in_which_one_dies(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *IMPATIENT], 1, (0, 2, 3))
     check("rank 2 was ended by SIGKILL, and is started again" in output, output)
     check_failure(output, 1, (0, 2, 3))
 
 
 @case
-@patient
-def rank_started_again_dies_at_once(timeout):
-    process = start(LONG + timeout + ["--restart-rank", "2@0.0001"])
+def rank_started_again_dies_at_once():
+    process = start(LONG + IMPATIENT + ["--restart-rank", "2@0.0001"])
     ranks = all_ranks(process, 4)
     output = read_until(process, "and is started again")
     again = wait_for(lambda: children(process.pid).get(2) not in (None, ranks[2]) and
