@@ -3,8 +3,9 @@
 //
 // Timers: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
 //
-// Invariant: once CLOSE has left (`close_sent`), nothing more is accepted from that peer, so that
-// each CLOSE says the same and is the last word.
+// Invariants: once CLOSE has left (`close_sent`), nothing more is accepted from that peer, so that
+// each CLOSE says the same and is the last word. Nothing more is acknowledged either: CLOSE is the
+// answer to what that peer still sends, at most once a response time.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -17,6 +18,8 @@ namespace hawser::proto {
 namespace {
 // Between two RESETs to one peer: enough for one to arrive, and no flood that others could start.
 constexpr Duration kResetInterval = milliseconds(10);
+// Between two CLOSEs to one peer that says nothing, at least.
+constexpr Duration kCloseInterval = milliseconds(2);
 }  // namespace
 
 // What a sender may know as final; nothing while it isn't.
@@ -87,6 +90,12 @@ void Endpoint::Core::send_close(Peer& peer) {
   if (buffer == nullptr) return;
   part->flags = wire::kClosingLast;
   finish_closing(peer, *buffer, writer);
+}
+
+// The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
+void Endpoint::Core::repeat_close(Peer& peer) {
+  drop(DropReason::not_connected);
+  if (now >= peer.close_again_at) peer.close_at = now;
 }
 
 // A packet of a session that has ended here: its peer shall not go on with half of it.
@@ -175,7 +184,8 @@ void Endpoint::Core::progress_closing() {
       if (peer.state != SessionState::ready || peer.close_answered) return;
       if (now >= peer.close_at) {
         send_close(peer);
-        peer.close_at = now + std::max(milliseconds(2), peer.response.overdue(granularity));
+        peer.close_at = now + std::max(kCloseInterval, peer.response.overdue(granularity));
+        peer.close_again_at = now + std::max(granularity, peer.response.smoothed());
       }
       close_wake = earlier(close_wake, peer.close_at);
     });

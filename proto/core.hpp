@@ -137,7 +137,8 @@ struct Endpoint::Core {
   Time arrived{};        // the packet at hand did not arrive before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
-  bool late = false;                      // this turn came later than asked for
+  bool late = false;          // this end was away just before, so its rings may hold answers
+  bool away_in_turn = false;  // between the halves of the last turn
   bool called_to_send = false;            // since the last turn, last of all a single packet
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Absence absence;
@@ -181,6 +182,7 @@ struct Endpoint::Core {
   EndpointStats counters;
 
   // ---- turn.cpp
+  [[nodiscard]] bool was_away(Time left);
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {
@@ -269,6 +271,7 @@ struct Endpoint::Core {
   void finish_closing(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer);
   void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags);
   void send_close(Peer& peer);
+  void repeat_close(Peer& peer);
   void send_reset(Peer& peer);
   void on_closing(Peer& peer, const wire::PacketView& packet);
   void on_close(Peer& peer, const wire::PacketView& packet);

@@ -375,6 +375,7 @@ struct alignas(kCacheLine) Peer {
   std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
   std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
   Time close_at{};
+  Time close_again_at{};  // to who still sends, the next CLOSE not before that
   Time reset_at{};  // the next RESET not before that
 
   // Paths and numbers, where they begin.

@@ -9,7 +9,8 @@
 //
 // Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
 // set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
-// read.
+// read. A host may also stand still in the middle of a turn: the second half of that turn is late,
+// and so is the next turn, which reads what came meanwhile.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -248,19 +249,21 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   if (packet.closing != nullptr) return on_closing(peer, packet);
   if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
   if (peer.state == SessionState::failed) send_reset(peer);
-  // What CLOSE has said of messages is the last word.
-  const bool too_late = peer.close_sent && packet.fragment != nullptr;
-  if (peer.state != SessionState::ready || too_late) return drop(DropReason::not_connected);
+  if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
 
   peer.last_heard = now;
   peer.timeout_put_off = false;
   peer.route_local = static_cast<std::uint8_t>(nic);
   peer.route_remote = far;
   touch(peer);
-  if (!peer.close_sent) on_floor(peer, packet.header->floor);
-  if (!wire::rule_of(packet.type).sequenced ||
-      note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
-    take(*this, peer, packet);
+  const bool sequenced = wire::rule_of(packet.type).sequenced;
+  if (peer.close_sent && (sequenced || packet.fragment != nullptr)) {
+    repeat_close(peer);
+  } else {
+    if (!peer.close_sent) on_floor(peer, packet.header->floor);
+    if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
+      take(*this, peer, packet);
+    }
   }
   apply_blocks(peer, packet.blocks);
 }
@@ -296,17 +299,22 @@ void Endpoint::Core::receive_all() {
   }
 }
 
+// This end was away from `left` until now, if that is long. Tells whether it is.
+bool Endpoint::Core::was_away(Time left) {
+  if (now - left <= microseconds(tunables.late_wakeup_us)) return false;
+  ++counters.late_turns;
+  absence.note(left, now, milliseconds(tunables.peer_timeout_ms) * 2);
+  return true;
+}
+
 void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
   backpressured = false;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
   pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
-  late = this_pass != Time{} && now - expected > microseconds(tunables.late_wakeup_us);
-  if (late) {
-    ++counters.late_turns;
-    absence.note(expected, now, milliseconds(tunables.peer_timeout_ms) * 2);
-  }
+  late = this_pass != Time{} && was_away(expected);
+  late |= std::exchange(away_in_turn, false);
   ++turn_number;
   if (std::exchange(called_to_send, false) && in_flight == 0 && !late && !closed) transmit();
   previous_pass = this_pass;
@@ -322,6 +330,8 @@ void Endpoint::Core::begin_turn(Time at) {
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
   now = later(now, at);
+  away_in_turn = was_away(this_pass);
+  late |= away_in_turn;
   pace.start(now - this_pass);
   const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
   if (closed) return {.progressed = progressed, .wake_at = reap_at};

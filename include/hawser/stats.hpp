@@ -91,7 +91,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(peers_rested, "times that a quiet peer was put to rest")                            \
   X(peers_woken, "times that one at rest was woken")                                    \
   X(peer_failures, "sessions that failed")                                              \
-  X(late_turns, "polls that came later than the wake-up asked for")                     \
+  X(late_turns, "polls that came later than asked for, or stood still half-way")        \
   X(packets_marked, "packets with a path number that switches marked (ECN CE)")         \
   X(host_overruns, "packets lost in this host's own receive queues")                    \
   X(window_limited, "times that data waited for a congestion window")                   \

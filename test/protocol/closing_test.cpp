@@ -133,6 +133,41 @@ TEST_CASE("closing__while_the_other_still_sends") {
   exchange.check_quiet();
 }
 
+// CLOSE is lost some times. Who still sends neither hears acknowledgements of what is dropped, nor
+// does it go on at the speed of round trips: CLOSE is the answer, at a pace of its own.
+TEST_CASE("closing__answers_what_still_comes_by_closing_again", "[S28]") {
+  for (const int lost : {1, 4}) {
+    INFO(lost << " CLOSEs are lost");
+    Loss closes;
+    closes.left = lost;
+    closes.which = [](std::uint32_t node, const FaultPacket& packet) {
+      return node == 0 && view_of(packet).type == PacketType::close;
+    };
+    WorldConfig config;
+    config.faults = "delay=5us,rate=1000000000";
+    config.hook = std::ref(closes);
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    exchange.message(1, 0, 1, 50000000);
+    world.run_for(milliseconds(2));
+    const std::uint64_t probes = world.stats(1).path_probes_sent;
+    world.close(0);
+    REQUIRE(world.run_until([&] { return closes.lost > 0; }, milliseconds(2000)));
+    const Time start = world.now();
+    const std::uint64_t sent = world.stats(1).data_packets_sent;
+    REQUIRE(exchange.run(milliseconds(100)));
+    CHECK(exchange.sent(0).completion->status == Status::peer_closed);
+    INFO("over after " << (world.now() - start).ns / 1000 << " us");
+    CHECK((world.now() - start).ns < milliseconds(1).ns * lost);
+    CHECK(world.stats(1).path_probes_sent - probes <= 3u * static_cast<unsigned>(lost));
+    // What its window held, and no more.
+    CHECK(world.stats(1).data_packets_sent - sent <= 300);
+    REQUIRE(run_until_closed(world, 0, milliseconds(100)));
+    exchange.check_quiet();
+  }
+}
+
 TEST_CASE("closing__of_both_at_once") {
   for_each_seed(20, [](proto::Random& random) {
     WorldConfig config;

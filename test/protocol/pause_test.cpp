@@ -181,6 +181,48 @@ TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
   CHECK(world.stats(0).peer_failures == 1);
 }
 
+// The whole host stands still in the middle of a turn of node 0, for longer than peer_timeout: what
+// it has not read yet lies in its rings when it goes on.
+void stand_still_in_a_turn(std::uint32_t nics, std::uint32_t before_nic, int polls) {
+  INFO(nics << " NICs; before NIC " << before_nic << " is polled, after " << polls << " turns");
+  World* running = nullptr;
+  int left = -1;  // no more
+  WorldConfig config;
+  config.nics = nics;
+  config.faults = "delay=20us,rate=1000000000";
+  config.tunables.peer_timeout_ms = 1000;
+  config.before_poll = [&](std::uint32_t node, std::uint32_t nic) {
+    if (left < 0 || node != 0 || nic != before_nic || left-- > 0) return;
+    for (const std::uint32_t i : {0u, 1u}) running->pause(i, true);
+    running->run_for(milliseconds(1500));
+    for (const std::uint32_t i : {0u, 1u}) running->pause(i, false);
+  };
+  World world(config);
+  running = &world;
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.both_ways(40, 100000, 100000);
+  world.run_for(proto::microseconds(300));
+  REQUIRE_FALSE(exchange.settled());
+  left = polls;
+  REQUIRE(exchange.run(milliseconds(3000)));
+  CHECK(left < 0);
+  exchange.check_all_ok();
+  for (const std::uint32_t node : {0u, 1u}) {
+    CHECK(world.stats(node).peer_failures == 0);
+    CHECK(world.stats(node).paths_down == 0);
+  }
+  exchange.check_quiet();
+}
+
+TEST_CASE("pause__of_the_whole_host_in_the_middle_of_a_turn_is_no_failure", "[F1][L12]") {
+  for (const std::uint32_t nics : {1u, 2u}) {
+    for (std::uint32_t before_nic = 0; before_nic < nics; ++before_nic) {
+      for (int polls = 0; polls < 12; ++polls) stand_still_in_a_turn(nics, before_nic, polls);
+    }
+  }
+}
+
 TEST_CASE("pause__beyond_peer_timeout_fails_both_sides_alike") {
   for (const std::uint32_t who : {0, 1}) {
     WorldConfig config;
