@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures (once) and builds a preset of CMakePresets.json: ./build.sh PRESET [TARGET ...]
+# Configures (again where packages have changed) and builds a preset of CMakePresets.json: ./build.sh PRESET [TARGET ...]
 # Where nobody watches, it says nothing unless something fails.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,13 +22,18 @@ mkdir -p "$folder"
 exec 9>"$folder/.lock"
 flock 9
 
+# What is built depends on the packages that are there: with others it is configured anew.
+mapfile -t known < <(awk '{ sub(/#.*/, "") } NF == 1 && !/^\[/ { print $1 }' "$root/packages.txt")
+packages=$(dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' "${known[@]}" 2>/dev/null | grep ^installed || true)
 log=$folder/.configure.log
-if [[ ! -f $folder/build.ninja ]]; then
-  if ! (cd "$root" && cmake --preset "$preset") >"$log" 2>&1 9>&-; then
+if [[ ! -f $folder/build.ninja || ! -f $folder/.packages || $packages != "$(<"$folder/.packages")" ]]; then
+  rm -f "$folder/.packages"
+  if ! (cd "$root" && cmake --preset "$preset" --fresh) >"$log" 2>&1 9>&-; then
     cat "$log" >&2
     echo "build.sh: configuring the preset $preset failed (above)" >&2
     exit 1
   fi
+  echo "$packages" >"$folder/.packages"
 fi
 quiet=--quiet
 [[ -t 1 ]] && quiet=

@@ -83,6 +83,7 @@ report() {
 }
 
 summary=()
+reported=0
 failed=0
 for preset in "${presets[@]}"; do
   folder=$preset
@@ -102,7 +103,11 @@ for preset in "${presets[@]}"; do
   ((status == 0)) || failed=1
   last=$(grep -E 'tests passed|fuzzers ran|storms, ' "$log" | tail -n 1 || true)
   summary+=("$(printf '%-8s %s' "$preset" "${last:-FAILED (above)}")")
-  report "$preset" "${summary[-1]}"
+  while read -r line; do
+    summary+=("         left out: $line")
+  done <"$root/build/$folder/left_out.txt"
+  report "$preset" "$(printf '%s\n' "${summary[@]:$reported}")"
+  reported=${#summary[@]}
 done
 
 echo

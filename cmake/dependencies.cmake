@@ -41,7 +41,7 @@ if(HAWSER_VERBS_FOUND)
   target_link_libraries(hawser_verbs INTERFACE
     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HAWSER_FAKE_VERBS>>>:${HAWSER_VERBS_LINK_LIBRARIES}>)
 else()
-  message(STATUS "No libibverbs here: built without RDMA NICs")
+  hawser_left_out("RDMA NICs, as libibverbs is not here (install libibverbs-dev)")
 endif()
 
 # DPDK: rings, mempools and the EAL they need, linked statically. Linked shared, the EAL would map

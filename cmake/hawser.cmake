@@ -8,6 +8,12 @@
 
 include_guard(GLOBAL)
 
+# Says what this build goes without, and what to do about it. ./test.sh says it again.
+function(hawser_left_out what)
+  message(STATUS "Left out: ${what}")
+  set_property(GLOBAL APPEND_STRING PROPERTY HAWSER_LEFT_OUT "${what}\n")
+endfunction()
+
 set(HAWSER_SANITIZE "" CACHE STRING "Sanitizers of the tree, as in -fsanitize=")
 # x86-64-v3 (Haswell, 2013) has AVX2, BMI and F16C: bitmaps, copies and reductions of f16 gain by
 # them, and every host whose NICs are worth this library has them. One baseline, not -march=native:

@@ -1,5 +1,7 @@
 #include "engine/endpoint_body.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -183,6 +185,7 @@ TurnResult EndpointBody::progress(Time now) {
   protocol_->begin_turn(now);
   TurnResult result = protocol_->finish_turn(monotonic_now());
   due_ = result.wake_at;
+  if (result.stalled) warn_of_stall();
   // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
   memory_->turn();
   for (FaultNic* fault : faults_) {
@@ -192,6 +195,14 @@ TurnResult EndpointBody::progress(Time now) {
     result.wake_at = proto::earlier(result.wake_at, now + kSilentNicInterval);
   }
   return result;
+}
+
+void EndpointBody::warn_of_stall() const {
+  const Event& stall = protocol_->last_stall();
+  log_warning(fmt::format(
+      "Endpoint {:#x} is heard, but an operation that waits for it has not moved for {} ms: {}",
+      stall.endpoint_id, tunables_.peer_timeout_ms,
+      kReasonTexts[static_cast<std::size_t>(stall.reason)].text));
 }
 
 bool EndpointBody::arm() {

@@ -38,6 +38,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
       path.probe_at = now;
     }
     doubt_unbound(peer, nic, true);
+    pair_anew(peer);
     announce(peer);
   });
 }
@@ -50,10 +51,8 @@ void Endpoint::Core::announce(Peer& peer) {
   peer.calls = 0;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.call_at = now + peer.call_interval;
-  const auto local_count = static_cast<std::uint32_t>(nics.size());
-  for (std::uint32_t i = 0; i < std::max(local_count, peer.remote_nics); ++i) {
-    send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(i % local_count),
-                 static_cast<std::uint8_t>(i % peer.remote_nics), 0);
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    send_session(peer, wire::PacketType::hello, peer.pairs[i].local, peer.pairs[i].remote, 0);
   }
   touch(peer);
 }
@@ -77,6 +76,7 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
       if (fits) path.probe_at = now;
     }
   }
+  pair_anew(peer);
 }
 
 }  // namespace hawser::proto

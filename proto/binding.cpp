@@ -13,14 +13,15 @@
 // Home is where the sum of the two endpoints' ids says, the same at both ends: so the peers of an
 // endpoint have their homes on all of its NICs, evenly if their ids are.
 //
-// Invariants: slot i < first_paths has the pair (i mod L, i mod R), or nothing, or a bridge where
-// no other slot is left for one and no path works; path numbers of a slot go on above all that it
-// had; a path that is bound is UP, unless its bit in `unproven` says that a NIC of it went away or
-// moved since it last was: then probes must come back first.
+// Invariants: slot i < pair_count has pair i (nic_pairs.hpp), or nothing, or a bridge where no
+// other slot is left for one and no path works; path numbers of a slot go on above all that it had;
+// a path that is bound is UP, unless its bit in `unproven` says that a NIC of it went away or moved
+// since it last was: then probes must come back first.
 #include <algorithm>
 #include <array>
 
 #include "proto/core.hpp"
+#include "proto/nic_pairs.hpp"
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
@@ -35,16 +36,37 @@ constexpr Duration kLeastIdle = milliseconds(1);
 
 }  // namespace
 
-// So many slots, from 0 on, belong to the pairs that a session begins with.
-std::uint32_t Endpoint::Core::first_paths(const Peer& peer) const {
-  const auto slots = static_cast<std::uint32_t>(tunables.max_path_slots);
-  return std::min(std::max(static_cast<std::uint32_t>(nics.size()), peer.remote_nics), slots);
+// Anew whenever an address of either end is learned.
+void Endpoint::Core::pair_nics(Peer& peer) {
+  const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
+                       tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
+                         return can_address(peer, local, remote_nic);
+                       });
+  peer.pairs = pairs.all();
+  peer.pair_count = static_cast<std::uint8_t>(pairs.size());
+}
+
+// An address has changed, while slots are bound: those that stand for another pair now, or for
+// none, are free, and what had one of them begins anew.
+void Endpoint::Core::pair_anew(Peer& peer) {
+  const auto old = peer.pairs;
+  const std::uint32_t old_count = peer.pair_count;
+  pair_nics(peer);
+  if (peer.pairs == old && peer.pair_count == old_count) return;
+  for (std::uint32_t slot = 0; slot < std::max<std::uint32_t>(old_count, peer.pair_count); ++slot) {
+    const bool was = slot < old_count;
+    const bool is = slot < peer.pair_count;
+    if (was && is && old[slot] == peer.pairs[slot]) continue;
+    if (Path* path = path_of(peer, slot)) release_path(peer, *path);
+    ++peer.generations[slot];
+    if (is) set_unproven(peer, slot);
+  }
 }
 
 // The order in which a peer's first slots are bound: the home ones, half of the slots apart, then
 // those that follow the first of them.
 std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t place) const {
-  const std::uint32_t count = first_paths(peer);
+  const std::uint32_t count = peer.pair_count;
   const std::uint64_t mixed = ((endpoint_id + peer.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
   const auto home = static_cast<std::uint32_t>((mixed * count) >> 32);
   const std::uint32_t half = (count + 1) / 2;
@@ -56,8 +78,8 @@ std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t plac
 void Endpoint::Core::open_paths(Peer& peer) {
   peer.unproven = 0;
   peer.epochs.fill(epoch_of(peer.path_start));
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) ++peer.generations[i];
-  for (std::uint32_t i = 0; i < std::min(kHomePaths, first_paths(peer)); ++i) {
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) ++peer.generations[i];
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
     (void)bind_slot(peer, slot_in_order(peer, i), false);
   }
 }
@@ -69,27 +91,26 @@ void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
   const auto since_then = [&](std::uint32_t news) {
     return static_cast<std::int32_t>(news - known_news) > 0;
   };
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) {
-    if (since_then(nics[i % nics.size()].changed)) set_unproven(peer, i);
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    if (since_then(nics[peer.pairs[i].local].changed)) set_unproven(peer, i);
   }
-  for (std::uint32_t i = 0; i < std::min(kHomePaths, first_paths(peer)); ++i) {
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
-    (void)bind_slot(peer, slot, !since_then(nics[slot % nics.size()].fell));
+    (void)bind_slot(peer, slot, !since_then(nics[peer.pairs[slot].local].fell));
   }
 }
 
 // Something has happened to a NIC: what is bound to it later must be proven.
 void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) {
-    if (i % (ours ? nics.size() : peer.remote_nics) == nic) set_unproven(peer, i);
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    if ((ours ? peer.pairs[i].local : peer.pairs[i].remote) == nic) set_unproven(peer, i);
   }
 }
 
 // Binds a first slot. `told`: that it is DOWN, if it is, is known. Null: no memory.
 Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   const bool doubted = (peer.unproven >> slot & 1) != 0;
-  Path* path = bind_path(peer, slot, static_cast<std::uint8_t>(slot % nics.size()),
-                         static_cast<std::uint8_t>(slot % peer.remote_nics));
+  Path* path = bind_path(peer, slot, peer.pairs[slot].local, peer.pairs[slot].remote);
   if (path == nullptr) return nullptr;
   peer.unproven = static_cast<std::uint16_t>(peer.unproven & ~(1u << slot));
   const bool away = is_away(peer, *path);
@@ -114,7 +135,7 @@ bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
 Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                   std::uint32_t at) {
   if (at == kNoIndex) {
-    for (at = first_paths(peer); at < tunables.max_path_slots; ++at) {
+    for (at = peer.pair_count; at < tunables.max_path_slots; ++at) {
       if (peer.paths[at] == kNoIndex) break;
     }
     if (at == tunables.max_path_slots) return nullptr;
@@ -175,11 +196,11 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   path.sent.clear(sent_blocks);
   peer.paths[path.slot] = kNoIndex;
   peer.bound = static_cast<std::uint16_t>(peer.bound & ~(1u << path.slot));
-  if (path.slot < first_paths(peer) && path.state != PathState::up) {
+  if (path.slot < peer.pair_count && path.state != PathState::up) {
     set_unproven(peer, path.slot);
   }
   // The next one there may have another pair.
-  if (path.slot < first_paths(peer) && path.bridge) ++peer.generations[path.slot];
+  if (path.slot < peer.pair_count && path.bridge) ++peer.generations[path.slot];
   if (path.for_bulk) --bulk_paths;
   paths.free(paths.index_of(path));
 }
@@ -188,10 +209,11 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
 Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
   std::uint32_t best = kNoIndex;
   int best_rank = proven_only ? 1 : 3;
-  for (std::uint32_t i = 0; i < first_paths(peer); ++i) {
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
     if (peer.paths[slot] != kNoIndex) continue;
-    const bool away = !nics[slot % nics.size()].up || !is_up(peer, slot % peer.remote_nics);
+    const NicPair pair = peer.pairs[slot];
+    const bool away = !nics[pair.local].up || !is_up(peer, pair.remote);
     const int rank = away ? 2 : (peer.unproven >> slot & 1) != 0 ? 1 : 0;
     if (rank >= best_rank) continue;
     best = slot;
@@ -218,7 +240,7 @@ Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t 
 }
 
 bool Endpoint::Core::all_bound(const Peer& peer) const {
-  const auto end = peer.paths.begin() + first_paths(peer);
+  const auto end = peer.paths.begin() + peer.pair_count;
   return std::find(peer.paths.begin(), end, kNoIndex) == end;
 }
 
@@ -253,7 +275,7 @@ std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
 void Endpoint::Core::tend_paths(Peer& peer) {
   if (peer.state != SessionState::ready) return;
   const std::uint32_t answering = count_answering(peer);
-  if (answering < std::min(kHomePaths, first_paths(peer))) {
+  if (answering < std::min<std::uint32_t>(kHomePaths, peer.pair_count)) {
     Path* path = bind_next(peer, answering > 0);
     if (path == nullptr || path->state != PathState::up) return;
     peer.crowded_at = now;
@@ -272,7 +294,7 @@ void Endpoint::Core::tend_paths(Peer& peer) {
 // Gives back what has not been needed since `since`, as a rest would. False: some of it is busy.
 bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
   bool all = true;
-  for (std::uint32_t i = kHomePaths; i < first_paths(peer); ++i) {
+  for (std::uint32_t i = kHomePaths; i < peer.pair_count; ++i) {
     if (answering <= kHomePaths || peer.crowded_at >= since) break;
     Path* path = path_of(peer, slot_in_order(peer, i));
     if (path == nullptr || path->state != PathState::up) continue;

@@ -95,13 +95,13 @@ void Endpoint::Core::send_close(Peer& peer) {
 // The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
 void Endpoint::Core::repeat_close(Peer& peer) {
   drop(DropReason::not_connected);
-  if (now >= peer.close_again_at) peer.close_at = now;
+  if (now >= peer.answer_at) peer.close_at = now;
 }
 
 // A packet of a session that has ended here: its peer shall not go on with half of it.
 void Endpoint::Core::send_reset(Peer& peer) {
-  if (peer.remote_token == 0 || now < peer.reset_at) return;
-  peer.reset_at = now + kResetInterval;
+  if (peer.remote_token == 0 || now < peer.answer_at) return;
+  peer.answer_at = now + kResetInterval;
   ++counters.resets_sent;
   const bool on_purpose =
       peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
@@ -185,7 +185,7 @@ void Endpoint::Core::progress_closing() {
       if (now >= peer.close_at) {
         send_close(peer);
         peer.close_at = now + std::max(kCloseInterval, peer.response.overdue(granularity));
-        peer.close_again_at = now + std::max(granularity, peer.response.smoothed());
+        peer.answer_at = now + std::max(granularity, peer.response.smoothed());
       }
       close_wake = earlier(close_wake, peer.close_at);
     });

@@ -13,7 +13,7 @@
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
 //   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
 //   silence.cpp      paths of which nothing comes        packed.cpp         messages that share one
-//   eager.cpp        small messages in, at once
+//   eager.cpp        small messages in, at once      stalls.cpp         what stands still
 //
 // Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
 // protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
@@ -137,13 +137,15 @@ struct Endpoint::Core {
   Time arrived{};        // the packet at hand did not arrive before
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
-  bool late = false;          // this end was away just before, so its rings may hold answers
-  bool away_in_turn = false;  // between the halves of the last turn
-  bool called_to_send = false;            // since the last turn, last of all a single packet
+  bool late = false;            // this end was away just before, so its rings may hold answers
+  bool away_in_turn = false;    // between the halves of the last turn
+  bool called_to_send = false;  // since the last turn, last of all a single packet
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Absence absence;
   Pace pace;
   bool progressed = false;
+  bool stalled = false;  // something stands still (stalls.cpp)
+  Event last_stall;
   bool backpressured = false;      // a NIC or the pool refused something in this turn
   std::uint32_t control_turn = 0;  // where the next choice of a control route begins
   std::uint32_t epoch_peers = 0;   // peers that sent data in the present allowance epoch
@@ -205,6 +207,7 @@ struct Endpoint::Core {
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
+  [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
@@ -323,6 +326,8 @@ struct Endpoint::Core {
   // ---- small_packets.cpp
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
   void control_route(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
+  void next_pair(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
+  void find_way(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
   [[nodiscard]] bool other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
   void send_envelope(const OutgoingMessage& message, bool again);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
@@ -351,8 +356,9 @@ struct Endpoint::Core {
   void expire_pto(Peer& peer, Path& path);
 
   // ---- binding.cpp
-  [[nodiscard]] std::uint32_t first_paths(const Peer& peer) const;
   [[nodiscard]] std::uint32_t slot_in_order(const Peer& peer, std::uint32_t place) const;
+  void pair_nics(Peer& peer);
+  void pair_anew(Peer& peer);
   void open_paths(Peer& peer);
   void reopen_paths(Peer& peer, std::uint32_t known_news);
   void doubt_unbound(Peer& peer, std::size_t nic, bool ours);
@@ -371,10 +377,14 @@ struct Endpoint::Core {
   void tend_paths(Peer& peer);
   [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
 
+  // ---- stalls.cpp
+  void watch_progress(Peer& peer);
+
   // ---- paths.cpp
   [[nodiscard]] Reason reason_away(const Path& path) const {
     return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
   }
+  [[nodiscard]] bool has_way(Peer& peer, Path& path);
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path, Reason reason);
   void path_down(Peer& peer, Path& path, Reason reason);
@@ -389,6 +399,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool any_path_works(Peer& peer);
   void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);
+  void ask_the_way(Peer& peer, Path& path);
   void take_nic_events();
   void local_nic_changed(std::size_t nic, bool up);
   void on_nic_state(Peer& peer, const wire::NicStateBlock& state);

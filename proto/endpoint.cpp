@@ -15,6 +15,15 @@ namespace hawser::proto {
 
 namespace {
 
+// Whether any of our NICs can send to one of these.
+template <class Core>
+bool is_any_addressable(const Core& core, std::span<const wire::NicRecord> records) {
+  return std::ranges::any_of(records, [&](const wire::NicRecord& record) {
+    return std::ranges::any_of(
+        core.nics, [&](const LocalNic& local) { return local.nic->can_address(record.address); });
+  });
+}
+
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
@@ -162,6 +171,8 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   }
   if (core.closing) return Status::endpoint_closed;
   Peer* peer = core.find_peer(to.endpoint_id);
+  const bool is_ready = peer != nullptr && peer->state == SessionState::ready;
+  if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
   if (peer == nullptr) peer = core.make_peer(to.endpoint_id);
   if (peer == nullptr) return Status::again;
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
@@ -219,6 +230,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->tag = request.tag;
   message->context = request.context;
   message->options = request.options;
+  message->moved = coarse(core.now);
   message->readable = request.readable;
   *slot = {request.operation, OperationKind::send, true, id.index, core.now};
   ++core.operations_live;
@@ -348,6 +360,8 @@ void Endpoint::transmit(Time now) {
 void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 
 TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }
+
+const Event& Endpoint::last_stall() const { return core_->last_stall; }
 
 std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
   std::size_t n = 0;

@@ -60,6 +60,7 @@ struct ReceiveRequest {
 struct TurnResult {
   bool progressed = false;  // something was received, sent or completed: another turn pays at once
   Time wake_at = kNever;    // without packets or calls, nothing will be due before this moment
+  bool stalled = false;     // operations stand still: last_stall() tells
 };
 
 class Endpoint {
@@ -109,6 +110,9 @@ class Endpoint {
     begin_turn(now);
     return finish_turn(now);
   }
+
+  // The newest operation_stalled.
+  [[nodiscard]] const Event& last_stall() const;
 
   std::size_t poll_completions(std::span<Completion> completions);
   std::size_t poll_events(std::span<Event> events);

@@ -46,7 +46,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   if (peer.outgoing.is_open()) peer.outgoing.close();
   if (peer.incoming.is_open()) peer.incoming.close();
   peer.call_at = peer.ack_at = peer.keepalive_at = kNever;
-  peer.pending_since = peer.small_only_since = Time{};
+  peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
   peer.unacknowledged = 0;
   peer.nic_state_due = 0;
   peer.ack_now = false;

@@ -209,6 +209,7 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   const std::uint32_t hole = message.arrived.first_missing();
   if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
   message.granted = message.may_come = up_to;
+  message.moved = coarse(now);
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);
   say_grant(message);

@@ -154,15 +154,25 @@ void Endpoint::Core::end_calling(Peer& peer) {
 void Endpoint::Core::say_hello(Peer& peer) {
   const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
   const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
+  const auto pair_at = [&](std::uint32_t attempt) {
+    const auto local = static_cast<std::uint32_t>(attempt % nics.size());
+    NicPair pair;
+    pair.local = local % kMaxNics;
+    pair.remote = (local + attempt / nics.size()) % far_nics % kMaxNics;
+    return pair;
+  };
   // Of a session that lives all pairs are tried at once, and then at leisure.
   const bool knows = peer.state == SessionState::ready;
   const bool sweeps = knows || peer.calls >= kQuickCalls;
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
-    const std::uint32_t attempt = peer.calls++ % pairs;
-    const auto local = static_cast<std::uint8_t>(attempt % nics.size());
-    const auto far = static_cast<std::uint8_t>((local + attempt / nics.size()) % far_nics);
-    send_session(peer, wire::PacketType::hello, local, far, peer.cookie);
+    NicPair pair = pair_at(peer.call_turn++ % pairs);
+    for (std::uint32_t left = pairs; left > 1 && remote(peer, pair.local, pair.remote) == kNoRemote;
+         --left) {
+      pair = pair_at(peer.call_turn++ % pairs);
+    }
+    ++peer.calls;
+    send_session(peer, wire::PacketType::hello, pair.local, pair.remote, peer.cookie);
   }
   peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
   if (knows && peer.calls < pairs) return;
@@ -282,8 +292,10 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   if (was_ready) meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    send_session(peer, wire::PacketType::welcome, static_cast<std::uint8_t>(nic), far,
-                 said.sequence);
+    auto local = static_cast<std::uint8_t>(nic);
+    std::uint8_t remote_nic = far;
+    find_way(peer, local, remote_nic);
+    send_session(peer, wire::PacketType::welcome, local, remote_nic, said.sequence);
   }
   touch(peer);
 }

@@ -151,6 +151,13 @@ class Nic {
   // Changes only together with an event `up`.
   [[nodiscard]] virtual const NicAddress& address() const = 0;
 
+  // Whether packets from here can have that address at all: it is of the same kind, IP version,
+  // fabric. Whether a way leads there is another question. Cheap, and without side effects.
+  [[nodiscard]] virtual bool can_address(const NicAddress& remote) const {
+    static_cast<void>(remote);
+    return true;
+  }
+
   // Makes a remote NIC reachable. Never blocks: where the driver must ask the kernel or the network
   // first, it does so elsewhere and answers `again` until it knows.
   //   ok: `handle` is set; the same address gives the same handle, counted · again: not yet, or no

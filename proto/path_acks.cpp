@@ -167,6 +167,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   path.delivered_bytes += packet.wire_bytes;
   const auto arrived_with_it = [&](OutgoingMessage& its) {
     --its.in_flight;
+    its.moved = coarse(now);
     consider_asking(its);
   };
   if (message != nullptr) arrived_with_it(*message);

@@ -24,6 +24,22 @@ Duration longer(Duration interval, const Tunables& tunables) {
 
 }  // namespace
 
+// Whether the path's driver knows the way. It may have to ask the network first; what is UP waits
+// for that as long as for an answer, and then goes DOWN.
+bool Endpoint::Core::has_way(Peer& peer, Path& path) {
+  if (remote(peer, path.local_nic, path.remote_nic) != kNoRemote) {
+    if (path.without_way) path.probe_at = kNever;
+    path.without_way = false;
+    return true;
+  }
+  if (!path.without_way) {
+    path.without_way = true;
+    path.probe_at = now + path.response.overdue(granularity);
+    rearm(peer);
+  }
+  return false;
+}
+
 // The next path after this one, in the order of slots, that carries data. Null: there is none.
 Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
   for (std::size_t i = 1; i < kMaxPaths; ++i) {
@@ -45,6 +61,7 @@ bool Endpoint::Core::any_path_works(Peer& peer) {
 
 void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
+  path.without_way = false;
   path.unheard = 0;
   emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
@@ -66,6 +83,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
     emit(Event::Kind::path_down, peer, path, reason);
   }
   path.state = PathState::down;
+  path.without_way = false;
   path.unanswered = 0;
   path.answered = 0;
   evacuate(peer, path);
@@ -93,6 +111,7 @@ void Endpoint::Core::seek(Peer& peer) {
 // The peer was heard from one NIC to another: if no path works, one between these two may.
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   if (any_path_works(peer) || !nics[local].up || !is_up(peer, remote_nic)) return;
+  if (!can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // longest ago
   for (const std::uint32_t index : peer.paths) {
@@ -214,7 +233,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   std::uint32_t least = kNoIndex;
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
-    if ((taken >> remote & 1) != 0) continue;
+    if ((taken >> remote & 1) != 0 || !can_address(peer, local, remote)) continue;
     std::uint32_t load = 0;
     if (!is_up(peer, remote)) {
       load = kMaxPaths + 1;
@@ -238,7 +257,8 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   const Duration patience = path.response.overdue(granularity);
   if (path.state == PathState::up) {
     path.probe_at = kNever;
-    return;
+    if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
+    return want_to_send_more(peer);
   }
   seek(peer);
   if (path.packets_in_flight > 0) {
@@ -257,6 +277,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
+  if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return ask_the_way(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
     path.probe_interval = longer(path.probe_interval, tunables);
@@ -265,6 +286,15 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   } else {
     path.probe_at = now + patience;
   }
+}
+
+// There is nothing to send a probe by. To ask the driver again costs no packet, so it is asked at
+// the shortest interval.
+void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
+  if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
+  path.probe_at = now + microseconds(tunables.path_probe_min_us);
+  if (path.unanswered < kMostProbes) ++path.unanswered;
+  if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
 
 // Whose fault is it that a path is DOWN? Its local NIC has found another remote one, so it is that
@@ -277,7 +307,8 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
   for_each_path(peer, [&](const Path& other) {
     if (other.local_nic == path.local_nic) {
       bridged |= other.state == PathState::up;
-    } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked) {
+    } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked &&
+               can_address(peer, other.local_nic, path.remote_nic)) {
       local = other.local_nic;
     }
   });

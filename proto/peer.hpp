@@ -46,13 +46,14 @@ struct alignas(kCacheLine) Path {
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
   PathState state = PathState::up;
-  std::uint8_t unanswered = 0;  // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
-  std::uint8_t unheard = 0;     // UP: rounds in a row of packets that only the receiver missed
-  std::uint8_t answered = 0;    // PROBING: full-size probes acknowledged in a row
-  bool bridge : 1 = false;      // bound in place of a path that is down; goes when that returns
-  bool witness : 1 = false;     // bound to find out whose fault that path's state is; likewise
-  bool for_bulk : 1 = false;    // one of those that max_bulk_paths limits
-  bool told_down : 1 = false;   // an event said so, and none since that it is back
+  std::uint8_t unanswered = 0;   // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
+  std::uint8_t unheard = 0;      // UP: rounds in a row of packets that only the receiver missed
+  std::uint8_t answered = 0;     // PROBING: full-size probes acknowledged in a row
+  bool bridge : 1 = false;       // bound in place of a path that is down; goes when that returns
+  bool without_way : 1 = false;  // UP: its driver does not know the way yet; `probe_at` ends that
+  bool witness : 1 = false;      // bound to find out whose fault that path's state is; likewise
+  bool for_bulk : 1 = false;     // one of those that max_bulk_paths limits
+  bool told_down : 1 = false;    // an event said so, and none since that it is back
   bool reordering_proven : 1 = false;  // only time decides about gaps
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
@@ -135,6 +136,7 @@ enum class Cancel : std::uint8_t {
 struct OutgoingMessage {
   OperationId operation = kNoOperation;
   std::uint32_t peer = kNoIndex;
+  std::uint32_t moved = 0;  // coarse: when it last made progress, or was answered
   std::uint64_t number = 0;
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
@@ -201,6 +203,7 @@ struct IncomingMessage {
   Hint hint{};
 
   std::uint32_t fragments = 1;
+  std::uint32_t moved = 0;  // coarse: when it last made progress
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
@@ -248,6 +251,13 @@ struct PendingStatus {
   ListLink link;
 };
 
+// A NIC of this endpoint and one of a peer, by index.
+struct NicPair {
+  std::uint8_t local : 4 = 0;
+  std::uint8_t remote : 4 = 0;
+  friend constexpr bool operator==(const NicPair&, const NicPair&) = default;
+};
+
 enum class SessionState : std::uint8_t { idle, calling, answered, ready, failed };
 
 struct alignas(kCacheLine) Peer {
@@ -257,11 +267,11 @@ struct alignas(kCacheLine) Peer {
   bool wanted = false;          // connect was called or operations were posted here
 
   std::uint32_t remote_index = 0xffffffffu;
+  std::uint32_t fragment_bytes = 0;
   std::uint64_t remote_token = 0;
   std::uint64_t token = 0;  // ours: what the peer must say
   std::uint32_t remote_nics = 0;
   std::uint32_t remotes = kNoIndex;  // of RemoteHandles
-  std::uint32_t fragment_bytes = 0;
   Duration remote_absence{};
 
   // Handshake and closing.
@@ -272,6 +282,7 @@ struct alignas(kCacheLine) Peer {
   bool is_half_open = false;   // on the list of half open ones
   bool close_sent = false;
   bool close_answered = false;
+  std::uint8_t pair_count = 0;  // of `pairs`, below
 
   // Liveness.
   Time last_heard{};
@@ -281,6 +292,8 @@ struct alignas(kCacheLine) Peer {
   bool timeout_put_off = false;
   std::uint8_t route_local = 0;  // NIC pair over which it was last heard
   std::uint8_t route_remote = 0;
+  std::uint32_t turn_slot = 0;        // where the next choice of a path begins
+  Time stall_at{};                    // when to look for what stands still; 0: nothing is pending
   Time used_at{};                     // the last call on it, or moment at which it could not rest
   Time rest_at = kNever;              // when to see whether it has been quiet
   std::uint32_t messages = 0;         // descriptors of either direction that are its own
@@ -301,7 +314,6 @@ struct alignas(kCacheLine) Peer {
   MessageTable outgoing;
   IndexList<OutgoingMessage, &OutgoingMessage::send_link> to_send;
   IndexList<Retransmit, &Retransmit::link> retransmits;
-  std::uint32_t turn_slot = 0;  // where the next choice of a path begins
   std::uint64_t allowance = 0;  // bytes in flight per remote NIC, as the peer last said
 
   // Silence (§10): what was sent until `settled_sent` would have been taken out of the peer's
@@ -367,18 +379,19 @@ struct alignas(kCacheLine) Peer {
   // Handshake and closing.
   Duration call_interval{};
   std::uint32_t calls = 0;
-  std::uint32_t announced_from = 0;  // sequence of the first HELLO that told our NICs' addresses
-  Time called_at{};                  // of the newest HELLO: its answer measures the response time
+  std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
+  std::uint16_t call_turn = 0;        // where the next choice of a pair to call over begins
+  std::uint32_t announced_from = 0;   // sequence of the first HELLO that told our NICs' addresses
+  Time called_at{};                   // of the newest HELLO: its answer measures the response time
   Time calling_since{};
   std::uint64_t cookie = 0;  // of the newest CHALLENGE of our HELLO
   static constexpr std::size_t kMaxCloseParts = 128;
-  std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
   std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
   Time close_at{};
-  Time close_again_at{};  // to who still sends, the next CLOSE not before that
-  Time reset_at{};  // the next RESET not before that
+  Time answer_at{};  // to who still sends: the next RESET or CLOSE not before that
 
   // Paths and numbers, where they begin.
+  std::array<NicPair, kMaxPaths> pairs{};  // of the first slots
   std::array<std::uint8_t, kMaxPaths> generations{};
   std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
   std::uint64_t path_start = 0;                  // the first number of paths that are bound

@@ -126,6 +126,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
     return nullptr;
   }
   IncomingMessage* message = &incoming.at(id.index);
+  message->moved = coarse(now);
   message->tag = envelope.tag;
   message->immediate = envelope.immediate;
   message->bytes = envelope.length();
@@ -264,6 +265,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   counters.data_bytes_received += packet.payload.size();
   if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
   progressed = true;
+  message.moved = coarse(now);
   answered(peer, message, fragment);
   if (message.arrived.complete()) return arrived_whole(message);
   grant_progress(message);

@@ -33,6 +33,7 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     IncomingMessage& message = incoming.at(*entry);
     message.processed = true;
+    message.moved = coarse(now);
     const PostedReceive* receive = matching.arrive(unexpected_entry(message, *entry));
     if (receive != nullptr) {
       note_unposted(*receive);
@@ -47,6 +48,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   Peer& peer = peers.at(message.peer);
   give_back_unmatched(message);
   message.matched = true;
+  message.moved = coarse(now);
   message.operation = receive.operation;
   message.buffer = receive.data;
   message.buffer_bytes = receive.bytes;

@@ -108,7 +108,7 @@ bool has_two_incarnations(const Peer& peer) {
 // the difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
   const std::uint32_t index = index_of(peer);
-  if (peer.messages > 0 || now < peer.reset_at) return false;
+  if (peer.messages > 0 || now < peer.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.call_at != kNever && !out_of_reach) return false;
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
@@ -318,6 +318,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
   const bool news = record.nic_news != nic_news;
+  pair_nics(peer);
   reopen_paths(peer, record.nic_news);
   if (news) tell_news(peer);
   return peer;

@@ -198,6 +198,7 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
   if (tracing()) {
     trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
   }
+  message.moved = coarse(now);
   switch (status) {
     case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
     case wire::MessageStatus::truncated:
@@ -233,6 +234,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   if (grant.up_to > message.fragments || grant.from > grant.up_to) {
     return drop(DropReason::bad_field);
   }
+  message.moved = coarse(now);
   message.rx_slot = grant.rx_slot;
   message.rx_generation = grant.rx_generation;
   message.granted = true;
@@ -326,6 +328,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   const auto index = peer.outgoing.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
+  message.moved = coarse(now);
   const SlabId id = outgoing.id_of(message);
   Wanted wanted;
   wanted.base = request.base;

@@ -83,6 +83,12 @@ void Endpoint::Core::leave_half_open(Peer& peer) {
   half_open.remove(peers, index_of(peer));
 }
 
+bool Endpoint::Core::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
+  return remote_nic < peer.remote_nics &&
+         nics[local].nic->can_address(nic_of(peer, remote_nic).address);
+}
+
+// kNoRemote: the driver knows no way there, or not yet.
 RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
   RemoteHandle handle = remotes.find(peer.remotes, local, remote_nic);
   if (handle != kNoRemote || remote_nic >= peer.remote_nics) return handle;
@@ -103,6 +109,7 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
   }
   peer.remote_nics = static_cast<std::uint32_t>(records.size());
   peer.remote_nic_sequences.fill(0);
+  pair_nics(peer);
 }
 
 // Never the same twice. A cookie was for the token before.
@@ -241,10 +248,11 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
 void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.state != SessionState::ready) return;
   if (!pending(peer)) {
-    peer.pending_since = peer.small_only_since = Time{};
+    peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
     peer.keepalive_at = kNever;
     return;
   }
+  watch_progress(peer);
   const Duration timeout = patience_with(peer);
   if (peer.pending_since == Time{}) {
     peer.pending_since = now;

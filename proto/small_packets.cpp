@@ -56,10 +56,24 @@ void Endpoint::Core::control_route(Peer& peer, std::uint8_t& local, std::uint8_t
   // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
   bad |= !bound && doubted && !proven;
   if (!bad || other_route(peer, local, remote_nic)) return;
+  next_pair(peer, local, remote_nic);
+}
+
+// Of all pairs, in turn, the next one that has a way, if there is any.
+void Endpoint::Core::next_pair(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic) {
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
-  control_turn = (control_turn + 1) % pairs;
-  local = static_cast<std::uint8_t>(control_turn % nics.size());
-  remote_nic = static_cast<std::uint8_t>(control_turn / nics.size());
+  for (std::uint32_t left = pairs; left > 0; --left) {
+    control_turn = (control_turn + 1) % pairs;
+    local = static_cast<std::uint8_t>(control_turn % nics.size());
+    remote_nic = static_cast<std::uint8_t>(control_turn / nics.size());
+    if (can_address(peer, local, remote_nic) && remote(peer, local, remote_nic) != kNoRemote)
+      return;
+  }
+}
+
+// Keeps to the pair if it has a way.
+void Endpoint::Core::find_way(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic) {
+  if (remote(peer, local, remote_nic) == kNoRemote) next_pair(peer, local, remote_nic);
 }
 
 // A pair that is UP, other than the one last heard. False: there is none; nothing was set.

@@ -34,6 +34,16 @@ struct Time {
   friend constexpr Duration operator-(Time a, Time b) { return {a.ns - b.ns}; }
 };
 
+// A moment to about a millisecond, which is enough for what takes seconds: units of 2^20 ns,
+// counted round every seven weeks.
+[[nodiscard]] constexpr std::uint32_t coarse(Time time) {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(time.ns) >> 20);
+}
+// In those units.
+[[nodiscard]] constexpr std::int32_t coarse_since(std::uint32_t then, Time now) {
+  return static_cast<std::int32_t>(coarse(now) - then);
+}
+
 // The deadline of a timer that is not armed.
 inline constexpr Time kNever{std::numeric_limits<std::int64_t>::max()};
 

@@ -39,6 +39,14 @@ std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
+// Whether a path may carry data as soon as its driver knows the way.
+template <class Core>
+bool awaits_way(Core& core, Peer& peer) {
+  bool any = false;
+  core.for_each_path(peer, [&](const Path& path) { any |= path.without_way; });
+  return any;
+}
+
 // Fragments that wait, counted up to `most`: to be sent again, and new ones under one window.
 template <class Core>
 std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
@@ -92,6 +100,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
       Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
       if (path->state != wanted || !nics[path->local_nic].up) continue;
+      if (path->without_way && !has_way(peer, *path)) continue;
       any = true;
       const std::uint64_t window = window_of(*this, peer, *path);
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
@@ -280,11 +289,14 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
     ++counters.window_limited;
-    return Sent::blocked;
+    return awaits_way(*this, peer) ? Sent::refused : Sent::blocked;
   }
   burst.size = 0;
   burst.remote = remote(peer, path->local_nic, path->remote_nic);
-  if (burst.remote == kNoRemote) return Sent::refused;
+  if (burst.remote == kNoRemote) {
+    (void)has_way(peer, *path);
+    return Sent::more;  // over another one
+  }
   const std::size_t limit =
       pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;

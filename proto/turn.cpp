@@ -310,6 +310,7 @@ bool Endpoint::Core::was_away(Time left) {
 void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
+  stalled = false;
   backpressured = false;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
   pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
@@ -351,6 +352,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   flush(nics);
   TurnResult result;
   result.progressed = progressed;
+  result.stalled = stalled;
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));

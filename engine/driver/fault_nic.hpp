@@ -97,6 +97,9 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] std::string_view name() const override { return inner_->name(); }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return inner_->address(); }
+  [[nodiscard]] bool can_address(const proto::NicAddress& remote) const override {
+    return inner_->can_address(remote);
+  }
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;

@@ -69,10 +69,16 @@ void MemoryFabric::detach(const NicAddress& address) {
   ports_.erase(number);
 }
 
+bool MemoryFabric::names(const NicAddress& address) const {
+  std::uint64_t number = 0;
+  std::memcpy(&number, address.bytes.data() + kNumberAt, sizeof number);
+  return address == address_of(number);
+}
+
 Status MemoryFabric::find(const NicAddress& address, std::shared_ptr<MemoryPort>& port) {
   std::uint64_t number = 0;
   std::memcpy(&number, address.bytes.data() + kNumberAt, sizeof number);
-  if (address != address_of(number)) return Status::invalid_argument;
+  if (!names(address)) return Status::invalid_argument;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Status::again;
   if (number == 0 || number >= next_number_) return Status::invalid_argument;

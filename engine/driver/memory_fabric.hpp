@@ -51,6 +51,8 @@ class MemoryFabric {
   [[nodiscard]] proto::NicAddress attach(std::shared_ptr<MemoryPort> port);
   void detach(const proto::NicAddress& address);
 
+  // Whether it can be an address of this fabric. Any thread.
+  [[nodiscard]] bool names(const proto::NicAddress& address) const;
   // Any thread; doesn't block.
   //   ok: `port` is the port, or null if its NIC is gone for good: what is sent there is lost
   //   again: another thread is attaching or looking · invalid_argument: not an address of this

@@ -76,6 +76,8 @@ void MemoryNic::move() {
   address_ = fabric_->attach(port_);
 }
 
+bool MemoryNic::can_address(const NicAddress& remote) const { return fabric_->names(remote); }
+
 Status MemoryNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   std::shared_ptr<MemoryPort> port;
   if (const Status found = fabric_->find(remote, port); found != Status::ok) return found;

@@ -79,6 +79,11 @@ UdpQueueStats UdpNic::stats(Queue queue) const {
   return {port(queue).sender.stats(), port(queue).receiver.stats()};
 }
 
+bool UdpNic::can_address(const NicAddress& remote) const {
+  UdpRemote parsed;
+  return from_nic_address(remote, local_, parsed.data, parsed.control);
+}
+
 Status UdpNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   UdpRemote parsed;
   if (!from_nic_address(remote, local_, parsed.data, parsed.control)) {

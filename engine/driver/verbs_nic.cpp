@@ -129,6 +129,11 @@ VerbsQueueStats VerbsNic::stats(Queue queue) const {
 SendPositions VerbsNic::tails() const { return {data_.sender().tail(), control_.sender().tail()}; }
 SendPositions VerbsNic::done() const { return {data_.sender().done(), control_.sender().done()}; }
 
+bool VerbsNic::can_address(const NicAddress& remote) const {
+  VerbsAddress parsed;
+  return from_nic_address(remote, parsed) && engine::can_address(local_, parsed);
+}
+
 Status VerbsNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   bool wake = false;
   const Status status = remotes_.open(remote, local_, done(), handle, wake);

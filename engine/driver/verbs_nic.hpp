@@ -46,6 +46,7 @@ class VerbsNic final : public proto::Nic {
   [[nodiscard]] std::string_view name() const override { return port_.name; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
+  [[nodiscard]] bool can_address(const proto::NicAddress& remote) const override;
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;

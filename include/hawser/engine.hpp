@@ -88,7 +88,8 @@ class Endpoint {
   // may be posted at once. The same address twice gives the same peer. An endpoint that connects to
   // this one is named too, with an event.
   //   ok: `peer` is set · again: max_peers are in use · invalid_argument: not an address of this
-  //   version, or one's own.
+  //   version, or one's own · no_route: no NIC here can send to any that it names ·
+  //   endpoint_closed.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
 
   // Sends `bytes` bytes at `data` (may be null if bytes = 0).

@@ -6,6 +6,8 @@
 //   path   UP -> SUSPECT -> DOWN -> PROBING -> UP, and the short cuts between them (path_suspect,
 //          path_down, path_probing, path_up). A path appears with its session, UP and untold; a
 //          bridge appears DOWN and is told of from its first answer on
+//   operations  that wait for a peer and make no progress, while it is heard, are told of once in
+//          peer_timeout (operation_stalled), as long as that lasts
 //   peer   calling -> established -> failed (peer_calling, peer_established, peer_failed). That a
 //          stranger has called is not told before its session is established: nobody may fill the
 //          ring of events from outside
@@ -44,7 +46,12 @@ namespace hawser {
   X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere")     \
   X(works_again, "packets pass again")                                                      \
   X(wider_verdict, "a verdict on one of the link's NICs explains it")                       \
-  X(session_ended, "the session is over")
+  X(session_ended, "the session is over")                                                   \
+  X(no_way, "the driver of the NIC finds no way to the other NIC")                          \
+  X(awaits_path, "what is to be sent waits for a path that carries data")                   \
+  X(awaits_answer, "the peer does not say what became of a message")                        \
+  X(awaits_fragments, "the rest of a message does not come, however often it is asked for") \
+  X(awaits_message, "a message does not come, and later ones of its sender wait for it")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -76,7 +83,9 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
   X(path_probing, "a path that was DOWN has answered, and is to prove itself") \
   X(peer_calling, "handshakes with `peer` begin")                              \
   X(verdict_reached, "`blame` says who, for longer than a moment")             \
-  X(verdict_withdrawn, "the verdict stands no longer")
+  X(verdict_withdrawn, "the verdict stands no longer")                         \
+  X(operation_stalled,                                                         \
+    "`peer` is heard, yet for peer_timeout nothing that waits for it moved: `reason` says why")
 
 // Who is to blame for paths on which nothing passes.
 enum class Blame : std::uint8_t {

@@ -55,7 +55,8 @@ enum {
   HAWSER_IN_USE,
   HAWSER_OVERLAPPING,
   HAWSER_TOO_LARGE,
-  HAWSER_LOCK_LIMIT
+  HAWSER_LOCK_LIMIT,
+  HAWSER_NO_ROUTE
 };
 /* "ok", "again", ...; "?" for what is no status. */
 const char* hawser_status_name(hawser_status status);
@@ -262,6 +263,9 @@ void hawser_endpoint_destroy(hawser_endpoint* endpoint);
 
 /* The address blob; lives as long as the endpoint. */
 const void* hawser_endpoint_address(const hawser_endpoint* endpoint, size_t* bytes);
+/* HAWSER_OK: `peer` is set. HAWSER_AGAIN: max_peers are in use. HAWSER_INVALID_ARGUMENT: not an
+ * address, or one's own. HAWSER_NO_ROUTE: no NIC here can send to any that it names.
+ * HAWSER_ENDPOINT_CLOSED. */
 hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, size_t bytes,
                              hawser_peer* peer);
 hawser_status hawser_disconnect(hawser_endpoint* endpoint, hawser_peer peer);
@@ -391,7 +395,8 @@ enum {
   HAWSER_PATH_PROBING_EVENT,
   HAWSER_PEER_CALLING,
   HAWSER_VERDICT_REACHED,
-  HAWSER_VERDICT_WITHDRAWN
+  HAWSER_VERDICT_WITHDRAWN,
+  HAWSER_OPERATION_STALLED
 };
 
 typedef uint8_t hawser_reason;
@@ -413,7 +418,12 @@ enum {
   HAWSER_REASON_WITNESSES,
   HAWSER_REASON_WORKS_AGAIN,
   HAWSER_REASON_WIDER_VERDICT,
-  HAWSER_REASON_SESSION_ENDED
+  HAWSER_REASON_SESSION_ENDED,
+  HAWSER_REASON_NO_WAY,
+  HAWSER_REASON_AWAITS_PATH,
+  HAWSER_REASON_AWAITS_ANSWER,
+  HAWSER_REASON_AWAITS_FRAGMENTS,
+  HAWSER_REASON_AWAITS_MESSAGE
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

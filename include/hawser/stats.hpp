@@ -55,55 +55,56 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 }};
 
 // X(name, text)
-#define HAWSER_COUNTERS(X)                                                              \
-  X(data_packets_sent, "packets with a path number, retransmits included")              \
-  X(data_bytes_sent, "payload bytes in them")                                           \
-  X(packed_packets_sent, "of these, those that carry several messages")                 \
-  X(packed_messages_sent, "messages in them")                                           \
-  X(data_packets_received, "packets with a path number that were applied")              \
-  X(data_bytes_received, "payload bytes placed, each once")                             \
-  X(control_packets_sent, "acknowledgements, statuses, requests, grants")               \
-  X(control_packets_received, "the same, received")                                     \
-  X(packets_lost, "packets declared lost")                                              \
-  X(lost_by_gap, "of these, by the gap rule")                                           \
-  X(lost_by_request, "of these, because the receiver asked")                            \
-  X(lost_by_evacuation, "of these, moved away from a silent or dead path")              \
-  X(fragments_retransmitted, "fragments sent again")                                    \
-  X(bytes_retransmitted, "payload bytes sent again")                                    \
-  X(spurious_retransmits, "fragments sent again whose first packet arrived after all")  \
-  X(duplicate_fragments, "fragments received more than once")                           \
-  X(requests_sent, "requests for missing fragments")                                    \
-  X(requests_received, "the same, received")                                            \
-  X(ptos, "probe timeouts")                                                             \
-  X(path_probes_sent, "probes of paths")                                                \
-  X(message_probes_sent, "envelopes sent to ask for a status")                          \
-  X(evacuations, "paths evacuated on silence")                                          \
-  X(paths_down, "paths gone DOWN")                                                      \
-  X(paths_returned, "paths back from DOWN to UP")                                       \
-  X(no_room_answers, "messages answered NO_ROOM")                                       \
-  X(unexpected_messages, "messages that arrived before their receive")                  \
-  X(messages_sent, "sends completed ok")                                                \
-  X(messages_received, "receives completed ok or truncated")                            \
-  X(handshakes_sent, "handshake packets sent")                                          \
-  X(challenges_sent, "handshakes answered by a challenge of their sender's address")    \
-  X(resets_sent, "packets of ended sessions answered by a reset")                       \
-  X(sessions_established, "sessions that became ready")                                 \
-  X(peers_rested, "times that a quiet peer was put to rest")                            \
-  X(peers_woken, "times that one at rest was woken")                                    \
-  X(peer_failures, "sessions that failed")                                              \
-  X(late_turns, "polls that came later than asked for, or stood still half-way")        \
-  X(packets_marked, "packets with a path number that switches marked (ECN CE)")         \
-  X(host_overruns, "packets lost in this host's own receive queues")                    \
-  X(window_limited, "times that data waited for a congestion window")                   \
-  X(nic_backpressure, "times that a NIC took fewer packets than offered")               \
-  X(events_lost, "events that nobody had polled when their ring was full")              \
-  X(payload_bytes_in_place, "payload bytes that RDMA devices read where they lay")      \
-  X(payload_bytes_copied, "payload bytes copied for them, as memory wasn't registered") \
-  X(registration_hits, "sends whose memory was registered already")                     \
-  X(registration_misses, "sends long enough for it whose memory was not")               \
-  X(registrations_made, "registrations that the cache made")                            \
-  X(registrations_refused, "of these, refused: not watchable, or no memory to lock")    \
-  X(registrations_evicted, "registrations that made room for others")                   \
+#define HAWSER_COUNTERS(X)                                                                      \
+  X(data_packets_sent, "packets with a path number, retransmits included")                      \
+  X(data_bytes_sent, "payload bytes in them")                                                   \
+  X(packed_packets_sent, "of these, those that carry several messages")                         \
+  X(packed_messages_sent, "messages in them")                                                   \
+  X(data_packets_received, "packets with a path number that were applied")                      \
+  X(data_bytes_received, "payload bytes placed, each once")                                     \
+  X(control_packets_sent, "acknowledgements, statuses, requests, grants")                       \
+  X(control_packets_received, "the same, received")                                             \
+  X(packets_lost, "packets declared lost")                                                      \
+  X(lost_by_gap, "of these, by the gap rule")                                                   \
+  X(lost_by_request, "of these, because the receiver asked")                                    \
+  X(lost_by_evacuation, "of these, moved away from a silent or dead path")                      \
+  X(fragments_retransmitted, "fragments sent again")                                            \
+  X(bytes_retransmitted, "payload bytes sent again")                                            \
+  X(spurious_retransmits, "fragments sent again whose first packet arrived after all")          \
+  X(duplicate_fragments, "fragments received more than once")                                   \
+  X(requests_sent, "requests for missing fragments")                                            \
+  X(requests_received, "the same, received")                                                    \
+  X(ptos, "probe timeouts")                                                                     \
+  X(path_probes_sent, "probes of paths")                                                        \
+  X(message_probes_sent, "envelopes sent to ask for a status")                                  \
+  X(evacuations, "paths evacuated on silence")                                                  \
+  X(paths_down, "paths gone DOWN")                                                              \
+  X(paths_returned, "paths back from DOWN to UP")                                               \
+  X(no_room_answers, "messages answered NO_ROOM")                                               \
+  X(unexpected_messages, "messages that arrived before their receive")                          \
+  X(messages_sent, "sends completed ok")                                                        \
+  X(messages_received, "receives completed ok or truncated")                                    \
+  X(handshakes_sent, "handshake packets sent")                                                  \
+  X(challenges_sent, "handshakes answered by a challenge of their sender's address")            \
+  X(resets_sent, "packets of ended sessions answered by a reset")                               \
+  X(sessions_established, "sessions that became ready")                                         \
+  X(peers_rested, "times that a quiet peer was put to rest")                                    \
+  X(peers_woken, "times that one at rest was woken")                                            \
+  X(peer_failures, "sessions that failed")                                                      \
+  X(operations_stalled, "times that nothing moved for peer_timeout, though the peer was heard") \
+  X(late_turns, "polls that came later than asked for, or stood still half-way")                \
+  X(packets_marked, "packets with a path number that switches marked (ECN CE)")                 \
+  X(host_overruns, "packets lost in this host's own receive queues")                            \
+  X(window_limited, "times that data waited for a congestion window")                           \
+  X(nic_backpressure, "times that a NIC took fewer packets than offered")                       \
+  X(events_lost, "events that nobody had polled when their ring was full")                      \
+  X(payload_bytes_in_place, "payload bytes that RDMA devices read where they lay")              \
+  X(payload_bytes_copied, "payload bytes copied for them, as memory wasn't registered")         \
+  X(registration_hits, "sends whose memory was registered already")                             \
+  X(registration_misses, "sends long enough for it whose memory was not")                       \
+  X(registrations_made, "registrations that the cache made")                                    \
+  X(registrations_refused, "of these, refused: not watchable, or no memory to lock")            \
+  X(registrations_evicted, "registrations that made room for others")                           \
   X(registrations_stale, "registrations ended, as their memory was unmapped or moved")
 
 struct EndpointStats {

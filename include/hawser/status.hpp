@@ -56,6 +56,9 @@ enum class Status : std::uint8_t {
   // The operating system locks no more memory for this process. Nothing was taken: raise the limit
   // (`ulimit -l`, or memlock in /etc/security/limits.conf), or deregister something.
   lock_limit,
+  // No NIC of this endpoint can send to any NIC that the address names: they differ in kind, IP
+  // version or fabric. Nothing was taken: compare both ends' NICs (describe_address).
+  no_route,
 };
 
 // The name as written above, for messages and logs.
@@ -81,6 +84,7 @@ enum class Status : std::uint8_t {
     case Status::overlapping: return "overlapping";
     case Status::too_large: return "too_large";
     case Status::lock_limit: return "lock_limit";
+    case Status::no_route: return "no_route";
   }
   return "?";
 }

@@ -79,6 +79,7 @@ int error_of(Status status) {
     case Status::again: return FI_EAGAIN;
     case Status::truncated: return FI_ETRUNC;
     case Status::cancelled: return FI_ECANCELED;
+    case Status::no_route:
     case Status::peer_unreachable: return FI_EHOSTUNREACH;
     case Status::peer_timeout: return FI_ETIMEDOUT;
     case Status::peer_restarted: return FI_ECONNRESET;

@@ -47,10 +47,9 @@ limit=36000
 
 wanted() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
 
+# stage NAME with the deep tests of a preset that the options for ctest select.
 deep_tests() {
-  local preset=$1
-  shift
-  ./test.sh "$preset" -- -L '^deep$' "$@"
+  stage "$1" "$limit" ./test.sh "$2" -- -L '^deep$' "${@:3}"
 }
 
 # The emulated machine must be there: none of its tests is skipped.
@@ -72,13 +71,13 @@ for name in "${chosen[@]}"; do
     everything=built
   fi
   if [[ -n ${release_tests[$name]:-} ]]; then
-    stage "$name" "$limit" deep_tests release -R "${release_tests[$name]}"
+    deep_tests "$name" release -R "${release_tests[$name]}"
     continue
   fi
   case $name in
-    others) stage "$name" "$limit" deep_tests release -E "$(IFS='|' && echo "${release_tests[*]}")" ;;
-    asan) stage "$name" "$limit" deep_tests asan ;;
-    tsan) stage "$name" "$limit" deep_tests tsan -L '^threaded$' ;;
+    others) deep_tests "$name" release -E "$(IFS='|' && echo "${release_tests[*]}")" ;;
+    asan) deep_tests "$name" asan ;;
+    tsan) deep_tests "$name" tsan -L '^threaded$' ;;
     fuzz) stage "$name" "$limit" ./test.sh fuzz ;;
     storms) stage "$name" "$limit" ./test.sh storm ;;
     newcomer) stage "$name" "$limit" test/runner/newcomer.sh build/newcomer ;;

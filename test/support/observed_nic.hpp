@@ -17,11 +17,18 @@ class ObservedNic final : public proto::Nic {
               std::function<void(std::span<proto::RxPacket>)> arrived)
       : nic_(nic), before_poll_(std::move(before_poll)), arrived_(std::move(arrived)) {}
 
+  // Null, or false for what its driver does not find for now.
+  std::function<bool(const proto::NicAddress&)> knows_way;
+
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }
   [[nodiscard]] const proto::NicCaps& caps() const override { return nic_.caps(); }
   [[nodiscard]] const proto::NicAddress& address() const override { return nic_.address(); }
+  [[nodiscard]] bool can_address(const proto::NicAddress& remote) const override {
+    return nic_.can_address(remote);
+  }
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override {
+    if (knows_way && !knows_way(remote)) return Status::again;
     return nic_.open_remote(remote, handle);
   }
   void close_remote(proto::RemoteHandle handle) override { nic_.close_remote(handle); }

@@ -37,8 +37,7 @@ WorldConfig tiny_world() {
   return config;
 }
 
-World::World(WorldConfig config)
-    : config_(std::move(config)), fabric_(std::make_shared<engine::MemoryFabric>("world", 1)) {
+World::World(WorldConfig config) : config_(std::move(config)) {
   for (std::uint32_t i = 0; i < config_.nodes; ++i) {
     nodes_.push_back(std::make_unique<Node>());
     build(i);
@@ -56,7 +55,8 @@ void World::build(std::uint32_t index) {
   node.observed.clear();
   node.nics.clear();
   node.pool = std::make_unique<SimplePool>(config_.tunables.packet_buffers);
-  const std::uint32_t count = config_.nics_of.empty() ? config_.nics : config_.nics_of[index];
+  std::uint32_t count = config_.nics_of.empty() ? config_.nics : config_.nics_of[index];
+  if (!config_.fabrics.empty()) count = static_cast<std::uint32_t>(config_.fabrics[index].size());
   std::vector<proto::Nic*> nics;
   for (std::uint32_t i = 0; i < count; ++i) {
     engine::MemoryNicConfig memory;
@@ -76,19 +76,25 @@ void World::build(std::uint32_t index) {
         return fate;
       };
     }
-    auto inner = std::make_unique<engine::MemoryNic>(fabric_, memory, *node.pool);
+    const std::uint32_t in = config_.fabrics.empty() ? 0 : config_.fabrics[index][i];
+    auto inner = std::make_unique<engine::MemoryNic>(fabric(in), memory, *node.pool);
     fault.move = [moved = inner.get()] { moved->move(); };
     auto nic = std::make_unique<engine::FaultNic>(std::move(inner), *node.pool, std::move(fault));
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());
-    if (config_.before_poll || config_.arrived) {
+    if (config_.before_poll || config_.arrived || config_.knows_way) {
       node.observed.push_back(std::make_unique<ObservedNic>(
           *nic,
           [this, index, i] {
             if (config_.before_poll) config_.before_poll(index, i);
           },
           config_.arrived));
+      if (config_.knows_way) {
+        node.observed.back()->knows_way = [this, index, i](const proto::NicAddress& remote) {
+          return config_.knows_way(index, i, remote);
+        };
+      }
       nics.back() = node.observed.back().get();
     }
     node.nics.push_back(std::move(nic));

@@ -30,6 +30,9 @@ struct WorldConfig {
   std::uint32_t nodes = 2;
   std::uint32_t nics = 1;
   std::vector<std::uint32_t> nics_of;  // per node, where they differ
+  // Per node and NIC, the fabric that it is in: no NIC can address one of another fabric. None: all
+  // are in one.
+  std::vector<std::vector<std::uint32_t>> fabrics;
   Tunables tunables = small_tunables();
   std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
   std::uint64_t seed = 1;
@@ -47,6 +50,8 @@ struct WorldConfig {
   // Called before a node polls the data queue of one of its NICs. May let the world run on: then
   // that node was away just there.
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
+  // Whether the driver of a node's NIC knows the way to an address.
+  std::function<bool(std::uint32_t node, std::uint32_t nic, const proto::NicAddress&)> knows_way;
   // Called with what any NIC hands to its node. May mark it.
   std::function<void(std::span<proto::RxPacket>)> arrived;
 };
@@ -139,7 +144,12 @@ class World {
   // What the endpoints and their NICs took from the heap in their turns.
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   // For NICs of the test's own.
-  [[nodiscard]] const std::shared_ptr<engine::MemoryFabric>& fabric() const { return fabric_; }
+  [[nodiscard]] const std::shared_ptr<engine::MemoryFabric>& fabric(std::uint32_t i = 0) {
+    while (i >= fabrics_.size()) {
+      fabrics_.push_back(std::make_shared<engine::MemoryFabric>("world", fabrics_.size() + 1));
+    }
+    return fabrics_[i];
+  }
   [[nodiscard]] std::uint32_t nics(std::uint32_t node) const {
     return static_cast<std::uint32_t>(nodes_[node]->nics.size());
   }
@@ -172,7 +182,7 @@ class World {
   void took_operation(Node& node);
 
   WorldConfig config_;
-  std::shared_ptr<engine::MemoryFabric> fabric_;
+  std::vector<std::shared_ptr<engine::MemoryFabric>> fabrics_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::vector<PeerId>> peers_;
   proto::Time now_{1000000000};
