@@ -1,6 +1,6 @@
 # How every target of the tree is built. The folders call these functions, and those of tests.cmake:
 #
-#   hawser_library(NAME SOURCES a.cpp ... LINKS target ...)     static library; LINKS are PUBLIC
+#   hawser_library(NAME SOURCES a.cpp ... [ALONE b.cpp ...] LINKS target ...)   static library; LINKS are PUBLIC
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
 #
 # Source lists are explicit. Includes are written from the root ("proto/time.hpp"), and of include/
@@ -67,9 +67,37 @@ endif()
 # What is installed names no path of the machine that built it. g++ takes these paths from __FILE__.
 set(hawser_relative_paths "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 
+# Most of the time that a file takes to compile goes into its headers. With sanitizers, eight files are
+# compiled as one. (UNITY_BUILD would write absolute paths into them, and no other checkout would find the
+# objects in its compiler cache.)
+function(hawser_join_sources name sources)
+  set(joined "")
+  set(content "")
+  set(count 0)
+  foreach(source IN LISTS ${sources})
+    get_filename_component(path ${source} ABSOLUTE)
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${path})
+    string(APPEND content "#include \"${path}\"\n")
+    math(EXPR count "${count} + 1")
+    math(EXPR rest "${count} % 8")
+    list(LENGTH ${sources} all)
+    if(rest EQUAL 0 OR count EQUAL all)
+      set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_to_${count}.cpp)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${content}" @ONLY)
+      list(APPEND joined ${file})
+      set(content "")
+    endif()
+  endforeach()
+  set(${sources} ${joined} PARENT_SCOPE)
+endfunction()
+
+# ALONE lists the sources of which names meet those of others when they are compiled as one.
 function(hawser_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
-  add_library(${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ALONE;LINKS")
+  if(HAWSER_SANITIZE)
+    hawser_join_sources(${name} arg_SOURCES)
+  endif()
+  add_library(${name} STATIC ${arg_SOURCES} ${arg_ALONE})
   target_link_libraries(${name} PUBLIC ${arg_LINKS} PRIVATE hawser_build)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${hawser_relative_paths}>)
 endfunction()

@@ -35,14 +35,16 @@ set(HAWSER_TEST_TIMEOUT 300)
 # A script ends its processes itself after HANG_LIMIT_S (test/tool/cases.py), and tells what they printed.
 set(HAWSER_SCRIPT_TIMEOUT 660)
 
-# What the sanitizers' runtimes are told in every test.
-set(HAWSER_TEST_ENVIRONMENT "")
+# What the sanitizers' runtimes are told in tests of each tier. To find what uses a local after its function
+# has returned doubles the time of a test: deep tests do, and those of the gate run again there so.
+set(HAWSER_GATE_ENVIRONMENT "")
 if(HAWSER_SANITIZE MATCHES "address")
-  set(HAWSER_TEST_ENVIRONMENT
-    ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1
-    UBSAN_OPTIONS=print_stacktrace=1)
+  set(asan_options ASAN_OPTIONS=abort_on_error=0:strict_string_checks=1:detect_stack_use_after_return)
+  set(HAWSER_GATE_ENVIRONMENT ${asan_options}=0 UBSAN_OPTIONS=print_stacktrace=1)
+  set(HAWSER_DEEP_ENVIRONMENT ${asan_options}=1 UBSAN_OPTIONS=print_stacktrace=1)
 elseif(HAWSER_SANITIZE MATCHES "thread")
-  set(HAWSER_TEST_ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+  set(HAWSER_GATE_ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+  set(HAWSER_DEEP_ENVIRONMENT ${HAWSER_GATE_ENVIRONMENT})
 endif()
 
 function(hawser_add_test)
@@ -53,12 +55,25 @@ function(hawser_add_test)
   if(HAWSER_SANITIZE AND arg_KIND STREQUAL "clock")
     set(arg_TIER deep)  # hawser_gate_needs() does not build what it starts
   endif()
+  string(TOUPPER ${arg_TIER} TIER)
   add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND})
   set_tests_properties(${arg_NAME} PROPERTIES
     TIMEOUT ${HAWSER_TEST_TIMEOUT} LABELS "${arg_KIND};${arg_TIER}"
-    ENVIRONMENT "${HAWSER_TEST_ENVIRONMENT}")
+    ENVIRONMENT "${HAWSER_${TIER}_ENVIRONMENT}")
   if(arg_PROPERTIES)
     set_tests_properties(${arg_NAME} PROPERTIES ${arg_PROPERTIES})
+  endif()
+  if(arg_TIER STREQUAL "gate")
+    hawser_search_locals(${arg_NAME} "${arg_KIND}" "" ${HAWSER_TEST_TIMEOUT} ${arg_COMMAND})
+  endif()
+endfunction()
+
+# Runs a test of the gate once more, deep, in search of locals that are used after their return.
+function(hawser_search_locals name labels environment timeout)
+  if(HAWSER_SANITIZE MATCHES "address")
+    add_test(NAME "${name}, locals after return" COMMAND ${ARGN})
+    set_tests_properties("${name}, locals after return" PROPERTIES TIMEOUT ${timeout}
+      LABELS "${labels};deep" ENVIRONMENT "${HAWSER_DEEP_ENVIRONMENT};${environment}")
   endif()
 endfunction()
 
@@ -156,7 +171,7 @@ function(hawser_register_cases name prefix only_tier environment)
       if(NOT files)
         continue()
       endif()
-      set(labels ${kind} ${tier})
+      set(labels ${kind})
       if(arg_THREADED)
         list(APPEND labels threaded)
       endif()
@@ -164,9 +179,15 @@ function(hawser_register_cases name prefix only_tier environment)
         math(EXPR limit "3 * ${arg_TIMEOUT}")
         foreach(source IN LISTS files)
           get_filename_component(stem ${source} NAME_WLE)
-          add_test(NAME "${prefix}: ${source}" COMMAND ${name} -w NoTests "[#${stem}]~[long]")
+          set(command ${name} -w NoTests "[#${stem}]~[long]")
+          string(TOUPPER ${tier} TIER)
+          add_test(NAME "${prefix}: ${source}" COMMAND ${command})
           set_tests_properties("${prefix}: ${source}" PROPERTIES
-            TIMEOUT ${limit} LABELS "${labels}" ENVIRONMENT "${HAWSER_TEST_ENVIRONMENT};${environment}")
+            TIMEOUT ${limit} LABELS "${labels};${tier}"
+            ENVIRONMENT "${HAWSER_${TIER}_ENVIRONMENT};${environment}")
+          if(tier STREQUAL "gate")
+            hawser_search_locals("${prefix}: ${source}" "${labels}" "${environment}" ${limit} ${command})
+          endif()
         endforeach()
         continue()
       endif()
@@ -192,7 +213,7 @@ function(hawser_register_cases name prefix only_tier environment)
       # catch_discover_tests takes one label a test; this gives each its two.
       set(labelling ${CMAKE_CURRENT_BINARY_DIR}/${list}_labels.cmake)
       file(WRITE ${labelling}
-        "if(${list})\n  set_tests_properties(\${${list}} PROPERTIES LABELS \"${labels}\")\nendif()\n")
+        "if(${list})\n  set_tests_properties(\${${list}} PROPERTIES LABELS \"${labels};${tier}\")\nendif()\n")
       set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labelling})
     endforeach()
   endforeach()
