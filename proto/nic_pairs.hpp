@@ -27,7 +27,7 @@ class NicPairs {
   template <class Can>
   NicPairs(const Ends& ends, std::size_t most, Can&& can)
       : turned_(ends.local == ends.remote ? !ends.local_first : ends.local < ends.remote),
-        most_(std::min(most, pairs_.size())) {
+        most_(std::min(most, kMaxPaths)) {
     const std::size_t rows = turned_ ? ends.remote : ends.local;
     const std::size_t columns = turned_ ? ends.local : ends.remote;
     const auto fits = [&](std::size_t row, std::size_t column) {
