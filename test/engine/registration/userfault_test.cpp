@@ -23,17 +23,17 @@
 namespace hawser::engine {
 namespace {
 
-// Declared before its Userfault, so that it is unmapped after it.
+// Declared before its Userfault, so that it is unmapped after it. What a test takes out of it is no
+// longer its own: whoever maps memory next may get those addresses.
 class Pages {
  public:
-  explicit Pages(std::size_t count, int flags = MAP_PRIVATE | MAP_ANONYMOUS)
-      : bytes_(count * page_bytes()),
-        data_(static_cast<std::byte*>(
-            ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0))) {
-    REQUIRE(static_cast<void*>(data_) != MAP_FAILED);
-    std::memset(data_, 1, bytes_);
+  explicit Pages(std::size_t count, int flags = MAP_PRIVATE | MAP_ANONYMOUS) : owned_(count, true) {
+    void* const data = ::mmap(nullptr, count * page_bytes(), PROT_READ | PROT_WRITE, flags, -1, 0);
+    REQUIRE(data != MAP_FAILED);
+    data_ = static_cast<std::byte*>(data);
+    std::memset(data_, 1, count * page_bytes());
   }
-  ~Pages() { unmap(); }
+  ~Pages() { (void)unmap(); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
@@ -41,15 +41,28 @@ class Pages {
   [[nodiscard]] PageRange range(std::size_t first, std::size_t count) const {
     return pages_of(page(first), count * page_bytes());
   }
-  void unmap() {
-    if (data_ != nullptr) ::munmap(data_, bytes_);
-    data_ = nullptr;
+  // One call of the kernel for each run of pages that are still its own. False: one has failed.
+  bool unmap(std::size_t first, std::size_t count) {
+    bool all = true;
+    const std::size_t end = first + count;
+    while (first < end) {
+      std::size_t run = 0;
+      while (first + run < end && owned_[first + run]) ++run;
+      if (run > 0) all &= ::munmap(page(first), run * page_bytes()) == 0;
+      disown(first, run);
+      first += run + 1;
+    }
+    return all;
   }
-  void given_away() { data_ = nullptr; }
+  bool unmap() { return unmap(0, owned_.size()); }
+  // The test has moved them away.
+  void disown(std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) owned_[i] = false;
+  }
 
  private:
-  std::size_t bytes_;
-  std::byte* data_;
+  std::vector<bool> owned_;
+  std::byte* data_ = nullptr;
 };
 
 std::shared_ptr<Userfault> userfault_or_reason() {
@@ -78,7 +91,7 @@ TEST_CASE("Userfault__an_unmapped_range_does_not_hold_when_munmap_has_returned")
     Watch watch;
     REQUIRE(starts(userfault, watch, pages.range(0, 4)));
     REQUIRE(watch.mapping.holds());
-    pages.unmap();
+    REQUIRE(pages.unmap());
     REQUIRE_FALSE(watch.mapping.holds());
     userfault.unwatch(watch);
     REQUIRE(watch.mapping.changed.load());
@@ -109,10 +122,11 @@ TEST_CASE("Userfault__does_not_hold_either_while_the_change_is_being_written_dow
   REQUIRE(starts(userfault, watch, pages.range(0, 1)));
   REQUIRE(starts(userfault, first, pages.range(0, 1)));
   REQUIRE(protect(UFFDIO_WRITEPROTECT_MODE_WP));
-  pages.unmap();
+  const bool unmapped = pages.unmap();
   const bool held = watch.mapping.holds();
   const bool was_changed = watch.mapping.changed.load();
   REQUIRE(protect(0));
+  CHECK(unmapped);
   CHECK_FALSE(held);
   CHECK_FALSE(was_changed);
   userfault.unwatch(first);
@@ -132,7 +146,7 @@ TEST_CASE("Userfault__tells_only_those_that_it_concerns") {
   REQUIRE(starts(userfault, both, pages.range(1, 5)));
   REQUIRE(starts(userfault, last, pages.range(6, 2)));
   CHECK_FALSE(news.take());
-  SECTION("part of it is unmapped") { REQUIRE(::munmap(pages.page(4), page_bytes()) == 0); }
+  SECTION("part of it is unmapped") { REQUIRE(pages.unmap(4, 1)); }
   SECTION("its pages are given back") {
     REQUIRE(::madvise(pages.page(3), page_bytes(), MADV_DONTNEED) == 0);
   }
@@ -147,6 +161,7 @@ TEST_CASE("Userfault__tells_only_those_that_it_concerns") {
     const std::size_t bytes = 2 * page_bytes();
     void* const moved = ::mremap(pages.page(4), bytes, 16 * bytes, MREMAP_MAYMOVE);
     REQUIRE(moved != MAP_FAILED);
+    pages.disown(4, 2);
     CHECK(moved != static_cast<void*>(pages.page(4)));
     // Nobody watches it where it is now: it can be watched anew.
     Watch there;
@@ -186,7 +201,7 @@ TEST_CASE("Userfault__ending_one_watch_leaves_the_others") {
   REQUIRE(starts(userfault, left, pages.range(0, 4)));
   REQUIRE(starts(userfault, right, pages.range(2, 4)));
   userfault.unwatch(left);
-  REQUIRE(::munmap(pages.page(0), page_bytes()) == 0);
+  REQUIRE(pages.unmap(0, 1));
   CHECK(right.mapping.holds());
   REQUIRE(::madvise(pages.page(2), page_bytes(), MADV_DONTNEED) == 0);
   CHECK_FALSE(right.mapping.holds());
@@ -196,7 +211,7 @@ TEST_CASE("Userfault__ending_one_watch_leaves_the_others") {
 TEST_CASE("Userfault__what_is_not_mapped_can_not_be_watched") {
   Pages pages(3);
   HAWSER_USERFAULT(userfault);
-  REQUIRE(::munmap(pages.page(1), page_bytes()) == 0);
+  REQUIRE(pages.unmap(1, 1));
   Watch watch;
   CHECK_FALSE(starts(userfault, watch, pages.range(1, 1)));
   CHECK(starts(userfault, watch, pages.range(2, 1)));
@@ -261,7 +276,7 @@ TEST_CASE("Mappings__only_private_memory_of_no_file") {
   // Several mappings side by side.
   REQUIRE(::mprotect(own.page(1), page_bytes(), PROT_READ) == 0);
   CHECK(is_private_memory(own.range(0, 4)));
-  REQUIRE(::munmap(own.page(2), page_bytes()) == 0);
+  REQUIRE(own.unmap(2, 1));
   CHECK_FALSE(is_private_memory(own.range(0, 4)));
   CHECK_FALSE(is_private_memory(own.range(2, 1)));
   CHECK(is_private_memory(own.range(3, 1)));
