@@ -108,7 +108,10 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.ack_now = true;
   }
   if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
-  if ((header.flags & wire::kFlagAckNow) != 0) peer.ack_twice = peer.say_finals = true;
+  if ((header.flags & wire::kFlagAckNow) != 0) {
+    raise_ways(peer, Ways::two);
+    peer.say_finals = true;
+  }
   if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
   ++counters.data_packets_received;
   if (tracing()) trace_arrival(peer, packet, path, number);
@@ -346,15 +349,11 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
 }
 
 bool Endpoint::Core::send_control(Peer& peer) {
-  std::uint8_t local = 0;
-  std::uint8_t remote_nic = 0;
-  control_route(peer, local, remote_nic);
   PacketBuffer* buffer = nullptr;
-  const RemoteHandle to = remote(peer, local, remote_nic);
-  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return false;
+  if (pool.take(std::span(&buffer, 1)) == 0) return false;
   wire::PacketWriter writer(*buffer, control_bytes);
-  writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token, to_wire(peer.floor))
-      .slot = static_cast<std::uint8_t>(local << 4);
+  writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
+               to_wire(peer.floor));
   const std::uint16_t nic_state_due = peer.nic_state_due;
   peer.say_finals |= std::exchange(peer.finals_again, false);
   bool asks = peer.say_solicitation;
@@ -372,18 +371,8 @@ bool Endpoint::Core::send_control(Peer& peer) {
   }
   peer.ack_now = false;
   peer.ack_at = kNever;
-  TxPacket packet;
-  packet.buffer = buffer;
-  packet.header_bytes = writer.finish(checksum);
-  packet.remote = to;
-  packet.queue = Queue::control;
-  packet.entropy = nics[local].next_entropy();
   ++counters.control_packets_sent;
-  if (peer.ack_twice) {
-    peer.ack_twice = false;
-    copy_control(peer, *buffer, packet.header_bytes);
-  }
-  if (!send_one(local, packet)) {
+  if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
     // Statuses, grants and requests are asked for again where they are missed; states of NICs not.
     peer.nic_state_due = nic_state_due;
     peer.ack_now = true;
@@ -394,25 +383,6 @@ bool Endpoint::Core::send_control(Peer& peer) {
   }
   peer.told_floor = peer.floor;
   return true;
-}
-
-// The peer waits for this one (it probes): say it over a second pair of NICs too, as the first may
-// work in one direction only.
-void Endpoint::Core::copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes) {
-  std::uint8_t local = 0;
-  std::uint8_t remote_nic = 0;
-  PacketBuffer* buffer = nullptr;
-  if (!other_route(peer, local, remote_nic)) return;
-  TxPacket packet;
-  packet.remote = remote(peer, local, remote_nic);
-  if (packet.remote == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
-  std::copy_n(original.bytes, bytes, buffer->bytes);
-  packet.buffer = buffer;
-  packet.header_bytes = bytes;
-  packet.queue = Queue::control;
-  packet.entropy = nics[local].next_entropy();
-  ++counters.control_packets_sent;
-  (void)send_one(local, packet);
 }
 
 }  // namespace hawser::proto

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"
@@ -36,36 +37,22 @@ wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketT
   return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
 }
 
-void Endpoint::Core::finish_closing(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer) {
-  TxPacket packet;
-  packet.buffer = &buffer;
-  std::uint8_t local = 0;
-  std::uint8_t remote_nic = 0;
-  control_route(peer, local, remote_nic);
-  packet.remote = remote(peer, local, remote_nic);
-  if (packet.remote == kNoRemote) return pool.give(std::span(&packet.buffer, 1));
-  writer.header().slot = wire::CommonHeader::slot_byte(0, local);
-  wire::sign(writer, secret());
-  packet.header_bytes = writer.finish(checksum);
-  packet.entropy = nics[local].next_entropy();
-  (void)send_one(local, packet);
-}
-
 // CLOSED or RESET.
-void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags) {
+void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
+                                  Ways ways) {
   PacketBuffer* buffer = nullptr;
   if (pool.take(std::span(&buffer, 1)) == 0) return;
   ++session_sequence;
   wire::PacketWriter writer(*buffer, control_bytes);
   begin_closing(peer, type, writer).flags = flags;
-  finish_closing(peer, *buffer, writer);
+  (void)send_by(peer, *buffer, writer, ways);
 }
 
 // All final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay unknown:
 // that takes thousands of messages of unlike ends behind one that has none. Parts of one CLOSE have
 // one sequence number; a part that finds no buffer comes with the next CLOSE.
 void Endpoint::Core::send_close(Peer& peer) {
-  peer.close_sent = true;
+  const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
   ++session_sequence;
   PacketBuffer* buffer = nullptr;
   if (pool.take(std::span(&buffer, 1)) == 0) return;
@@ -76,7 +63,7 @@ void Endpoint::Core::send_close(Peer& peer) {
     const auto status = final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == Peer::kMaxCloseParts) return;
-    finish_closing(peer, *buffer, writer);
+    (void)send_by(peer, *buffer, writer, ways);
     if (pool.take(std::span(&buffer, 1)) == 0) {
       buffer = nullptr;
       return;
@@ -89,7 +76,7 @@ void Endpoint::Core::send_close(Peer& peer) {
   });
   if (buffer == nullptr) return;
   part->flags = wire::kClosingLast;
-  finish_closing(peer, *buffer, writer);
+  (void)send_by(peer, *buffer, writer, ways);
 }
 
 // The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
@@ -105,7 +92,7 @@ void Endpoint::Core::send_reset(Peer& peer) {
   ++counters.resets_sent;
   const bool on_purpose =
       peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
-  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0);
+  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::two);
 }
 
 void Endpoint::Core::on_closing(Peer& peer, const wire::PacketView& packet) {
@@ -149,8 +136,9 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
     for (const std::uint64_t word : peer.close_parts) here += std::popcount(word);
     if (peer.close_part_count == 0 || here < peer.close_part_count) return touch(peer);
   }
-  send_closing(peer, wire::PacketType::closed, 0);
-  peer.close_answered = true;
+  // It says CLOSE again where the answer was lost.
+  const bool again = std::exchange(peer.close_answered, true);
+  send_closing(peer, wire::PacketType::closed, 0, again ? Ways::all : Ways::one);
   if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
 }
 

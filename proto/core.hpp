@@ -146,9 +146,8 @@ struct Endpoint::Core {
   bool progressed = false;
   bool stalled = false;  // something stands still (stalls.cpp)
   Event last_stall;
-  bool backpressured = false;      // a NIC or the pool refused something in this turn
-  std::uint32_t control_turn = 0;  // where the next choice of a control route begins
-  std::uint32_t epoch_peers = 0;   // peers that sent data in the present allowance epoch
+  bool backpressured = false;     // a NIC or the pool refused something in this turn
+  std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
   std::uint32_t last_epoch_peers = 0;
   std::uint32_t allowance_epoch = 1;
   Time allowance_epoch_end{};
@@ -209,6 +208,9 @@ struct Endpoint::Core {
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
   [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair) {
+    return remote(peer, pair.local, pair.remote);
+  }
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
@@ -271,8 +273,7 @@ struct Endpoint::Core {
   [[nodiscard]] std::optional<wire::MessageStatus> final_status(std::uint32_t entry) const;
   [[nodiscard]] wire::ClosingPart& begin_closing(const Peer& peer, wire::PacketType type,
                                                  wire::PacketWriter& writer);
-  void finish_closing(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer);
-  void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags);
+  void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags, Ways ways);
   void send_close(Peer& peer);
   void repeat_close(Peer& peer);
   void send_reset(Peer& peer);
@@ -325,12 +326,22 @@ struct Endpoint::Core {
 
   // ---- small_packets.cpp
   [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
-  void control_route(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
-  void next_pair(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
-  void find_way(Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
-  [[nodiscard]] bool other_route(const Peer& peer, std::uint8_t& local, std::uint8_t& remote_nic);
-  void send_envelope(const OutgoingMessage& message, bool again);
+  void send_envelope(const OutgoingMessage& message);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
+
+  // ---- control_routes.cpp
+  [[nodiscard]] bool may_insist(Peer& peer);
+  [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
+  void on_insists(Peer& peer);
+  void raise_ways(Peer& peer, Ways ways);
+  void doubt_route(Peer& peer);
+  [[nodiscard]] std::uint32_t doubted_slots(Peer& peer);
+  [[nodiscard]] NicPair control_route(Peer& peer, Ways ways);
+  [[nodiscard]] NicPair next_pair(Peer& peer);
+  [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
+  [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);
+  [[nodiscard]] bool send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
+                             Ways ways);
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);

@@ -26,8 +26,8 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
         .status = status,
         .peer = id,
         .endpoint_id = peer.remote_id,
-        .nic = peer.route_local,
-        .remote_nic = peer.route_remote});
+        .nic = peer.route.local,
+        .remote_nic = peer.route.remote});
 
   while (!peer.retransmits.empty()) drop_retransmit(peer, peer.retransmits.front());
   while (peer.outgoing.size() > 0) {

@@ -63,8 +63,7 @@ template <class Core>
 void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   peer.remote_sequence = packet.session->sequence;
   core.learn_addresses(peer, packet.nics);
-  peer.route_local = static_cast<std::uint8_t>(nic);
-  peer.route_remote = packet.header->nic();
+  peer.route = {nic, packet.header->nic()};
   core.send_reset(peer);
 }
 
@@ -270,8 +269,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   peer.remote_sequence = said.sequence;
   peer.last_heard = now;
-  peer.route_local = static_cast<std::uint8_t>(nic);
-  peer.route_remote = far;
+  peer.route = {nic, far};
 
   if (echoed) learn_addresses(peer, packet.nics);
   if (packet.type == wire::PacketType::welcome && peer.announcing &&
@@ -292,10 +290,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   if (was_ready) meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    auto local = static_cast<std::uint8_t>(nic);
-    std::uint8_t remote_nic = far;
-    find_way(peer, local, remote_nic);
-    send_session(peer, wire::PacketType::welcome, local, remote_nic, said.sequence);
+    const NicPair pair = find_way(peer, {nic, far});
+    send_session(peer, wire::PacketType::welcome, pair.local, pair.remote, said.sequence);
   }
   touch(peer);
 }

@@ -163,8 +163,8 @@ struct OutgoingMessage {
   Time ask_at = kNever;  // when to ask for the status
   Duration ask_interval{};
   bool ask_put_off = false;
-  bool asked = false;  // without an answer so far
-  ListLink send_link;  // on the peer's list of messages with fragments to send
+  std::uint8_t asked = 0;  // how often, without an answer so far; up to 255
+  ListLink send_link;      // on the peer's list of messages with fragments to send
 };
 
 // A message that lacks no more than this is at its end: its rest is waited for (TAIL), and goes
@@ -253,10 +253,25 @@ struct PendingStatus {
 
 // A NIC of this endpoint and one of a peer, by index.
 struct NicPair {
+  constexpr NicPair() = default;
+  constexpr NicPair(std::size_t local_nic, std::size_t remote_nic)
+      : local(local_nic & 15), remote(remote_nic & 15) {}
+
   std::uint8_t local : 4 = 0;
   std::uint8_t remote : 4 = 0;
   friend constexpr bool operator==(const NicPair&, const NicPair&) = default;
 };
+
+[[nodiscard]] inline NicPair pair_of(const Path& path) { return {path.local_nic, path.remote_nic}; }
+
+// How many pairs of NICs a packet of the control queue goes over.
+enum class Ways : std::uint8_t {
+  one,
+  two,
+  all,
+};
+// A question that was asked so often before, in vain, insists.
+inline constexpr std::uint8_t kInsistsAfter = 2;
 
 enum class SessionState : std::uint8_t { idle, calling, answered, ready, failed };
 
@@ -283,6 +298,7 @@ struct alignas(kCacheLine) Peer {
   bool close_sent = false;
   bool close_answered = false;
   std::uint8_t pair_count = 0;  // of `pairs`, below
+  NicPair said_over{};          // where control went last, or went first, if it went several ways
 
   // Liveness.
   Time last_heard{};
@@ -290,9 +306,9 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
-  std::uint8_t route_local = 0;  // NIC pair over which it was last heard
-  std::uint8_t route_remote = 0;
-  std::uint32_t turn_slot = 0;        // where the next choice of a path begins
+  NicPair route{};                    // over which it was last heard
+  std::uint8_t turn_slot = 0;         // where the next choice of a path begins
+  std::uint32_t insisted_at = 0;      // fine: when a question last went all ways; 0: never
   Time stall_at{};                    // when to look for what stands still; 0: nothing is pending
   Time used_at{};                     // the last call on it, or moment at which it could not rest
   Time rest_at = kNever;              // when to see whether it has been quiet
@@ -342,6 +358,7 @@ struct alignas(kCacheLine) Peer {
   bool reserve_used = false;  // the descriptor kept for the lowest unprocessed number
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
+  std::uint32_t doubted_at = 0;        // coarse
   ResponseTime response;               // of this peer to our handshakes, grants and requests
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
@@ -352,11 +369,12 @@ struct alignas(kCacheLine) Peer {
   bool ack_now = false;
   bool say_finals = false;    // the peer waits: final statuses above its floor are told again
   bool finals_again = false;  // the packet before had statuses; they are told once more
-  bool ack_twice = false;     // the peer waits for it: use a second NIC pair too
+  Ways ways = Ways::one;      // of the next control packet: more, if the peer waits for it
   std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be said once more
   Time ack_at = kNever;
   std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends
   std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
+  std::uint16_t doubted = 0;          // a bit per slot over which control got no answer
 
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send

@@ -214,8 +214,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.verified = peer.verified_counter != 0;
   record.wanted = peer.wanted;
   record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
-  record.route_local = peer.route_local;
-  record.route_remote = peer.route_remote;
+  record.route = peer.route;
   record.nic_count = static_cast<std::uint8_t>(peer.remote_nics);
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
     if (peer.nics[i].state != 0)
@@ -257,8 +256,7 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
   peer.allowance = std::uint64_t{record.allowance_kib} * 1024;
   peer.patience_eighths = record.patience_eighths;
-  peer.route_local = record.route_local;
-  peer.route_remote = record.route_remote;
+  peer.route = record.route;
   peer.remote_nics = record.nic_count;
   for (std::uint32_t i = 0; i < record.nic_count; ++i) {
     wire::NicRecord& nic = peer.nics[i];

@@ -56,8 +56,7 @@ struct RestingPeer {
   bool verified = false;  // the epoch and the counter
   std::uint8_t final_count = 0;
   std::uint8_t patience_eighths = 8;
-  std::uint8_t route_local = 0;
-  std::uint8_t route_remote = 0;
+  NicPair route{};
   std::uint8_t nic_count = 0;
   std::uint8_t nics_up = 0;  // bit per NIC, by its word
   std::array<std::uint8_t, kMaxPaths> generations{};

@@ -23,6 +23,8 @@
 namespace hawser::proto {
 
 namespace {
+constexpr std::uint8_t kMostAsked = 255;  // that are counted
+
 // Fails what was pending with that peer.
 bool ends_session(Status status) {
   return is_peer_failure(status) || status == Status::endpoint_closed;
@@ -386,7 +388,7 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
             : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
   }
   message.ask_at = now + message.ask_interval;
-  message.asked = false;
+  message.asked = 0;
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
 }
@@ -404,8 +406,8 @@ void Endpoint::Core::ask_status(OutgoingMessage& message) {
   message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
-  send_envelope(message, message.asked);
-  message.asked = true;
+  send_envelope(message);
+  if (message.asked < kMostAsked) ++message.asked;
 }
 
 }  // namespace hawser::proto

@@ -71,8 +71,8 @@ void Endpoint::Core::watch_progress(Peer& peer) {
                 .reason = reason,
                 .peer = PeerId{index_of(peer)},
                 .endpoint_id = peer.remote_id,
-                .nic = peer.route_local,
-                .remote_nic = peer.route_remote};
+                .nic = peer.route.local,
+                .remote_nic = peer.route.remote};
   emit(last_stall);
 }
 

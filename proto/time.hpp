@@ -44,6 +44,11 @@ struct Time {
   return static_cast<std::int32_t>(coarse(now) - then);
 }
 
+// A moment to about a microsecond, for what takes less than half an hour: units of 2^10 ns.
+[[nodiscard]] constexpr std::uint32_t fine(Time time) {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(time.ns) >> 10);
+}
+
 // The deadline of a timer that is not armed.
 inline constexpr Time kNever{std::numeric_limits<std::int64_t>::max()};
 

@@ -122,7 +122,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       }
     }
     if (best != nullptr) {
-      peer.turn_slot = static_cast<std::uint32_t>(best->slot + 1);
+      peer.turn_slot = static_cast<std::uint8_t>(best->slot + 1);
       return best;
     }
     if (any) break;

@@ -253,9 +253,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
 
   peer.last_heard = now;
   peer.timeout_put_off = false;
-  peer.route_local = static_cast<std::uint8_t>(nic);
-  peer.route_remote = far;
+  peer.route = {nic, far};
   touch(peer);
+  if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
   const bool sequenced = wire::rule_of(packet.type).sequenced;
   if (peer.close_sent && (sequenced || packet.fragment != nullptr)) {
     repeat_close(peer);

@@ -34,6 +34,7 @@ class Describer {
     if (h.flags & kFlagAckNow) out_ << " ACK_NOW";
     if (h.flags & kFlagRetransmit) out_ << " RETRANSMIT";
     if (h.flags & kFlagSprayed) out_ << " SPRAYED";
+    if (h.flags & kFlagInsists) out_ << " INSISTS";
   }
 
   void part(const FragmentPart& p) {

@@ -53,6 +53,7 @@ inline constexpr std::uint8_t kFlagAllSent = 1;
 inline constexpr std::uint8_t kFlagAckNow = 2;
 inline constexpr std::uint8_t kFlagRetransmit = 4;
 inline constexpr std::uint8_t kFlagSprayed = 8;
+inline constexpr std::uint8_t kFlagInsists = 16;
 
 // ClosingPart::flags
 inline constexpr std::uint8_t kClosingLast = 1;       // CLOSE: no part follows this one

@@ -1,0 +1,169 @@
+// Which pairs of NICs control goes over.
+//
+// One packet goes over the pair last heard, unless what is known of that pair says otherwise; then
+// over a path that is UP; where there is none, over any pair. None of this shows that a way is dead
+// in one direction, or on the control queue alone: a question without an answer does. So a question
+// that is asked again goes over two pairs, and every later one over all that are bound and one that
+// is not. Such a question *insists* (flag INSISTS): its answer goes over as many. At each end, the
+// pair that came first until then is doubted: others come before it until path_probe_max later.
+//
+// One question a peer and response time insists, and one answer in that time goes all ways: many at
+// once would fill rings. What else is due then goes over two pairs.
+//
+// Invariants: a pair that has no way is never used; the first pair of what goes over several is the
+// one that a single packet would take.
+#include <algorithm>
+
+#include "proto/core.hpp"
+
+namespace hawser::proto {
+
+// Whether something may go all ways now. If so, the way that comes first is doubted.
+bool Endpoint::Core::may_insist(Peer& peer) {
+  const auto least = static_cast<std::uint32_t>(peer.response.overdue(granularity).ns >> 10);
+  if (peer.insisted_at != 0 && fine(now) - peer.insisted_at < least) return false;
+  peer.insisted_at = std::max(fine(now), 1u);
+  doubt_route(peer);
+  return true;
+}
+
+// Of a question that was asked so often before.
+Ways Endpoint::Core::ways_of_question(Peer& peer, std::uint32_t asked) {
+  if (asked == 0) return Ways::one;
+  return asked >= kInsistsAfter && may_insist(peer) ? Ways::all : Ways::two;
+}
+
+// The peer has asked in vain before.
+void Endpoint::Core::on_insists(Peer& peer) {
+  raise_ways(peer, may_insist(peer) ? Ways::all : Ways::two);
+}
+
+void Endpoint::Core::raise_ways(Peer& peer, Ways ways) { peer.ways = std::max(peer.ways, ways); }
+
+// What went over this pair stayed without an answer.
+void Endpoint::Core::doubt_route(Peer& peer) {
+  for_each_path(peer, [&](const Path& path) {
+    if (pair_of(path) != peer.said_over) return;
+    peer.doubted = static_cast<std::uint16_t>(peer.doubted | 1u << path.slot);
+    peer.doubted_at = coarse(now);
+  });
+}
+
+// Bits of the slots that others come before.
+std::uint32_t Endpoint::Core::doubted_slots(Peer& peer) {
+  const auto longest =
+      static_cast<std::int32_t>(coarse(Time{} + microseconds(tunables.path_probe_max_us)));
+  if (peer.doubted != 0 && coarse_since(peer.doubted_at, now) > longest) peer.doubted = 0;
+  return peer.doubted;
+}
+
+// The one pair for a packet of which no copies go elsewhere, or `first` of those that do. What goes
+// over several takes the one last heard in any case: if no path answers any more, UP is what a path
+// was.
+NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
+  const NicPair last = peer.route;
+  const std::uint32_t doubted_here = doubted_slots(peer);
+  bool bad = !nics[last.local].up || remote(peer, last) == kNoRemote;
+  bool bound = false;    // this pair
+  bool proven = false;   // a pair of this local NIC carries data
+  bool doubted = false;  // one doesn't
+  for_each_path(peer, [&](const Path& path) {
+    if (path.local_nic != last.local || ways != Ways::one) return;
+    const bool is_good = path.state == PathState::up && (doubted_here >> path.slot & 1) == 0;
+    (is_good ? proven : doubted) = true;
+    bound |= path.remote_nic == last.remote;
+    bad |= path.remote_nic == last.remote && !is_good;
+  });
+  // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
+  bad |= !bound && doubted && !proven;
+  if (!bad) return last;
+  if (const auto other = other_route(peer, last)) return *other;
+  return next_pair(peer);
+}
+
+// Of all pairs, drawn, one that has a way, if there is any.
+NicPair Endpoint::Core::next_pair(Peer& peer) {
+  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
+  const auto start = static_cast<std::uint32_t>(random.below(pairs));
+  NicPair pair = peer.route;
+  for (std::uint32_t step = 0; step < pairs; ++step) {
+    const std::uint32_t i = (start + step) % pairs;
+    const NicPair one{i % nics.size(), i / nics.size()};
+    if (!nics[one.local].up || !can_address(peer, one.local, one.remote)) continue;
+    if (remote(peer, one) == kNoRemote) continue;
+    pair = one;
+    break;
+  }
+  return pair;
+}
+
+// Keeps to the pair if it has a way.
+NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
+  return remote(peer, pair) != kNoRemote ? pair : next_pair(peer);
+}
+
+// A pair that is UP, other than that one; of those that aren't doubted, if there are any.
+std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
+  const std::uint32_t doubted = doubted_slots(peer);
+  std::optional<NicPair> found;
+  bool good = false;
+  const auto start = static_cast<std::uint32_t>(random.below(kMaxPaths));
+  for (std::uint32_t step = 0; step < kMaxPaths && !good; ++step) {
+    const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    if (path.state != PathState::up || !nics[path.local_nic].up || pair_of(path) == than) continue;
+    good = (doubted >> path.slot & 1) == 0;
+    if (good || !found) found = pair_of(path);
+  }
+  return found;
+}
+
+// Sends what was written, over one pair or several; the buffer is given away. False: the first pair
+// has no way, or its NIC is full.
+bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
+                             Ways ways) {
+  const Queue queue = wire::rule_of(writer.header().type).queue;
+  const bool of_session = queue == Queue::data;
+  const NicPair first = control_route(peer, ways);
+  const auto address = [&](NicPair pair, PacketBuffer& to) {
+    TxPacket packet;
+    writer.header().slot = wire::CommonHeader::slot_byte(0, pair.local);
+    if (of_session) wire::sign(writer, secret());
+    packet.header_bytes = writer.finish(checksum);
+    if (&to != &buffer) std::copy_n(buffer.bytes, packet.header_bytes, to.bytes);
+    packet.buffer = &to;
+    packet.remote = remote(peer, pair);
+    packet.queue = queue;
+    packet.entropy = nics[pair.local].next_entropy();
+    return packet;
+  };
+  const auto copy = [&](NicPair pair) {
+    PacketBuffer* other = nullptr;
+    if (pair == first || !nics[pair.local].up || remote(peer, pair) == kNoRemote ||
+        pool.take(std::span(&other, 1)) == 0) {
+      return;
+    }
+    ++counters.control_packets_sent;
+    (void)send_one(pair.local, address(pair, *other));
+  };
+  if (ways == Ways::two) {
+    if (const auto other = other_route(peer, first)) copy(*other);
+  }
+  if (ways == Ways::all) {
+    for_each_path(peer, [&](const Path& path) { copy(pair_of(path)); });
+    const NicPair more = next_pair(peer);
+    bool bound = false;
+    for_each_path(peer, [&](const Path& path) { bound |= pair_of(path) == more; });
+    if (!bound) copy(more);
+  }
+  if (remote(peer, first) == kNoRemote) {
+    PacketBuffer* given = &buffer;
+    pool.give(std::span(&given, 1));
+    return false;
+  }
+  if (!of_session) peer.said_over = first;
+  return send_one(first.local, address(first, buffer));
+}
+
+}  // namespace hawser::proto
