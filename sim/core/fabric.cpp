@@ -79,9 +79,11 @@ void Fabric::finish() {
   }
 }
 
-bool Fabric::is_closed(std::uint32_t from, std::uint32_t to) const {
-  return !closed_ways_.empty() &&
-         std::ranges::find(closed_ways_, std::pair(from, to)) != closed_ways_.end();
+bool Fabric::is_closed(const Frame& frame) const {
+  return std::ranges::any_of(closed_ways_, [&](const ClosedWay& way) {
+    return way.from == frame.from && way.to == frame.to &&
+           way.queue.value_or(frame.queue) == frame.queue;
+  });
 }
 
 proto::Time Fabric::send(std::uint32_t frame) {
@@ -128,7 +130,7 @@ void Fabric::leave(std::uint32_t link, std::uint32_t id) {
     if (target.owner == nullptr) return frames_.give(id);
     return target.owner->on_frame(id);
   }
-  if (is_closed(frame.from, frame.to)) {
+  if (is_closed(frame)) {
     ++lost_on_closed_ways_;
     return frames_.give(id);
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,8 +58,11 @@ class Fabric final : public Actor {
   [[nodiscard]] Link& cable(std::uint32_t number, bool back) {
     return links_[cables_[number] + (back ? 1 : 0)];
   }
-  // Frames from one port to another vanish.
-  void close_way(std::uint32_t from, std::uint32_t to) { closed_ways_.emplace_back(from, to); }
+  // Frames from one port to another vanish, of one queue or of both.
+  void close_way(std::uint32_t from, std::uint32_t to,
+                 std::optional<proto::Queue> queue = std::nullopt) {
+    closed_ways_.push_back({from, to, queue});
+  }
   void open_all_ways() { closed_ways_.clear(); }
 
   [[nodiscard]] LinkCounters totals() const;
@@ -83,7 +87,12 @@ class Fabric final : public Actor {
   };
 
   [[nodiscard]] std::uint32_t add_link(const LinkConfig& config, std::uint32_t to_switch);
-  [[nodiscard]] bool is_closed(std::uint32_t from, std::uint32_t to) const;
+  struct ClosedWay {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::optional<proto::Queue> queue;  // nothing: both
+  };
+  [[nodiscard]] bool is_closed(const Frame& frame) const;
   proto::Time enter(std::uint32_t link, std::uint32_t frame);
   void leave(std::uint32_t link, std::uint32_t frame);
   void spoil(Frame& frame, const Link::Passage& passage);
@@ -96,7 +105,7 @@ class Fabric final : public Actor {
   std::vector<Link> links_;
   std::vector<std::uint32_t> link_ends_;  // switch, or kNone: the port's
   std::vector<std::uint32_t> cables_;     // first link of each
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> closed_ways_;
+  std::vector<ClosedWay> closed_ways_;
   std::uint64_t lost_on_closed_ways_ = 0;
   Digest digest_;
 };

@@ -165,7 +165,10 @@ Plan draw_plan(std::uint64_t seed) {
   draw_more(more, plan);
   // Without any the judge has no excuse to accept.
   Random calm(parts.next());
-  if (calm.chance(0.04)) plan.faults.clear();
+  const bool is_calm = calm.chance(0.04);
+  if (is_calm) plan.faults.clear();
+  Random ways(parts.next());
+  if (!is_calm) draw_ways(ways, plan);
   return plan;
 }
 

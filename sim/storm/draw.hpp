@@ -43,7 +43,10 @@ void draw_closings(proto::Random& random, Plan& plan);
 // draw_more.cpp; when everything else is there
 void draw_more(proto::Random& random, Plan& plan);
 
-// The kinds from here on are drawn by themselves, so that those before them stay as they were.
+// draw_ways.cpp; last of all
+void draw_ways(proto::Random& random, Plan& plan);
+
+// The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them stay as they were.
 inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;
 
 // draw_faults.cpp

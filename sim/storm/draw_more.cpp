@@ -16,7 +16,7 @@ constexpr std::uint32_t kSmallDatagram = 512;
 constexpr std::size_t kMostNicsOfSmall = 7;
 
 void draw_intruder(Random& random, Plan& plan) {
-  for (auto kind = kFirstIntruder; kind < FaultKind::count_;
+  for (auto kind = kFirstIntruder; kind <= FaultKind::no_buffers;
        kind = static_cast<FaultKind>(static_cast<int>(kind) + 1)) {
     if (!random.chance(0.08)) continue;
     for (std::uint64_t count = 1 + random.below(3); count > 0; --count) {

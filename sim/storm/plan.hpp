@@ -142,7 +142,9 @@ struct CallPlan {
   X(forged, "an intruder sends such frames beside those of a NIC")      \
   X(strangers, "an intruder calls in many names")                       \
   X(unresolved, "a NIC does not find the way to a host that is new")    \
-  X(no_buffers, "a host's pool of packet buffers is empty")
+  X(no_buffers, "a host's pool of packet buffers is empty")             \
+  X(mute_queue, "what a NIC sends on one of its queues is lost")        \
+  X(deaf_queue, "nothing of one queue passes from one NIC to another")
 
 enum class FaultKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

@@ -278,8 +278,16 @@ bool uses_nic(FaultKind kind) {
 }
 
 bool uses_other(FaultKind kind) {
-  return kind == FaultKind::one_way || kind == FaultKind::both_ways ||
-         kind == FaultKind::both_move || kind == FaultKind::strangers;
+  return is_directed(kind) || kind == FaultKind::both_ways || kind == FaultKind::both_move ||
+         kind == FaultKind::strangers;
+}
+
+bool is_directed(FaultKind kind) {
+  return kind == FaultKind::one_way || kind == FaultKind::deaf_queue;
+}
+
+proto::Queue queue_of(const FaultPlan& fault) {
+  return fault.amount > 0 ? proto::Queue::control : proto::Queue::data;
 }
 
 std::string complaint_about(const Plan& plan) { return Check(plan).run(); }

@@ -13,6 +13,10 @@ namespace hawser::sim {
 // A NIC that means nothing must exist all the same.
 [[nodiscard]] bool uses_nic(FaultKind kind);
 [[nodiscard]] bool uses_other(FaultKind kind);
+// From the one NIC to the other, and not back.
+[[nodiscard]] bool is_directed(FaultKind kind);
+// Of a fault that strikes one queue.
+[[nodiscard]] proto::Queue queue_of(const FaultPlan& fault);
 
 // What is wrong with it, and where; empty: nothing. Every index names something, every number is
 // within what the simulator takes, and without faults every message could come to its end.

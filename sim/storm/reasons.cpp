@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/storm/plan_check.hpp"
+
 namespace hawser::sim {
 
 using proto::Duration;
@@ -50,6 +52,7 @@ bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) 
     case FaultKind::spike:
     case FaultKind::overrun:
     case FaultKind::unresolved:
+    case FaultKind::mute_queue:
     case FaultKind::holds_sends: return here;
     case FaultKind::garbled:
     case FaultKind::forged: return here && fault.amount >= kMuchLoss;
@@ -61,6 +64,8 @@ bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) 
     default: return false;
   }
 }
+
+bool closes_way(FaultKind kind) { return is_directed(kind) || kind == FaultKind::both_ways; }
 
 bool moves(const FaultPlan& fault, std::uint32_t host) {
   return (fault.kind == FaultKind::nic_moves && fault.host == host) ||
@@ -188,7 +193,7 @@ bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::u
 bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   const auto is_way_closed = [&](std::uint32_t i, std::uint32_t j) {
     return std::ranges::any_of(plan_.faults, [&](const FaultPlan& fault) {
-      if (fault.kind != FaultKind::one_way && fault.kind != FaultKind::both_ways) return false;
+      if (!closes_way(fault.kind)) return false;
       const bool there =
           fault.host == a && fault.nic == i && fault.other_host == b && fault.other_nic == j;
       const bool back =

@@ -7,6 +7,7 @@
 
 #include "proto/assert.hpp"
 #include "sim/core/lies.hpp"
+#include "sim/storm/plan_check.hpp"
 
 namespace hawser::sim {
 
@@ -331,6 +332,13 @@ void World::apply(const FaultPlan& fault) {
       [[fallthrough]];
     case FaultKind::one_way:
       return fabric_.close_way(here, port(fault.other_host, fault.other_nic));
+    case FaultKind::deaf_queue:
+      return fabric_.close_way(here, port(fault.other_host, fault.other_nic), queue_of(fault));
+    case FaultKind::mute_queue:
+      for (std::uint32_t to = 0; to < fabric_.ports(); ++to) {
+        fabric_.close_way(here, to, queue_of(fault));
+      }
+      return;
     case FaultKind::partition: return close_host(fault.host);
     default: return apply_to_nic(fault);
   }

@@ -141,7 +141,7 @@ std::string fault_text(const sim::FaultPlan& fault) {
   } else {
     where = sim::uses_nic(fault.kind) ? nic_name(fault.host, fault.nic) : host_name(fault.host);
     if (sim::uses_other(fault.kind)) {
-      where += (fault.kind == FaultKind::one_way ? " to " : " and ") +
+      where += (sim::is_directed(fault.kind) ? " to " : " and ") +
                nic_name(fault.other_host, fault.other_nic);
     }
   }
