@@ -17,7 +17,7 @@ class ObservedNic final : public proto::Nic {
               std::function<void(std::span<proto::RxPacket>)> arrived)
       : nic_(nic), before_poll_(std::move(before_poll)), arrived_(std::move(arrived)) {}
 
-  // Null, or false for what its driver does not find for now.
+  // Null, or false for what its driver does not find yet.
   std::function<bool(const proto::NicAddress&)> knows_way;
 
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }
