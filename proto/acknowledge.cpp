@@ -109,7 +109,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   }
   if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
   if ((header.flags & wire::kFlagAckNow) != 0) {
-    raise_ways(peer, Ways::two);
+    peer.raise_ways(Ways::two);
     peer.say_finals = true;
   }
   if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);

@@ -18,43 +18,48 @@
 
 namespace hawser::proto {
 
+namespace {
+
+// What went over this pair stayed without an answer.
+template <class Core>
+void doubt_route(Core& core, Peer& peer) {
+  core.for_each_path(peer, [&](const Path& path) {
+    if (pair_of(path) != peer.said_over) return;
+    peer.doubted = static_cast<std::uint16_t>(peer.doubted | 1u << path.slot);
+    peer.doubted_at = coarse(core.now);
+  });
+}
+
 // Whether something may go all ways now. If so, the way that comes first is doubted.
-bool Endpoint::Core::may_insist(Peer& peer) {
-  const auto least = static_cast<std::uint32_t>(peer.response.overdue(granularity).ns >> 10);
-  if (peer.insisted_at != 0 && fine(now) - peer.insisted_at < least) return false;
-  peer.insisted_at = std::max(fine(now), 1u);
-  doubt_route(peer);
+template <class Core>
+bool may_insist(Core& core, Peer& peer) {
+  const auto least = static_cast<std::uint32_t>(peer.response.overdue(core.granularity).ns >> 10);
+  if (peer.insisted_at != 0 && fine(core.now) - peer.insisted_at < least) return false;
+  peer.insisted_at = std::max(fine(core.now), 1u);
+  doubt_route(core, peer);
   return true;
 }
+
+// Bits of the slots that others come before.
+template <class Core>
+std::uint32_t doubted_slots(const Core& core, Peer& peer) {
+  const auto longest =
+      static_cast<std::int32_t>(coarse(Time{} + microseconds(core.tunables.path_probe_max_us)));
+  if (peer.doubted != 0 && coarse_since(peer.doubted_at, core.now) > longest) peer.doubted = 0;
+  return peer.doubted;
+}
+
+}  // namespace
 
 // Of a question that was asked so often before.
 Ways Endpoint::Core::ways_of_question(Peer& peer, std::uint32_t asked) {
   if (asked == 0) return Ways::one;
-  return asked >= kInsistsAfter && may_insist(peer) ? Ways::all : Ways::two;
+  return asked >= kInsistsAfter && may_insist(*this, peer) ? Ways::all : Ways::two;
 }
 
 // The peer has asked in vain before.
 void Endpoint::Core::on_insists(Peer& peer) {
-  raise_ways(peer, may_insist(peer) ? Ways::all : Ways::two);
-}
-
-void Endpoint::Core::raise_ways(Peer& peer, Ways ways) { peer.ways = std::max(peer.ways, ways); }
-
-// What went over this pair stayed without an answer.
-void Endpoint::Core::doubt_route(Peer& peer) {
-  for_each_path(peer, [&](const Path& path) {
-    if (pair_of(path) != peer.said_over) return;
-    peer.doubted = static_cast<std::uint16_t>(peer.doubted | 1u << path.slot);
-    peer.doubted_at = coarse(now);
-  });
-}
-
-// Bits of the slots that others come before.
-std::uint32_t Endpoint::Core::doubted_slots(Peer& peer) {
-  const auto longest =
-      static_cast<std::int32_t>(coarse(Time{} + microseconds(tunables.path_probe_max_us)));
-  if (peer.doubted != 0 && coarse_since(peer.doubted_at, now) > longest) peer.doubted = 0;
-  return peer.doubted;
+  peer.raise_ways(may_insist(*this, peer) ? Ways::all : Ways::two);
 }
 
 // The one pair for a packet of which no copies go elsewhere, or `first` of those that do. What goes
@@ -62,7 +67,7 @@ std::uint32_t Endpoint::Core::doubted_slots(Peer& peer) {
 // was.
 NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
   const NicPair last = peer.route;
-  const std::uint32_t doubted_here = doubted_slots(peer);
+  const std::uint32_t doubted_here = doubted_slots(*this, peer);
   bool bad = !nics[last.local].up || remote(peer, last) == kNoRemote;
   bool bound = false;    // this pair
   bool proven = false;   // a pair of this local NIC carries data
@@ -104,7 +109,7 @@ NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
 
 // A pair that is UP, other than that one; of those that aren't doubted, if there are any.
 std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
-  const std::uint32_t doubted = doubted_slots(peer);
+  const std::uint32_t doubted = doubted_slots(*this, peer);
   std::optional<NicPair> found;
   bool good = false;
   const auto start = static_cast<std::uint32_t>(random.below(kMaxPaths));

@@ -13,7 +13,8 @@
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
 //   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
 //   silence.cpp      paths of which nothing comes        packed.cpp         messages that share one
-//   eager.cpp        small messages in, at once      stalls.cpp         what stands still
+//   eager.cpp        small messages in, at once          stalls.cpp         what stands still
+//   control_routes.cpp  which NICs control goes over
 //
 // Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
 // protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
@@ -330,12 +331,8 @@ struct Endpoint::Core {
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
 
   // ---- control_routes.cpp
-  [[nodiscard]] bool may_insist(Peer& peer);
   [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
   void on_insists(Peer& peer);
-  void raise_ways(Peer& peer, Ways ways);
-  void doubt_route(Peer& peer);
-  [[nodiscard]] std::uint32_t doubted_slots(Peer& peer);
   [[nodiscard]] NicPair control_route(Peer& peer, Ways ways);
   [[nodiscard]] NicPair next_pair(Peer& peer);
   [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
@@ -473,6 +470,7 @@ struct Endpoint::Core {
   // ---- receives.cpp
   void post_receive(const ReceiveRequest& request);
   void process_in_order(Peer& peer);
+  void process(IncomingMessage& message);
   [[nodiscard]] MessageId claim(const UnexpectedEntry& entry);
   [[nodiscard]] IncomingMessage* claimed(MessageId name);
   void unclaim(IncomingMessage& message);

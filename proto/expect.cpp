@@ -94,7 +94,7 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
   }
   if (message.granted > 0) say_grant(message);
   request_missing(message);
-  raise_ways(peer, ways_of_question(peer, message.backoff));
+  peer.raise_ways(ways_of_question(peer, message.backoff));
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }
@@ -211,7 +211,7 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
       now + std::min(peer.response.overdue(granularity) * (std::int64_t{2} << peer.solicit_backoff),
                      longest);
   peer.solicited_to = peer.next_to_process;
-  raise_ways(peer, ways_of_question(peer, peer.solicit_backoff - 1u));
+  peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
   solicit(peer);
 }
 

@@ -1,7 +1,8 @@
 // How a session fails (docs/protocol.md §12). closing.cpp ends them on purpose.
 //
-// Invariant: after fail_peer no operation to that peer is pending, except sends that a NIC still
-// reads from; these complete when it lets go. Whole messages that nobody has asked for yet stay.
+// Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
+// reads from; these complete when it lets go. Whole messages that no receive has asked for stay
+// until one does: their sender may have been told that they are accepted.
 #include <algorithm>
 #include <array>
 
@@ -9,6 +10,20 @@
 #include "proto/sequence.hpp"
 
 namespace hawser::proto {
+
+namespace {
+
+// Messages of the peer that the caller has claimed; `visit` may free the message.
+template <class Core, class Visit>
+void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
+  for (std::uint32_t i = 0; core.claims > 0 && i < core.incoming.capacity(); ++i) {
+    if (!core.incoming.is_live(i)) continue;
+    IncomingMessage& message = core.incoming.at(i);
+    if (message.claimed && message.peer == core.index_of(peer)) visit(message);
+  }
+}
+
+}  // namespace
 
 void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   HAWSER_ASSERT(peer.state != SessionState::failed);
@@ -60,8 +75,9 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   progressed = true;
 }
 
-// Receives that wait for this peer alone end with the session; whole messages that no receive has
-// asked for yet stay to be received.
+// Receives that wait for this peer alone end with the session. Whole messages stay to be received,
+// those too whose turn to match has not come: what they waited for comes no more. An endpoint that
+// closes has told the senders of such that they are not delivered.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
   if (peer.incoming.is_open()) {
@@ -77,6 +93,9 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
         --peer.open_receives;
       } else if (message.processed && (!message.claimed || message.arrived.complete())) {
         continue;  // held by the matching, or by the caller
+      } else if (message.arrived.complete() && !closing) {
+        process(message);
+        continue;
       }
       free_incoming(message);
     }
@@ -94,6 +113,7 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
           peer.to_say.remove(incoming, entry.rx_message);
         }
         message.age = entry.age;  // what is claimed keeps its own, too
+        message.outlives = true;
         kept.push_back(incoming, entry.rx_message);
       });
   while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed ones
@@ -103,24 +123,21 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
     entry.age = incoming.at(index).age;
     matching.hold(entry);
   }
+  for_each_claim(*this, peer, [](IncomingMessage& message) { message.outlives = true; });
 }
 
-// Nobody will ask any more for the whole messages that a session has left; claims of them end.
+// For an endpoint that closes: nobody will ask any more for the whole messages that a session has
+// left; claims of them end.
 void Endpoint::Core::drop_held(Peer& peer) {
   matching.drop_peer(
       PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
       [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
-  for (std::uint32_t i = 0; claims > 0 && i < incoming.capacity(); ++i) {
-    if (!incoming.is_live(i)) continue;
-    IncomingMessage& message = incoming.at(i);
-    if (message.claimed && message.peer == index_of(peer)) free_incoming(message);
-  }
+  for_each_claim(*this, peer, [&](IncomingMessage& message) { free_incoming(message); });
 }
 
 // Makes a failed peer ready for a new session.
 void Endpoint::Core::forget_failed(Peer& peer) {
   HAWSER_ASSERT(peer.state == SessionState::failed);
-  drop_held(peer);
   peer.state = SessionState::idle;
   if (tracing()) trace_session(peer);
   peer.remote_token = 0;

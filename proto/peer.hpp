@@ -215,6 +215,7 @@ struct IncomingMessage {
   bool processed = false;   // its number's turn to match has come
   bool claimed = false;     // the caller has its name; not in the matching
   bool kept = false;        // its sender was told that it can't be cancelled
+  bool outlives = false;    // its session has ended
   std::uint64_t age = 0;    // of one that is claimed or held over, among those without a receive
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
@@ -370,6 +371,7 @@ struct alignas(kCacheLine) Peer {
   bool say_finals = false;    // the peer waits: final statuses above its floor are told again
   bool finals_again = false;  // the packet before had statuses; they are told once more
   Ways ways = Ways::one;      // of the next control packet: more, if the peer waits for it
+  void raise_ways(Ways least) { ways = std::max(ways, least); }
   std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be said once more
   Time ack_at = kNever;
   std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends

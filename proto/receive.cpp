@@ -323,8 +323,9 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   message.half = false;
   incoming_timers.remove(incoming.index_of(message));
   message.expect_at = kNever;
-  const bool counts = peer.state == SessionState::ready &&
-                      !before(message.number, peer.remote_floor);  // the sender awaits a status
+  // The sender awaits a status.
+  const bool counts = peer.state == SessionState::ready && !message.outlives &&
+                      !before(message.number, peer.remote_floor);
   if (!message.matched) {
     if (counts) say_status(peer, message.number, wire::MessageStatus::accepted);
     owe_soon(peer);

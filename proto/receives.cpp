@@ -31,16 +31,20 @@ void Endpoint::Core::process_in_order(Peer& peer) {
       no_longer_starved(peer);
     }
     if (is_finished_entry(*entry)) continue;  // a tombstone
-    IncomingMessage& message = incoming.at(*entry);
-    message.processed = true;
-    message.moved = coarse(now);
-    const PostedReceive* receive = matching.arrive(unexpected_entry(message, *entry));
-    if (receive != nullptr) {
-      note_unposted(*receive);
-      match(message, *receive);
-    } else {
-      ++counters.unexpected_messages;
-    }
+    process(incoming.at(*entry));
+  }
+}
+
+// Its turn to match has come.
+void Endpoint::Core::process(IncomingMessage& message) {
+  message.processed = true;
+  message.moved = coarse(now);
+  const std::uint32_t index = incoming.index_of(message);
+  if (const PostedReceive* receive = matching.arrive(unexpected_entry(message, index))) {
+    note_unposted(*receive);
+    match(message, *receive);
+  } else {
+    ++counters.unexpected_messages;
   }
 }
 

@@ -70,7 +70,9 @@ void Endpoint::Core::give_back(Peer& peer) {
 }
 
 void Endpoint::Core::enter_half_open(Peer& peer) {
-  if (peer.is_half_open || peer.wanted || pending(peer)) return;
+  // Who had a session goes by its PeerId for good.
+  const bool is_known = peer.wanted || peer.verified_counter != 0;
+  if (peer.is_half_open || is_known || pending(peer)) return;
   peer.is_half_open = true;
   ++half_open_count;
   half_open.push_back(peers, index_of(peer));

@@ -361,6 +361,7 @@ void Application::take_completions(std::uint32_t at) {
             host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
         oracle_.on_send_completed(operation.record, completion, read);
       } else {
+        oracle_.receives()[operation.record].done = world_.since_start();
         oracle_.on_receive_completed(operation.record, completion,
                                      world_.host_of(at, completion.peer), host.now());
       }

@@ -89,7 +89,7 @@ void Application::consider_leaving(std::uint32_t at) {
     oracle_.accuse("host " + std::to_string(at) + " has closed, and operations are left");
   }
   any_closed_late_ |= !early;
-  oracle_.on_closed(at, early);
+  oracle_.on_closed(at, early, world_.since_start());
   note(Happening::Kind::left, at, 0);
   processes_[at].closing = false;
   --closing_;

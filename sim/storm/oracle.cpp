@@ -110,8 +110,7 @@ bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) c
 // Its receiver's end of a session with the sender is over, and may have taken along what no receive
 // had got yet.
 bool Oracle::lost_by_receiver(std::uint32_t index) const {
-  const MessagePlan& message = plan_.messages[index];
-  return sessions_.ended(message.to, message.from) >= sends_[index].at;
+  return gone_[plan_.messages[index].to] >= sends_[index].at;
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
@@ -319,7 +318,7 @@ bool Oracle::had_its_turn(std::uint32_t index, const ReceiveRecord& got) const {
   const MessagePlan& message = plan_.messages[index];
   if (send.completion && got_bytes(send.completion->status)) return false;
   if (send.cancel_asked) return true;
-  if (sessions_.any_ended(message.to, message.from, send.at, got.at)) return true;
+  if (sessions_.any_ended(message.to, message.from, send.at, got.done)) return true;
   return std::ranges::any_of(receives_, [&](const ReceiveRecord& receive) {
     const bool ended_early =
         receive.gone || (receive.completion && is_ending(receive.completion->status));

@@ -12,16 +12,16 @@
 //    messages than max_receive_messages were posted to its host, not received and not cancelled;
 //  - a message is received at most once, by a receive that it matches, whole or cut to the buffer,
 //    its bytes those that were sent;
-//  - a send that ended ok is received, unless its receiver's session with the sender has ended
-//    since it was posted: that may have taken along what no receive had got;
+//  - a send that ended ok is received, whatever became of its session, unless its receiver's
+//    process has died or closed since it was posted;
 //  - a send at level delivered ends well after a receive got it, and says whether it was cut,
 //    whatever became of the session;
 //  - a send that was cancelled is never received, nor one that has `surely not` arrived;
 //  - messages of one sender match in the order in which they were sent: whatever a receive got, an
 //    older message that it matched too has gone to an older receive. Of a message that was never
 //    received that is asked if both were of one session, and it was not gone: claimed, cancelled,
-//    had by an older receive that failed, or in the receiver's end of a session that ended before
-//    the receive was posted, unless its sender knew it to be whole, as whole messages stay;
+//    had by an older receive that failed, or in part in the receiver's end of a session that ended
+//    before the receive got its message;
 //  - a receive's buffer is written where its message goes, before its completion, and nowhere else,
 //    nor are guards on both sides of it;
 //  - nobody reads a send's buffer after it was released;
@@ -77,7 +77,8 @@ struct ReceiveRecord {
   std::uint64_t order = 0;    // of the post or claim, among all of the host
   std::uint32_t session = 0;  // with the one host that it waits for, as Sessions counts
   proto::Duration at{};       // of the post
-  proto::Time clock{};        // of the host, then
+  proto::Duration done{};     // of the completion
+  proto::Time clock{};        // of the host, at the post
   GuardedBuffer buffer;
   std::optional<Completion> completion;
   std::uint32_t message = ~0u;  // that it got
@@ -96,7 +97,8 @@ class Oracle {
         reasons_(plan),
         sessions_(plan.hosts.size()),
         sends_(plan.messages.size()),
-        closings_(plan.hosts.size()) {}
+        closings_(plan.hosts.size()),
+        gone_(plan.hosts.size(), proto::Duration{-1}) {}
 
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
@@ -115,7 +117,7 @@ class Oracle {
   // It is called to close, or to disconnect the other one.
   void on_closing(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // It says that it has closed. `early`: before close_timeout was over.
-  void on_closed(std::uint32_t host, bool early);
+  void on_closed(std::uint32_t host, bool early, proto::Duration at);
   // Since when `host`, which has a session of which `other` has no part any more, waits for
   // something in it. Nothing: it has no such session, or waits for nothing.
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
@@ -172,6 +174,7 @@ class Oracle {
   std::vector<ReceiveRecord> receives_;
   std::vector<Failure> failures_;
   std::vector<Closing> closings_;
+  std::vector<proto::Duration> gone_;  // by host: when its process died or closed last
   std::string verdict_;
 };
 

@@ -64,6 +64,7 @@ bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const 
 }
 
 void Oracle::on_died(std::uint32_t host, proto::Duration at) {
+  gone_[host] = at;
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
     if (other == host) continue;
     failures_.push_back({host, other, Status::peer_restarted});
@@ -132,7 +133,8 @@ bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
   return times > 0;
 }
 
-void Oracle::on_closed(std::uint32_t host, bool early) {
+void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at) {
+  gone_[host] = at;
   Closing& closing = closings_[host];
   closing.early = early;
   if (!early) return;

@@ -269,6 +269,14 @@ TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
     world.run_for(milliseconds(600));
     REQUIRE(exchange.run(milliseconds(10)));
     talk(world, 0, 1, milliseconds(50));
+    // What was whole when the old session ended is there still, once.
+    Envelope envelope;
+    MessageId held = kNoMessage;
+    while (world.endpoint(0).claim(kAnyPeer, 0, 0, 0, envelope, held) == Status::ok) {
+      exchange.note_claim(envelope.immediate);
+      (void)exchange.receive_claimed(0, held, 500);
+    }
+    REQUIRE(exchange.run(milliseconds(10)));
     for (const std::uint32_t node : {0, 1}) {
       CHECK(world.stats(node).packets_in_flight == 0);
       CHECK(world.stats(node).operations_pending == 0);
@@ -299,6 +307,47 @@ TEST_CASE("sessions__that_was_disconnected_can_be_made_again") {
     world.run_for(milliseconds(5));
   }
   CHECK(world.endpoint(0).disconnect(world.now(), PeerId{99}) == Status::unknown_peer);
+}
+
+// The line is drawn by the event peer_established: what is posted before it goes to the process
+// that answers, what is posted after it to that process or to none.
+TEST_CASE("sessions__a_successor_gets_what_was_posted_before_the_handshake_and_nothing_else") {
+  for (const bool established : {false, true}) {
+    for (const bool it_calls : {false, true}) {
+      INFO((established ? "after" : "before") << ", " << (it_calls ? "called" : "calling"));
+      WorldConfig config;
+      config.tunables.peer_timeout_ms = 300;
+      bool lost = true;
+      config.hook = [&](std::uint32_t, std::uint32_t,
+                        const FaultPacket& packet) -> std::optional<Fate> {
+        if (packet.direction != engine::Direction::tx || !lost) return {};
+        const PacketType type = view_of(packet).type;
+        if (type == PacketType::hello || (type == PacketType::welcome && established)) return {};
+        return Fate{.drop = true};
+      };
+      World world(config);
+      (void)world.peer(it_calls ? 1 : 0, it_calls ? 0 : 1);
+      world.run_for(milliseconds(5));
+      if (!it_calls || established) (void)world.peer(0, 1);
+      world.reconnect(0, 1);
+      CHECK(world.stats(0).sessions_established == (established ? 1 : 0));
+      Exchange exchange(world);
+      (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
+      world.run_for(milliseconds(5));
+      world.crash(1, true);
+      lost = false;
+      (void)world.peer(1, 0);
+      (void)exchange.receive(1, 0, 1, 100);
+      (void)exchange.receive(1, kAnyNode, 2, 100);
+      REQUIRE(exchange.run_until([&] { return exchange.sent(0).completion.has_value(); },
+                                 milliseconds(200)));
+      CHECK(exchange.sent(0).completion->status ==
+            (established ? Status::peer_restarted : Status::ok));
+      world.run_for(milliseconds(50));
+      CHECK(exchange.received(0).completion.has_value() == !established);
+      CHECK_FALSE(exchange.received(1).completion.has_value());
+    }
+  }
 }
 
 // Somebody who once called here and then vanished is no reason to fail when it is wanted much

@@ -128,6 +128,44 @@ TEST_CASE("Failure__a_peer_that_closes_ends_what_waits_for_it") {
   CHECK(entry.text.starts_with("peer_closed: peer "));
 }
 
+// It is told that all is sent, closes, and is gone before the other one names it for the first
+// time.
+TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_its_names") {
+  const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
+  const bool asks_for_delivery = GENERATE(false, true);
+  Pair pair({.send_flags = asks_for_delivery ? FI_TRANSMIT_COMPLETE : std::uint64_t{0}});
+  const fi_addr_t second_name = pair.b.insert(pair.a.name());
+  const auto data = pattern(20000, 7);
+  for (const std::uint64_t tag : {1, 2, 3}) {
+    REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, tag, nullptr) ==
+            0);
+  }
+  for (int i = 0; i < 3; ++i) REQUIRE(pair.next_a().answer == 1);
+  pair.a.ep.reset();
+  // It hears of the end.
+  for (int i = 0; i < 100; ++i) CHECK(pair.b.look().answer == -FI_EAGAIN);
+  std::uint64_t tag = 0;
+  for (const fi_addr_t from : {second_name, fi_addr_t{FI_ADDR_UNSPEC}, pair.to_a}) {
+    std::vector<std::uint8_t> out(data.size());
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, from, ++tag, 0, &out) == 0);
+    const Entry entry = pair.b.next();
+    REQUIRE(entry.answer == 1);
+    CHECK(entry.entry.op_context == &out);
+    CHECK(out == data);
+  }
+  // Nothing more can come of it.
+  std::array<char, 4> never{};
+  const ssize_t answer =
+      fi_trecv(pair.b.ep.get(), never.data(), 4, nullptr, pair.to_a, 4, 0, &never);
+  if (answer != 0) {
+    CHECK(answer == -FI_ESHUTDOWN);
+  } else {
+    const Entry entry = pair.b.next();
+    REQUIRE(entry.answer == -FI_EAVAIL);
+    CHECK(entry.error.err == FI_EHOSTUNREACH);
+  }
+}
+
 TEST_CASE("Failure__details_go_to_memory_that_the_program_brings_if_it_can") {
   // fi_cq_err_entry ended before err_data_size then.
   const bool is_old = GENERATE(false, true);

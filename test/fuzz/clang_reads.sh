@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Lets clang read all that the fuzzers are made of, without making code of it: g++, which compiles
+# everything else, takes some things that clang refuses. Usage: test/fuzz/clang_reads.sh
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+folder=$root/build/fuzz
+log=$root/build/clang_reads.log
+
+mkdir -p "$root/build"
+if ! (cd "$root" && cmake --preset fuzz) >"$log" 2>&1; then
+  cat "$log" >&2
+  exit 1
+fi
+cd "$folder"
+mapfile -t commands < <(ninja -t commands all | grep -E 'clang\+\+-14 .* -c ' | sed 's/ -c / -fsyntax-only /')
+if ((${#commands[@]} == 0)); then
+  echo "clang_reads.sh: the preset fuzz compiles nothing" >&2
+  exit 1
+fi
+# The compiler cache keeps nothing of a run without a product.
+export CCACHE_DISABLE=1
+printf '%s\0' "${commands[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c '{}'
+echo "clang has read ${#commands[@]} files"
