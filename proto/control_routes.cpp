@@ -36,7 +36,10 @@ bool may_insist(Core& core, Peer& peer) {
   const auto least = static_cast<std::uint32_t>(peer.response.overdue(core.granularity).ns >> 10);
   if (peer.insisted_at != 0 && fine(core.now) - peer.insisted_at < least) return false;
   peer.insisted_at = std::max(fine(core.now), 1u);
-  doubt_route(core, peer);
+  // Who is silent on every way says nothing of this one; nor does a time that this end was away.
+  const Duration due = peer.response.overdue(core.granularity);
+  const bool was_away = core.absence.since(core.now - due * 4).ns > 0;
+  if (core.now - peer.last_heard <= due && !was_away) doubt_route(core, peer);
   return true;
 }
 

@@ -201,6 +201,7 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
     trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
   }
   message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   switch (status) {
     case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
     case wire::MessageStatus::truncated:
@@ -237,6 +238,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
     return drop(DropReason::bad_field);
   }
   message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   message.rx_slot = grant.rx_slot;
   message.rx_generation = grant.rx_generation;
   message.granted = true;
@@ -331,6 +333,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
   message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   const SlabId id = outgoing.id_of(message);
   Wanted wanted;
   wanted.base = request.base;
