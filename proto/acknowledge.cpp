@@ -337,7 +337,7 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
 
 // Puts what is owed in front of a small payload.
 void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
-  if (!ackers.contains(peer)) return;
+  if (!ackers.contains(peer) || peer.ways == Ways::all) return;
   (void)write_acks(peer, writer, false);
   write_statuses(peer, writer);
   if (something_owed(peer)) {
@@ -350,6 +350,11 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
 
 bool Endpoint::Core::send_control(Peer& peer) {
   PacketBuffer* buffer = nullptr;
+  // What is written is said: not before there is a way.
+  if (remote(peer, peer.route) == kNoRemote &&
+      remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
+    return false;
+  }
   if (pool.take(std::span(&buffer, 1)) == 0) return false;
   wire::PacketWriter writer(*buffer, control_bytes);
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,

@@ -52,6 +52,22 @@ std::uint32_t doubted_slots(const Core& core, Peer& peer) {
   return peer.doubted;
 }
 
+// A pair that is UP and has a way, other than that one, and in none of these slots; drawn.
+template <class Core>
+std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32_t not_these) {
+  const auto start = static_cast<std::uint32_t>(core.random.below(kMaxPaths));
+  for (std::uint32_t step = 0; step < kMaxPaths; ++step) {
+    const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
+    if (index == kNoIndex) continue;
+    const Path& path = core.paths.at(index);
+    if (path.state != PathState::up || (not_these >> path.slot & 1) != 0) continue;
+    const NicPair pair = pair_of(path);
+    if (pair == than || !core.nics[pair.local].up) continue;
+    if (core.remote(peer, pair) != kNoRemote) return pair;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 // Of a question that was asked so often before.
@@ -70,21 +86,25 @@ void Endpoint::Core::on_insists(Peer& peer) {
 // was.
 NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
   const NicPair last = peer.route;
-  const std::uint32_t doubted_here = doubted_slots(*this, peer);
+  const std::uint32_t slots = doubted_slots(*this, peer);
   bool bad = !nics[last.local].up || remote(peer, last) == kNoRemote;
   bool bound = false;    // this pair
   bool proven = false;   // a pair of this local NIC carries data
-  bool doubted = false;  // one doesn't
+  bool down = false;     // one doesn't
+  bool doubted = false;  // this pair
   for_each_path(peer, [&](const Path& path) {
     if (path.local_nic != last.local || ways != Ways::one) return;
-    const bool is_good = path.state == PathState::up && (doubted_here >> path.slot & 1) == 0;
-    (is_good ? proven : doubted) = true;
-    bound |= path.remote_nic == last.remote;
-    bad |= path.remote_nic == last.remote && !is_good;
+    const bool is_up = path.state == PathState::up;
+    (is_up ? proven : down) = true;
+    if (path.remote_nic != last.remote) return;
+    bound = true;
+    bad |= !is_up;
+    doubted = (slots >> path.slot & 1) != 0;
   });
   // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
-  bad |= !bound && doubted && !proven;
-  if (!bad) return last;
+  bad |= !bound && down && !proven;
+  // A doubt is no proof: it is for a pair that is as good otherwise.
+  if (!bad) return doubted ? find_up(*this, peer, last, slots).value_or(last) : last;
   if (const auto other = other_route(peer, last)) return *other;
   return next_pair(peer);
 }
@@ -112,19 +132,8 @@ NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
 
 // A pair that is UP, other than that one; of those that aren't doubted, if there are any.
 std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
-  const std::uint32_t doubted = doubted_slots(*this, peer);
-  std::optional<NicPair> found;
-  bool good = false;
-  const auto start = static_cast<std::uint32_t>(random.below(kMaxPaths));
-  for (std::uint32_t step = 0; step < kMaxPaths && !good; ++step) {
-    const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
-    if (index == kNoIndex) continue;
-    const Path& path = paths.at(index);
-    if (path.state != PathState::up || !nics[path.local_nic].up || pair_of(path) == than) continue;
-    good = (doubted >> path.slot & 1) == 0;
-    if (good || !found) found = pair_of(path);
-  }
-  return found;
+  if (const auto trusted = find_up(*this, peer, than, doubted_slots(*this, peer))) return trusted;
+  return find_up(*this, peer, than, 0);
 }
 
 // Sends what was written, over one pair or several; the buffer is given away. False: the first pair
@@ -152,7 +161,9 @@ bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWrite
         pool.take(std::span(&other, 1)) == 0) {
       return;
     }
-    ++counters.control_packets_sent;
+    if (writer.header().type == wire::PacketType::control) {
+      ++counters.control_packets_sent;
+    }
     (void)send_one(pair.local, address(pair, *other));
   };
   if (ways == Ways::two) {

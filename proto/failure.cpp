@@ -77,7 +77,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
 
 // Receives that wait for this peer alone end with the session. Whole messages stay to be received,
 // those too whose turn to match has not come: what they waited for comes no more. An endpoint that
-// closes has told the senders of such that they are not delivered.
+// closes has said what it has of each message, and drops the rest.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
   if (peer.incoming.is_open()) {
@@ -93,7 +93,7 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
         --peer.open_receives;
       } else if (message.processed && (!message.claimed || message.arrived.complete())) {
         continue;  // held by the matching, or by the caller
-      } else if (message.arrived.complete() && !closing) {
+      } else if (message.arrived.complete() && !(closing && peer.close_sent)) {
         process(message);
         continue;
       }

@@ -137,6 +137,9 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.announcing = false;
   peer.close_sent = false;
   peer.close_answered = false;
+  peer.doubted = 0;
+  peer.ways = Ways::one;
+  peer.insisted_at = 0;
   peer.close_parts.fill(0);
   peer.close_part_count = 0;
   return true;

@@ -255,13 +255,13 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   peer.timeout_put_off = false;
   peer.route = {nic, far};
   touch(peer);
-  if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
   const bool sequenced = wire::rule_of(packet.type).sequenced;
   if (peer.close_sent && (sequenced || packet.fragment != nullptr)) {
     repeat_close(peer);
   } else {
     if (!peer.close_sent) on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
+      if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
       take(*this, peer, packet);
     }
   }
