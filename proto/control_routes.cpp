@@ -7,8 +7,8 @@
 // is not. Such a question *insists* (flag INSISTS): its answer goes over as many. At each end, the
 // pair that came first until then is doubted: others come before it until path_probe_max later.
 //
-// One question a peer and response time insists, and one answer in that time goes all ways: many at
-// once would fill rings. What else is due then goes over two pairs.
+// One packet a peer and response time goes all ways, a question or an answer: many at once would
+// fill rings. Others go over two pairs.
 //
 // Invariants: a pair that has no way is never used; the first pair of what goes over several is the
 // one that a single packet would take.
