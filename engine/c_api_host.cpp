@@ -54,4 +54,15 @@ uint64_t hawser_endpoint_id_of(const void* address, size_t bytes) {
   return hawser::endpoint_id_of(bytes_at(address, bytes));
 }
 
+size_t hawser_describe_address(const void* address, size_t bytes, char* text, size_t text_bytes) {
+  size_t length = 0;
+  (void)guarded(nullptr, 0, [&]() -> hawser_status {
+    const std::string all = hawser::describe_address(bytes_at(address, bytes));
+    copy_text(all, text, text_bytes);
+    length = all.size();
+    return HAWSER_OK;
+  });
+  return length;
+}
+
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace hawser {
 
@@ -25,5 +26,9 @@ inline constexpr std::size_t kMaxAddressBytes = 2048;
 // The stable id (EndpointConfig::endpoint_id) of the endpoint that a long or short address names;
 // 0 if it is not an address.
 [[nodiscard]] std::uint64_t endpoint_id_of(std::span<const std::byte> address) noexcept;
+
+// What a long or short address names, for people: "endpoint 7: udp:10.0.0.1 (ports 4711 and 4712),
+// RoCE 10.0.1.1". Not for programs: the words may change.
+[[nodiscard]] std::string describe_address(std::span<const std::byte> address);
 
 }  // namespace hawser

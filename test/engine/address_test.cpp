@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 
+#include "engine/driver/verbs_address.hpp"
 #include "hawser/hawser.h"
 #include "hawser/nics.hpp"
+#include "proto/address_blob.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
 namespace hawser::engine {
@@ -123,8 +126,43 @@ TEST_CASE("Address__what_does_not_fit_or_is_none_is_refused") {
       changed[i] = std::byte(static_cast<unsigned char>(value));
       (void)shorten_address(changed, out);
       (void)endpoint_id_of(changed);
+      CHECK_FALSE(describe_address(changed).empty());
     }
   }
+}
+
+TEST_CASE("Address__is_told_in_words") {
+  const Ends ends(2);
+  const Address& address = ends.b->address();
+  const std::string words = describe_address(address);
+  INFO(words);
+  CHECK(words.starts_with("endpoint " + std::to_string(endpoint_id_of(address)) +
+                          ": udp:127.0.0.1 (ports "));
+  CHECK(words.find("), udp:127.0.0.2 (ports ") != std::string::npos);
+  CHECK(describe_address(shortened(address, 64)) == words);
+  CHECK(describe_address({}) == "no address of an endpoint");
+  // NICs that this host need not have.
+  VerbsAddress infiniband;
+  infiniband.link = VerbsAddress::Link::infiniband;
+  infiniband.lid = 12;
+  infiniband.data_qpn = infiniband.control_qpn = 17;
+  infiniband.gid[15] = std::byte{1};
+  VerbsAddress roce;
+  roce.data_qpn = roce.control_qpn = 18;
+  for (const int at : {10, 11}) roce.gid[static_cast<std::size_t>(at)] = std::byte{0xff};
+  roce.gid[12] = std::byte{10};
+  roce.gid[15] = std::byte{7};
+  proto::AddressHead head;
+  head.endpoint_id = 7;
+  head.nics = 2;
+  std::array<proto::wire::NicRecord, 2> records{};
+  records[0].address = to_nic_address(infiniband);
+  records[1].address = to_nic_address(roce);
+  records[1].index = 1;
+  std::vector<std::byte> made(sizeof head + sizeof records);
+  std::memcpy(made.data(), &head, sizeof head);
+  std::memcpy(made.data() + sizeof head, records.data(), sizeof records);
+  CHECK(describe_address(made) == "endpoint 7: InfiniBand LID 12, RoCE 10.0.0.7");
 }
 
 TEST_CASE("Address__the_environment_can_be_left_to_the_adapter") {
@@ -164,6 +202,11 @@ TEST_CASE("CApi__short_addresses_and_nics_of_this_host") {
   CHECK(hawser_shorten_address(address.data(), address.size(), out.data(), out.size()) == 33);
   CHECK(hawser_endpoint_id_of(out.data(), 33) == endpoint_id_of(address));
   CHECK(hawser_shorten_address(nullptr, 5, out.data(), out.size()) == 0);
+  std::array<char, 16> text{};
+  CHECK(hawser_describe_address(address.data(), address.size(), text.data(), text.size()) ==
+        describe_address(address).size());
+  CHECK(std::string(text.data()) == describe_address(address).substr(0, text.size() - 1));
+  CHECK(hawser_describe_address(nullptr, 5, nullptr, 0) == describe_address({}).size());
   CHECK(hawser_shorten_address(address.data(), address.size(), nullptr, 5) == 0);
   std::array<hawser_host_nic, 64> nics{};
   const std::size_t count = hawser_host_nics(nics.data(), nics.size());

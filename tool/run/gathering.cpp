@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "hawser/address.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/run/collectives.hpp"
 
@@ -153,6 +154,14 @@ void Gathering::connect(const std::vector<Arrival>& arrivals) {
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
     if (rank == rank_) continue;
     const Status status = router_.endpoint().connect(arrivals.at(rank).address, peers_[rank]);
+    if (status == Status::no_route) {
+      throw Error(
+          fmt::format("cannot connect to rank {}: none of the NICs here can address one there. "
+                      "Here, {}; there, "
+                      "{}. Compare what `hawser info` shows on both hosts, and choose with --nic",
+                      rank, describe_address(router_.endpoint().address()),
+                      describe_address(arrivals.at(rank).address)));
+    }
     if (status != Status::ok) {
       throw Error(fmt::format("cannot connect to rank {}: {}", rank, to_string(status)));
     }
