@@ -92,10 +92,10 @@ void Endpoint::Core::send_reset(Peer& peer) {
   ++counters.resets_sent;
   const bool on_purpose =
       peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
-  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::two);
+  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
 }
 
-void Endpoint::Core::on_closing(Peer& peer, const wire::PacketView& packet) {
+void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
   if (peer.state == SessionState::idle || peer.state == SessionState::calling) {
     return drop(DropReason::not_connected);
@@ -106,6 +106,7 @@ void Endpoint::Core::on_closing(Peer& peer, const wire::PacketView& packet) {
     return drop(DropReason::stale_session);
   }
   peer.remote_sequence = closing_part.sequence;
+  peer.route = from;  // the answer may not come through elsewhere
   if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
   switch (packet.type) {
     case wire::PacketType::close: return on_close(peer, packet);

@@ -278,7 +278,7 @@ struct Endpoint::Core {
   void send_close(Peer& peer);
   void repeat_close(Peer& peer);
   void send_reset(Peer& peer);
-  void on_closing(Peer& peer, const wire::PacketView& packet);
+  void on_closing(Peer& peer, NicPair from, const wire::PacketView& packet);
   void on_close(Peer& peer, const wire::PacketView& packet);
   [[nodiscard]] bool lingers(bool& unanswered);
   void progress_closing();

@@ -17,6 +17,7 @@ namespace hawser::proto {
 namespace {
 constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
+constexpr std::uint8_t kAskedOnce = 1;
 constexpr Duration kLeastWindow = microseconds(4);  // on however short a way: time must pass
 // Until the longest interval, however short the way is: each question costs a packet of data that
 // is turned away again.
@@ -93,8 +94,12 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
     return;
   }
   if (message.granted > 0) say_grant(message);
+  // In vain: what was asked for could have come.
+  const bool in_vain =
+      message.asked_at != Time{} && now - message.asked_at >= peer.response.overdue(granularity);
   request_missing(message);
-  peer.raise_ways(ways_of_question(peer, message.backoff));
+  peer.raise_ways(
+      ways_of_question(peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }

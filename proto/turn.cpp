@@ -246,9 +246,12 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.remote_nics) return drop(DropReason::not_connected);
-  if (packet.closing != nullptr) return on_closing(peer, packet);
+  if (packet.closing != nullptr) return on_closing(peer, {nic, far}, packet);
   if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
-  if (peer.state == SessionState::failed) send_reset(peer);
+  if (peer.state == SessionState::failed) {
+    peer.route = {nic, far};
+    send_reset(peer);
+  }
   if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
 
   peer.last_heard = now;

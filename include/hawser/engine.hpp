@@ -126,8 +126,8 @@ class Endpoint {
   // it is `truncated`, as with any receive.
   //   ok: the name is used up, the buffer is the engine's until the completion · again,
   //   invalid_argument: nothing was taken, the claim stands · unknown_operation: no such claim; its
-  //   session may have ended before all of the message was here, or a new one begun. With engine
-  //   threads that is told by the completion.
+  //   session may have ended before all of the message was here. With engine threads that is told
+  //   by the completion.
   [[nodiscard]] virtual Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
                                                const ReceiveOptions& options,
                                                OperationId& operation);

@@ -40,7 +40,7 @@ void Application::end_claim(std::uint32_t index) {
   const Status status = host.endpoint().put_back(host.now(), claim.name);
   host.wake();
   oracle_.send(claim.message).held.back().second = process(plan.host).posts;
-  // A message outlives its session until the next one begins.
+  // One that had not come whole ends with its session.
   const bool session_ended =
       oracle_.sessions().ends(plan.host, claim.sender) > 0 || process(plan.host).closing;
   if (status != Status::ok && !(status == Status::unknown_operation && session_ended)) {
