@@ -145,10 +145,12 @@ TEST_CASE("Address__is_told_in_words") {
   VerbsAddress infiniband;
   infiniband.link = VerbsAddress::Link::infiniband;
   infiniband.lid = 12;
-  infiniband.data_qpn = infiniband.control_qpn = 17;
+  infiniband.data_qpn = 17;
+  infiniband.control_qpn = 18;
   infiniband.gid[15] = std::byte{1};
   VerbsAddress roce;
-  roce.data_qpn = roce.control_qpn = 18;
+  roce.data_qpn = 19;
+  roce.control_qpn = 20;
   for (const int at : {10, 11}) roce.gid[static_cast<std::size_t>(at)] = std::byte{0xff};
   roce.gid[12] = std::byte{10};
   roce.gid[15] = std::byte{7};

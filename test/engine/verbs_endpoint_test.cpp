@@ -60,13 +60,21 @@ TEST_CASE("VerbsEndpoint__sends_and_receives") {
     pair.exchange(*pair.a, bytes, seed++);
     pair.exchange(*pair.b, bytes, seed++);
   }
-  for (const Endpoint* const endpoint : {pair.a.get(), pair.b.get()}) {
-    for (const NicStats& nic : endpoint->nic_stats()) {
-      CAPTURE(nic.name);
-      CHECK(nic.packets_sent > 0);
-      CHECK(nic.packets_received > 0);
+  // A NIC takes part once its device knows the way to the other end, which takes a moment.
+  const auto unused = [&] {
+    std::string names;
+    for (const Endpoint* const endpoint : {pair.a.get(), pair.b.get()}) {
+      for (const NicStats& nic : endpoint->nic_stats()) {
+        if (nic.packets_sent == 0 || nic.packets_received == 0) names += " " + nic.name;
+      }
     }
+    return names;
+  };
+  for (const HangLimit limit; !unused().empty() && !limit.is_over();) {
+    pair.exchange(*pair.a, 100'000, seed++);
+    pair.exchange(*pair.b, 100'000, seed++);
   }
+  CHECK(unused() == "");
   CHECK(pair.gets_quiet());
 }
 
