@@ -83,10 +83,13 @@ bool fill_source(fi_info& info, const std::string& domain) {
   return true;
 }
 
+// FI_MR_BASIC and FI_MR_SCALABLE. Headers from 2.0 on warn of these names.
+constexpr int kOldRegistrationModes = 1 | 2;
+
 // Nothing has to be registered; before libfabric 1.5 that had to be said by a word.
 int registration_mode(std::uint32_t version, const fi_info* hints) {
   if (version >= FI_VERSION(1, 5) || hints == nullptr || hints->domain_attr == nullptr) return 0;
-  return hints->domain_attr->mr_mode & (FI_MR_BASIC | FI_MR_SCALABLE);
+  return hints->domain_attr->mr_mode & kOldRegistrationModes;
 }
 
 void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, const Config& config,
@@ -136,8 +139,7 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   fill_endpoint(*info, hints);
   fill_queues(*info, hints, config);
   fill_domain(*info, hints, domain, config, version);
-  info->fabric_attr->name = ::strdup(kName);
-  info->fabric_attr->prov_name = ::strdup(kName);
+  info->fabric_attr->name = ::strdup(kName);  // libfabric itself fills in prov_name
   info->fabric_attr->prov_version = kVersion;
   info->fabric_attr->api_version = version;
   if (members.size() == 1) {

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMostOperations = 1048576;  // of either kind that 
 // receive as receives for a message, 4096 bytes each. What isn't used takes no memory.
 inline constexpr std::uint64_t kInlineMessages = 65536;
 inline constexpr std::uint64_t kInlineUnexpectedBytes = kInlineMessages * 4096;
-inline constexpr std::uint32_t kProtocol = FI_PROV_SPECIFIC | 0x4857u;
+inline constexpr std::uint32_t kProtocol = 0x80004857u;  // a provider's own: the highest bit
 inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
 
 inline constexpr std::uint64_t kPrimaryCaps =

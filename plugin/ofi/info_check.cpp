@@ -30,7 +30,7 @@ const char* about(const fi_tx_attr& asked) {
   if (!within(asked.caps, kCaps)) return "tx_attr.caps";
   if (!within(asked.op_flags, kSendFlags)) return "tx_attr.op_flags";
   if (!within(asked.msg_order, FI_ORDER_SAS)) return "tx_attr.msg_order beyond FI_ORDER_SAS";
-  if (asked.comp_order != FI_ORDER_NONE) return "ordered completions";
+  if (asked.comp_order != 0) return "ordered completions";
   if (asked.inject_size > kInjectBytes) return "inject_size";
   if (asked.size > kMostOperations) return "tx_attr.size";
   if (asked.iov_limit > 1 || asked.rma_iov_limit > 0) return "more than one iovec";
@@ -41,7 +41,7 @@ const char* about(const fi_rx_attr& asked) {
   if (!within(asked.caps, kCaps)) return "rx_attr.caps";
   if (!within(asked.op_flags, kReceiveFlags)) return "rx_attr.op_flags";
   if (!within(asked.msg_order, FI_ORDER_SAS)) return "rx_attr.msg_order beyond FI_ORDER_SAS";
-  if (asked.comp_order != FI_ORDER_NONE) return "ordered completions";
+  if (asked.comp_order != 0) return "ordered completions";
   if (asked.size > kMostOperations) return "rx_attr.size";
   if (asked.iov_limit > 1) return "more than one iovec";
   return nullptr;

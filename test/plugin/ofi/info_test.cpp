@@ -93,11 +93,25 @@ TEST_CASE("Info__attributes_tell_what_there_is") {
   CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
   CHECK(info->domain_attr->resource_mgmt == FI_RM_ENABLED);
   CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
-  CHECK(info->tx_attr->comp_order == FI_ORDER_NONE);
+  CHECK(info->tx_attr->comp_order == 0);
   CHECK(info->ep_attr->max_msg_size == (std::uint64_t{1} << 40) - 1);
   CHECK((info->caps & (FI_LOCAL_COMM | FI_REMOTE_COMM)) == (FI_LOCAL_COMM | FI_REMOTE_COMM));
   CHECK((info->caps & (FI_SEND | FI_RECV)) == (FI_SEND | FI_RECV));
   CHECK(info->fabric_attr->api_version == FI_VERSION(1, 17));
+  CHECK(std::string(info->fabric_attr->prov_name) == "hawser");
+}
+
+// A libfabric passes on nothing that a provider is too old for.
+TEST_CASE("Info__programs_that_ask_for_newer_interfaces_are_served") {
+  const Variables variables;
+  const fi_provider* const ours = provider();
+  CHECK(ours->fi_version >= FI_VERSION(2, 6));
+  fi_info* found = nullptr;
+  REQUIRE(ours->getinfo(FI_VERSION(2, 6), nullptr, nullptr, 0, hints().get(), &found) == 0);
+  const Info owner(found);
+  CHECK(found->fabric_attr->api_version == FI_VERSION(2, 6));
+  // libfabric names it, and puts its own word behind what is there.
+  CHECK(found->fabric_attr->prov_name == nullptr);
 }
 
 TEST_CASE("Info__what_is_not_there_is_not_listed") {
@@ -113,9 +127,9 @@ TEST_CASE("Info__what_is_not_there_is_not_listed") {
   CHECK(answer_to([](fi_info& i) { i.ep_attr->tx_ctx_cnt = 2; }) == none);
   CHECK(answer_to([](fi_info& i) { i.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; }) == none);
   CHECK(answer_to([](fi_info& i) { i.ep_attr->max_msg_size = std::size_t{1} << 40; }) == none);
-  CHECK(answer_to([](fi_info& i) { i.tx_attr->msg_order = FI_ORDER_STRICT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->msg_order = 0x1ff; }) == none);
   CHECK(answer_to([](fi_info& i) { i.tx_attr->msg_order = FI_ORDER_SAS; }) == 0);
-  CHECK(answer_to([](fi_info& i) { i.rx_attr->comp_order = FI_ORDER_STRICT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.rx_attr->comp_order = 0x1ff; }) == none);
   CHECK(answer_to([](fi_info& i) { i.tx_attr->inject_size = 4096; }) == 0);
   CHECK(answer_to([](fi_info& i) { i.tx_attr->inject_size = 4097; }) == none);
   CHECK(answer_to([](fi_info& i) { i.tx_attr->iov_limit = 2; }) == none);

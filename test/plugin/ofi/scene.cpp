@@ -1,5 +1,7 @@
 #include "test/plugin/ofi/scene.hpp"
 
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,12 @@ void check(int answer, const char* what) {
 
 }  // namespace
 
+fi_provider* provider() {
+  void* const library = ::dlopen(HAWSER_PROVIDER_FOLDER "/libhawser-fi.so", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(::dlerror());
+  return reinterpret_cast<fi_provider* (*)()>(::dlsym(library, "fi_prov_ini"))();
+}
+
 Variables::Variables(Pairs pairs) {
   ::setenv("FI_PROVIDER_PATH", HAWSER_PROVIDER_FOLDER, 1);
   const auto set = [this](const std::string& name, const std::string& value) {
@@ -27,7 +35,7 @@ Variables::Variables(Pairs pairs) {
   }
   if (!names_nics) set("FI_HAWSER_NICS", "udp:127.0.0.1,udp:127.0.0.2");
   // One thread can't answer for one endpoint while it closes another, which lingers in vain.
-  set("FI_HAWSER_CLOSE_TIMEOUT_MS", "20");
+  if (::getenv(kClosesByDefault) == nullptr) set("FI_HAWSER_CLOSE_TIMEOUT_MS", "20");
   // The provider is patient with ranks that make their own progress. A machine that stands still
   // makes the peers of an engine's thread no dead ones either.
   const char* const threads = std::getenv("FI_HAWSER_THREADS");

@@ -8,6 +8,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_prov.h>
 
 #include <array>
 #include <cstddef>
@@ -21,6 +22,9 @@
 #include "test/support/hang_limit.hpp"
 
 namespace hawser::test {
+
+// With this one in the environment endpoints close as they do by default, else within 20 ms.
+inline constexpr const char* kClosesByDefault = "TEST_CLOSES_BY_DEFAULT";
 
 // Variables of the environment, for as long as it lives. The first one also tells libfabric where
 // the provider is.
@@ -43,6 +47,8 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 
 // Hints for the provider, with nothing else in them but what is usual.
 [[nodiscard]] Info hints();
+// As libfabric has it from the library.
+[[nodiscard]] fi_provider* provider();
 // Null: none. `answer`, if not null, gets what fi_getinfo said.
 [[nodiscard]] Info get_info(const fi_info* hints, int* answer = nullptr);
 
