@@ -226,6 +226,40 @@ def a_job_of_kubernetes():
     check("8 ranks x 1 NIC" in outputs[0][1] and "ok: every byte" in outputs[0][1], outputs[0][1])
 
 
+def ranks_by_environment(count, arguments):
+    port = free_port()
+    return [start(arguments, env=environment(HAWSER_RANK=str(rank), HAWSER_SIZE=str(count),
+                                             HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
+            for rank in range(count)]
+
+
+@case(gate=True)
+def ranks_that_others_start_end_themselves_after_their_timeout():
+    outputs = [finish(process) for process in ranks_by_environment(2, LONG + ["--timeout", "4"])]
+    for rank, (status, output) in enumerate(outputs):
+        check(status in (1, 3) and f"hawser: rank {rank}: " in output, str(outputs))
+    # Who is first tells the others, who may say that instead.
+    check(any("not finished within 4 s (--timeout)" in output for _, output in outputs), str(outputs))
+    check(any(status == 1 for status, _ in outputs), str(outputs))
+
+
+@case
+def a_rank_that_can_not_end_is_ended_after_its_timeout():
+    """Rank 0's report goes into a pipe that nobody reads."""
+    fifo = os.path.join(os.getcwd(), "report")
+    os.mkfifo(fifo)
+    with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "wb", buffering=0) as file:
+        while True:
+            try:
+                if file.write(bytes(65536)) is None:
+                    break
+            except BlockingIOError:
+                break
+        process, = ranks_by_environment(1, SMALL + ["--timeout", "5", "--json", fifo])
+        status, output = finish(process)
+    check(status == 1 and "still not ended 10 s after --timeout" in output, f"{status}\n{output}")
+
+
 @case
 def a_name_that_becomes_known_later():
     """Rank 1 starts when rank 0's host has no name yet, as pods do."""

@@ -52,6 +52,10 @@ void check_trace_file(const RunOptions& options, std::uint32_t rank) {
   }
 }
 
+std::string not_in_time(const RunOptions& options) {
+  return fmt::format("not finished within {} s (--timeout)", options.timeout_s);
+}
+
 std::string opening(const RunOptions& options, const Schedule& schedule) {
   std::uint64_t bytes = 0;
   for (const Task& task : schedule.step) bytes += task.bytes();

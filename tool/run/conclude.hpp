@@ -23,6 +23,9 @@ namespace hawser::tool {
 void check_report_file(const RunOptions& options);
 void check_trace_file(const RunOptions& options, std::uint32_t rank);
 
+// Why a run, or a rank, was ended that took too long.
+[[nodiscard]] std::string not_in_time(const RunOptions& options);
+
 // The line that a run begins with, and the workload's warnings behind it.
 [[nodiscard]] std::string opening(const RunOptions& options, const Schedule& schedule);
 

@@ -18,6 +18,7 @@
 #include "tool/run/clock.hpp"
 #include "tool/run/collectives.hpp"
 #include "tool/run/conclude.hpp"
+#include "tool/run/interruption.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/rank.hpp"
@@ -222,6 +223,7 @@ std::optional<Joining> joining_from_environment() {
 
 ExitCode run_joined(const RunOptions& given, Joining joining) {
   const std::uint64_t started = now_ns();
+  const TimeLimit limit(given.timeout_s);  // no launcher of ours ends this rank
   RunOptions options = given;
   const engine::JobPlace& place = joining.place;
   if (!options.attacks.empty()) {
@@ -243,7 +245,13 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
     say_what_runs(options, schedule, place.rank);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
     ConsoleSink sink(place.rank, place.size);
-    const RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
+    RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
+    if (result.failure && limit.is_over()) {
+      const bool alone = result.failure->code == ExitCode::interrupted;
+      result.failure->text =
+          not_in_time(options) + (alone ? std::string() : ": " + result.failure->text);
+      result.failure->code = ExitCode::wrong;
+    }
     if (result.failure) {
       fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, result.failure->text);
       rendezvous.abort(result.failure->text);  // who waits for this rank would guess

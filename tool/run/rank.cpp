@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "tool/run/clock.hpp"
 #include "tool/run/collectives.hpp"
 #include "tool/run/gathering.hpp"
+#include "tool/run/interruption.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/monitor.hpp"
 #include "tool/run/replay.hpp"
@@ -28,19 +28,6 @@ namespace {
 // How long what is still under way at the end may take before it counts as leaked.
 constexpr std::uint64_t kSettleNs = 3'000'000'000;
 constexpr std::uint64_t kSettleTurnNs = 1'000'000;
-
-volatile std::sig_atomic_t g_interrupted = 0;
-
-void on_signal(int) { g_interrupted = 1; }
-
-void listen_for_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  (void)::sigaction(SIGTERM, &action, nullptr);
-  struct sigaction current {};
-  (void)::sigaction(SIGINT, nullptr, &current);
-  if (current.sa_handler != SIG_IGN) (void)::sigaction(SIGINT, &action, nullptr);
-}
 
 void pin(std::uint32_t rank) {
   cpu_set_t allowed;
@@ -75,7 +62,7 @@ EndpointStats settle(coll::CompletionRouter& router, const Endpoint& endpoint, M
   for (;;) {
     const EndpointStats stats = endpoint.stats();
     const bool quiet = stats.operations_pending == 0 && stats.buffers_in_use == 0;
-    if (quiet || now_ns() >= deadline || g_interrupted != 0) return stats;
+    if (quiet || now_ns() >= deadline || asked_to_end() != 0) return stats;
     router.wait(kSettleTurnNs);
     monitor.tick(now_ns());
   }
@@ -104,7 +91,7 @@ class RankRun {
 
   void run(std::uint64_t started) {
     coll::CompletionRouter router(*endpoint_);
-    Gathering gathering(options_, config_.rank, config_.exchange, router, g_interrupted);
+    Gathering gathering(options_, config_.rank, config_.exchange, router, asked_to_end());
     gathering.meet();
     remember_counts();
     // From here on a signal ends the rank in good order; so far it simply ended it.
@@ -163,7 +150,7 @@ class RankRun {
   std::optional<RankFailure> replay_from(const Gathering& gathering, coll::CompletionRouter& router,
                                          Replay& replay) {
     Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_.tunables,
-                            gathering.generation(), *monitor_, g_interrupted);
+                            gathering.generation(), *monitor_, asked_to_end());
     try {
       collectives.barrier();
       replay.run(collectives, gathering.point());
@@ -248,7 +235,7 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
   } catch (const InputError& error) {
     fail(ExitCode::bad_input, error.what());
   } catch (const Error& error) {
-    fail(g_interrupted != 0 ? ExitCode::interrupted : ExitCode::bad_input, error.what());
+    fail(asked_to_end() != 0 ? ExitCode::interrupted : ExitCode::bad_input, error.what());
   } catch (const std::exception& error) {
     fail(ExitCode::wrong, error.what());
   }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "tool/run/clock.hpp"
+#include "tool/run/conclude.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -164,7 +165,7 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   }
   if (first_death_ns_ == 0) first_death_ns_ = now;
   patience_until_ns_ = now + options_.tunables.peer_timeout_ms * 1'000'000 +
-                       options_.tunables.close_timeout_ms * 1'000'000 + kPatienceNs;
+                       options_.tunables.close_timeout_ms * 1'500'000 + kPatienceNs;
 }
 
 void Watch::ask_to_end(std::uint64_t now, ExitCode code, const std::string& why) {
@@ -182,8 +183,7 @@ void Watch::check_deadlines(std::uint64_t now) {
   const bool any_stopped = std::any_of(children_.begin(), children_.end(),
                                        [](const auto& child) { return child->stopped(); });
   if (kill_at_ns_ == 0 && seconds(now - started_ns_) > options_.timeout_s) {
-    ask_to_end(now, ExitCode::wrong,
-               fmt::format("not finished within {} s (--timeout)", options_.timeout_s));
+    ask_to_end(now, ExitCode::wrong, not_in_time(options_));
   }
   if (kill_at_ns_ == 0 && first_death_ns_ != 0 && now > patience_until_ns_ && !any_stopped) {
     std::string ranks;
