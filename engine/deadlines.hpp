@@ -14,10 +14,13 @@ namespace hawser::engine {
   return timeout_ns >= left ? proto::kNever : now + proto::nanoseconds(timeout_ns);
 }
 
-// The protocol closes within close_timeout of turns that come in time. A host that gives this
+// The protocol closes within twice close_timeout of turns that come in time. A host that gives this
 // process no processor may take longer; then closing goes on no longer than this.
-[[nodiscard]] constexpr proto::Time closing_limit(proto::Time now, const Tunables& tunables) {
-  return now + proto::milliseconds(tunables.close_timeout_ms) + proto::milliseconds(10000);
+[[nodiscard]] constexpr proto::Duration closing_limit(const Tunables& tunables) {
+  return proto::milliseconds(tunables.close_timeout_ms) * 2 + proto::milliseconds(10000);
 }
+
+// However long one turn took, or the process stood still, no more of it counts towards that limit.
+inline constexpr proto::Duration kMostOfATurn = proto::milliseconds(1000);
 
 }  // namespace hawser::engine

@@ -1,6 +1,8 @@
 #include "engine/inline_endpoint.hpp"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
@@ -173,19 +175,21 @@ void InlineEndpoint::pause(Time now, Time until) {
 void InlineEndpoint::close() {
   Time now = monotonic_now();
   body_.protocol().close(now);
-  const Time limit = closing_limit(now, body_.tunables());
-  while (!body_.protocol().closed()) {
-    if (now >= limit) {
+  proto::Duration left = closing_limit(body_.tunables());
+  for (;;) {
+    const TurnResult result = body_.progress(now);
+    if (body_.protocol().closed()) break;
+    if (left.ns <= 0) {
       log_error("An endpoint was still not closed long after close_timeout");
       return;
     }
-    const TurnResult result = body_.progress(now);
     if (result.progressed) {
       idle_.progressed();
-    } else if (!body_.protocol().closed()) {
-      pause(now, proto::earlier(result.wake_at, limit));
+    } else {
+      pause(now, proto::earlier(result.wake_at, now + left));
     }
-    now = monotonic_now();
+    const Time before = std::exchange(now, monotonic_now());
+    left = left - std::min(now - before, kMostOfATurn);
   }
   loop_.wake_at(now, now);
 }

@@ -271,11 +271,12 @@ int ThreadedEndpoint::fd() const noexcept {
 void ThreadedEndpoint::close() {
   closing_.store(true, std::memory_order_relaxed);
   on_engine_thread([&](Time now) { body_.protocol().close(now); });
-  const proto::Duration limit = closing_limit(Time{0}, body_.tunables()) - Time{0};
   std::unique_lock lock(calls_mutex_);
-  const bool closed =
-      calls_changed_.wait_for(lock, std::chrono::nanoseconds(limit.ns), [&] { return closed_; });
-  if (!closed) log_error("An endpoint was still not closed long after close_timeout");
+  const std::chrono::nanoseconds turn(kMostOfATurn.ns);
+  for (std::int64_t left = closing_limit(body_.tunables()).ns; left > 0; left -= turn.count()) {
+    if (calls_changed_.wait_for(lock, turn, [&] { return closed_; })) return;
+  }
+  log_error("An endpoint was still not closed long after close_timeout");
 }
 
 EndpointStats ThreadedEndpoint::stats() const {

@@ -143,32 +143,29 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
   if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
 }
 
-// True while messages to settle are worth waiting for; `unanswered` tells of CLOSEs.
-bool Endpoint::Core::lingers(bool& unanswered) {
-  bool lingering = false;
-  for_each_peer([&](Peer& peer) {
-    if (peer.state == SessionState::ready) {
-      lingering |= !peer.close_sent && (peer.open_sends > 0 || something_owed(peer));
-      unanswered |= !peer.close_answered;
-    } else if (peer.state != SessionState::failed && peer.open_sends > 0) {
-      lingering = true;
-    }
-  });
-  return lingering;
-}
-
-// Closing lingers for the final statuses of what was sent, then says CLOSE until it is answered.
+// Closing lingers for the final statuses of what was sent, for close_timeout at most, and to say
+// what it owes, for half of it. Then it says CLOSE until all have answered, or one and a half
+// close_timeout are over. What this end was away counts for nothing.
 void Endpoint::Core::progress_closing() {
   if (!closing || closed) return;
   const Duration timeout = milliseconds(tunables.close_timeout_ms);
-  const Duration spent = now - closing_since;
+  const Time since = closing_since + absence.since(closing_since);
+  Time linger_until = since;
   bool unanswered = false;
-  if (lingers(unanswered) && spent < timeout / 2) {
-    close_wake = closing_since + timeout / 2;
+  for_each_peer([&](Peer& peer) {
+    const bool ready = peer.state == SessionState::ready;
+    unanswered |= ready && !peer.close_answered;
+    if (peer.state == SessionState::failed || peer.close_sent) return;
+    if (peer.open_sends > 0) linger_until = since + timeout;
+    if (ready && something_owed(peer)) linger_until = std::max(linger_until, since + timeout / 2);
+  });
+  if (now < linger_until) {
+    close_wake = linger_until;
     return;
   }
-  if (unanswered && spent < timeout) {
-    close_wake = closing_since + timeout;
+  const Time give_up = since + timeout + timeout / 2;
+  if (unanswered && now < give_up) {
+    close_wake = give_up;
     for_each_peer([&](Peer& peer) {
       if (peer.state != SessionState::ready || peer.close_answered) return;
       if (now >= peer.close_at) {
@@ -189,7 +186,7 @@ void Endpoint::Core::progress_closing() {
     drop_held(peer);
   });
   cancel_all(Status::endpoint_closed);
-  closed = outgoing.size() == 0 || spent >= timeout * 2;
+  closed = outgoing.size() == 0 || now >= since + timeout * 2;
   close_wake = closed ? kNever : now + milliseconds(1);
 }
 

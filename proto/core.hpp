@@ -280,7 +280,6 @@ struct Endpoint::Core {
   void send_reset(Peer& peer);
   void on_closing(Peer& peer, NicPair from, const wire::PacketView& packet);
   void on_close(Peer& peer, const wire::PacketView& packet);
-  [[nodiscard]] bool lingers(bool& unanswered);
   void progress_closing();
   void cancel_all(Status status);
 

@@ -89,9 +89,9 @@ class Endpoint {
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 
-  // Starts closing: tells the peers and lingers. `closed` once all is settled or close_timeout is
-  // over; then every operation has its completion, and turns only take back what NICs let go of.
-  // `is_through` when that is all: no turn is of use any more.
+  // Starts closing: lingers, then tells the peers. `closed` once all is settled or 1.5
+  // close_timeout is over; then every operation has its completion, and turns only take back what
+  // NICs let go of. `is_through` when that is all: no turn is of use any more.
   void close(Time now);
   [[nodiscard]] bool closed() const;
   [[nodiscard]] bool is_through() const;

@@ -165,10 +165,12 @@ class Endpoint {
   // complete with endpoint_closed.
   [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
 
-  // Tells every peer, lingers up to close_timeout for final statuses, then completes what is left
-  // with endpoint_closed. After it, only poll is of use. A peer whose progress is inline answers
-  // only in its own calls: where one thread has several endpoints that talk to each other, each but
-  // the last would linger for all of close_timeout; disconnect them first, when all is settled.
+  // Lingers up to close_timeout for the final statuses of what was sent. Then it tells every peer,
+  // again and again until each has answered, for half of close_timeout more at most, and completes
+  // what is left with endpoint_closed. After it, only poll is of use. A peer whose progress is
+  // inline answers only in its own calls: where one thread has several endpoints that talk to each
+  // other, each but the last would linger for 1.5 close_timeout; disconnect them first, when all is
+  // settled.
   virtual void close() = 0;
 
   // Snapshots; callable from any thread, may allocate.

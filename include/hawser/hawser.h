@@ -187,7 +187,8 @@ size_t hawser_host_nics(hawser_host_nic* nics, size_t count);
 size_t hawser_shorten_address(const void* address, size_t bytes, void* out, size_t out_bytes);
 /* 0 if it is not an address. */
 uint64_t hawser_endpoint_id_of(const void* address, size_t bytes);
-/* What it names, for people, cut to `text_bytes` with its final 0. Returns the length of all of it. */
+/* What it names, for people, cut to `text_bytes` with its final 0. Returns the length of all of it.
+ */
 size_t hawser_describe_address(const void* address, size_t bytes, char* text, size_t text_bytes);
 
 /* ---- endpoints ---- */

@@ -118,6 +118,8 @@ class Endpoint : public fid_ep {
   template <class Function>
   void for_each_sink(Function&& function);
   void close();
+  void keep_promises();
+  [[nodiscard]] std::uint64_t promised_sends();
 
   // Who sends to whom for this call.
   struct Route {

@@ -1,8 +1,8 @@
+#include <poll.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "hawser/address.hpp"
 #include "plugin/ofi/endpoint.hpp"
@@ -22,6 +22,10 @@ constexpr std::uint64_t kInlineGrantStart = 2 << 20;
 // they cost less. One peer that takes nothing leaves room for others.
 constexpr std::uint64_t kSubmitted = 32768;
 constexpr std::uint64_t kSubmittedToOne = 8192;
+// How long closing waits for messages that were reported as sent, where close_timeout is not set.
+constexpr std::uint64_t kPromiseMs = 60000;
+// At most between two looks meanwhile.
+constexpr int kLookMs = 1;
 
 std::uint64_t within(std::string_view tunable, std::uint64_t value) {
   const auto row = std::ranges::find(kTunables, tunable, &TunableRow::name);
@@ -48,13 +52,7 @@ Endpoint::~Endpoint() {
 void Endpoint::close() {
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
-  // What waits may still leave.
-  const auto lingers = std::chrono::milliseconds(domain_.config().tunables.close_timeout_ms);
-  const Clock::time_point end = Clock::now() + lingers;
-  while (!waiting_sends_.empty() && Clock::now() < end) {
-    progress();
-    std::this_thread::yield();
-  }
+  keep_promises();
   if (mirror_) {
     // One thread can't answer for one of them while it closes the other.
     (void)mirror_->disconnect(mirror_to_us_);
@@ -65,6 +63,40 @@ void Endpoint::close() {
   mirror_.reset();
   endpoint_.reset();
   engine_.reset();
+}
+
+// What waits may still leave. A message that the program was told is done can't be taken back: it
+// is seen through, or its loss is told.
+void Endpoint::keep_promises() {
+  Config config = domain_.config();
+  config.prefer("close_timeout_ms", kPromiseMs);
+  const auto begin = Clock::now();
+  const auto waits = std::chrono::milliseconds(domain_.config().tunables.close_timeout_ms);
+  const auto promises = std::chrono::milliseconds(config.tunables.close_timeout_ms);
+  for (;;) {
+    const std::uint64_t promised = promised_sends();
+    const auto spent = Clock::now() - begin;
+    if (promised == 0 && (waiting_sends_.empty() || spent >= waits)) return;
+    if (spent >= promises) {
+      complain(std::to_string(promised) +
+               " messages that were reported as sent are not known to have arrived, and their "
+               "endpoint closes: "
+               "raise FI_HAWSER_CLOSE_TIMEOUT_MS, or ask for completions of sends");
+      return;
+    }
+    // One thread may have both ends.
+    domain_.for_each_endpoint([](Endpoint& endpoint) { endpoint.progress(); });
+    progress();
+    pollfd readable{endpoint_->fd(), POLLIN, 0};
+    (void)::poll(&readable, 1, kLookMs);
+  }
+}
+
+std::uint64_t Endpoint::promised_sends() {
+  const Lock lock(mutex_);
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      injects_.touched(),
+      [](const Operation& operation) { return operation.is_open && operation.is_silent; }));
 }
 
 // Each once, though one may be bound for both directions.

@@ -82,7 +82,7 @@ void Application::consider_leaving(std::uint32_t at) {
   const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
   // By the clock that the end of a turn has.
   const Duration turn = plan_.hosts[at].turn;
-  const bool early = host.now() + turn < processes_[at].closing_since + timeout;
+  const bool early = host.now() + turn < processes_[at].closing_since + timeout + timeout / 2;
   const EndpointStats stats = host.endpoint().stats();
   // In twice its time even what a NIC holds on to is left to it.
   if (stats.operations_pending != stats.sends_unreleased || (early && stats.sends_unreleased > 0)) {

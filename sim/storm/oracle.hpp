@@ -31,7 +31,7 @@
 //  - of a session that has ended at one end the other one hears too, within a time that the
 //    tunables give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
 //  - who closes is done in time, and all of its operations have ended; if it took less than
-//    close_timeout, everybody was told, and who sent what was delivered was told that;
+//    1.5 close_timeout, everybody was told, and who sent what was delivered was told that;
 //  - what an endpoint holds stays within the tunables, and after the healing little is sent again
 //    (bounds.hpp);
 //  - paths are asked whether they live at the pace of timers (chatter.hpp).
@@ -116,7 +116,7 @@ class Oracle {
   void on_died(std::uint32_t host, proto::Duration at);
   // It is called to close, or to disconnect the other one.
   void on_closing(std::uint32_t host, std::uint32_t other, proto::Duration at);
-  // It says that it has closed. `early`: before close_timeout was over.
+  // It says that it has closed. `early`: before 1.5 close_timeout was over.
   void on_closed(std::uint32_t host, bool early, proto::Duration at);
   // Since when `host`, which has a session of which `other` has no part any more, waits for
   // something in it. Nothing: it has no such session, or waits for nothing.

@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <thread>
 
 #include "test/plugin/ofi/scene.hpp"
 
@@ -164,6 +166,45 @@ TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_
     REQUIRE(entry.answer == -FI_EAVAIL);
     CHECK(entry.error.err == FI_EHOSTUNREACH);
   }
+}
+
+// Its first contact is with a peer that does not look for longer than close_timeout.
+TEST_CASE("Failure__what_was_reported_as_sent_is_seen_through_when_its_endpoint_closes") {
+  const StandardError standard_error;
+  const bool early = GENERATE(false, true);
+  INFO((early ? "FI_INJECT_COMPLETE" : "fi_tinject"));
+  const Variables more({{kClosesByDefault, "1"}});
+  Pair pair({.send_flags = early ? FI_INJECT_COMPLETE : std::uint64_t{0}});
+  if (early) {
+    REQUIRE(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, nullptr) == 0);
+    REQUIRE(pair.a.look().answer == 1);
+  } else {
+    REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+  }
+  const std::int64_t begun = now_ms();
+  std::atomic<bool> closed{false};
+  std::thread closes([&] {
+    pair.a.ep.reset();
+    closed = true;
+  });
+  while (now_ms() - begun < 2500) std::this_thread::yield();
+  std::array<char, 4> out{};
+  CHECK(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
+  const Entry entry = pair.b.next();
+  while (!closed) CHECK(pair.b.look().answer == -FI_EAGAIN);  // it answers
+  closes.join();
+  CHECK(entry.answer == 1);
+  CHECK(out == std::array<char, 4>{"abc"});
+  CHECK(standard_error.count("reported as sent") == 0);
+}
+
+TEST_CASE("Failure__what_was_reported_as_sent_and_may_be_lost_is_told_at_the_close") {
+  const StandardError standard_error;
+  Pair pair;
+  for (int i = 0; i < 3; ++i) REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+  pair.a.ep.reset();
+  CHECK(standard_error.count(
+            "3 messages that were reported as sent are not known to have arrived") == 1);
 }
 
 TEST_CASE("Failure__details_go_to_memory_that_the_program_brings_if_it_can") {
