@@ -1,5 +1,7 @@
 #include "sim/core/host.hpp"
 
+#include <utility>
+
 namespace hawser::sim {
 
 Host::Host(EventQueue& events, Fabric& fabric, AddressBook& book, const HostConfig& config,
@@ -12,10 +14,11 @@ Host::Host(EventQueue& events, Fabric& fabric, AddressBook& book, const HostConf
       clock_(config.clock) {
   std::vector<proto::Nic*> nics;
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    const std::uint32_t number = config.numbers.empty() ? SimNic::kOwnNumber : config.numbers[i];
-    nics_.push_back(std::make_unique<SimNic>(events, fabric, book, config.ports[i], config.nic,
-                                             pool_, config.seed * 64 + i, number,
-                                             [this] { wake(); }));
+    SimNic::Place place{.port = config.ports[i]};
+    if (!config.numbers.empty()) place.number = config.numbers[i];
+    if (!config.networks.empty()) place.network = config.networks[i];
+    nics_.push_back(std::make_unique<SimNic>(events, fabric, book, place, config.nic, pool_,
+                                             config.seed * 64 + i, [this] { wake(); }));
     nics.push_back(nics_.back().get());
   }
   endpoint_ = std::make_unique<proto::Endpoint>(config.endpoint, nics, pool_);
@@ -39,6 +42,18 @@ void Host::pause(bool paused) {
   if (!paused) schedule(events_.now());
 }
 
+void Host::stand(Place place) {
+  if (place == to_stand_) return;
+  to_stand_ = place;
+  if (place == Place::none && stands_at_ != Place::none && !paused_) schedule(events_.now());
+}
+
+bool Host::stops_at(Place place) {
+  if (to_stand_ != place) return false;
+  stands_at_ = place;
+  return true;
+}
+
 void Host::crash() {
   endpoint_.reset();
   for (const auto& nic : nics_) last_numbers_.push_back(nic->number());
@@ -50,10 +65,30 @@ void Host::crash() {
 void Host::on_event(proto::Time now, std::uint64_t) {
   if (paused_ || now != next_turn_) return;
   next_turn_ = proto::kNever;
-  ++turns_;
+  if (stands_at_ != Place::none && to_stand_ != Place::none) return;
+  const Place went_on_from = std::exchange(stands_at_, Place::none);
   const proto::Time local = now + clock_;
-  endpoint_->begin_turn(local);
-  const proto::TurnResult result = endpoint_->finish_turn(local + turn_ / 2);
+  switch (went_on_from) {
+    case Place::none:
+      ++turns_;
+      looked_at_clock_ = local;
+      if (stops_at(Place::before_looking)) return;
+      [[fallthrough]];
+    case Place::before_looking:
+      endpoint_->begin_turn(looked_at_clock_);
+      if (stops_at(Place::between_halves)) return;
+      [[fallthrough]];
+    case Place::between_halves:
+      looked_at_clock_ = local + turn_ / 2;
+      if (stops_at(Place::before_sending)) return;
+      [[fallthrough]];
+    case Place::before_sending: break;
+  }
+  end_turn(now, endpoint_->finish_turn(looked_at_clock_));
+}
+
+void Host::end_turn(proto::Time now, const proto::TurnResult& result) {
+  const proto::Time local = now + clock_;
   idle_turns_ = !result.progressed && result.wake_at <= local ? idle_turns_ + 1 : 0;
   wants_ = result.wake_at == proto::kNever ? proto::kNever : result.wake_at - clock_;
   const proto::Time soon = now + turn_;

@@ -3,6 +3,10 @@
 // A turn costs time; one that did something is followed by the next, else the host sleeps until the
 // moment that the endpoint asked for, or until a packet or a call wakes it. The host's clock is its
 // own: it starts anywhere, and may jump forward.
+//
+// A host may be descheduled between two turns (pause) or within one (stand): after it has looked at
+// the clock and before it looks at its NICs, between a turn's halves, or after it has looked at the
+// clock again and before it sends.
 #pragma once
 
 #include <functional>
@@ -18,8 +22,9 @@ namespace hawser::sim {
 struct HostConfig {
   proto::EndpointConfig endpoint;
   NicConfig nic;
-  std::vector<std::uint32_t> ports;    // a NIC each
-  std::vector<std::uint32_t> numbers;  // addresses of the process before it; none: own ones
+  std::vector<std::uint32_t> ports;     // a NIC each
+  std::vector<std::uint32_t> numbers;   // addresses of the process before it; none: own ones
+  std::vector<std::uint32_t> networks;  // of the NICs; none: all are in one
   proto::Duration turn = proto::nanoseconds(500);
   proto::Duration wake_up{};  // how late the host is when something wakes it
   proto::Duration clock{};    // what its clock is ahead
@@ -49,6 +54,12 @@ class Host final : public Actor {
   [[nodiscard]] const std::vector<std::uint32_t>& last_numbers() const { return last_numbers_; }
   void pause(bool paused);
   [[nodiscard]] bool is_paused() const { return paused_; }
+  // The first turn from now on stands at that place until go_on().
+  enum class Place : std::uint8_t { none, before_looking, between_halves, before_sending };
+  void stand(Place place);
+  void go_on() { stand(Place::none); }
+  // Its program can't call anything meanwhile.
+  [[nodiscard]] bool stands() const { return stands_at_ != Place::none; }
   void set_dry(bool dry) { pool_.set_dry(dry); }
   void set_lateness(proto::Duration lateness) { lateness_ = lateness; }
   void jump(proto::Duration by) { clock_ = clock_ + by; }
@@ -63,6 +74,8 @@ class Host final : public Actor {
 
  private:
   void schedule(proto::Time at);
+  [[nodiscard]] bool stops_at(Place place);
+  void end_turn(proto::Time now, const proto::TurnResult& result);
 
   EventQueue& events_;
   Pool pool_;
@@ -76,6 +89,9 @@ class Host final : public Actor {
   proto::Time next_turn_ = proto::kNever;  // the event of which counts
   proto::Time wants_ = proto::kNever;
   bool paused_ = false;
+  Place to_stand_ = Place::none;   // at the next turn
+  Place stands_at_ = Place::none;  // a turn has begun
+  proto::Time looked_at_clock_{};
   std::vector<std::uint32_t> last_numbers_;
   std::uint64_t turns_ = 0;
   std::uint32_t idle_turns_ = 0;

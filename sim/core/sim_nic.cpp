@@ -9,6 +9,8 @@
 namespace hawser::sim {
 
 namespace {
+// In an address: a kind, a number of 32 bits, and then the network.
+constexpr std::size_t kNetworkAt = 5;
 constexpr double kOverheard = 0.1;  // words take time
 constexpr double kPrecious = 10;    // what begins and ends sessions is what intruders like best
 }  // namespace
@@ -17,32 +19,33 @@ using proto::NicEvent;
 using proto::RemoteHandle;
 using proto::TxPacket;
 
-SimNic::SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, std::uint32_t port,
+SimNic::SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, const Place& place,
                const NicConfig& config, proto::PacketPool& pool, std::uint64_t seed,
-               std::uint32_t number, std::function<void()> wake)
+               std::function<void()> wake)
     : events_(events),
       fabric_(fabric),
       book_(book),
-      port_(port),
+      port_(place.port),
+      network_(place.network),
       config_(config),
       pool_(pool),
       random_(seed),
       intruder_(~seed),
       wake_(std::move(wake)),
-      name_("sim:" + std::to_string(port)) {
+      name_("sim:" + std::to_string(port_)) {
   caps_.max_datagram_bytes = caps_.payload_bytes = config.max_datagram_bytes;
   caps_.burst = config.burst;
   caps_.entropies = config.entropies;
   caps_.needs_checksum = config.needs_checksum;
   caps_.receive_bytes = std::uint64_t{config.data_slots} * config.max_datagram_bytes;
-  caps_.link_bytes_per_s = fabric.to_fabric(port).config().bytes_per_s;
+  caps_.link_bytes_per_s = fabric.to_fabric(port_).config().bytes_per_s;
   ring(proto::Queue::data).slots = config.data_slots;
   ring(proto::Queue::control).slots = config.control_slots;
-  if (number == kOwnNumber) {
+  if (place.number == kOwnNumber) {
     take_address(book_.enter(port_));
   } else {
-    book_.enter_again(number, port_);
-    take_address(number);
+    book_.enter_again(place.number, port_);
+    take_address(place.number);
   }
   fabric_.plug(port_, this);
 }
@@ -61,6 +64,13 @@ void SimNic::take_address(std::uint32_t number) {
   number_ = number;
   address_.bytes[0] = static_cast<std::byte>(proto::NicKind::memory);
   std::memcpy(&address_.bytes[1], &number_, sizeof number_);
+  std::memcpy(&address_.bytes[kNetworkAt], &network_, sizeof network_);
+}
+
+bool SimNic::can_address(const proto::NicAddress& remote) const {
+  std::uint32_t network = 0;
+  std::memcpy(&network, &remote.bytes[kNetworkAt], sizeof network);
+  return remote.bytes[0] == address_.bytes[0] && network == network_;
 }
 
 void SimNic::tell(NicEvent::Kind kind) {
@@ -88,8 +98,7 @@ proto::Time SimNic::next_reap() const {
 Status SimNic::open_remote(const proto::NicAddress& remote, RemoteHandle& handle) {
   std::uint32_t number = 0;
   std::memcpy(&number, &remote.bytes[1], sizeof number);
-  const bool ours = remote.bytes[0] == static_cast<std::byte>(proto::NicKind::memory);
-  if (!ours || !book_.is_known(number)) return Status::invalid_argument;
+  if (!can_address(remote) || !book_.is_known(number)) return Status::invalid_argument;
   if (faults.unresolved) return Status::again;
   if (openings_.size() <= number) openings_.resize(number + 1);
   ++openings_[number];

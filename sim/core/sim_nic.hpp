@@ -67,10 +67,17 @@ class SimNic final : public proto::Nic, public PortOwner {
  public:
   static constexpr std::uint32_t kOwnNumber = 0xffffffffu;
 
-  // `wake` is called when something has come that a sleeping host must see. `number`: the address
-  // of one that is gone, or kOwnNumber.
-  SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, std::uint32_t port,
-         const NicConfig& config, proto::PacketPool& pool, std::uint64_t seed, std::uint32_t number,
+  // Where a NIC is, and as whom: `number` is the address of one that is gone, or kOwnNumber. It can
+  // address those of its network.
+  struct Place {
+    std::uint32_t port = 0;
+    std::uint32_t number = kOwnNumber;
+    std::uint32_t network = 0;
+  };
+
+  // `wake` is called when something has come that a sleeping host must see.
+  SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, const Place& place,
+         const NicConfig& config, proto::PacketPool& pool, std::uint64_t seed,
          std::function<void()> wake);
   ~SimNic();
   SimNic(const SimNic&) = delete;
@@ -93,6 +100,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
+  [[nodiscard]] bool can_address(const proto::NicAddress& remote) const override;
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;
@@ -132,6 +140,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   Fabric& fabric_;
   AddressBook& book_;
   std::uint32_t port_;
+  std::uint32_t network_;
   NicConfig config_;
   proto::PacketPool& pool_;
   proto::Random random_;

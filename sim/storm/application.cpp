@@ -50,9 +50,31 @@ void Application::again(Act act, std::uint32_t index, std::uint8_t& tries) {
   if (tries < kMostTries) ++tries;
 }
 
+// Whose program does that; kAnyHost: the judge does.
+std::uint32_t Application::caller(Act act, std::uint32_t index) {
+  switch (act) {
+    case Act::send:
+    case Act::cancel_send: return plan_.messages[index].from;
+    case Act::receive:
+    case Act::end_claim: return plan_.receives[index].host;
+    case Act::cancel_receive: return oracle_.receives()[index].plan.host;
+    case Act::drain: return index;
+    case Act::close: return plan_.closings[index].host;
+    case Act::call: return plan_.calls[index].host;
+    case Act::has_closed:
+    case Act::has_heard: break;
+  }
+  return kAnyHost;
+}
+
 void Application::on_event(proto::Time, std::uint64_t what) {
   const auto index = static_cast<std::uint32_t>(what);
-  switch (static_cast<Act>(what >> 32)) {
+  const auto act = static_cast<Act>(what >> 32);
+  const std::uint32_t host = caller(act, index);
+  if (host != kAnyHost && world_.is_running(host) && world_.host(host).stands()) {
+    return later(act, index, kAgain * 8);
+  }
+  switch (act) {
     case Act::send: return do_send(index);
     case Act::receive: return do_receive(index);
     case Act::cancel_send: return do_cancel_send(index);

@@ -78,6 +78,7 @@ class Application final : public Actor {
     proto::Time closing_since{};  // by the host's clock
   };
 
+  [[nodiscard]] std::uint32_t caller(Act act, std::uint32_t index);
   void later(Act act, std::uint32_t index, proto::Duration in);
   // Ever later, as `tries` says.
   void again(Act act, std::uint32_t index, std::uint8_t& tries);

@@ -69,7 +69,7 @@ Duration Application::longest_closing(std::uint32_t host) const {
     if (fault.host != host) continue;
     longest = longest + fault.delay * 4;
     const bool away = fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
-                      fault.kind == FaultKind::announced;
+                      fault.kind == FaultKind::announced || fault.kind == FaultKind::stands;
     if (away && world_.since_start() <= fault.at + fault.lasts) longest = longest + fault.lasts;
   }
   return longest;
@@ -89,7 +89,11 @@ void Application::consider_leaving(std::uint32_t at) {
     oracle_.accuse("host " + std::to_string(at) + " has closed, and operations are left");
   }
   any_closed_late_ |= !early;
-  oracle_.on_closed(at, early, world_.since_start());
+  std::vector<bool> stands(plan_.hosts.size());
+  for (std::uint32_t i = 0; i < stands.size(); ++i) {
+    stands[i] = world_.is_running(i) && world_.host(i).stands();
+  }
+  oracle_.on_closed(at, early, world_.since_start(), stands);
   note(Happening::Kind::left, at, 0);
   processes_[at].closing = false;
   --closing_;

@@ -169,6 +169,10 @@ Plan draw_plan(std::uint64_t seed) {
   if (is_calm) plan.faults.clear();
   Random ways(parts.next());
   if (!is_calm) draw_ways(ways, plan);
+  Random networks(parts.next());
+  draw_networks(networks, plan);
+  Random standing(parts.next());
+  if (!is_calm) draw_standing(standing, plan);
   return plan;
 }
 

@@ -45,6 +45,8 @@ void draw_more(proto::Random& random, Plan& plan);
 
 // draw_ways.cpp; last of all
 void draw_ways(proto::Random& random, Plan& plan);
+void draw_networks(proto::Random& random, Plan& plan);
+void draw_standing(proto::Random& random, Plan& plan);
 
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them
 // stay as they were.

@@ -116,8 +116,10 @@ class Oracle {
   void on_died(std::uint32_t host, proto::Duration at);
   // It is called to close, or to disconnect the other one.
   void on_closing(std::uint32_t host, std::uint32_t other, proto::Duration at);
-  // It says that it has closed. `early`: before 1.5 close_timeout was over.
-  void on_closed(std::uint32_t host, bool early, proto::Duration at);
+  // It says that it has closed. `early`: before 1.5 close_timeout was over. Who stands in the
+  // middle of a turn may have heard what its program is not told yet.
+  void on_closed(std::uint32_t host, bool early, proto::Duration at,
+                 const std::vector<bool>& stands);
   // Since when `host`, which has a session of which `other` has no part any more, waits for
   // something in it. Nothing: it has no such session, or waits for nothing.
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,

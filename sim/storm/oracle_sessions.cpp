@@ -133,13 +133,14 @@ bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
   return times > 0;
 }
 
-void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at) {
+void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
+                       const std::vector<bool>& stands) {
   gone_[host] = at;
   Closing& closing = closings_[host];
   closing.early = early;
   if (!early) return;
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
-    if (!closing.had[other]) continue;
+    if (!closing.had[other] || stands[other]) continue;
     const auto last = std::find_if(failures_.rbegin(), failures_.rend(), [&](const Failure& f) {
       return f.host == host && f.other == other;
     });

@@ -25,6 +25,7 @@ inline constexpr std::uint64_t kStrangers = 1000;
 struct PortPlan {
   std::uint32_t at_switch = 0;
   LinkConfig cable;
+  std::uint32_t network = 0;  // no NIC can address one of another network
 };
 
 struct HostPlan {
@@ -144,7 +145,8 @@ struct CallPlan {
   X(unresolved, "a NIC does not find the way to a host that is new")    \
   X(no_buffers, "a host's pool of packet buffers is empty")             \
   X(mute_queue, "what a NIC sends on one of its queues is lost")        \
-  X(deaf_queue, "nothing of one queue passes from one NIC to another")
+  X(deaf_queue, "nothing of one queue passes from one NIC to another")  \
+  X(stands, "a host is descheduled in the middle of a turn")
 
 enum class FaultKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

@@ -128,6 +128,7 @@ class Check {
         a = b = std::min(a, b);
       }
     }
+    check_networks();
     const std::uint32_t first = plan_.hosts[0].nics[0].at_switch;
     for (std::size_t i = 0; i < plan_.hosts.size(); ++i) {
       for (std::size_t nic = 0; nic < plan_.hosts[i].nics.size(); ++nic) {
@@ -136,6 +137,18 @@ class Check {
         if (least[own] == least[first]) continue;
         demand(false, "no cable joins its switch " + std::to_string(own) + " with switch " +
                           std::to_string(first) + " of hosts[0].nics[0]");
+      }
+    }
+  }
+  // Each host has a NIC that can address one of each other.
+  void check_networks() {
+    for (std::size_t a = 0; a < plan_.hosts.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        at("hosts", a);
+        const bool meet = std::ranges::any_of(plan_.hosts[a].nics, [&](const PortPlan& nic) {
+          return std::ranges::count(plan_.hosts[b].nics, nic.network, &PortPlan::network) > 0;
+        });
+        demand(meet, "no NIC of it is in a network of hosts[" + std::to_string(b) + "]");
       }
     }
   }
@@ -148,6 +161,7 @@ class Check {
         at("hosts", i, "nics", nic);
         demand_within(host.nics[nic].at_switch, 0, plan_.switches - 1, "switch");
         check_link(host.nics[nic].cable);
+        demand_within(host.nics[nic].network, 0, 255, "network");
       }
       at("hosts", i);
       demand_within(host.nic.max_datagram_bytes, kLeastDatagram, kMostDatagram,
@@ -206,6 +220,7 @@ class Check {
       demand(fault.amount >= 0 && fault.amount <= kMostAmount, "amount is not 0 to 1e9");
       demand(fault.kind != FaultKind::slow || fault.amount >= 1, "slower by less than 1");
       demand(fault.kind != FaultKind::overrun || fault.amount >= 1, "a ring without slots");
+      demand(fault.kind != FaultKind::stands || fault.amount <= 2, "no such place in a turn");
       demand(fault.kind != FaultKind::strangers || fault.amount <= 1000, "more than 1000");
       demand(fault.host < plan_.hosts.size() && fault.nic < plan_.hosts[fault.host].nics.size(),
              "no such NIC");
@@ -272,6 +287,7 @@ bool uses_nic(FaultKind kind) {
     case FaultKind::clock_jump:
     case FaultKind::crash:
     case FaultKind::no_buffers:
+    case FaultKind::stands:
     case FaultKind::restart: return false;
     default: return true;
   }

@@ -38,7 +38,7 @@ bool strikes_host(const FaultPlan& fault) {
 // Its process runs, but not now.
 bool is_absence(const FaultPlan& fault) {
   return fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
-         fault.kind == FaultKind::announced ||
+         fault.kind == FaultKind::announced || fault.kind == FaultKind::stands ||
          ((fault.kind == FaultKind::late_host || fault.kind == FaultKind::clock_jump) &&
           fault.delay >= kMuchLater);
 }
@@ -87,6 +87,14 @@ Duration length_of(const Plan& plan, const FaultPlan& fault) {
 
 Reasons::Reasons(const Plan& plan)
     : plan_(plan), cut_(plan.hosts.size() * plan.hosts.size()), away_(plan.hosts.size()) {
+  for (const HostPlan& a : plan.hosts) {
+    for (const HostPlan& b : plan.hosts) {
+      // Of both orientations the same pairs come; one host's number is below the other one's here.
+      pairs_.emplace_back(
+          proto::NicPairs::Ends{a.nics.size(), b.nics.size(), true}, plan.tunables.max_path_slots,
+          [&](std::size_t i, std::size_t j) { return a.nics[i].network == b.nics[j].network; });
+    }
+  }
   std::vector<Duration> moments;
   for (const FaultPlan& fault : plan.faults) {
     moments.push_back(fault.at);
@@ -178,14 +186,16 @@ Duration Reasons::own_absence(std::uint32_t host, Duration patience, Duration at
 // Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
 // those above, with which each NIC tries all others if there is the time for it.
 bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
+  if (plan_.hosts[a].nics[i].network != plan_.hosts[b].nics[j].network) return false;
   const std::size_t left = plan_.hosts[a].nics.size();
   const std::size_t right = plan_.hosts[b].nics.size();
   const std::size_t slots = plan_.tunables.max_path_slots;
   const Duration search = kSearch * static_cast<std::int64_t>(left * right);
   const Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
   if (slots >= 2 * std::max(left, right) && search <= patience) return true;
-  for (std::size_t slot = 0; slot < std::min(slots, std::max(left, right)); ++slot) {
-    if (slot % left == i && slot % right == j) return true;
+  const proto::NicPairs& pairs = pairs_[pair_of(a, b)];
+  for (std::size_t slot = 0; slot < pairs.size(); ++slot) {
+    if (pairs[slot].local == i && pairs[slot].remote == j) return true;
   }
   return false;
 }

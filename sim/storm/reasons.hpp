@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "proto/nic_pairs.hpp"
 #include "sim/storm/plan.hpp"
 
 namespace hawser::sim {
@@ -48,6 +49,7 @@ class Reasons {
                                             proto::Duration at) const;
 
   const Plan& plan_;
+  std::vector<proto::NicPairs> pairs_;   // by pair
   std::vector<std::vector<Span>> cut_;   // by pair
   std::vector<std::vector<Span>> away_;  // by host
 };

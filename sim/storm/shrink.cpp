@@ -362,6 +362,11 @@ void Shrinker::plain_hosts(Plan& plan) {
     candidate.has_secret = false;
     (void)take(plan, std::move(candidate));
   }
+  Plan in_one_network = plan;
+  for (HostPlan& host : in_one_network.hosts) {
+    for (PortPlan& nic : host.nics) nic.network = 0;
+  }
+  (void)take(plan, std::move(in_one_network));
   const HostPlan plain{.nics = {}, .nic = {}, .turn = proto::nanoseconds(500)};
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     Plan candidate = plan;

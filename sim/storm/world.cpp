@@ -20,6 +20,10 @@ constexpr std::uint64_t kHeals = ~std::uint64_t{0};
 constexpr std::uint64_t beginning(std::size_t fault) { return fault * 2; }
 constexpr std::uint64_t ending(std::size_t fault) { return fault * 2 + 1; }
 
+Host::Place place_of(const FaultPlan& fault) {
+  return static_cast<Host::Place>(1 + static_cast<int>(fault.amount));
+}
+
 }  // namespace
 
 World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
@@ -67,7 +71,10 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   if (plan_.traced || scribe_.records()) config.endpoint.trace = Scribe::hook;
   config.endpoint.trace_context = scribe_.new_process(i);
   config.nic = plan.nic;
-  for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) config.ports.push_back(port(i, nic));
+  for (std::uint32_t nic = 0; nic < plan.nics.size(); ++nic) {
+    config.ports.push_back(port(i, nic));
+    config.networks.push_back(plan.nics[nic].network);
+  }
   config.numbers = numbers;
   config.turn = plan.turn;
   config.wake_up = plan.wake_up;
@@ -192,6 +199,7 @@ void World::apply_all() {
     fabric_.cable(i, false).faults = fabric_.cable(i, true).faults = {};
   }
   std::vector<bool> pause(hosts(), false);
+  std::vector<Host::Place> stand(hosts(), Host::Place::none);
   std::vector<std::vector<bool>> dead;
   for (std::uint32_t i = 0; i < hosts(); ++i) {
     dead.emplace_back(plan_.hosts[i].nics.size(), false);
@@ -208,6 +216,7 @@ void World::apply_all() {
         fault.kind == FaultKind::announced) {
       pause[fault.host] = true;
     }
+    if (fault.kind == FaultKind::stands) stand[fault.host] = place_of(fault);
     if (fault.kind == FaultKind::nic_told || fault.kind == FaultKind::nic_moves ||
         fault.kind == FaultKind::both_move) {
       dead[fault.host][fault.nic] = true;
@@ -217,6 +226,7 @@ void World::apply_all() {
   for (std::uint32_t i = 0; i < hosts(); ++i) {
     if (!is_running(i)) continue;
     if (host(i).is_paused() != pause[i]) host(i).pause(pause[i]);
+    host(i).stand(stand[i]);
     for (std::size_t nic = 0; nic < dead[i].size(); ++nic) {
       if (dead[i][nic]) host(i).nics()[nic]->faults.dead = true;
       if (dead[i][nic] == told_dead_[i][nic]) continue;

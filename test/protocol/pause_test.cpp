@@ -144,6 +144,32 @@ TEST_CASE("pause__of_many_short_ones_under_reordering_moves_no_path") {
   many_short_pauses("delay=20us/10us,rate=1000000000", 0.05);
 }
 
+// Of its own absences the one counts that the other end was silent in, though an earlier one was
+// longer.
+TEST_CASE("pause__a_long_absence_hides_no_shorter_one_after_it") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  const auto is_away = [&](std::uint32_t node, std::uint64_t ms) {
+    world.pause(node, true);
+    world.run_for(milliseconds(ms));
+    world.pause(node, false);
+  };
+  is_away(0, 600);
+  (void)exchange.receive(0, 1, 1, 100);
+  world.run_for(milliseconds(300));  // they hear each other
+  world.pause(1, true);
+  world.run_for(milliseconds(300));
+  is_away(0, 400);
+  world.run_for(milliseconds(400));
+  world.pause(1, false);
+  (void)exchange.send(1, 0, 1, 100);
+  REQUIRE(exchange.run(milliseconds(100)));
+  exchange.check_all_ok();
+}
+
 // Timers that were as long as the absence would outlast patience when something is lost next.
 TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", "[L10]") {
   WorldConfig config;

@@ -18,6 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Plans that were written before there were networks lack it: then all NICs are in one.
+constexpr std::string_view kNetwork = "network";
+
 // ---- the fields of each part of a plan, in their order. The bindings stop compiling when one is
 // added that is not written here.
 
@@ -31,9 +34,10 @@ void fields(sim::LinkConfig& link, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::PortPlan& port, Visit&& visit) {
-  auto& [at_switch, cable] = port;
+  auto& [at_switch, cable, network] = port;
   visit("switch", at_switch);
   visit("cable", cable);
+  visit(kNetwork, network);
 }
 template <class Visit>
 void fields(sim::NicConfig& nic, Visit&& visit) {
@@ -216,6 +220,7 @@ void read(const Json& json, const std::string& where, T& value) {
     for (const auto& [name, ignored] : json.items()) unknown.insert(name);
     fields(value, [&](std::string_view name, auto& field) {
       const auto found = json.find(std::string(name));
+      if (found == json.end() && name == kNetwork) return;
       if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
       unknown.erase(unknown.find(name));
       read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);

@@ -35,8 +35,10 @@ void add_topology(Out out, const sim::Plan& plan) {
                    nic.max_datagram_bytes, nic.burst, nic.entropies, nic.send_slots, nic.data_slots,
                    nic.control_slots, nic.needs_checksum ? "" : ", no checksum");
     for (std::uint32_t n = 0; n < host.nics.size(); ++n) {
-      fmt::format_to(out, "    {} at s{}, {}\n", nic_name(h, n), host.nics[n].at_switch,
-                     cable_text(host.nics[n].cable));
+      const std::uint32_t network = host.nics[n].network;
+      fmt::format_to(out, "    {} at s{}, {}{}\n", nic_name(h, n), host.nics[n].at_switch,
+                     cable_text(host.nics[n].cable),
+                     network == 0 ? "" : fmt::format(", in network {}", network));
     }
   }
 }
