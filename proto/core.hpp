@@ -157,7 +157,8 @@ struct Endpoint::Core {
   std::uint32_t half_open_count = 0;
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
-  std::uint32_t in_flight = 0;  // sequenced packets
+  std::uint32_t in_flight = 0;    // sequenced packets
+  std::uint32_t written_off = 0;  // of these, on paths that are `written_off`
   std::uint64_t bulk_paths = 0;
   std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched

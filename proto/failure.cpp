@@ -49,6 +49,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
     finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
   }
   if (peer.outgoing.is_open()) advance_floor(peer);
+  no_longer_starved(peer);  // the descriptors that it frees are for others
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index != kNoIndex) release_path(peer, paths.at(index));
@@ -68,7 +69,6 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   const std::uint32_t index = index_of(peer);
   if (senders.contains(peers, index)) senders.remove(peers, index);
   if (ackers.contains(peers, index)) ackers.remove(peers, index);
-  no_longer_starved(peer);
   peer_timers.remove(index);
   touch(peer);
   if (verdict_count > 0) want_verdicts();

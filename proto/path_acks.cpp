@@ -26,11 +26,14 @@ constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records 
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
 
-void settle(Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
+template <class Core>
+void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
   record.state = state;
   HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
+  --core.in_flight;
   --path.packets_in_flight;
+  core.written_off -= path.written_off;
   path.bytes_in_flight -= record.wire_bytes;
   const bool arrived = state == SentPacket::State::acknowledged;
   path.lanes.ended(record.lane, arrived, overtaken);
@@ -157,9 +160,8 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   }
   // None that left later had come when the one before this acknowledgement was written.
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
-  settle(path, packet, SentPacket::State::acknowledged, overtaken);
+  settle(*this, path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, now);  // the link is faster than it says
-  --in_flight;
   if (is_large(peer, packet)) {
     path.large_lost = path.large_rounds = 0;
     peer.small_only_since = Time{};
@@ -181,10 +183,9 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
     record.cause = static_cast<std::uint8_t>(layer);
     trace(record);
   }
-  settle(path, packet, SentPacket::State::lost, false);
+  settle(*this, path, packet, SentPacket::State::lost, false);
   packet.departed = now;
   packet.lost_by_order = false;
-  --in_flight;
   if (packet.message == kNoIndex) return;  // a probe
   switch (layer) {
     case TraceLoss::gap: ++counters.lost_by_gap; break;
@@ -367,8 +368,11 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
       oldest + pto_base(path) < peer.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
-  // No path answers: the peer is away, or the NICs that live are not bound to each other.
+  // No path answers: the peer is away, or the NICs that live are not bound to each other. What is
+  // under way to it is not to hold up other peers.
   if (path.state == PathState::up && path.unanswered >= kPatientPtos) {
+    if (!path.written_off) written_off += path.packets_in_flight;
+    path.written_off = true;
     bridge(peer, path.local_nic, path.remote_nic, true);
     seek(peer);
   }

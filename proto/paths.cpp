@@ -141,6 +141,8 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
   path.unanswered = path.unheard = 0;
+  if (path.written_off) written_off -= path.packets_in_flight;
+  path.written_off = false;
   path.heard_at = now;
   switch (path.state) {
     case PathState::up:

@@ -57,8 +57,9 @@ struct alignas(kCacheLine) Path {
   bool reordering_proven : 1 = false;  // only time decides about gaps
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
-  bool resumed : 1 = false;  // after a rest: what ce_count was then is not known
-  bool prompt : 1 = false;   // what is in flight is acknowledged without delay
+  bool resumed : 1 = false;      // after a rest: what ce_count was then is not known
+  bool written_off : 1 = false;  // no path answers: what is in flight holds up no other peer
+  bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
   bool any_requested : 1 = false;  // the receiver misses packets that nothing has overtaken yet
   bool pto_put_off = false;        // drain-before-declare was used for this arming

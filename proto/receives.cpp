@@ -24,7 +24,7 @@ UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
 void Endpoint::Core::process_in_order(Peer& peer) {
   for (;;) {
     const auto entry = peer.incoming.get(peer.next_to_process);
-    if (!entry) return;
+    if (!entry) break;
     ++peer.next_to_process;
     peer.solicit_backoff = 0;
     if (peer.solicit_at != kNever && !before(peer.next_to_process, peer.starved_to)) {
@@ -33,6 +33,9 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
+  // The next one was turned away when it was not the lowest, and the reserve is for the lowest.
+  const bool asked = before(peer.next_to_process, peer.solicited_to);
+  if (peer.solicit_at != kNever && !peer.reserve_used && !asked) solicit(peer);
 }
 
 // Its turn to match has come.

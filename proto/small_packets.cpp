@@ -96,6 +96,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   ++path.packets_in_flight;
   ++in_flight;
+  written_off += path.written_off;
   path.bytes_in_flight += record.wire_bytes;
   ++path.packets_sent;
   path.probe_put_off = false;

@@ -236,6 +236,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
     counters.data_bytes_sent += packet.payload_bytes;
   }
   ++in_flight;
+  written_off += path.written_off;
   ++path.packets_in_flight;
   path.bytes_in_flight += record.wire_bytes;
   path.balance_bytes += record.wire_bytes;
@@ -268,9 +269,9 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   }
   limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
-  limit = std::min<std::uint64_t>(
-      limit, tunables.max_in_flight_packets -
-                 std::min<std::uint64_t>(in_flight, tunables.max_in_flight_packets));
+  const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;
+  limit = std::min(limit, tunables.max_in_flight_packets -
+                              std::min<std::uint64_t>(of_limit, tunables.max_in_flight_packets));
   if (limit > 1) limit = waiting_fragments(*this, peer, limit);
   trim(path, now - path.response.overdue(granularity) * 2);
   const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);

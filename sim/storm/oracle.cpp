@@ -226,6 +226,18 @@ void Oracle::check_got(std::uint32_t index, const Completion& completion, std::u
     return accuse(name_of(message, receive.message) + " was cancelled, and came");
   }
   check_bytes(receive, completion);
+  check_time(receive);
+}
+
+void Oracle::check_time(const ReceiveRecord& receive) {
+  const SendRecord& send = sends_[receive.message];
+  const MessagePlan& message = plan_.messages[receive.message];
+  const proto::Duration posted = std::max(send.at, receive.at);
+  const bool ended = sessions_.any_ended(message.from, message.to, posted, receive.done) ||
+                     sessions_.any_ended(message.to, message.from, posted, receive.done);
+  const bool judged = !receive.plan.claims && send.held.empty() && !ended;
+  std::string late = liveness_.on_received(receive.message, posted, receive.done, judged);
+  if (!late.empty()) accuse(std::move(late));
 }
 
 void Oracle::check_got_nothing(std::uint32_t index, const Completion& completion,

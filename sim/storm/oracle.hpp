@@ -34,6 +34,7 @@
 //    1.5 close_timeout, everybody was told, and who sent what was delivered was told that;
 //  - what an endpoint holds stays within the tunables, and after the healing little is sent again
 //    (bounds.hpp);
+//  - a message comes in time while there is a way for it (liveness.hpp);
 //  - paths are asked whether they live at the pace of timers (chatter.hpp).
 #pragma once
 
@@ -44,6 +45,7 @@
 #include <vector>
 
 #include "sim/storm/guarded_buffer.hpp"
+#include "sim/storm/liveness.hpp"
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
 #include "sim/storm/sessions.hpp"
@@ -95,6 +97,7 @@ class Oracle {
   explicit Oracle(const Plan& plan)
       : plan_(plan),
         reasons_(plan),
+        liveness_(plan, reasons_),
         sessions_(plan.hosts.size()),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
@@ -144,6 +147,7 @@ class Oracle {
                                       std::uint32_t from) const;
   [[nodiscard]] bool store_was_full(const ReceiveRecord& receive, proto::Time clock) const;
   void check_got(std::uint32_t receive, const Completion& completion, std::uint32_t from);
+  void check_time(const ReceiveRecord& receive);
   void check_got_nothing(std::uint32_t receive, const Completion& completion, std::uint32_t from,
                          proto::Time clock);
   void check_word(std::uint32_t message, Status status);
@@ -171,6 +175,7 @@ class Oracle {
 
   const Plan& plan_;
   Reasons reasons_;
+  Liveness liveness_;
   Sessions sessions_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;

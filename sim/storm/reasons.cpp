@@ -86,7 +86,10 @@ Duration length_of(const Plan& plan, const FaultPlan& fault) {
 }  // namespace
 
 Reasons::Reasons(const Plan& plan)
-    : plan_(plan), cut_(plan.hosts.size() * plan.hosts.size()), away_(plan.hosts.size()) {
+    : plan_(plan),
+      cut_(plan.hosts.size() * plan.hosts.size()),
+      searches_(cut_.size()),
+      away_(plan.hosts.size()) {
   for (const HostPlan& a : plan.hosts) {
     for (const HostPlan& b : plan.hosts) {
       // Of both orientations the same pairs come; one host's number is below the other one's here.
@@ -110,7 +113,15 @@ Reasons::Reasons(const Plan& plan)
   for (std::uint32_t a = 0; a < hosts; ++a) {
     for (std::uint32_t b = a + 1; b < hosts; ++b) {
       for (std::size_t i = 0; i + 1 < moments.size(); ++i) {
-        if (is_cut(a, b, moments[i])) cut_[pair_of(a, b)].push_back({moments[i], moments[i + 1]});
+        const Span span{moments[i], moments[i + 1]};
+        std::vector<Span>& searches = searches_[pair_of(a, b)];
+        if (is_cut(a, b, span.from, false)) {
+          cut_[pair_of(a, b)].push_back(span);
+        } else if (is_cut(a, b, span.from, true)) {
+          const bool goes_on = !searches.empty() && searches.back().to == span.from;
+          if (goes_on) searches.back().to = span.to;
+          if (!goes_on) searches.push_back(span);
+        }
       }
     }
   }
@@ -190,9 +201,17 @@ bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::u
   const std::size_t left = plan_.hosts[a].nics.size();
   const std::size_t right = plan_.hosts[b].nics.size();
   const std::size_t slots = plan_.tunables.max_path_slots;
-  const Duration search = kSearch * static_cast<std::int64_t>(left * right);
   const Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
-  if (slots >= 2 * std::max(left, right) && search <= patience) return true;
+  if (slots >= 2 * std::max(left, right) && search(a, b) <= patience) return true;
+  return is_bound(a, i, b, j);
+}
+
+Duration Reasons::search(std::uint32_t a, std::uint32_t b) const {
+  const std::size_t pairs = plan_.hosts[a].nics.size() * plan_.hosts[b].nics.size();
+  return kSearch * static_cast<std::int64_t>(pairs);
+}
+
+bool Reasons::is_bound(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
   const proto::NicPairs& pairs = pairs_[pair_of(a, b)];
   for (std::size_t slot = 0; slot < pairs.size(); ++slot) {
     if (pairs[slot].local == i && pairs[slot].remote == j) return true;
@@ -200,7 +219,7 @@ bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::u
   return false;
 }
 
-bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
+bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at, bool bound) const {
   const auto is_way_closed = [&](std::uint32_t i, std::uint32_t j) {
     return std::ranges::any_of(plan_.faults, [&](const FaultPlan& fault) {
       if (!closes_way(fault.kind)) return false;
@@ -224,12 +243,30 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at) const {
   for (std::uint32_t i = 0; i < plan_.hosts[a].nics.size(); ++i) {
     for (std::uint32_t j = 0; j < plan_.hosts[b].nics.size(); ++j) {
       if (is_nic_whole(a, i, at) && is_nic_whole(b, j, at) && !is_way_closed(i, j) &&
-          may_meet(a, i, b, j)) {
+          (bound ? is_bound(a, i, b, j) : may_meet(a, i, b, j))) {
         return false;
       }
     }
   }
   return true;
+}
+
+Duration Reasons::undisturbed(std::uint32_t a, std::uint32_t b, Duration from, Duration to) const {
+  std::vector<Span> spans = cut_[pair_of(a, b)];
+  spans.insert(spans.end(), away_[a].begin(), away_[a].end());
+  spans.insert(spans.end(), away_[b].begin(), away_[b].end());
+  for (Span span : searches_[pair_of(a, b)]) {
+    span.to = std::min(span.to, span.from + search(a, b));
+    spans.push_back(span);
+  }
+  std::ranges::sort(spans, {}, &Span::from);
+  Duration sum{};
+  for (const Span& span : spans) {
+    if (span.from >= to) break;
+    if (span.from > from) sum = sum + (span.from - from);
+    from = std::max(from, span.to);
+  }
+  return sum + std::max(to - from, Duration{});
 }
 
 bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,

@@ -26,6 +26,11 @@ class Reasons {
   [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                                      proto::Duration at) const;
 
+  // For how long of that time both of them were there and a pair of their NICs was whole: one that
+  // a path stands for, or another one after so long as the search for it may take.
+  [[nodiscard]] proto::Duration undisturbed(std::uint32_t a, std::uint32_t b, proto::Duration from,
+                                            proto::Duration to) const;
+
   // Whether a NIC of it has got another address by then.
   [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
 
@@ -36,7 +41,11 @@ class Reasons {
   };
   [[nodiscard]] std::size_t pair_of(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] static proto::Duration within(const std::vector<Span>& spans, Span window);
-  [[nodiscard]] bool is_cut(std::uint32_t a, std::uint32_t b, proto::Duration at) const;
+  // `bound`: only pairs that paths stand for count.
+  [[nodiscard]] bool is_cut(std::uint32_t a, std::uint32_t b, proto::Duration at, bool bound) const;
+  [[nodiscard]] bool is_bound(std::uint32_t a, std::uint32_t i, std::uint32_t b,
+                              std::uint32_t j) const;
+  [[nodiscard]] proto::Duration search(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] bool is_active(const FaultPlan& fault, proto::Duration at) const;
   [[nodiscard]] bool is_nic_whole(std::uint32_t host, std::uint32_t nic, proto::Duration at) const;
   [[nodiscard]] bool are_nics_whole(std::uint32_t host, proto::Duration at) const;
@@ -49,8 +58,10 @@ class Reasons {
                                             proto::Duration at) const;
 
   const Plan& plan_;
-  std::vector<proto::NicPairs> pairs_;   // by pair
-  std::vector<std::vector<Span>> cut_;   // by pair
+  std::vector<proto::NicPairs> pairs_;  // by pair
+  std::vector<std::vector<Span>> cut_;  // by pair
+  std::vector<std::vector<Span>>
+      searches_;                         // by pair: only pairs that no path stands for are whole
   std::vector<std::vector<Span>> away_;  // by host
 };
 

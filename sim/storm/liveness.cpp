@@ -1,0 +1,76 @@
+#include "sim/storm/liveness.hpp"
+
+#include <algorithm>
+
+namespace hawser::sim {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+
+namespace {
+
+// Of a message, beside its payload: headers, and those of packets about it.
+constexpr std::uint64_t kOverhead = 256;
+// A timer's interval grows up to this part of peer_timeout.
+constexpr std::uint64_t kLongestInterval = 8;
+
+}  // namespace
+
+Liveness::Liveness(const Plan& plan, const Reasons& reasons)
+    : plan_(plan), reasons_(reasons), sent_(plan.hosts.size()), got_(plan.hosts.size()) {
+  const Tunables& t = plan.tunables;
+  judges_ = t.recovery_pto != 0 && t.recovery_request != 0 && t.recovery_evacuate != 0 &&
+            t.recovery_gate != 0;
+  slowest_ = ~std::uint64_t{0};
+  for (const HostPlan& host : plan.hosts) {
+    for (const PortPlan& port : host.nics) {
+      slowest_ = std::min(slowest_, port.cable.bytes_per_s);
+    }
+  }
+  for (const CablePlan& cable : plan.cables) {
+    slowest_ = std::min(slowest_, cable.link.bytes_per_s);
+  }
+  timers_ = microseconds(t.initial_rtt_us + t.handshake_retry_us + t.max_ack_delay_us +
+                         t.timer_granularity_us + t.late_wakeup_us);
+  intervals_ =
+      microseconds(t.path_probe_max_us) + milliseconds(t.peer_timeout_ms) / kLongestInterval;
+}
+
+bool Liveness::is_calm(Duration from, Duration to) const {
+  return std::ranges::none_of(plan_.faults, [&](const FaultPlan& fault) {
+    const Duration felt = fault.at + fault.lasts * 3 + intervals_ * 2;
+    return fault.at < to && (fault.kind == FaultKind::crash || felt > from);
+  });
+}
+
+Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) const {
+  std::uint64_t bytes = 0;
+  for (const MessagePlan& message : plan_.messages) {
+    const bool theirs =
+        message.from == a || message.to == a || message.from == b || message.to == b;
+    if (theirs && message.at <= until) bytes += message.bytes + kOverhead;
+  }
+  return microseconds(bytes * 1'000'000 / slowest_);
+}
+
+std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration now, bool judged) {
+  const MessagePlan& message = plan_.messages[index];
+  const std::uint32_t from = message.from;
+  const std::uint32_t to = message.to;
+  const Duration since = std::max({posted, sent_[from], got_[to]});
+  sent_[from] = got_[to] = now;
+  if (!judges_ || !judged || now - since <= timers_) return {};
+  const bool calm = is_calm(since, now);
+  const Duration took = calm ? now - since : reasons_.undisturbed(from, to, since, now);
+  if (took <= timers_) return {};
+  const Duration least = transfer(from, to, now) * 2 + timers_;
+  const Duration most = calm ? least : (least + intervals_) * 2;
+  if (took <= most) return {};
+  return "message " + std::to_string(index) + " (" + std::to_string(from) + " to " +
+         std::to_string(to) + ") took " + std::to_string(took.ns / 1000) + " us, " +
+         (calm ? "and nothing was at fault" : "and there was a way") + ": at most " +
+         std::to_string(most.ns / 1000) + " us";
+}
+
+}  // namespace hawser::sim
