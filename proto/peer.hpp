@@ -58,7 +58,7 @@ struct alignas(kCacheLine) Path {
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
   bool resumed : 1 = false;      // after a rest: what ce_count was then is not known
-  bool written_off : 1 = false;  // no path answers: what is in flight holds up no other peer
+  bool written_off : 1 = false;  // no path answers; the limit for other peers ignores its packets
   bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
   bool any_requested : 1 = false;  // the receiver misses packets that nothing has overtaken yet

@@ -33,7 +33,8 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
-  // The next one was turned away when it was not the lowest, and the reserve is for the lowest.
+  // The next message was turned away when it was not the lowest one. The reserve takes the lowest
+  // one, so the receiver asks for it without waiting for its timer.
   const bool asked = before(peer.next_to_process, peer.solicited_to);
   if (peer.solicit_at != kNever && !peer.reserve_used && !asked) solicit(peer);
 }

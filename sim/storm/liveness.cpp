@@ -10,9 +10,9 @@ using proto::milliseconds;
 
 namespace {
 
-// Of a message, beside its payload: headers, and those of packets about it.
+// Bytes that a message costs beside its payload: its headers, and the control packets about it.
 constexpr std::uint64_t kOverhead = 256;
-// A timer's interval grows up to this part of peer_timeout.
+// The interval of a question grows up to this part of peer_timeout.
 constexpr std::uint64_t kLongestInterval = 8;
 
 }  // namespace

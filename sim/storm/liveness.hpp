@@ -1,12 +1,14 @@
-// When a message must have come: liveness in the middle of a storm, not only at its end.
+// Liveness in the middle of a storm: how long a message may take while a way is open.
 //
-// A message waits from the moment at which it and its receive are posted, or, if that is later, at
-// which a message last came to its receiver or from its sender: what stands in a queue waits for
-// those before it. Of that time only what is undisturbed counts (reasons.hpp). It is bounded
-//  - in calm times, when nothing has been at fault at any host for long, by two transfers of all
-//    bytes that the two hosts have to do with, and the timers of a session and of a packet;
-//  - else by twice that, the longest interval of probes, and the longest one of questions.
-// Plans without a mechanism of recovery are not judged: what it is for takes as long as it takes.
+// The wait of a message begins when both it and its receive are posted. It begins again whenever
+// its receiver gets another message or another message of its sender arrives, because messages
+// queue behind each other. Only undisturbed time counts (reasons.hpp). Two bounds hold:
+//  - In calm times, when no host has had a fault for long, the wait is at most two transfers of all
+//    bytes that either host sends or receives, plus the timers of a handshake and of a packet.
+//  - Otherwise it is at most twice that sum, the longest interval between probes included, and the
+//    longest one between questions.
+// A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the
+// mechanism is there for.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@ class Liveness {
  public:
   Liveness(const Plan& plan, const Reasons& reasons);
 
-  // A receive got the message at `now`; they were both posted at `posted`. What is wrong with
-  // that, or nothing. `judged`: nobody held the message back.
+  // A receive got the message at `now`; both of them existed since `posted`. Returns what is wrong
+  // with that, or an empty text. `judged`: neither a claim nor the end of a session delayed it.
   [[nodiscard]] std::string on_received(std::uint32_t message, proto::Duration posted,
                                         proto::Duration now, bool judged);
 

@@ -26,8 +26,8 @@ class Reasons {
   [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                                      proto::Duration at) const;
 
-  // For how long of that time both of them were there and a pair of their NICs was whole: one that
-  // a path stands for, or another one after so long as the search for it may take.
+  // How much of that time both hosts were present with a whole pair of NICs between them. A pair
+  // that no path stands for counts only after the time that the search for it may take.
   [[nodiscard]] proto::Duration undisturbed(std::uint32_t a, std::uint32_t b, proto::Duration from,
                                             proto::Duration to) const;
 
