@@ -33,10 +33,10 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
-  // The next message was turned away when it was not the lowest one. The reserve takes the lowest
-  // one, so the receiver asks for it without waiting for its timer.
+  // The next message was turned away when it was not the lowest one. The lowest one may take the
+  // reserve, or the descriptor of a receive that waits for it. So it is asked for at once.
   const bool asked = before(peer.next_to_process, peer.solicited_to);
-  if (peer.solicit_at != kNever && !peer.reserve_used && !asked) solicit(peer);
+  if (peer.solicit_at != kNever && !asked) solicit(peer);
 }
 
 // Its turn to match has come.

@@ -237,6 +237,69 @@ TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor", "[M8]") {
   });
 }
 
+// A peer that does not answer keeps its packets in flight until peer_timeout. These must not use up
+// the limit of packets in flight, or one dead process would hold up all others.
+TEST_CASE("limits__a_silent_peer_holds_up_no_other") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.nics = 2;
+  config.tunables.max_in_flight_packets = 64;
+  config.tunables.max_peers = 4;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.all_to_all(100);
+  REQUIRE(exchange.run(milliseconds(100)));
+  world.pause(2, true);
+  for (std::uint64_t i = 0; i < 200; ++i) (void)exchange.send(0, 2, 1000 + i, 4000);
+  world.run_for(milliseconds(20));
+  REQUIRE(world.stats(0).packets_in_flight >= 64);
+  const std::size_t first = exchange.sends();
+  for (std::uint64_t i = 0; i < 50; ++i) exchange.message(0, 1, 2000 + i, 20000);
+  REQUIRE(exchange.run_until(
+      [&] {
+        for (std::size_t i = first; i < exchange.sends(); ++i) {
+          if (!exchange.sent(i).completion) return false;
+        }
+        return true;
+      },
+      milliseconds(50)));
+  // The silent peer returns, and nothing is lost.
+  world.pause(2, false);
+  for (std::uint64_t i = 0; i < 200; ++i) (void)exchange.receive(2, 0, 1000 + i, 4000);
+  REQUIRE(exchange.run(milliseconds(2000)));
+  exchange.check_all_ok();
+  exchange.check_quiet();
+}
+
+// All descriptors are taken, and both peers are short of them. The session of one peer ends in the
+// middle of its messages. Their descriptors go to the other peer at once. Its next message but one
+// goes by the descriptor of the receive that waits for it.
+TEST_CASE("limits__what_a_peer_leaves_behind_serves_the_others_at_once", "[M8][M9]") {
+  WorldConfig config;
+  config.nodes = 3;
+  config.tunables.max_receive_messages = 16;
+  config.tunables.max_peers = 4;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  for (int i = 0; i < 2; ++i) (void)exchange.send(2, 1, 9, 1000000);
+  world.run_for(milliseconds(5));
+  for (int i = 0; i < 14; ++i) (void)exchange.send(0, 1, 7, 1000);
+  world.run_for(milliseconds(5));
+  // One goes by the reserve, the others are turned away.
+  for (int i = 0; i < 2; ++i) (void)exchange.send(0, 1, 7, 1000);
+  for (int i = 0; i < 2; ++i) (void)exchange.send(2, 1, 9, 1000000);
+  const auto wanted = exchange.receive(1, 0, 8, 1000);
+  (void)exchange.send(0, 1, 8, 1000);
+  world.run_for(milliseconds(500));  // the receiver asks ever more seldom
+  REQUIRE(world.drops(1, DropReason::no_descriptor) > 0);
+  REQUIRE_FALSE(exchange.received(wanted).completion);
+  world.disconnect(2, 1);
+  CHECK(exchange.run_until([&] { return exchange.received(wanted).completion.has_value(); },
+                           milliseconds(5)));
+}
+
 // Acks of so many paths don't fit into one packet, and requests must find room beside them.
 TEST_CASE("limits__sixteen_nics_a_side") {
   std::uint64_t requests = 0;
