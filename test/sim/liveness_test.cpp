@@ -1,0 +1,102 @@
+// The judge's rule about messages that come too late in the middle of a storm.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "sim/storm/liveness.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using sim::FaultKind;
+
+// Two hosts of two NICs, and a message of each to the other. Timers are far shorter than a
+// millisecond, the longest probe interval is one, and the longest interval of questions ten.
+sim::Plan two_hosts() {
+  sim::Plan plan;
+  plan.tunables = sim::small_world();
+  plan.tunables.initial_rtt_us = 50;
+  plan.tunables.handshake_retry_us = 100;
+  plan.tunables.timer_granularity_us = 50;
+  plan.tunables.late_wakeup_us = 50;
+  plan.tunables.path_probe_max_us = 1000;
+  plan.tunables.peer_timeout_ms = 80;
+  plan.hosts.resize(2);
+  for (sim::HostPlan& host : plan.hosts) host.nics.resize(2);
+  plan.messages.resize(2);
+  plan.messages[0] = {.from = 0, .to = 1, .bytes = 1000};
+  plan.messages[1] = {.from = 1, .to = 0, .bytes = 1000};
+  plan.heals_at = milliseconds(1000);
+  return plan;
+}
+
+// What the rule says of message 0, which is posted at the start and comes so much later.
+std::string verdict_after(const sim::Plan& plan, Duration took) {
+  const sim::Reasons reasons(plan);
+  sim::Liveness liveness(plan, reasons);
+  return liveness.on_received(0, Duration{}, took, true);
+}
+
+sim::FaultPlan fault(FaultKind kind, Duration at, Duration lasts) {
+  return {.kind = kind, .at = at, .lasts = lasts};
+}
+
+TEST_CASE("liveness__nothing_at_fault") {
+  const sim::Plan plan = two_hosts();
+  CHECK(verdict_after(plan, microseconds(400)) == "");
+  CHECK(verdict_after(plan, milliseconds(2)) != "");
+}
+
+TEST_CASE("liveness__a_way_is_open") {
+  sim::Plan plan = two_hosts();
+  plan.faults.push_back(fault(FaultKind::nic_silent, milliseconds(1), milliseconds(200)));
+  CHECK(verdict_after(plan, milliseconds(20)) == "");
+  CHECK(verdict_after(plan, milliseconds(60)) != "");
+}
+
+TEST_CASE("liveness__no_way_is_open") {
+  sim::Plan plan = two_hosts();
+  plan.faults.push_back(fault(FaultKind::partition, milliseconds(1), milliseconds(200)));
+  CHECK(verdict_after(plan, milliseconds(200)) == "");
+  CHECK(verdict_after(plan, milliseconds(260)) != "");
+}
+
+TEST_CASE("liveness__a_host_is_away") {
+  sim::Plan plan = two_hosts();
+  plan.faults.push_back(fault(FaultKind::pause, milliseconds(1), milliseconds(200)));
+  CHECK(verdict_after(plan, milliseconds(200)) == "");
+  CHECK(verdict_after(plan, milliseconds(260)) != "");
+}
+
+TEST_CASE("liveness__only_a_pair_without_a_path_is_whole") {
+  sim::Plan plan = two_hosts();
+  sim::FaultPlan first = fault(FaultKind::nic_silent, milliseconds(1), milliseconds(900));
+  sim::FaultPlan second = first;
+  second.host = 1;
+  second.nic = 1;
+  plan.faults = {first, second};
+  plan.tunables.peer_timeout_ms = 400;  // the search for the pair takes up to 100 ms
+  CHECK(verdict_after(plan, milliseconds(180)) == "");
+  CHECK(verdict_after(plan, milliseconds(320)) != "");
+}
+
+TEST_CASE("liveness__waiting_begins_anew_with_each_arrival") {
+  const sim::Plan plan = two_hosts();
+  const sim::Reasons reasons(plan);
+  sim::Liveness liveness(plan, reasons);
+  CHECK(liveness.on_received(1, milliseconds(9), milliseconds(9), true) == "");
+  CHECK(liveness.on_received(0, Duration{}, milliseconds(9), true) != "");
+  CHECK(liveness.on_received(0, Duration{}, milliseconds(9) + microseconds(300), true) == "");
+  CHECK(liveness.on_received(0, Duration{}, milliseconds(20), false) == "");
+}
+
+TEST_CASE("liveness__without_recovery_there_is_no_bound") {
+  sim::Plan plan = two_hosts();
+  plan.tunables.recovery_request = 0;
+  CHECK(verdict_after(plan, milliseconds(900)) == "");
+}
+
+}  // namespace
+}  // namespace hawser::test
