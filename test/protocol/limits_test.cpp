@@ -239,7 +239,7 @@ TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor", "[M8]") {
 
 // A peer that does not answer keeps its packets in flight until peer_timeout. These must not use up
 // the limit of packets in flight, or one dead process would hold up all others.
-TEST_CASE("limits__a_silent_peer_holds_up_no_other") {
+TEST_CASE("limits__a_silent_peer_holds_up_no_other", "[A10]") {
   WorldConfig config;
   config.nodes = 3;
   config.nics = 2;
