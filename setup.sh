@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|newcomer|coverage|compare]
+# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare]
 # Costs one dpkg-query where nothing is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,10 +14,11 @@ case ${1:-run} in
   test) sections="test run" ;;
   vm) sections="vm test run" ;;
   fuzz) sections="fuzz test run" ;;
+  suites) sections="suites test run" ;;
   newcomer) sections="newcomer" ;;
   coverage) sections="coverage run" ;;
   compare) sections="compare run" ;;
-  *) die "usage: ./setup.sh [run|test|vm|fuzz|newcomer|coverage|compare]" ;;
+  *) die "usage: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare]" ;;
 esac
 
 mapfile -t wanted < <(awk -v sections=" $sections " '

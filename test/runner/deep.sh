@@ -16,12 +16,13 @@ declare -A release_tests=(
   [commands]='^(run|launch|storm|sim): '
   [mpi]='^mpi: '
   [install]='^install: '
+  [suites]='^suites: '
   [machine]='^vm: '
   [model]='^model: '
   [mutations]='^mutation: '
   [benches]='^(bench\.|instructions: )'
 )
-names=(commands mpi install machine model mutations benches others asan tsan fuzz storms newcomer)
+names=(commands mpi install suites machine model mutations benches others asan tsan fuzz storms newcomer)
 
 case ${1:-} in
   --list)
@@ -59,6 +60,7 @@ export HAWSER_FUZZ_SECONDS=${HAWSER_FUZZ_SECONDS:-60}
 packages=(test)
 wanted fuzz && packages+=(fuzz)
 wanted machine && packages+=(vm)
+wanted suites && packages+=(suites)
 wanted newcomer && packages+=(newcomer)
 for set in "${packages[@]}"; do
   stage "packages, $set" 1200 ./setup.sh "$set" || end_of_stages $limit

@@ -12,58 +12,18 @@ ended, and with it the ranks.
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tool"))
-from cases import Skipped, case, check, run_cases, time_left  # pylint: disable=wrong-import-position
+from cases import Skipped, case, check, run_cases  # pylint: disable=wrong-import-position
+from jobs import FOLDERS, NICS, TCP, over_hawser, run  # pylint: disable=wrong-import-position
 
-NICS = "udp:127.0.0.1,udp:127.0.0.2"
 KILLED = {"FI_HAWSER_FAULT_PLAN": "50ms:1:kill,400ms:1:revive"}
 LOSS = {"FI_HAWSER_FAULTS": "loss=0.01,seed=5"}
 # Enough rounds for a NIC to die and return meanwhile.
 PROGRAMS = {"collectives": ["20000"], "messages": [], "communicators": [], "threads": []}
 LONG = {"collectives": ["20000", "8"], "messages": ["3000000", "3000", "8"]}
-
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
-OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "btl", "self",
-       "--mca", "opal_common_ofi_provider_include", "hawser"]
-
-FOLDERS = {}  # "programs" and "provider", once they are known
-
-
-def run(ranks, transport, program, environment):
-    """What the job printed on standard output and standard error."""
-    exported = [word for name in environment for word in ("-x", name)]
-    command = MPIRUN + ["-n", str(ranks)] + transport + exported + program
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        # A session of its own: whatever happens, all of it can be ended by its group.
-        job = subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True,
-                               env={**os.environ, **environment})
-        try:
-            code = job.wait(timeout=time_left())
-        except subprocess.TimeoutExpired:
-            job.send_signal(signal.SIGTERM)  # mpirun ends its ranks
-            try:
-                job.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(job.pid, signal.SIGKILL)
-                job.wait()
-            code = "no end"
-        output.seek(0)
-        errors.seek(0)
-        out, err = output.read().decode(errors="replace"), errors.read().decode(errors="replace")
-    check(code == 0, f"{' '.join(command)}\nends with {code}\n{out[-2000:]}\n{err[-4000:]}")
-    return out, err
-
-
-def over_hawser(ranks, program, more=None):
-    environment = {"FI_PROVIDER_PATH": FOLDERS["provider"], "FI_HAWSER_NICS": NICS, "FI_HAWSER_STATS": "1",
-                   **(more or {})}
-    return run(ranks, OFI, program, environment)
 
 
 def digests(name, arguments, more=None):

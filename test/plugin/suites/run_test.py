@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Other people's test suites over the provider.
+
+    run_test.py PROVIDER CASE      runs one case (ctest does)
+    run_test.py PROVIDER           runs all
+    run_test.py --list [gate|deep] names them
+
+ScaLAPACK's suite comes from Debian (scalapack-mpi-test): the testers of BLACS, which send 100,000 messages and
+look at each byte, those of PBLAS, and one program for each driver and kind of number. A program that fails over
+the provider runs again over Open MPI's own TCP. The case fails unless the same tests fail there.
+
+fabtests is libfabric's own suite. Debian has no package of it, so HAWSER_FABTESTS names the folder into which
+`make install` put it. The case fails if a test fails that is not in REFUSED.
+
+Exit status 77: what a case needs is not here.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(FOLDER, "..", "..", "tool"), os.path.join(FOLDER, "..", "mpi")]
+from cases import Skipped, case, check, run_cases, time_left  # pylint: disable=wrong-import-position
+from jobs import FOLDERS, TCP, over_hawser, run  # pylint: disable=wrong-import-position
+
+INPUTS = "/usr/share/scalapack"
+RANKS = 4
+PBLAS = [kind + "pb" + level + "tst" for kind in "sdcz" for level in "123"]
+BOTH = ["brd", "dblu", "dtlu", "gblu", "gsep", "hrd", "inv", "llt", "ls", "lu", "nep", "pbllt", "ptllt", "qr", "sep",
+        "trd"]
+DRIVERS = (["x" + kind + name for kind in "sdcz" for name in BOTH] +
+           ["x" + kind + name for kind in "sd" for name in ("hseqr", "svd", "syevr")] +
+           ["x" + kind + name for kind in "cz" for name in ("evc", "heevr")])
+# How the programs tell what became of their tests: a pattern, and whether it counts tests that passed.
+COUNTS = [(r"(\d+) tests completed and passed", True), (r"(\d+) tests completed and failed", False),
+          (r"(\d+) PASSED, +\d+ SKIPPED", True), (r"SKIPPED, +(\d+) FAILED", False),
+          (r"\| +P\w+ +\d+ +(\d+) +\d+ +\d+\s", True), (r"\| +P\w+ +\d+ +\d+ +(\d+) +\d+\s", False)]
+# Tests of fabtests that the provider refuses, and why.
+REFUSED = {
+    r"fi_cm_data |fi_msg_sockets |-e msg": "they want connected endpoints (FI_EP_MSG), and there are only FI_EP_RDM",
+    r"fi_poll ": "its programs exchange no addresses out of band, and look for an address that nobody listens at",
+}
+
+
+def find(program):
+    found = glob.glob(f"/usr/lib/*/scalapack/openmpi-tests/{program}")
+    if not found or not os.path.isdir(INPUTS) or shutil.which("mpirun") is None:
+        raise Skipped("install scalapack-mpi-test and openmpi-bin (./setup.sh suites)")
+    return found[0]
+
+
+def tally(output):
+    """How many tests passed, and what is said of those that failed."""
+    passed = failed = 0
+    for pattern, good in COUNTS:
+        number = sum(int(count) for count in re.findall(pattern, output))
+        passed, failed = (passed + number, failed) if good else (passed, failed + number)
+    passed += len(re.findall(r"PASSED *$", output, re.MULTILINE))
+    failed += len(re.findall(r"FAILED *$", output, re.MULTILINE))
+    return passed, failed
+
+
+def scalapack(program, may_abort=False):
+    path = find(program)
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for file in glob.glob(f"{INPUTS}/*.dat") + glob.glob(f"{INPUTS}/*/*.dat"):
+            shutil.copy(file, folder)
+        os.chdir(folder)
+        try:
+            output, _ = over_hawser(RANKS, [path], may_fail=may_abort)
+            passed, failed = tally(output)
+            check(passed > 0, f"{program}: no test passed\n{output[-3000:]}")
+            if failed:
+                wanted, _ = run(RANKS, TCP, [path], {}, may_fail=may_abort)
+                check(tally(wanted) == (passed, failed),
+                      f"{program}: {failed} tests fail, and over TCP {tally(wanted)[1]}\n{output[-3000:]}")
+        finally:
+            os.chdir(before)
+    print(f"{program}: {passed} passed, {failed} failed")
+
+
+def add(name, program, **options):
+    case(name=name)(lambda: scalapack(program, **options))
+
+
+for tester in ("xCbtest", "xFbtest"):
+    add("blacs " + tester, tester, may_abort=True)  # its last test is that BLACS_ABORT ends the job
+for tester in PBLAS:
+    add("pblas " + tester, "PBLAS/" + tester)
+for tester in DRIVERS:
+    add("scalapack " + tester, tester)
+
+
+@case
+def fabtests():
+    prefix = os.environ.get("HAWSER_FABTESTS")
+    if not prefix:
+        raise Skipped("HAWSER_FABTESTS names no folder with libfabric's fabtests")
+    with tempfile.TemporaryDirectory() as folder:
+        # The suite reaches its two hosts by ssh, also where both are this one.
+        ssh = os.path.join(folder, "ssh")
+        with open(ssh, "w", encoding="ascii") as file:
+            file.write('#!/bin/bash\nwhile [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done\nshift\n'
+                       'exec bash -c "$*"\n')
+        os.chmod(ssh, 0o755)
+        bin_folder = os.path.join(os.path.abspath(prefix), "bin")
+        environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"], "FI_HAWSER_NICS": "udp:127.0.0.1",
+                       "FI_PROVIDER_PATH": FOLDERS["provider"]}
+        ran = subprocess.run([os.path.join(bin_folder, "runfabtests.sh"), "-p", bin_folder, "-t", "quick", "-b",
+                              "hawser", "127.0.0.1", "127.0.0.1"], env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, timeout=time_left(), check=False)
+    output = ran.stdout.decode(errors="replace")
+    results = re.findall(r"^(fi_.*): +(Pass|Fail|Notrun)$", output, re.MULTILINE)
+    failed = [name for name, result in results if result == "Fail"]
+    wrong = [name for name in failed if not any(re.search(pattern, name + " ") for pattern in REFUSED)]
+    passed = sum(result == "Pass" for _, result in results)
+    print(f"fabtests: {passed} passed, {len(failed)} failed, of these {len(failed) - len(wrong)} as the provider refuses "
+          "what they want")
+    check(passed >= 35 and not wrong, "\n".join(wrong) + "\n" + output[-3000:])
+
+
+def main():
+    words = sys.argv[1:]
+    if words[:1] != ["--list"]:
+        FOLDERS.update(provider=os.path.abspath(words.pop(0)))
+    return run_cases(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
