@@ -60,8 +60,8 @@ def tally(output):
     for pattern, good in COUNTS:
         number = sum(int(count) for count in re.findall(pattern, output))
         passed, failed = (passed + number, failed) if good else (passed, failed + number)
-    passed += len(re.findall(r"PASSED *$", output, re.MULTILINE))
-    failed += len(re.findall(r"FAILED *$", output, re.MULTILINE))
+    passed += len(re.findall(r"\d +PASSED *$", output, re.MULTILINE))
+    failed += len(re.findall(r"\d +FAILED *$", output, re.MULTILINE))
     return passed, failed
 
 
