@@ -36,10 +36,13 @@ BOTH = ["brd", "dblu", "dtlu", "gblu", "gsep", "hrd", "inv", "llt", "ls", "lu", 
 DRIVERS = (["x" + kind + name for kind in "sdcz" for name in BOTH] +
            ["x" + kind + name for kind in "sd" for name in ("hseqr", "svd", "syevr")] +
            ["x" + kind + name for kind in "cz" for name in ("evc", "heevr")])
-# How the programs tell what became of their tests: a pattern, and whether it counts tests that passed.
+# How the programs sum up: a pattern, and whether it counts tests that passed.
 COUNTS = [(r"(\d+) tests completed and passed", True), (r"(\d+) tests completed and failed", False),
           (r"(\d+) PASSED, +\d+ SKIPPED", True), (r"SKIPPED, +(\d+) FAILED", False),
           (r"\| +P\w+ +\d+ +(\d+) +\d+ +\d+\s", True), (r"\| +P\w+ +\d+ +\d+ +(\d+) +\d+\s", False)]
+# How those that don't sum up tell of one test.
+ONE_PASSED = r"\d +PASSED\b|^ ?Passed "
+ONE_FAILED = r"\d +FAILED\b|^ ?Failed "
 # Tests of fabtests that the provider refuses, and why.
 REFUSED = {
     r"fi_cm_data |fi_msg_sockets |-e msg": "they want connected endpoints (FI_EP_MSG), and there are only FI_EP_RDM",
@@ -60,8 +63,9 @@ def tally(output):
     for pattern, good in COUNTS:
         number = sum(int(count) for count in re.findall(pattern, output))
         passed, failed = (passed + number, failed) if good else (passed, failed + number)
-    passed += len(re.findall(r"\d +PASSED *$", output, re.MULTILINE))
-    failed += len(re.findall(r"\d +FAILED *$", output, re.MULTILINE))
+    if passed + failed == 0:
+        passed = len(re.findall(ONE_PASSED, output, re.MULTILINE))
+        failed = len(re.findall(ONE_FAILED, output, re.MULTILINE))
     return passed, failed
 
 
