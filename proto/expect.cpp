@@ -150,6 +150,7 @@ void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
     store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
     peer.starved_to = peer.solicited_to = number;
     peer.solicit_backoff = 0;
+    peer.solicit_put_off = false;
     peer.solicit_at = now + peer.response.overdue(granularity) * 2;
   }
   if (store_full_since == Time{}) {

@@ -143,6 +143,10 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     record.detail = static_cast<std::uint32_t>((now - packet.sent).ns / 1000);
     trace(record);
   }
+  if (is_large(peer, packet)) {
+    path.large_lost = path.large_rounds = 0;
+    peer.small_only_since = Time{};
+  }
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
@@ -162,10 +166,6 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
   settle(*this, path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, now);  // the link is faster than it says
-  if (is_large(peer, packet)) {
-    path.large_lost = path.large_rounds = 0;
-    peer.small_only_since = Time{};
-  }
   path.delivered_bytes += packet.wire_bytes;
   const auto arrived_with_it = [&](OutgoingMessage& its) {
     --its.in_flight;

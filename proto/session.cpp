@@ -248,6 +248,20 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
   return since + patience_with(peer) + absence.since(since);
 }
 
+namespace {
+// Whether a send is open that takes large packets. If it was cancelled, or is a small one, the peer
+// is not to be given up for the large packets that were lost.
+template <class Core>
+bool any_large_send(const Core& core, const Peer& peer) {
+  bool any = false;
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    const OutgoingMessage& message = core.outgoing.at(index);
+    any |= !message.finished && message.bytes * 2 > peer.fragment_bytes;
+  });
+  return any;
+}
+}  // namespace
+
 // The peer timeout and what keeps it from firing wrongly: a probe now and then while something is
 // pending.
 void Endpoint::Core::watch_liveness(Peer& peer) {
@@ -262,6 +276,10 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.pending_since == Time{}) {
     peer.pending_since = now;
     peer.timeout_put_off = false;
+  }
+  if (peer.small_only_since != Time{} && peer.small_only_since + timeout <= now &&
+      !any_large_send(*this, peer)) {
+    peer.small_only_since = Time{};
   }
   if (gives_up_at(peer) <= now) {
     // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.

@@ -128,5 +128,31 @@ TEST_CASE("small_only__is_not_what_a_lossy_fabric_looks_like", "[F4]") {
   exchange.check_all_ok();
 }
 
+// The large send is cancelled, and the fabric heals. Another operation still waits for the peer,
+// but nothing large does, so the losses of before are no reason to give the peer up.
+TEST_CASE("small_only__ends_with_the_send_that_was_large", "[F4]") {
+  bool small_only = true;
+  WorldConfig config = impatient(1);
+  config.hook = [&](std::uint32_t, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    const bool lost = small_only && packet.direction == Direction::tx && is_large(packet);
+    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  const std::string bytes(kMessage, 'a');
+  std::string buffer(100, 'b');
+  (void)world.receive(0, world.peer(0, 1), 7, buffer);
+  const OperationId send = world.send(0, 1, 1, bytes);
+  world.run_for(milliseconds(300));
+  REQUIRE(world.cancel(0, send) == Status::ok);
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(100)));
+  REQUIRE(world.completion(0, send)->status == Status::cancelled);
+  small_only = false;
+  world.run_for(milliseconds(3000));
+  CHECK(failure_of(world, 0) == nullptr);
+}
+
 }  // namespace
 }  // namespace hawser::test
