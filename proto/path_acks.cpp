@@ -368,8 +368,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
       oldest + pto_base(path) < peer.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
-  // No path answers: the peer is away, or the NICs that live are not bound to each other. Packets
-  // in flight to a silent peer must not use up the limit that all peers share.
+  // The path does not answer: the peer is away, or the NICs that live are not bound to each other.
+  // Its packets in flight must not use up the limit that all peers share.
   if (path.state == PathState::up && path.unanswered >= kPatientPtos) {
     if (!path.written_off) written_off += path.packets_in_flight;
     path.written_off = true;

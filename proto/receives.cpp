@@ -33,10 +33,14 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
-  // The next message was turned away when it was not the lowest one. The lowest one may take the
-  // reserve, or the descriptor of a receive that waits for it. So it is asked for at once.
+  // The endpoint turned the next message away when it was not the lowest one. The lowest one may
+  // take the reserve, or the descriptor of a receive that waits for it. So the endpoint asks at
+  // once.
   const bool asked = before(peer.next_to_process, peer.solicited_to);
-  if (peer.solicit_at != kNever && !asked) solicit(peer);
+  if (peer.solicit_at != kNever && !asked) {
+    peer.solicit_at = earlier(peer.solicit_at, now + peer.response.overdue(granularity) * 2);
+    solicit(peer);
+  }
 }
 
 // Its turn to match has come.

@@ -249,14 +249,19 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
 }
 
 namespace {
-// Whether a send is open that takes large packets. If it was cancelled, or is a small one, the peer
-// is not to be given up for the large packets that were lost.
+// Whether large packets of an open send are in flight or wait to be sent. A cancelled send, a small
+// one, and one that waits for its receiver are no reason to give up the peer for lost large
+// packets.
 template <class Core>
 bool any_large_send(const Core& core, const Peer& peer) {
   bool any = false;
   peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
     const OutgoingMessage& message = core.outgoing.at(index);
-    any |= !message.finished && message.bytes * 2 > peer.fragment_bytes;
+    const bool moves = message.in_flight > 0 || message.queued > 0 ||
+                       (message.next_fragment < message.may_send && !message.stopped);
+    const std::uint64_t largest =
+        std::min<std::uint64_t>(message.bytes, peer.fragment_bytes) + wire::kDataHeaderBytes;
+    any |= !message.finished && moves && largest * 2 > core.wire_bytes_of_full_packet(peer);
   });
   return any;
 }

@@ -1,12 +1,13 @@
 // Liveness in the middle of a storm: how long a message may take while a way is open.
 //
-// The wait of a message begins when both it and its receive are posted. It begins again whenever
-// its receiver gets another message or another message of its sender arrives, because messages
-// queue behind each other. Only undisturbed time counts (reasons.hpp). Two bounds hold:
-//  - In calm times, when no host has had a fault for long, the wait is at most two transfers of all
-//    bytes that either host sends or receives, plus the timers of a handshake and of a packet.
-//  - Otherwise it is at most twice that sum, the longest interval between probes included, and the
-//    longest one between questions.
+// The wait of a message begins when both it and its receive are posted. Messages queue behind each
+// other. So the wait begins again when its receiver gets another message, or another message of its
+// sender arrives. Only undisturbed time counts (reasons.hpp). Two bounds hold:
+//  - In calm times no host has had a fault for long. The wait is at most two transfers of all bytes
+//    that either host sends or receives, plus the timers of a handshake and of a packet.
+//  - Otherwise the longest intervals between probes and between questions are added to that sum,
+//  and
+//    the wait is at most twice the total.
 // A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the
 // mechanism is there for.
 #pragma once
