@@ -256,7 +256,14 @@ Duration Reasons::undisturbed(std::uint32_t a, std::uint32_t b, Duration from, D
   spans.insert(spans.end(), away_[a].begin(), away_[a].end());
   spans.insert(spans.end(), away_[b].begin(), away_[b].end());
   for (Span span : searches_[pair_of(a, b)]) {
-    span.to = std::min(span.to, span.from + search(a, b));
+    // The search stands still while a host is away.
+    Duration end = span.from + search(a, b);
+    for (Duration before{-1}; before != end;) {
+      before = end;
+      const Span searched{span.from, end};
+      end = span.from + search(a, b) + within(away_[a], searched) + within(away_[b], searched);
+    }
+    span.to = std::min(span.to, end);
     spans.push_back(span);
   }
   std::ranges::sort(spans, {}, &Span::from);

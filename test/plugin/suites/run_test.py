@@ -5,8 +5,8 @@
     run_test.py PROVIDER           runs all
     run_test.py --list [gate|deep] names them
 
-ScaLAPACK's suite comes from Debian (scalapack-mpi-test): the testers of BLACS, which send 100,000 messages and
-look at each byte, those of PBLAS, and one program for each driver and kind of number. A program that fails over
+ScaLAPACK's suite comes from Debian (scalapack-mpi-test): the testers of BLACS, which look at each
+byte of 28,000 transfers, those of PBLAS, and one program for each driver and kind of number. A program that fails over
 the provider runs again over Open MPI's own TCP. The case fails unless as many tests fail there.
 
 fabtests is libfabric's own suite. Debian has no package of it, so HAWSER_FABTESTS names the folder into which
