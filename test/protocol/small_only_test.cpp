@@ -29,6 +29,15 @@ WorldConfig impatient(std::uint32_t nics) {
   return config;
 }
 
+// Each large packet that a NIC sends is lost while `small_only` is true.
+void lose_large_while(const bool& small_only, WorldConfig& config) {
+  config.hook = [&small_only](std::uint32_t, std::uint32_t,
+                              const FaultPacket& packet) -> std::optional<Fate> {
+    const bool lost = small_only && packet.direction == Direction::tx && is_large(packet);
+    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
+  };
+}
+
 const Event* failure_of(World& world, std::uint32_t node) {
   const auto& events = world.events(node);
   const auto found = std::ranges::find(events, Event::Kind::peer_failed, &Event::kind);
@@ -99,11 +108,7 @@ TEST_CASE("small_only__one_large_packet_now_and_then_is_enough", "[F4]") {
 TEST_CASE("small_only__that_ends_in_time_is_no_failure", "[F4]") {
   bool small_only = true;
   WorldConfig config = impatient(GENERATE(1u, 2u));
-  config.hook = [&](std::uint32_t, std::uint32_t,
-                    const FaultPacket& packet) -> std::optional<Fate> {
-    const bool lost = small_only && packet.direction == Direction::tx && is_large(packet);
-    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
-  };
+  lose_large_while(small_only, config);
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(20));
@@ -133,11 +138,7 @@ TEST_CASE("small_only__is_not_what_a_lossy_fabric_looks_like", "[F4]") {
 TEST_CASE("small_only__ends_with_the_send_that_was_large", "[F4]") {
   bool small_only = true;
   WorldConfig config = impatient(1);
-  config.hook = [&](std::uint32_t, std::uint32_t,
-                    const FaultPacket& packet) -> std::optional<Fate> {
-    const bool lost = small_only && packet.direction == Direction::tx && is_large(packet);
-    return lost ? std::optional(Fate{.drop = true}) : std::nullopt;
-  };
+  lose_large_while(small_only, config);
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(20));

@@ -56,16 +56,10 @@ TEST_CASE("liveness__a_way_is_open") {
   CHECK(verdict_after(plan, milliseconds(60)) != "");
 }
 
-TEST_CASE("liveness__no_way_is_open") {
+TEST_CASE("liveness__no_way_is_open_or_a_host_is_away") {
+  const FaultKind kind = GENERATE(FaultKind::partition, FaultKind::pause);
   sim::Plan plan = two_hosts();
-  plan.faults.push_back(fault(FaultKind::partition, milliseconds(1), milliseconds(200)));
-  CHECK(verdict_after(plan, milliseconds(200)) == "");
-  CHECK(verdict_after(plan, milliseconds(260)) != "");
-}
-
-TEST_CASE("liveness__a_host_is_away") {
-  sim::Plan plan = two_hosts();
-  plan.faults.push_back(fault(FaultKind::pause, milliseconds(1), milliseconds(200)));
+  plan.faults.push_back(fault(kind, milliseconds(1), milliseconds(200)));
   CHECK(verdict_after(plan, milliseconds(200)) == "");
   CHECK(verdict_after(plan, milliseconds(260)) != "");
 }
@@ -80,6 +74,19 @@ TEST_CASE("liveness__only_a_pair_without_a_path_is_whole") {
   plan.tunables.peer_timeout_ms = 400;  // the search for the pair takes up to 100 ms
   CHECK(verdict_after(plan, milliseconds(180)) == "");
   CHECK(verdict_after(plan, milliseconds(320)) != "");
+}
+
+// The time of the search does not run while one of the two hosts is away.
+TEST_CASE("liveness__a_search_stands_still_while_a_host_is_away") {
+  sim::Plan plan = two_hosts();
+  sim::FaultPlan first = fault(FaultKind::nic_silent, milliseconds(1), milliseconds(900));
+  sim::FaultPlan second = first;
+  second.host = 1;
+  second.nic = 1;
+  plan.faults = {first, second, fault(FaultKind::pause, milliseconds(10), milliseconds(500))};
+  plan.tunables.peer_timeout_ms = 400;
+  CHECK(verdict_after(plan, milliseconds(680)) == "");
+  CHECK(verdict_after(plan, milliseconds(820)) != "");
 }
 
 TEST_CASE("liveness__waiting_begins_anew_with_each_arrival") {
