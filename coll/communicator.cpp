@@ -95,6 +95,37 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
   return Status::ok;
 }
 
+Status Communicator::reduce(const void* in, void* out, std::uint64_t count, DataType type,
+                            ReduceOp op, Rank root, Request& request) {
+  if (count > kMaxBufferBytes / size_of(type) || root >= ranks()) return Status::invalid_argument;
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || count == 0) {
+    copy(out, in, count * size_of(type));
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch({.collective = Collective::all_reduce,
+                            .type = type,
+                            .op = op,
+                            .root = root,
+                            .to_root = true,
+                            .count = count,
+                            .options = digest(options)},
+                           ReducePlan({.rank = rank(),
+                                       .ranks = ranks(),
+                                       .root = root,
+                                       .count = count,
+                                       .type = type,
+                                       .op = op,
+                                       .in = static_cast<const std::byte*>(in),
+                                       .out = static_cast<std::byte*>(out),
+                                       .chunk_bytes = options.chunk_bytes,
+                                       .depth = options.pipeline}));
+  return Status::ok;
+}
+
 Status Communicator::reduce_scatter(const void* in, void* out, std::uint64_t count, DataType type,
                                     ReduceOp op, Request& request) {
   if (count > kMaxBufferBytes / size_of(type) / ranks()) return Status::invalid_argument;

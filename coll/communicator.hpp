@@ -79,6 +79,10 @@ class Communicator {
   // out[i] = in[i] of rank 0 op ... op in[i] of rank n - 1. In place: out = in.
   [[nodiscard]] Status all_reduce(const void* in, void* out, std::uint64_t count, DataType type,
                                   ReduceOp op, Request& request);
+  // The same, but only rank `root` gets the result; at the others `out` is not used and may be
+  // null.
+  [[nodiscard]] Status reduce(const void* in, void* out, std::uint64_t count, DataType type,
+                              ReduceOp op, Rank root, Request& request);
   // `in` has n · count elements, `out` gets those of block `rank`, reduced. In place: out = that
   // block.
   [[nodiscard]] Status reduce_scatter(const void* in, void* out, std::uint64_t count, DataType type,

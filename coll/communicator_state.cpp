@@ -38,7 +38,8 @@ const CommunicatorConfig& checked(const CommunicatorConfig& config) {
   return config;
 }
 
-// Ring steps and exchanges need 2 · pipeline slots of a chunk, recursive doubling its own.
+// Ring steps, exchanges and reductions to a root need 2 · pipeline slots of a chunk, recursive
+// doubling its own.
 std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
   const std::uint64_t slots = 2 * std::uint64_t{options.pipeline} * options.chunk_bytes;
   const std::uint64_t copies = DoublingPlan::slots(ranks) * options.small_bytes;
@@ -82,7 +83,8 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
                           .sequence = next_sequence_++,
                           .first_group = next_group_,
                           .signature = signature.hash(),
-                          .collective = signature.collective},
+                          .collective = signature.collective,
+                          .to_root = signature.to_root},
                          plan, 2 * options_.pipeline);
   next_group_ += std::visit([](const auto& one) { return one.groups(); }, plan);
   line_.push_back(index);

@@ -6,7 +6,8 @@
 namespace hawser::coll {
 namespace {
 
-const char* name_of(Collective collective) {
+const char* name_of(Collective collective, bool to_root) {
+  if (to_root) return "reduce";
   switch (collective) {
     case Collective::all_reduce: return "all_reduce";
     case Collective::reduce_scatter: return "reduce_scatter";
@@ -94,7 +95,7 @@ Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
 Failure Execution::failure(const char* what, Rank rank, Status status) const {
   return {.rank = rank,
           .status = status,
-          .text = std::string(name_of(identity_.collective)) + " " +
+          .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
                   std::to_string(identity_.sequence) + ": " + what + " rank " +
                   std::to_string(rank) + ": " + std::string(to_string(status))};
 }

@@ -15,11 +15,13 @@
 #include "coll/channel.hpp"
 #include "coll/doubling_plan.hpp"
 #include "coll/exchange_plan.hpp"
+#include "coll/reduce_plan.hpp"
 #include "coll/ring_plan.hpp"
 
 namespace hawser::coll {
 
-using AnyPlan = std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, RingPlan>;
+using AnyPlan =
+    std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, ReducePlan, RingPlan>;
 
 // What an advance may still do this turn; shared by a communicator's collectives, oldest first.
 struct TurnBudget {
@@ -38,6 +40,7 @@ class Execution {
     std::uint32_t first_group = 0;
     std::uint64_t signature = 0;
     Collective collective = Collective::none;
+    bool to_root = false;
   };
 
   // `window` is 1 to kMaxWindow. Nothing runs before `begin`.

@@ -47,14 +47,15 @@ struct Signature {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
+  bool to_root = false;       // of an all-reduce: only the root gets the result
   std::uint64_t count = 0;    // elements, or bytes where there is no type
   std::uint64_t options = 0;  // what decides how data is cut into messages
 
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
-    const std::uint64_t words[] = {static_cast<std::uint64_t>(collective) << 16 |
-                                       static_cast<std::uint64_t>(type) << 8 |
-                                       static_cast<std::uint64_t>(op),
-                                   root, count, options};
+    const std::uint64_t words[] = {
+        static_cast<std::uint64_t>(to_root) << 24 | static_cast<std::uint64_t>(collective) << 16 |
+            static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op),
+        root, count, options};
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over words, with a final mix
     for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3;
     hash ^= hash >> 32;

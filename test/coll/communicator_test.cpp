@@ -158,6 +158,10 @@ TEST_CASE("communicator: refuses arguments out of range and goes on") {
   CHECK(one.all_gather(&byte, &byte, std::uint64_t{1} << 62, request) == Status::invalid_argument);
   CHECK(one.all_to_all(&byte, &byte, kMaxMessageBytes + 1, request) == Status::invalid_argument);
   CHECK(one.broadcast(&byte, 1, 3, request) == Status::invalid_argument);
+  CHECK(one.reduce(&byte, &byte, 1, DataType::f32, ReduceOp::sum, 3, request) ==
+        Status::invalid_argument);
+  CHECK(one.reduce(&byte, &byte, ~std::uint64_t{0}, DataType::f32, ReduceOp::sum, 0, request) ==
+        Status::invalid_argument);
   CHECK(one.all_to_all_v(&byte, segments, &byte, segments, request) == Status::invalid_argument);
   CHECK(one.all_to_all_v(&byte, std::span(segments).first(2), nullptr, segments, request) ==
         Status::invalid_argument);

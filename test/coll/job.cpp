@@ -20,7 +20,7 @@ std::uint64_t end_of(const std::vector<Segment>& segments) {
 }
 
 bool reduces(JobKind kind) {
-  return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter;
+  return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter || kind == JobKind::reduce;
 }
 
 // Small counts often, as edges lie there.
@@ -39,7 +39,7 @@ std::uint64_t draw_count(proto::Random& random, std::uint64_t most) {
 std::string JobShape::text() const {
   static constexpr const char* names[kJobKinds] = {"all_reduce", "reduce_scatter", "all_gather",
                                                    "all_to_all", "all_to_all_v",   "broadcast",
-                                                   "barrier"};
+                                                   "barrier",    "reduce"};
   return std::string(names[static_cast<std::size_t>(kind)]) + " of " + std::to_string(count) + " " +
          std::string(to_string(type)) + " " + std::string(to_string(op)) + ", " +
          std::to_string(ranks) + " ranks, root " + std::to_string(root) +
@@ -55,7 +55,9 @@ JobShape draw_job(proto::Random& random, std::uint32_t ranks, std::uint64_t most
                  .in_place = random.below(2) == 0};
   std::uint64_t most = most_bytes;
   if (reduces(shape.kind)) most /= coll::size_of(shape.type);
-  if (shape.kind != JobKind::all_reduce && shape.kind != JobKind::broadcast) most /= ranks;
+  const bool has_one_block = shape.kind == JobKind::all_reduce || shape.kind == JobKind::reduce ||
+                             shape.kind == JobKind::broadcast;
+  if (!has_one_block) most /= ranks;
   shape.count = draw_count(random, most);
   if (shape.kind == JobKind::all_to_all_v) shape.in_place = false;
   return shape;
@@ -167,6 +169,9 @@ Status Job::call(coll::Communicator& communicator) {
     case JobKind::broadcast:
       return communicator.broadcast(out, shape_.count, shape_.root, own.request);
     case JobKind::barrier: return communicator.barrier(own.request);
+    case JobKind::reduce:
+      return communicator.reduce(in, communicator.rank() == shape_.root ? out : nullptr,
+                                 shape_.count, shape_.type, shape_.op, shape_.root, own.request);
   }
   return Status::invalid_argument;
 }
@@ -176,6 +181,11 @@ std::string Job::wrong(std::uint32_t rank) const {
   if (!own.input.margins_untouched() || !own.output.margins_untouched()) return "wrote outside";
   if (!std::equal(own.original.begin(), own.original.end(), own.input.data())) {
     return "wrote to its input";
+  }
+  if (shape_.kind == JobKind::reduce && rank != shape_.root) {
+    const bool is_whole =
+        !own.in_place || std::equal(own.original.begin(), own.original.end(), own.output.data());
+    return is_whole ? "" : "wrote to its input";
   }
   return reduces(shape_.kind) ? wrong_reduction(rank) : wrong_bytes(rank);
 }

@@ -20,8 +20,9 @@ enum class JobKind : std::uint8_t {
   all_to_all_v,
   broadcast,
   barrier,
+  reduce,
 };
-inline constexpr std::uint64_t kJobKinds = 7;
+inline constexpr std::uint64_t kJobKinds = 8;
 
 struct JobShape {
   JobKind kind = JobKind::barrier;

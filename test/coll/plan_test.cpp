@@ -14,6 +14,7 @@
 #include "coll/broadcast_plan.hpp"
 #include "coll/doubling_plan.hpp"
 #include "coll/exchange_plan.hpp"
+#include "coll/reduce_plan.hpp"
 #include "coll/ring_plan.hpp"
 #include "test/support/seeded.hpp"
 
@@ -244,6 +245,36 @@ TEST_CASE("plan: broadcasts reach every rank once from every root") {
           CHECK(received == (rank == root ? 0 : bytes));
         }
         check_all(plans);
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: a reduce takes every rank's data once to every root") {
+  for (Rank ranks = 2; ranks <= 20; ++ranks) {
+    for (Rank root = 0; root < ranks; ++root) {
+      for (const std::uint64_t count : {1, 16 * 9, 16 * 50}) {
+        for (const std::uint32_t depth : {1, 2, 5}) {
+          INFO(ranks << " ranks, root " << root << ", " << count << " elements, depth " << depth);
+          Plans plans;
+          std::uint64_t sent = 0;
+          for (Rank rank = 0; rank < ranks; ++rank) {
+            plans.push_back(
+                std::make_unique<coll::ReducePlan>(coll::ReduceArguments{.rank = rank,
+                                                                         .ranks = ranks,
+                                                                         .root = root,
+                                                                         .count = count,
+                                                                         .in = fake(1 << 20),
+                                                                         .out = fake(1 << 22),
+                                                                         .chunk_bytes = 64,
+                                                                         .depth = depth}));
+            for (std::uint64_t i = 0; i < plans[rank]->sends(); ++i) {
+              sent += plans[rank]->send(i).bytes;
+            }
+          }
+          CHECK(sent == (ranks - 1) * count * 4);
+          check_all(plans);
+        }
       }
     }
   }

@@ -65,7 +65,8 @@ TEST_CASE("revocation: a death at any rank in any collective is named at every r
         std::vector<Job> jobs;
         World world(kRanks, {.seed = random.next(), .max_delay = 10},
                     {.chunk_bytes = 256, .pipeline = 2, .small_bytes = 0});
-        // The root of a broadcast could end before anyone notices: an all-gather follows.
+        // The root of a broadcast, or a leaf of a reduce, could end before anyone notices: an
+        // all-gather follows.
         jobs.emplace_back(long_job(static_cast<JobKind>(kind), kRanks, dead), random);
         jobs.emplace_back(long_job(JobKind::all_gather, kRanks, 0), random);
         for (Job& job : jobs) start(world, job);
