@@ -117,7 +117,7 @@ class Side {
   }
 
  private:
-  engine::MempoolPacketPool pool_;
+  engine::StackPacketPool pool_;
 
  public:
   std::unique_ptr<proto::Nic> nic;

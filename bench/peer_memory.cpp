@@ -190,8 +190,8 @@ class Hub {
   }
 
   std::shared_ptr<engine::MemoryFabric> fabric_ = std::make_shared<engine::MemoryFabric>();
-  engine::MempoolPacketPool hub_pool_;
-  engine::MempoolPacketPool far_pool_;
+  engine::StackPacketPool hub_pool_;
+  engine::StackPacketPool far_pool_;
   Side hub_;
   std::vector<std::unique_ptr<Side>> far_;
   std::vector<PeerId> peers_;

@@ -44,8 +44,8 @@ else()
   hawser_left_out("RDMA NICs, as libibverbs is not here (install libibverbs-dev)")
 endif()
 
-# DPDK: rings, mempools and the EAL they need, linked statically. Linked shared, the EAL would map
-# some 130 driver libraries: 24 MB resident a process instead of 5, for NICs that we never open.
+# DPDK: rings, and mempools for programs that start EAL themselves, linked statically. Linked shared,
+# EAL would map some 130 driver libraries for NICs that we never open.
 pkg_check_modules(HAWSER_DPDK REQUIRED libdpdk-libs>=22.11)
 pkg_get_variable(HAWSER_DPDK_LIBDIR libdpdk-libs libdir)
 function(hawser_dpdk_archive out name)

@@ -22,7 +22,7 @@ target_include_directories(hawser_shared INTERFACE
 set(map ${PROJECT_SOURCE_DIR}/cmake/libhawser.map)
 target_link_options(hawser_shared PRIVATE
   -Wl,--version-script=${map} -Wl,--no-undefined -Wl,--gc-sections
-  # DPDK's EAL has a thread that nobody ends: unloading its code would crash.
+  # What runs at a program's exit, such as the logger's end, is its code: it stays loaded.
   -Wl,-z,nodelete)
 # Before 1.0 a new minor version may change the C++ API's layouts, and gets a new number here.
 set_target_properties(hawser_shared PROPERTIES

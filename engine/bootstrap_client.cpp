@@ -30,6 +30,8 @@ constexpr auto kServerMayTake = milliseconds(3000);
 constexpr auto kLeaveWithin = milliseconds(1000);
 constexpr int kRetryMs = 20;
 constexpr int kAskAgainMs = 500;  // for a host's name
+// So long a way may be missing: a host that has just started gets its addresses and routes.
+constexpr auto kWayMayBeMissing = milliseconds(1000);
 
 // False if the time is over first.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
@@ -71,17 +73,34 @@ std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time 
   }
 }
 
+// Whether the answer is this host's own: it has no way there, or may not take it. Nothing that
+// happens at the other end changes that.
+bool leads_nowhere(int code) {
+  return code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT || code == EINVAL ||
+         code == EACCES || code == EPERM;
+}
+
 Descriptor connect_to(const std::string& address, std::uint32_t timeout_ms) {
   const Time deadline = monotonic_now() + milliseconds(timeout_ms);
   const std::vector<bootstrap::Endpoint> endpoints = resolve_until(address, deadline);
   int code = ETIMEDOUT;
+  Time had_way = monotonic_now();
   do {
+    bool has_way = false;
     for (const bootstrap::Endpoint& endpoint : endpoints) {
       Descriptor socket = try_connect(endpoint, deadline, code);
+      has_way = has_way || !leads_nowhere(code);
       if (!socket) continue;
       const int on = 1;
       static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
       return socket;
+    }
+    if (has_way) had_way = monotonic_now();
+    if (monotonic_now() - had_way > kWayMayBeMissing) {
+      throw BootstrapError(
+          BootstrapFailure::unreachable,
+          system_error("This host has no way to the rendezvous at " + address, code).what() +
+              std::string("; look at its interfaces (is lo up?), routes and firewall"));
     }
     ::poll(nullptr, 0, kRetryMs);  // the server may start after its ranks
   } while (monotonic_now() < deadline);

@@ -5,9 +5,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/system_error.hpp"
 
@@ -42,7 +44,28 @@ HostPort split(const std::string& address) {
   return parts;
 }
 
+bool is_loopback(const Endpoint& endpoint) {
+  if (endpoint.storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(endpoint.storage);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);
+  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
+}
+
+bool is_literal(const std::string& host) {
+  in6_addr ignored{};
+  return ::inet_pton(AF_INET, host.c_str(), &ignored) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &ignored) == 1;
+}
+
 }  // namespace
+
+bool is_loopback_here_alone(const std::string& address, const std::vector<Endpoint>& endpoints) {
+  const std::string host = split(address).host;
+  if (is_literal(host) || host == "localhost" || host.ends_with(".localhost")) return false;
+  return std::ranges::all_of(endpoints, is_loopback);
+}
 
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -95,16 +118,30 @@ std::vector<Endpoint> resolve(const std::string& address) {
   return endpoints;
 }
 
+std::string with_port(const std::string& address, std::string_view port) {
+  return address.substr(0, address.rfind(':') + 1) + std::string(port);
+}
+
 std::string with_port(const std::string& address, std::uint16_t port) {
-  return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+  return with_port(address, std::to_string(port));
 }
 
 Descriptor listen_at(const std::string& address) {
   int code = 0;
-  for (const Endpoint& endpoint : resolve(address)) {
+  std::vector<Endpoint> endpoints = resolve(address);
+  if (is_loopback_here_alone(address, endpoints)) {
+    // One socket of IPv6 serves both families; without IPv6, the other one does.
+    endpoints = resolve(with_port("[::]:0", split(address).port));
+    endpoints.push_back(resolve(with_port("0.0.0.0:0", split(address).port)).front());
+  }
+  for (const Endpoint& endpoint : endpoints) {
     Descriptor socket(
         ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;  // a port whose last job has just ended is free
+    const int off = 0;
+    if (socket && endpoint.storage.ss_family == AF_INET6) {
+      static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off));
+    }
     if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         ::bind(socket.get(), endpoint.get(), endpoint.bytes) == 0 &&
         ::listen(socket.get(), SOMAXCONN) == 0) {

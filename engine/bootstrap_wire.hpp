@@ -117,10 +117,16 @@ class HostUnknown : public BootstrapError {
 // What "HOST:PORT" or "[IPV6]:PORT" stands for; at least one. May ask the network for a name.
 // Throws HostUnknown, or another BootstrapError.
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
-// Listens at `address`, without blocking. Throws BootstrapError.
+// Whether the host is a name that stands for loopback here, as a host's own does on Debian
+// (127.0.1.1), and surely for something else on other hosts.
+[[nodiscard]] bool is_loopback_here_alone(const std::string& address,
+                                          const std::vector<Endpoint>& endpoints);
+// Listens at `address`, without blocking; at every address of this host if it is such a name.
+// Throws BootstrapError.
 [[nodiscard]] Descriptor listen_at(const std::string& address);
 [[nodiscard]] std::uint16_t port_of(const Descriptor& socket);
 // `address` with another port.
 [[nodiscard]] std::string with_port(const std::string& address, std::uint16_t port);
+[[nodiscard]] std::string with_port(const std::string& address, std::string_view port);
 
 }  // namespace hawser::engine::bootstrap

@@ -105,7 +105,7 @@ std::unique_ptr<proto::Nic> open_driver(const NicSpec& spec, const EngineSetting
 }  // namespace
 
 EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig& config)
-    : tunables_(settings.tunables), pool_(settings.tunables.packet_buffers) {
+    : tunables_(settings.tunables), pool_(make_packet_pool(settings.tunables.packet_buffers)) {
   if (config.job_secret.size() > kMaxSecretBytes) {
     throw Error("A job secret has at most " + std::to_string(kMaxSecretBytes) + " bytes, not " +
                 std::to_string(config.job_secret.size()));
@@ -127,7 +127,7 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
   protocol.job_secret = config.job_secret;
   protocol.trace = config.trace;
   protocol.trace_context = config.trace_context;
-  protocol_ = std::make_unique<proto::Endpoint>(protocol, nics, pool_);
+  protocol_ = std::make_unique<proto::Endpoint>(protocol, nics, *pool_);
 
   std::array<std::byte, proto::Endpoint::kMaxAddressBytes> bytes;
   const std::size_t length = protocol_->write_address(bytes);
@@ -137,7 +137,7 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
 EndpointBody::~EndpointBody() = default;
 
 void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings) {
-  std::unique_ptr<proto::Nic> driver = open_driver(spec, settings, pool_);
+  std::unique_ptr<proto::Nic> driver = open_driver(spec, settings, *pool_);
   if (spec.driver == NicSpec::Driver::udp) look_.add(static_cast<UdpNic&>(*driver));
   if (settings.has_fault_layer()) {
     add_fault_layer(std::move(driver), settings);
@@ -146,7 +146,7 @@ void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings)
   }
   proto::Nic& nic = *nics_.back();
   // Ends with the NIC. A refusal means that the driver copies.
-  if (nic.register_memory(pool_.memory().data(), pool_.memory().size()) != Status::ok) {
+  if (nic.register_memory(pool_->memory().data(), pool_->memory().size()) != Status::ok) {
     log_info(std::string(nic.name()) + " copies packet headers: their memory is not registered");
   }
   std::array<int, kMaxDescriptorsPerNic> fds;
@@ -164,7 +164,7 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
   config.max_datagram_bytes =
       std::min(caps.max_datagram_bytes, max_datagram_bytes(tunables_, caps.payload_bytes));
   config.max_remotes = max_remotes(tunables_);
-  auto fault = std::make_unique<FaultNic>(std::move(driver), pool_, config);
+  auto fault = std::make_unique<FaultNic>(std::move(driver), *pool_, config);
   // The words were checked with the settings; whether this NIC can do them, only it can tell.
   if (const auto error = fault->apply(settings.faults)) {
     throw Error(complaint_about(*fault, *error));
@@ -237,7 +237,7 @@ void EndpointBody::apply_posted_faults() {
 
 EndpointStats EndpointBody::stats() const {
   EndpointStats stats = protocol_->stats();
-  stats.buffers_in_use = pool_.in_use();
+  stats.buffers_in_use = pool_->in_use();
   for (const auto& nic : nics_) {
     const proto::PayloadBytes payload = nic->payload_bytes();
     stats.payload_bytes_in_place += payload.in_place;

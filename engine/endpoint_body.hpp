@@ -84,7 +84,7 @@ class EndpointBody {
 
   Tunables tunables_;
   // In the order of construction: what comes later uses what comes before.
-  MempoolPacketPool pool_;
+  std::unique_ptr<EndpointPool> pool_;
   std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
   std::vector<FaultNic*> faults_;                  // the same, or none at all
   UdpLook look_;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/eal.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/engine_thread.hpp"
 #include "engine/inline_endpoint.hpp"
 #include "engine/log.hpp"
+#include "engine/own_process.hpp"
 #include "engine/settings.hpp"
 #include "engine/threaded_endpoint.hpp"
 #include "proto/assert.hpp"
@@ -16,12 +16,12 @@ namespace hawser {
 
 struct Engine::State {
   explicit State(const EngineConfig& config) : settings(engine::check(config)) {
-    engine::ensure_eal();
     for (unsigned i = 0; i < settings.threads; ++i) {
       threads.push_back(std::make_unique<engine::EngineThread>(settings.tunables, i));
     }
   }
 
+  engine::OwnProcess owner;
   engine::EngineSettings settings;
   engine::EndpointRegistry registry;
   std::vector<std::unique_ptr<engine::EngineThread>> threads;
@@ -29,9 +29,20 @@ struct Engine::State {
 
 Engine::Engine(EngineConfig config) : state_(std::make_unique<State>(config)) {}
 
-Engine::~Engine() { HAWSER_ASSERT(state_->registry.empty(), "an endpoint outlives its engine"); }
+// A child of fork leaves its copy as it is: the threads are its parent's.
+Engine::~Engine() {
+  if (state_->owner.is_here()) {
+    HAWSER_ASSERT(state_->registry.empty(), "an endpoint outlives its engine");
+  } else {
+    static_cast<void>(state_.release());
+  }
+}
 
 std::unique_ptr<Endpoint> Engine::create_endpoint(const EndpointConfig& config) {
+  if (!state_->owner.is_here()) {
+    throw Error(
+        "This engine belongs to the process that made it; after a fork, a child makes its own");
+  }
   if (state_->threads.empty()) {
     return std::make_unique<engine::InlineEndpoint>(state_->settings, config, state_->registry);
   }
@@ -44,6 +55,7 @@ std::unique_ptr<Endpoint> Engine::create_endpoint(const EndpointConfig& config) 
 std::size_t Engine::nic_count() const noexcept { return state_->settings.nics.size(); }
 
 Status Engine::inject_fault(std::size_t nic, std::string_view spec) {
+  if (!state_->owner.is_here()) return Status::unsupported;
   if (!state_->settings.has_fault_layer()) return Status::unsupported;
   std::string complaint = complaint_about_faults(spec);
   if (nic >= nic_count()) complaint = "There is no NIC " + std::to_string(nic);

@@ -1,13 +1,15 @@
 #include "engine/host_limits.hpp"
 
-#include <linux/capability.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <fstream>
 #include <sstream>
+
+#include "engine/descriptor.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -42,6 +44,14 @@ std::optional<std::uint64_t> limit(__rlimit_resource resource) {
   rlimit value{};
   if (::getrlimit(resource, &value) != 0) return {};
   return value.rlim_cur == RLIM_INFINITY ? HostLimits::kUnlimited : value.rlim_cur;
+}
+
+// By trying: a process may have CAP_NET_ADMIN in a user namespace that the network is not of.
+bool may_exceed_rmem_max() {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  constexpr int kBytes = 65536;
+  return socket &&
+         ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBytes, sizeof kBytes) == 0;
 }
 
 std::uint64_t cores() {
@@ -118,8 +128,7 @@ HostLimits read_host_limits() {
   }
   limits.cores = cores();
   limits.memory_bytes = read_field("/proc/meminfo", "MemAvailable", 10).value_or(0) * 1024;
-  const auto capabilities = read_field("/proc/self/status", "CapEff", 16);
-  limits.may_exceed_rmem_max = capabilities && (*capabilities >> CAP_NET_ADMIN & 1) != 0;
+  limits.may_exceed_rmem_max = may_exceed_rmem_max();
   return limits;
 }
 

@@ -22,19 +22,21 @@ InlineEndpoint::InlineEndpoint(const EngineSettings& settings, const EndpointCon
       names_(settings.tunables.max_operations),
       idle_(settings.tunables),
       loop_(sources_) {
-  for (const int fd : body_.descriptors()) sources_.add(fd);
+  for (const int fd : body_->descriptors()) sources_.add(fd);
   sources_.add(bell_.descriptor());
   registry_.add(*this);
 }
 
 InlineEndpoint::~InlineEndpoint() {
+  if (!body_.is_here()) return;
   registry_.remove(*this);
   InlineEndpoint::close();
 }
 
 Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  const Status status = body_.protocol().connect(now, address, peer);
+  const Status status = body_->protocol().connect(now, address, peer);
   loop_.wake_at(now, now);
   return status;
 }
@@ -42,13 +44,15 @@ Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer)
 Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
                             std::uint64_t bytes, const SendOptions& options,
                             OperationId& operation) {
-  if (!names_.any_free()) return Status::again;
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  const OperationId name = names_.take();
-  const Status status = body_.send(
+  // Without a name it is not taken, but what else is wrong with it is told first.
+  const bool may_begin = names_.any_free();
+  const OperationId name = may_begin ? names_.take() : kNoOperation;
+  const Status status = body_->send(
       now, {name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options});
   if (status != Status::ok) {
-    names_.give(name);
+    if (may_begin) names_.give(name);
     return status;
   }
   operation = name;
@@ -69,12 +73,13 @@ Status InlineEndpoint::receive_claimed(MessageId message, void* data, std::uint6
 }
 
 Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
-  if (!names_.any_free()) return Status::again;
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  request.operation = names_.take();
-  const Status status = body_.protocol().receive(now, request);
+  const bool may_begin = names_.any_free();
+  request.operation = may_begin ? names_.take() : kNoOperation;
+  const Status status = body_->protocol().receive(now, request);
   if (status != Status::ok) {
-    names_.give(request.operation);
+    if (may_begin) names_.give(request.operation);
     return status;
   }
   operation = request.operation;
@@ -84,44 +89,50 @@ Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operatio
 
 Status InlineEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) {
-  return body_.protocol().probe(peer, context, tag, mask, envelope);
+  if (!body_.is_here()) return Status::endpoint_closed;
+  return body_->protocol().probe(peer, context, tag, mask, envelope);
 }
 
 Status InlineEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope, MessageId& message) {
-  return body_.protocol().claim(peer, context, tag, mask, envelope, message);
+  if (!body_.is_here()) return Status::endpoint_closed;
+  return body_->protocol().claim(peer, context, tag, mask, envelope, message);
 }
 
 Status InlineEndpoint::put_back(MessageId message) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  const Status status = body_.protocol().put_back(now, message);
+  const Status status = body_->protocol().put_back(now, message);
   loop_.wake_at(now, now);
   return status;
 }
 
 Status InlineEndpoint::cancel(OperationId operation) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  const Status status = body_.protocol().cancel(now, operation);
+  const Status status = body_->protocol().cancel(now, operation);
   loop_.wake_at(now, now);
   return status;
 }
 
 void InlineEndpoint::flush() {
+  if (!body_.is_here()) return;
   const Time now = monotonic_now();
-  body_.transmit(now);
+  body_->transmit(now);
   loop_.wake_at(now, now);
 }
 
 Status InlineEndpoint::disconnect(PeerId peer) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  const Status status = body_.protocol().disconnect(now, peer);
+  const Status status = body_->protocol().disconnect(now, peer);
   loop_.wake_at(now, now);
   return status;
 }
 
 std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, TurnResult& result) {
-  if (!body_.protocol().is_through()) result = body_.progress(now);
-  const std::size_t count = body_.protocol().poll_completions(completions);
+  if (!body_->protocol().is_through()) result = body_->progress(now);
+  const std::size_t count = body_->protocol().poll_completions(completions);
   for (const Completion& completion : completions.first(count)) {
     if (completion.released) names_.give(completion.operation);
   }
@@ -129,6 +140,7 @@ std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, Tu
 }
 
 std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
+  if (!body_.is_here()) return 0;
   const Time now = monotonic_now();
   TurnResult result;
   std::size_t count = turn(now, completions, result);
@@ -136,7 +148,7 @@ std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
   // More packets may be there, or more completions than there was room for. If not, who waits for
   // the descriptor may do so next.
   const auto more = [&] { return result.progressed || (count > 0 && count == completions.size()); };
-  if (!more() && loop_.is_used() && body_.arm()) {
+  if (!more() && loop_.is_used() && body_->arm()) {
     count += turn(now, completions.subspan(count), result);
     progressed = progressed || result.progressed;
   }
@@ -146,13 +158,14 @@ std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
 }
 
 std::size_t InlineEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  if (!body_.is_here()) return 0;
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
   for (;;) {
     TurnResult result;
     const std::size_t count = turn(now, completions, result);
     if (count > 0 || result.progressed) idle_.progressed();
-    if (count > 0 || now >= deadline || body_.protocol().is_through()) {
+    if (count > 0 || now >= deadline || body_->protocol().is_through()) {
       loop_.wake_at(now, now);
       return count;
     }
@@ -167,18 +180,19 @@ void InlineEndpoint::pause(Time now, Time until) {
     pause_briefly(advice, idle_);
     return;
   }
-  if (body_.arm()) return;  // to look once more
-  if (bell_.arm() && !body_.has_posted_faults()) sources_.wait(now, until);
+  if (body_->arm()) return;  // to look once more
+  if (bell_.arm() && !body_->has_posted_faults()) sources_.wait(now, until);
   bell_.disarm();
 }
 
 void InlineEndpoint::close() {
+  if (!body_.is_here()) return;
   Time now = monotonic_now();
-  body_.protocol().close(now);
-  proto::Duration left = closing_limit(body_.tunables());
+  body_->protocol().close(now);
+  proto::Duration left = closing_limit(body_->tunables());
   for (;;) {
-    const TurnResult result = body_.progress(now);
-    if (body_.protocol().closed()) break;
+    const TurnResult result = body_->progress(now);
+    if (body_->protocol().closed()) break;
     if (left.ns <= 0) {
       log_error("An endpoint was still not closed long after close_timeout");
       return;
@@ -194,12 +208,26 @@ void InlineEndpoint::close() {
   loop_.wake_at(now, now);
 }
 
+EndpointStats InlineEndpoint::stats() const {
+  return body_.is_here() ? body_->stats() : EndpointStats{};
+}
+
+std::vector<NicStats> InlineEndpoint::nic_stats() const {
+  return body_.is_here() ? body_->nic_stats() : std::vector<NicStats>{};
+}
+
+std::vector<Verdict> InlineEndpoint::verdicts() const {
+  return body_.is_here() ? body_->verdicts() : std::vector<Verdict>{};
+}
+
 Status InlineEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {
-  return body_.protocol().peer_stats(monotonic_now(), peer, stats);
+  if (!body_.is_here()) return Status::endpoint_closed;
+  return body_->protocol().peer_stats(monotonic_now(), peer, stats);
 }
 
 std::size_t InlineEndpoint::poll_events(std::span<Event> events) {
-  return body_.protocol().poll_events(events);
+  if (!body_.is_here()) return 0;
+  return body_->protocol().poll_events(events);
 }
 
 namespace {
@@ -210,28 +238,31 @@ constexpr auto kHere = [](auto function) { function(); };
 
 Status InlineEndpoint::register_memory(const void* data, std::uint64_t bytes,
                                        RegistrationId& registration, std::string* why) {
-  if (body_.protocol().closed()) return told_closed(why);
+  if (!body_.is_here() || body_->protocol().closed()) return told_closed(why);
   const proto::MemoryRange range{static_cast<const std::byte*>(data), bytes};
-  return add_registration(body_.registrations(), range, kHere, registration, why);
+  return add_registration(body_->registrations(), range, kHere, registration, why);
 }
 
 Status InlineEndpoint::register_dmabuf(const DmabufRange& range, RegistrationId& registration,
                                        std::string* why) {
-  if (body_.protocol().closed()) return told_closed(why);
-  return add_registration(body_.registrations(), range, kHere, registration, why);
+  if (!body_.is_here() || body_->protocol().closed()) return told_closed(why);
+  return add_registration(body_->registrations(), range, kHere, registration, why);
 }
 
 Status InlineEndpoint::deregister_memory(RegistrationId registration, std::string* why) {
-  return end_registration(body_.registrations(), registration, Registrations::End::now, kHere, why);
+  if (!body_.is_here()) return Status::endpoint_closed;
+  return end_registration(body_->registrations(), registration, Registrations::End::now, kHere,
+                          why);
 }
 
 void InlineEndpoint::release_memory(RegistrationId registration) {
-  (void)end_registration(body_.registrations(), registration, Registrations::End::when_unread,
+  if (!body_.is_here()) return;
+  (void)end_registration(body_->registrations(), registration, Registrations::End::when_unread,
                          kHere, nullptr);
 }
 
 void InlineEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
-  body_.post_fault(nic, spec);
+  body_->post_fault(nic, spec);
   bell_.ring();
 }
 

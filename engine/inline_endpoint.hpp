@@ -2,6 +2,8 @@
 //
 // Calls go straight to the protocol. Each reads the clock: the time of the last poll may be long
 // ago, and a deadline that counts from it would be over before the operation had begun.
+//
+// A child of fork has a copy that is closed to it: calls are refused, and its end touches nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +20,7 @@
 #include "engine/endpoint_registry.hpp"
 #include "engine/idle_clock.hpp"
 #include "engine/operation_names.hpp"
+#include "engine/own_process.hpp"
 #include "engine/poll_set.hpp"
 #include "hawser/engine.hpp"
 
@@ -30,7 +33,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
                  EndpointRegistry& registry);
   ~InlineEndpoint() override;
 
-  [[nodiscard]] const Address& address() const noexcept override { return body_.address(); }
+  [[nodiscard]] const Address& address() const noexcept override { return body_->address(); }
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
   [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
                             std::uint64_t bytes, const SendOptions& options,
@@ -53,10 +56,10 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] int fd() const noexcept override { return loop_.descriptor(); }
   [[nodiscard]] Status disconnect(PeerId peer) override;
   void close() override;
-  [[nodiscard]] EndpointStats stats() const override { return body_.stats(); }
-  [[nodiscard]] std::vector<NicStats> nic_stats() const override { return body_.nic_stats(); }
+  [[nodiscard]] EndpointStats stats() const override;
+  [[nodiscard]] std::vector<NicStats> nic_stats() const override;
   [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override;
-  [[nodiscard]] std::vector<Verdict> verdicts() const override { return body_.verdicts(); }
+  [[nodiscard]] std::vector<Verdict> verdicts() const override;
   std::size_t poll_events(std::span<Event> events) override;
   [[nodiscard]] Status register_memory(const void* data, std::uint64_t bytes,
                                        RegistrationId& registration, std::string* why) override;
@@ -70,7 +73,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
-    return body_.complaint_about_fault(nic, spec);
+    return body_->complaint_about_fault(nic, spec);
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
@@ -80,7 +83,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   void pause(proto::Time now, proto::Time until);
 
   EndpointRegistry& registry_;
-  EndpointBody body_;
+  OfProcess<EndpointBody> body_;
   OperationNames names_;
   IdleClock idle_;
   Doorbell bell_;     // rung by other threads, which post faults

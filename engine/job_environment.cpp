@@ -64,12 +64,14 @@ std::optional<JobPlace> job_place_from_environment() {
     place.size = needed("HAWSER_SIZE", rank_name);
     place.local_rank = number("HAWSER_LOCAL_RANK");
     place.local_size = number("HAWSER_LOCAL_SIZE");
+    place.said_by = "HAWSER_RANK and HAWSER_SIZE";
     if (!rendezvous) throw Error("HAWSER_RENDEZVOUS is not set, though HAWSER_RANK is");
   } else if (const auto torch_rank = number(rank_name = "RANK")) {
     place.rank = *torch_rank;
     place.size = needed("WORLD_SIZE", rank_name);
     place.local_rank = number("LOCAL_RANK");
     place.local_size = number("LOCAL_WORLD_SIZE");
+    place.said_by = "RANK and WORLD_SIZE";
   } else {
     return {};
   }

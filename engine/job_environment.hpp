@@ -12,6 +12,7 @@ struct JobPlace {
   std::uint32_t size = 1;
   std::optional<std::uint32_t> local_rank;  // among the ranks of this host, if the launcher said
   std::optional<std::uint32_t> local_size;
+  std::string said_by;     // for people: "RANK and WORLD_SIZE"
   std::string rendezvous;  // "HOST:PORT": rank 0 listens there, unless the launcher does
 };
 

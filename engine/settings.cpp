@@ -1,6 +1,9 @@
 #include "engine/settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -9,6 +12,7 @@
 #include "engine/driver/fault_spec.hpp"
 #include "engine/driver/udp_address.hpp"
 #include "engine/driver/verbs.hpp"
+#include "engine/nearest_name.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser {
@@ -33,6 +37,32 @@ std::string variable_of(std::string_view tunable) {
     name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
+}
+
+// What else the project reads: a process's place in its job, the log, the command's files.
+constexpr std::array<std::string_view, 9> kOtherVariables{
+    "HAWSER_RANK", "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK", "HAWSER_LOCAL_SIZE",
+    "HAWSER_LOG",  "HAWSER_LIFE", "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
+
+// A variable whose name is nearly one that is read was meant to be it. One that is nothing like any
+// is somebody else's (HAWSER_HOME of a module system).
+void refuse_misspelt_variables() {
+  constexpr std::string_view kPrefix = "HAWSER_";
+  constexpr std::size_t kLettersPerSlip = 6;
+  std::vector<std::string> known(kOtherVariables.begin(), kOtherVariables.end());
+  for (const TunableRow& row : kTunables) known.push_back(variable_of(row.name));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with(kPrefix)) continue;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::ranges::count(known, name) > 0) continue;
+    const std::string& nearest = nearest_name(name, known);
+    if (edit_distance(name, nearest) > 1 + (nearest.size() - kPrefix.size()) / kLettersPerSlip) {
+      continue;
+    }
+    throw Error("There is no variable " + std::string(name) + "; " + nearest +
+                " is nearest. Correct or unset it.");
+  }
 }
 
 // Of one fabric an engine may have several NICs.
@@ -61,6 +91,7 @@ void refuse_doubles(const std::vector<std::string>& names, const std::vector<Nic
 }  // namespace
 
 void apply_environment(Tunables& tunables) {
+  refuse_misspelt_variables();
   for (const TunableRow& row : kTunables) {
     const std::string name = variable_of(row.name);
     const char* const text = std::getenv(name.c_str());

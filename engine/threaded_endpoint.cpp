@@ -46,14 +46,15 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       completions_(2 * settings.tunables.max_operations),
       idle_(settings.tunables),
       events_(kEvents) {
-  thread_.add(*this, body_.descriptors());
+  thread_.add(*this, body_->descriptors());
   registry_.add(*this);
 }
 
 ThreadedEndpoint::~ThreadedEndpoint() {
+  if (!body_.is_here()) return;
   registry_.remove(*this);
   ThreadedEndpoint::close();
-  thread_.remove(*this, body_.descriptors());
+  thread_.remove(*this, body_->descriptors());
 }
 
 // ---- application threads
@@ -82,9 +83,10 @@ auto ThreadedEndpoint::there() const {
 }
 
 Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
   on_engine_thread([&](Time now) {
-    status = body_.protocol().connect(now, address, peer);
+    status = body_->protocol().connect(now, address, peer);
     if (status == Status::ok) set_known(peer, true);
   });
   return status;
@@ -93,7 +95,7 @@ Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& pee
 Status ThreadedEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag,
                               const void* data, std::uint64_t bytes, const SendOptions& options,
                               OperationId& operation) {
-  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (bytes > kMaxMessageBytes || (data == nullptr && bytes > 0)) return Status::invalid_argument;
   if (!admission_.in_range(peer) || !is_known(peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
@@ -113,7 +115,7 @@ Status ThreadedEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t 
 Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                  std::uint64_t mask, void* data, std::uint64_t bytes,
                                  const ReceiveOptions& options, OperationId& operation) {
-  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (data == nullptr && bytes > 0) return Status::invalid_argument;
   if (peer != kAnyPeer && (!admission_.in_range(peer) || !is_known(peer))) {
     return Status::unknown_peer;
@@ -123,7 +125,7 @@ Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64
 
 Status ThreadedEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
                                          const ReceiveOptions& options, OperationId& operation) {
-  if (closing_.load(std::memory_order_relaxed)) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (data == nullptr && bytes > 0) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
   return post(claimed_request(message, data, bytes, options), operation);
@@ -146,64 +148,71 @@ Status ThreadedEndpoint::post(OperationId operation) {
 
 Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                std::uint64_t mask, Envelope& envelope) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
   on_engine_thread(
-      [&](Time) { status = body_.protocol().probe(peer, context, tag, mask, envelope); });
+      [&](Time) { status = body_->protocol().probe(peer, context, tag, mask, envelope); });
   if (status == Status::ok) set_known(envelope.peer, true);
   return status;
 }
 
 Status ThreadedEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                std::uint64_t mask, Envelope& envelope, MessageId& message) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
   on_engine_thread(
-      [&](Time) { status = body_.protocol().claim(peer, context, tag, mask, envelope, message); });
+      [&](Time) { status = body_->protocol().claim(peer, context, tag, mask, envelope, message); });
   if (status == Status::ok) set_known(envelope.peer, true);
   return status;
 }
 
 Status ThreadedEndpoint::put_back(MessageId message) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
-  on_engine_thread([&](Time now) { status = body_.protocol().put_back(now, message); });
+  on_engine_thread([&](Time now) { status = body_->protocol().put_back(now, message); });
   return status;
 }
 
 Status ThreadedEndpoint::cancel(OperationId operation) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
   on_engine_thread([&](Time now) { status = cancel(operation, now); });
   return status;
 }
 
 Status ThreadedEndpoint::disconnect(PeerId peer) {
+  if (!body_.is_here()) return Status::endpoint_closed;
   if (!admission_.in_range(peer)) return Status::unknown_peer;
   Status status = Status::ok;
   on_engine_thread([&](Time now) {
     set_known(peer, false);
-    status = body_.protocol().disconnect(now, peer);
+    status = body_->protocol().disconnect(now, peer);
   });
   return status;
 }
 
 Status ThreadedEndpoint::register_memory(const void* data, std::uint64_t bytes,
                                          RegistrationId& registration, std::string* why) {
-  if (closing_.load(std::memory_order_relaxed)) return told_closed(why);
+  if (is_closed()) return told_closed(why);
   const proto::MemoryRange range{static_cast<const std::byte*>(data), bytes};
-  return add_registration(body_.registrations(), range, there(), registration, why);
+  return add_registration(body_->registrations(), range, there(), registration, why);
 }
 
 Status ThreadedEndpoint::register_dmabuf(const DmabufRange& range, RegistrationId& registration,
                                          std::string* why) {
-  if (closing_.load(std::memory_order_relaxed)) return told_closed(why);
-  return add_registration(body_.registrations(), range, there(), registration, why);
+  if (is_closed()) return told_closed(why);
+  return add_registration(body_->registrations(), range, there(), registration, why);
 }
 
 Status ThreadedEndpoint::deregister_memory(RegistrationId registration, std::string* why) {
-  return end_registration(body_.registrations(), registration, Registrations::End::now, there(),
+  if (!body_.is_here()) return Status::endpoint_closed;
+  return end_registration(body_->registrations(), registration, Registrations::End::now, there(),
                           why);
 }
 
 void ThreadedEndpoint::release_memory(RegistrationId registration) {
-  (void)end_registration(body_.registrations(), registration, Registrations::End::when_unread,
+  if (!body_.is_here()) return;
+  (void)end_registration(body_->registrations(), registration, Registrations::End::when_unread,
                          there(), nullptr);
 }
 
@@ -232,12 +241,14 @@ void ThreadedEndpoint::arm_descriptor() {
 }
 
 std::size_t ThreadedEndpoint::poll(std::span<Completion> completions) {
+  if (!body_.is_here()) return 0;
   const std::size_t count = take_completions(completions);
   arm_descriptor();
   return count;
 }
 
 std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  if (!body_.is_here()) return 0;
   std::size_t count = take_completions(completions);
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
@@ -269,47 +280,53 @@ int ThreadedEndpoint::fd() const noexcept {
 }
 
 void ThreadedEndpoint::close() {
+  if (!body_.is_here()) return;
   closing_.store(true, std::memory_order_relaxed);
-  on_engine_thread([&](Time now) { body_.protocol().close(now); });
+  on_engine_thread([&](Time now) { body_->protocol().close(now); });
   std::unique_lock lock(calls_mutex_);
   const std::chrono::nanoseconds turn(kMostOfATurn.ns);
-  for (std::int64_t left = closing_limit(body_.tunables()).ns; left > 0; left -= turn.count()) {
+  for (std::int64_t left = closing_limit(body_->tunables()).ns; left > 0; left -= turn.count()) {
     if (calls_changed_.wait_for(lock, turn, [&] { return closed_; })) return;
   }
   log_error("An endpoint was still not closed long after close_timeout");
 }
 
 EndpointStats ThreadedEndpoint::stats() const {
+  if (!body_.is_here()) return {};
   EndpointStats stats;
-  on_engine_thread([&](Time) { stats = body_.stats(); });
+  on_engine_thread([&](Time) { stats = body_->stats(); });
   return stats;
 }
 
 std::vector<NicStats> ThreadedEndpoint::nic_stats() const {
+  if (!body_.is_here()) return {};
   std::vector<NicStats> stats;
-  on_engine_thread([&](Time) { stats = body_.nic_stats(); });
+  on_engine_thread([&](Time) { stats = body_->nic_stats(); });
   return stats;
 }
 
 std::vector<Verdict> ThreadedEndpoint::verdicts() const {
+  if (!body_.is_here()) return {};
   std::vector<Verdict> verdicts;
-  on_engine_thread([&](Time) { verdicts = body_.verdicts(); });
+  on_engine_thread([&](Time) { verdicts = body_->verdicts(); });
   return verdicts;
 }
 
 Status ThreadedEndpoint::peer_stats(PeerId peer, PeerStats& stats) const {
+  if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
-  on_engine_thread([&](Time now) { status = body_.protocol().peer_stats(now, peer, stats); });
+  on_engine_thread([&](Time now) { status = body_->protocol().peer_stats(now, peer, stats); });
   return status;
 }
 
 std::size_t ThreadedEndpoint::poll_events(std::span<Event> events) {
+  if (!body_.is_here()) return 0;
   const std::lock_guard lock(events_mutex_);
   return events_.pop(events.data(), events.size());
 }
 
 void ThreadedEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
-  body_.post_fault(nic, spec);
+  body_->post_fault(nic, spec);
   thread_.ring();
 }
 
@@ -318,11 +335,11 @@ void ThreadedEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
 TurnResult ThreadedEndpoint::serve(Time now) {
   const bool commanded = execute_commands(now);
   TurnResult result;
-  if (!body_.protocol().is_through()) result = body_.progress(now);
+  if (!body_->protocol().is_through()) result = body_->progress(now);
   const bool retried = waiting_.retry([&](std::uint32_t index) { return try_send(index, now); });
   const bool delivered = deliver();
   if (delivered) consumer_bell_.ring();
-  if (body_.protocol().closed() && !closed_told_) {
+  if (body_->protocol().closed() && !closed_told_) {
     closed_told_ = true;
     const std::lock_guard lock(calls_mutex_);
     closed_ = true;
@@ -333,12 +350,12 @@ TurnResult ThreadedEndpoint::serve(Time now) {
 }
 
 bool ThreadedEndpoint::has_commands() const {
-  return !commands_.empty() || body_.has_posted_faults();
+  return !commands_.empty() || body_->has_posted_faults();
 }
 
 bool ThreadedEndpoint::execute_commands(Time now) {
   std::array<std::uint64_t, kBatch> commands;
-  std::uint64_t left = body_.tunables().command_budget;
+  std::uint64_t left = body_->tunables().command_budget;
   bool any = false;
   while (left > 0) {
     const std::size_t count =
@@ -364,7 +381,7 @@ bool ThreadedEndpoint::execute_commands(Time now) {
 void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
   OperationSlot& slot = operations_.at(index);
   if (const auto* receive = std::get_if<proto::ReceiveRequest>(&slot.request)) {
-    const Status status = body_.protocol().receive(now, *receive);
+    const Status status = body_->protocol().receive(now, *receive);
     if (status != Status::ok) refuse(slot, status);
     return;
   }
@@ -374,7 +391,7 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
 
 // A send that waits here has no number yet, and nobody needs to hear of it.
 Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
-  const Status status = body_.protocol().cancel(now, operation);
+  const Status status = body_->protocol().cancel(now, operation);
   const std::uint32_t index = index_of(operation);
   if (index >= operations_.capacity() || !waiting_.holds(index)) return status;
   OperationSlot& slot = operations_.at(index);
@@ -387,7 +404,7 @@ Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
 // False: it has to wait.
 bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
   OperationSlot& slot = operations_.at(index);
-  const Status status = body_.send(now, std::get<proto::SendRequest>(slot.request));
+  const Status status = body_->send(now, std::get<proto::SendRequest>(slot.request));
   if (status == Status::again) return false;
   if (status != Status::ok) refuse(slot, status);
   return true;
@@ -420,14 +437,14 @@ bool ThreadedEndpoint::deliver() {
   bool any = std::exchange(refused_, false);
   std::array<Completion, kBatch> completions;
   std::size_t count = 0;
-  while ((count = body_.protocol().poll_completions(completions)) > 0) {
+  while ((count = body_->protocol().poll_completions(completions)) > 0) {
     for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
     any = true;
   }
   // What there is no room for stays in the protocol's own, bounded, queue.
   std::array<Event, kBatch> events;
   const std::size_t room = std::min(events.size(), events_.write_available());
-  count = body_.protocol().poll_events(std::span(events).first(room));
+  count = body_->protocol().poll_events(std::span(events).first(room));
   for (const Event& event : std::span(events).first(count)) {
     if (event.kind == Event::Kind::peer_established) set_known(event.peer, true);
     const bool pushed = events_.push(event);

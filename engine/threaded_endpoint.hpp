@@ -5,6 +5,9 @@
 // cancel, statistics) are carried to the engine thread through the same ring and wait for its
 // answer: they come after every operation that their caller has posted before, and take a turn of
 // the engine.
+//
+// A child of fork, which has no engine thread, has a copy that is closed to it: calls are refused,
+// and its end touches nothing.
 #pragma once
 
 #include <atomic>
@@ -25,6 +28,7 @@
 #include "engine/engine_thread.hpp"
 #include "engine/idle_clock.hpp"
 #include "engine/operation_table.hpp"
+#include "engine/own_process.hpp"
 #include "engine/send_admission.hpp"
 #include "engine/waiting_sends.hpp"
 #include "engine/word_ring.hpp"
@@ -39,7 +43,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
                    EndpointRegistry& registry, EngineThread& thread);
   ~ThreadedEndpoint() override;
 
-  [[nodiscard]] const Address& address() const noexcept override { return body_.address(); }
+  [[nodiscard]] const Address& address() const noexcept override { return body_->address(); }
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
   [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
                             std::uint64_t bytes, const SendOptions& options,
@@ -88,6 +92,10 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void carry(Call& call) const;
   [[nodiscard]] Status post(OperationId operation);
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
+  // To the caller: it is closing, or another process's.
+  [[nodiscard]] bool is_closed() const {
+    return closing_.load(std::memory_order_relaxed) || !body_.is_here();
+  }
   [[nodiscard]] bool is_known(PeerId peer) const {
     return known_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
   }
@@ -95,14 +103,14 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void arm_descriptor();
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
-    return body_.complaint_about_fault(nic, spec);
+    return body_->complaint_about_fault(nic, spec);
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
   // The engine thread.
   proto::TurnResult serve(proto::Time now) override;
   [[nodiscard]] bool has_commands() const override;
-  [[nodiscard]] bool arm() override { return body_.arm(); }
+  [[nodiscard]] bool arm() override { return body_->arm(); }
   [[nodiscard]] bool execute_commands(proto::Time now);
   void execute(std::uint32_t index, proto::Time now);
   [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);
@@ -114,7 +122,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   EndpointRegistry& registry_;
   EngineThread& thread_;
-  EndpointBody body_;  // the engine thread's, once it has been added there
+  OfProcess<EndpointBody> body_;  // the engine thread's, once it has been added there
 
   OperationTable operations_;
   SendAdmission admission_;

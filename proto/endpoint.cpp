@@ -189,6 +189,15 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   return Status::ok;
 }
 
+namespace {
+
+// Who has no name left for an operation may ask whether anything else is wrong with it.
+Status without_slot(OperationId operation) {
+  return operation == kNoOperation ? Status::again : Status::invalid_argument;
+}
+
+}  // namespace
+
 Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
   core.now = later(core.now, now);
@@ -214,7 +223,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   if (!has_place_for_send(core, *peer)) return Status::again;
   OperationSlot* slot = core.free_slot(request.operation);
-  if (slot == nullptr) return Status::invalid_argument;
+  if (slot == nullptr) return without_slot(request.operation);
   SlabId id;
   OutgoingMessage* message = core.outgoing.try_allocate(id);
   if (message == nullptr) return Status::again;
@@ -254,8 +263,6 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   core.now = later(core.now, now);
   if (core.closing) return Status::endpoint_closed;
   if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
-  OperationSlot* slot = core.free_slot(request.operation);
-  if (slot == nullptr) return Status::invalid_argument;
   IncomingMessage* claimed = nullptr;
   if (request.claimed != kNoMessage) {
     claimed = core.claimed(request.claimed);
@@ -268,6 +275,8 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
       return peer->failure;
     }
   }
+  OperationSlot* slot = core.free_slot(request.operation);
+  if (slot == nullptr) return without_slot(request.operation);
   *slot = {request.operation, OperationKind::receive, true, kNoIndex, core.now};
   ++core.operations_live;
   if (claimed != nullptr) {

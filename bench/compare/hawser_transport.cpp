@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/compare/transport.hpp"
-#include "engine/eal.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/inline_endpoint.hpp"
 #include "engine/settings.hpp"
@@ -33,7 +32,6 @@ EngineConfig engine_config(const TransportOptions& options) {
 
 // As an Engine does, which has no way to turn the checksum off.
 engine::EngineSettings settings(const TransportOptions& options) {
-  engine::ensure_eal();
   engine::EngineSettings settings = engine::check(engine_config(options));
   settings.udp_checksum = options.checksum;
   return settings;

@@ -49,7 +49,7 @@ struct Side {
     HAWSER_ASSERT(endpoint->connect(now(), std::span(blob).first(bytes), peer) == Status::ok);
   }
 
-  engine::MempoolPacketPool pool;
+  engine::StackPacketPool pool;
   std::unique_ptr<PassingNic> passing;
   std::unique_ptr<engine::MemoryNic> memory;
   std::array<proto::Nic*, 1> nics{};

@@ -66,7 +66,7 @@ class MeasuredHost {
   void empty_caches();
 
   MeasuredConfig config_;
-  engine::MempoolPacketPool pool_;
+  engine::StackPacketPool pool_;
   AnsweringNic nic_;
   std::array<proto::Nic*, 1> nics_{&nic_};
   std::unique_ptr<proto::Endpoint> endpoint_;

@@ -74,8 +74,14 @@ std::string complaint_about_names() {
   const std::vector<std::string> known = known_variables();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    if (!text.starts_with(kPrefix)) continue;
     const std::string_view name = text.substr(0, text.find('='));
+    // Tunables may do without the first three letters; the provider's own settings may not.
+    const std::string whole = "FI_" + std::string(name);
+    const bool is_setting = std::ranges::any_of(kSettings, [&](const Setting& setting) {
+      return whole == std::string(kPrefix) + upper(setting.name);
+    });
+    if (is_setting) return "there is no variable " + std::string(name) + "; it is called " + whole;
+    if (!text.starts_with(kPrefix)) continue;
     if (std::ranges::count(known, name) > 0) continue;
     const std::string& nearest = *std::ranges::min_element(
         known, {}, [&](const auto& other) { return distance(name, other); });

@@ -11,6 +11,7 @@
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -190,6 +191,7 @@ class Endpoint : public fid_ep {
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;
+  pid_t owner_ = ::getpid();  // a child of fork has a copy
   std::unique_ptr<hawser::Engine> engine_;
   std::unique_ptr<hawser::Endpoint> endpoint_;
   std::unique_ptr<hawser::Endpoint> mirror_;  // sends to ourselves

@@ -50,6 +50,8 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::close() {
+  // In a child of fork: descriptors that are watched, and who waits for messages, are its parent's.
+  if (owner_ != ::getpid()) return;
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
   keep_promises();

@@ -180,6 +180,26 @@ TEST_CASE("Address__the_environment_can_be_left_to_the_adapter") {
   ::unsetenv("HAWSER_MAX_PEERS");
 }
 
+TEST_CASE("Engine__a_variable_that_is_nearly_a_tunable_is_refused") {
+  const auto open = [](bool ignore = false) {
+    EngineConfig config;
+    config.nics = {"memory:environment"};
+    config.ignore_environment = ignore;
+    const Engine engine(config);
+  };
+  for (const char* misspelt :
+       {"HAWSER_PEER_TIMEOUT", "HAWSER_PEER_TIMOUT_MS", "HAWSER_MAX_PEER", "HAWSER_RANKS"}) {
+    INFO(misspelt);
+    ::setenv(misspelt, "64", 1);
+    CHECK_THROWS_WITH(open(), Catch::StartsWith("There is no variable " + std::string(misspelt)));
+    CHECK_NOTHROW(open(true));
+    ::unsetenv(misspelt);
+  }
+  ::setenv("HAWSER_HOME", "/opt/hawser", 1);  // somebody else's
+  CHECK_NOTHROW(open());
+  ::unsetenv("HAWSER_HOME");
+}
+
 TEST_CASE("Nics__this_host_has_loopback_and_one_uses_others_if_there_are_any") {
   const std::vector<HostNic> all = host_nics();
   const auto loopback = std::ranges::find(all, "udp:127.0.0.1", &HostNic::name);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -189,6 +190,21 @@ TEST_CASE("RendezvousServer__says_what_is_wrong_with_an_address") {
         BootstrapFailure::size_mismatch);
 }
 
+TEST_CASE("RendezvousServer__a_name_that_is_loopback_here_alone_is_known") {
+  const auto alone = [](const std::string& address, std::initializer_list<const char*> found) {
+    std::vector<bootstrap::Endpoint> endpoints;
+    for (const char* one : found) endpoints.push_back(bootstrap::resolve(one).front());
+    return bootstrap::is_loopback_here_alone(address, endpoints);
+  };
+  CHECK(alone("node0:29400", {"127.0.1.1:29400"}));
+  CHECK(alone("node0:29400", {"127.0.1.1:29400", "[::1]:29400"}));
+  CHECK_FALSE(alone("node0:29400", {"127.0.1.1:29400", "10.0.0.7:29400"}));
+  CHECK_FALSE(alone("localhost:29400", {"127.0.0.1:29400", "[::1]:29400"}));
+  CHECK_FALSE(alone("127.0.1.1:29400", {"127.0.1.1:29400"}));
+  CHECK_FALSE(alone("[::1]:29400", {"[::1]:29400"}));
+  CHECK(bootstrap::with_port("[::]:0", "29400") == "[::]:29400");
+}
+
 TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
   std::string address;
   {
@@ -199,6 +215,15 @@ TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
   CHECK(error_of([&] { Rendezvous rank(address, 0, 1, 100); }).failure() ==
         BootstrapFailure::unreachable);
   CHECK_FALSE(limit.is_over());
+}
+
+// No connection goes to a broadcast address, whatever the routes.
+TEST_CASE("Rendezvous__without_a_way_there_is_an_error_long_before_the_timeout") {
+  constexpr std::uint32_t kTimeoutMs = 600'000;
+  CHECK_THROWS_WITH(
+      Rendezvous("255.255.255.255:1", 0, 1, kTimeoutMs),
+      Catch::StartsWith("This host has no way to the rendezvous at 255.255.255.255:1") &&
+          Catch::Contains("is lo up?"));
 }
 
 TEST_CASE("RendezvousServer__refuses_a_rank_that_does_not_fit_and_serves_the_others") {

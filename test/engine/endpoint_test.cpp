@@ -97,6 +97,14 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   CHECK(pair.a->receive(kAnyPeer, 0, 1, kAllBits, buffers[12].data(), 64, {}, operation) ==
         Status::again);
   CHECK(operation == kNoOperation);
+  // What is wrong with a call is told, however full the endpoint is.
+  const auto stranger = static_cast<PeerId>(7);
+  CHECK(pair.a->send(pair.b_of_a, 0, 9, nullptr, 8, {}, operation) == Status::invalid_argument);
+  CHECK(pair.a->send(stranger, 0, 9, data.data(), 8, {}, operation) == Status::unknown_peer);
+  CHECK(pair.a->receive(kAnyPeer, 0, 9, kAllBits, nullptr, 8, {}, operation) ==
+        Status::invalid_argument);
+  CHECK(pair.a->receive(stranger, 0, 9, kAllBits, buffers[12].data(), 8, {}, operation) ==
+        Status::unknown_peer);
 
   // The oldest holds up none that come after it.
   for (std::uint64_t tag = 3; tag < 40; ++tag) {

@@ -59,6 +59,7 @@ TEST_CASE("job_place_from_environment__own_variables") {
   CHECK(place->rank == 3);
   CHECK(place->size == 8);
   CHECK(place->rendezvous == "10.0.0.1:4000");
+  CHECK(place->said_by == "HAWSER_RANK and HAWSER_SIZE");
   CHECK_FALSE(place->local_rank);
 }
 
@@ -78,6 +79,7 @@ TEST_CASE("job_place_from_environment__torchrun") {
     CHECK(place->local_rank == 1);
     CHECK(place->local_size == 2);
     CHECK(place->rendezvous == "node0:29500");
+    CHECK(place->said_by == "RANK and WORLD_SIZE");
   }
   auto with_agent = torch;
   with_agent.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");

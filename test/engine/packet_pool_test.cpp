@@ -1,19 +1,20 @@
 #include "engine/packet_pool.hpp"
 
-#include <pthread.h>
 #include <rte_config.h>
+#include <rte_eal.h>
 #include <rte_lcore.h>
-#include <sched.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <set>
-#include <thread>
+#include <string>
 #include <vector>
 
-#include "engine/eal.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {
@@ -21,31 +22,27 @@ namespace {
 
 using proto::PacketBuffer;
 
-TEST_CASE("ensure_eal__keeps_the_affinity_of_the_calling_thread") {
-  // Of a thread that is not the main one, and with a set of its own: EAL pins whoever calls first.
-  std::thread([] {
-    cpu_set_t before;
-    CPU_ZERO(&before);
-    REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof before, &before) == 0);
-    ensure_eal();
-    cpu_set_t after;
-    CPU_ZERO(&after);
-    REQUIRE(pthread_getaffinity_np(pthread_self(), sizeof after, &after) == 0);
-    CHECK(CPU_EQUAL(&before, &after));
-    CHECK(rte_lcore_count() == 1);
-  }).join();
+// As a program of DPDK does it, before it makes an engine. EAL can't be ended: the other pools of
+// this process are made first.
+void start_eal() {
+  if (rte_lcore_count() != 0) return;
+  static std::array<std::string, 8> words = {
+      "test", "-l0",         "--no-huge",      "--no-pci",
+      "-m64", "--no-shconf", "--no-telemetry", "--log-level=*:error"};
+  static std::array<char*, words.size() + 1> arguments{};  // EAL keeps pointers to them
+  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
+  REQUIRE(rte_eal_init(static_cast<int>(words.size()), arguments.data()) >= 0);
 }
 
-TEST_CASE("ensure_eal__may_be_called_by_all_threads_at_once") {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back(ensure_eal);
-  for (std::thread& thread : threads) thread.join();
-  ensure_eal();
-  CHECK(rte_lcore_count() == 1);
+template <class Pool>
+void prepare() {
+  if constexpr (std::is_same_v<Pool, MempoolPacketPool>) start_eal();
 }
 
-TEST_CASE("MempoolPacketPool__buffers_are_distinct_aligned_and_inside_memory") {
-  MempoolPacketPool pool(300);
+TEMPLATE_TEST_CASE("PacketPool__buffers_are_distinct_aligned_and_inside_memory", "",
+                   StackPacketPool, MempoolPacketPool) {
+  prepare<TestType>();
+  TestType pool(300);
   CHECK(pool.capacity() == 300);
   CHECK(reinterpret_cast<std::uintptr_t>(pool.memory().data()) % 4096 == 0);
   std::vector<PacketBuffer*> taken(400);
@@ -68,8 +65,10 @@ TEST_CASE("MempoolPacketPool__buffers_are_distinct_aligned_and_inside_memory") {
   CHECK(pool.in_use() == 0);
 }
 
-TEST_CASE("MempoolPacketPool__gives_the_buffer_used_last") {
-  MempoolPacketPool pool(1024);
+TEMPLATE_TEST_CASE("PacketPool__gives_the_buffer_used_last", "", StackPacketPool,
+                   MempoolPacketPool) {
+  prepare<TestType>();
+  TestType pool(1024);
   PacketBuffer* first = nullptr;
   REQUIRE(pool.take(std::span(&first, 1)) == 1);
   pool.give(std::span(&first, 1));
@@ -81,11 +80,12 @@ TEST_CASE("MempoolPacketPool__gives_the_buffer_used_last") {
 
 // Random takes and gives beside a set of what is outside. Sizes around the cache's, so that it is
 // filled from, and flushed to, the ring behind it.
-TEST_CASE("MempoolPacketPool__agrees_with_a_model") {
+TEMPLATE_TEST_CASE("PacketPool__agrees_with_a_model", "", StackPacketPool, MempoolPacketPool) {
+  prepare<TestType>();
   const auto seed = GENERATE(1u, 2u, 3u);
   CAPTURE(seed);
   std::mt19937 random(seed);
-  MempoolPacketPool pool(1500);
+  TestType pool(1500);
   std::set<PacketBuffer*> outside;
   for (int step = 0; step < 2000; ++step) {
     if (random() % 2 == 0) {
@@ -106,9 +106,11 @@ TEST_CASE("MempoolPacketPool__agrees_with_a_model") {
   pool.give(std::vector<PacketBuffer*>(outside.begin(), outside.end()));
 }
 
-TEST_CASE("MempoolPacketPool__too_large_for_memory_is_one_sentence") {
+TEMPLATE_TEST_CASE("PacketPool__too_large_for_memory_is_one_sentence", "", StackPacketPool,
+                   MempoolPacketPool) {
+  prepare<TestType>();
   try {
-    MempoolPacketPool pool(std::size_t{1} << 31);
+    TestType pool(std::size_t{1} << 31);
     FAIL("no error");
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -116,6 +118,27 @@ TEST_CASE("MempoolPacketPool__too_large_for_memory_is_one_sentence") {
     CHECK_THAT(text, Catch::Matchers::Contains("packet_buffers"));
     CHECK(std::count(text.begin(), text.end(), '\n') == 0);
   }
+}
+
+// What a process gets besides is nothing: no thread, no descriptor, no file.
+TEST_CASE("PacketPool__takes_nothing_of_the_process_but_memory") {
+  const auto count = [](const char* folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+  };
+  const auto threads = count("/proc/self/task");
+  const auto descriptors = count("/proc/self/fd");
+  const bool had_eal = MempoolPacketPool::is_possible();
+  const auto pool = make_packet_pool(100);
+  CHECK(MempoolPacketPool::is_possible() == had_eal);
+  CHECK(count("/proc/self/task") == threads);
+  CHECK(count("/proc/self/fd") == descriptors);
+  CHECK(pool->capacity() == 100);
+}
+
+TEST_CASE("PacketPool__a_program_that_has_started_eal_gets_an_rte_mempool") {
+  start_eal();
+  const auto pool = make_packet_pool(100);
+  CHECK(dynamic_cast<MempoolPacketPool*>(pool.get()) != nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// Whose an object is after fork(2): the child has a copy of all memory, but none of the threads,
+// and it shares sockets, RDMA objects and event descriptors with its parent. What it did to its
+// copy of an endpoint would be done to the parent's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+namespace hawser::engine {
+
+class OwnProcess {
+ public:
+  OwnProcess() noexcept;  // the process that calls
+  // Whether this is the process that made it. Any thread; costs two loads.
+  [[nodiscard]] bool is_here() const noexcept {
+    return mark_->load(std::memory_order_relaxed) == number_;
+  }
+
+ private:
+  const std::atomic<std::uint32_t>* mark_;  // the process's
+  std::uint32_t number_;
+};
+
+// A member that only the process which made it destroys; in others it is left as it is.
+template <class T>
+class OfProcess {
+ public:
+  template <class... Arguments>
+  explicit OfProcess(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
+  ~OfProcess() {
+    if (owner_.is_here()) value_.~T();
+  }
+  OfProcess(const OfProcess&) = delete;
+  OfProcess& operator=(const OfProcess&) = delete;
+
+  [[nodiscard]] bool is_here() const noexcept { return owner_.is_here(); }
+  [[nodiscard]] T* operator->() noexcept { return &value_; }
+  [[nodiscard]] const T* operator->() const noexcept { return &value_; }
+  [[nodiscard]] T& operator*() noexcept { return value_; }
+  [[nodiscard]] const T& operator*() const noexcept { return value_; }
+
+ private:
+  OwnProcess owner_;
+  union {
+    T value_;
+  };
+};
+
+}  // namespace hawser::engine

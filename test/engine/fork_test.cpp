@@ -1,0 +1,146 @@
+// A child of fork may do anything with its copies of engines and endpoints but use them: it is
+// refused, and the parent notices nothing.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/own_process.hpp"
+#include "hawser/engine.hpp"
+#include "test/engine/endpoint_pair.hpp"
+
+namespace hawser::engine {
+namespace {
+
+// What the child found, by the number of the first thing that is wrong; 0: nothing. Nothing of the
+// test's framework runs there.
+int in_child(const std::function<int()>& child) {
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    ::alarm(test::kHangLimitMs / 1000);
+    ::_exit(child());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Every call; the number of the first that is not refused, or that gives what is the parent's.
+int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
+  std::array<std::byte, 8> data{};
+  std::array<Completion, 4> completions;
+  std::array<Event, 4> events;
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  PeerId found = kAnyPeer;
+  OperationId operation = kNoOperation;
+  RegistrationId registration{};
+  PeerStats peer_stats;
+  std::string why;
+  const Status closed = Status::endpoint_closed;
+  int number = 1;
+  for (const Status status :
+       {endpoint.connect(other, found), endpoint.send(peer, 0, 1, data.data(), 8, {}, operation),
+        endpoint.receive(peer, 0, 1, kAllBits, data.data(), 8, {}, operation),
+        endpoint.probe(peer, 0, 1, kAllBits, envelope),
+        endpoint.claim(peer, 0, 1, kAllBits, envelope, message), endpoint.cancel(operation),
+        endpoint.disconnect(peer), endpoint.peer_stats(peer, peer_stats),
+        endpoint.register_memory(data.data(), 8, registration, &why)}) {
+    if (status != closed) return number;
+    ++number;
+  }
+  if (endpoint.poll(completions) != 0 || endpoint.wait(completions, 0) != 0) return number;
+  if (endpoint.poll_events(events) != 0 || !endpoint.nic_stats().empty()) return number + 1;
+  if (endpoint.stats().messages_sent != 0 || !endpoint.verdicts().empty()) return number + 2;
+  endpoint.flush();
+  endpoint.close();
+  return 0;
+}
+
+void check_that_messages_pass(EndpointPair& pair) {
+  const std::vector<std::byte> sent = pattern(70'000, 3);
+  std::vector<std::byte> received(sent.size());
+  post_receive(*pair.b, pair.a_of_b, 1, received);
+  post_send(*pair.a, pair.b_of_a, 1, sent);
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+  CHECK(received == sent);
+}
+
+TEST_CASE("Fork__a_child_is_refused_and_harms_nobody") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  check_that_messages_pass(pair);
+  CHECK(in_child([&] { return first_not_refused(*pair.a, pair.b_of_a, pair.b->address()); }) == 0);
+  check_that_messages_pass(pair);
+}
+
+TEST_CASE("Fork__a_child_may_destroy_its_copies_or_exit_with_them") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  check_that_messages_pass(pair);
+  CHECK(in_child([&] {
+          pair.a.reset();
+          pair.b.reset();
+          pair.engine_a.~Engine();
+          return 0;
+        }) == 0);
+  check_that_messages_pass(pair);
+}
+
+TEST_CASE("Fork__a_child_makes_engines_of_its_own") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  CHECK(in_child([&] {
+          try {
+            (void)pair.engine_a.create_endpoint({});
+            return 1;
+          } catch (const Error& error) {
+            if (std::string(error.what()).find("a child makes its own") == std::string::npos)
+              return 2;
+          }
+          EngineConfig config;
+          config.nics = {"memory:of-the-child"};
+          Engine engine(config);
+          const auto one = engine.create_endpoint({});
+          const auto other = engine.create_endpoint({});
+          PeerId peer = kAnyPeer;
+          if (one->connect(other->address(), peer) != Status::ok) return 3;
+          OperationId operation = kNoOperation;
+          std::array<std::byte, 8> data{};
+          if (one->send(peer, 0, 1, data.data(), 8, {}, operation) != Status::ok) return 4;
+          Completion completion;
+          Envelope envelope;
+          for (const HangLimit limit; !limit.is_over();) {
+            (void)one->wait(std::span(&completion, 1), 100'000);
+            (void)other->wait({}, 100'000);
+            if (other->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::ok) return 0;
+          }
+          return 5;
+        }) == 0);
+  check_that_messages_pass(pair);
+}
+
+TEST_CASE("OwnProcess__a_childs_objects_are_its_own_and_its_parents_are_not") {
+  const OwnProcess before;
+  CHECK(before.is_here());
+  CHECK(in_child([&] {
+          if (before.is_here()) return 1;
+          const OwnProcess own;
+          if (!own.is_here() || before.is_here()) return 2;
+          return in_child([&] { return own.is_here() || before.is_here() ? 3 : 0; });
+        }) == 0);
+  CHECK(before.is_here());
+  CHECK(OwnProcess().is_here());
+}
+
+}  // namespace
+}  // namespace hawser::engine
