@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,10 +15,12 @@
 #include "tool/error.hpp"
 #include "tool/exit_code.hpp"
 #include "tool/info/info.hpp"
+#include "tool/inherited.hpp"
 #include "tool/run/joined.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
 #include "tool/sim/sim.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/storm.hpp"
 
@@ -65,7 +69,8 @@ constexpr const char* kSimFooter =
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   auto joining = hawser::tool::joining_from_environment();
-  const auto options = parser.finish(joining ? joining->place.size : 0);
+  const auto options =
+      joining ? parser.finish(joining->place.size, joining->place.said_by) : parser.finish(0);
   const ExitCode code = joining ? hawser::tool::run_joined(options, std::move(*joining))
                                 : hawser::tool::launch(options, arguments);
   return static_cast<int>(code);
@@ -132,16 +137,23 @@ int command(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using hawser::tool::with_written_output;
+  hawser::tool::take_up_inheritance();
+  int status = static_cast<int>(ExitCode::bad_input);
   try {
-    return command(argc, argv);
+    status = command(argc, argv);
   } catch (const hawser::tool::InputError& error) {
-    fmt::print(stderr, "hawser: {}\n", error.what());
-    return static_cast<int>(ExitCode::bad_input);
+    hawser::tool::tell("hawser: {}\n", error.what());
   } catch (const hawser::Error& error) {
-    fmt::print(stderr, "hawser: {}\n", error.what());
-    return static_cast<int>(ExitCode::bad_input);
+    hawser::tool::tell("hawser: {}\n", error.what());
+  } catch (const std::system_error& error) {
+    // Of fmt::print, too.
+    if (std::ferror(stdout) != 0) return with_written_output(0, error.code().value());
+    hawser::tool::tell("hawser: {}\n", error.what());
+    status = static_cast<int>(ExitCode::wrong);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "hawser: {}\n", error.what());
-    return static_cast<int>(ExitCode::wrong);
+    hawser::tool::tell("hawser: {}\n", error.what());
+    status = static_cast<int>(ExitCode::wrong);
   }
+  return with_written_output(status);
 }

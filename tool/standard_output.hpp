@@ -1,28 +1,23 @@
-// Commands whose report goes to standard output: one that can't be written is an error, too.
+// Standard streams as commands need them: a report that can't be written is an error.
 #pragma once
 
-#include <cerrno>
 #include <cstdio>
-#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "tool/error.hpp"
-
 namespace hawser::tool {
 
-// What command() returns. Throws InputError if not all that it printed could be written.
-template <class Command>
-auto with_written_output(Command&& command) {
-  try {
-    const auto result = command();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      throw std::system_error(errno, std::generic_category());
-    }
-    return result;
-  } catch (const std::system_error& error) {  // of fmt::print, too
-    throw InputError(fmt::format("cannot write to standard output: {}", error.code().message()));
-  }
+// What main() returns instead of `status`: the same, or ExitCode::bad_input if all went well (0)
+// but not all of the standard output could be written. That is told on standard error; `reason` is
+// an errno that is known already.
+[[nodiscard]] int with_written_output(int status, int reason = 0);
+
+// A line for people, on standard error. Nobody can be told that it could not be written.
+template <class... Arguments>
+void tell(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  static_cast<void>(
+      std::fputs(fmt::format(text, std::forward<Arguments>(arguments)...).c_str(), stderr));
 }
 
 }  // namespace hawser::tool

@@ -8,6 +8,7 @@
 
 #include "proto/random.hpp"
 #include "sim/core/digest.hpp"
+#include "sim/experiment/matrix_run.hpp"
 #include "sim/experiment/senders.hpp"
 #include "sim/experiment/traffic.hpp"
 
@@ -96,6 +97,13 @@ std::string about_traffic(const Plan& plan) {
   try {
     fabric::ConnectionMatrix matrix = make_matrix(plan.traffic, plan.fabric.shape.hosts, 1);
     if (matrix.connections.empty()) return "traffic: there is no connection";
+    for (const fabric::Connection& one : matrix.connections) {
+      if (one.bytes <= MatrixRun::kMostBytes) continue;
+      std::string what = "traffic: " + plan.traffic.file;
+      if (one.line > 0) what.append(1, ':').append(text(one.line));
+      return what + ": a connection of " + text(one.bytes) +
+             " bytes, but an experiment's have at most " + text(MatrixRun::kMostBytes);
+    }
     where = "traffic.beside: ";
     add_beside(plan.traffic, plan.fabric.shape.hosts, 1, matrix);
     if (matrix.nodes <= plan.fabric.shape.hosts) return {};

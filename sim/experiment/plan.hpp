@@ -73,6 +73,7 @@ struct TrafficPlan {
   std::uint8_t priority = 0;  // the hints' of all messages
   // What else is under way meanwhile, and isn't measured: the numbers of a background; empty: none.
   std::map<std::string, std::uint64_t, std::less<>> beside{};
+  std::string file{};  // that the matrix is from, for complaints about its lines
 };
 
 // A fault as people say it; what it strikes has a name, or is drawn by the seed.

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/input/characters.hpp"
 #include "sim/input/text.hpp"
 
 namespace hawser::fabric {
@@ -13,7 +14,8 @@ namespace {
 
 constexpr std::uint64_t kMostRanks = 1 << 20;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
-constexpr std::uint64_t kMostCalls = 8'000'000;
+constexpr std::uint64_t kMostCalls = 4'000'000;
+constexpr std::size_t kLongestName = 100;
 using Words = std::vector<std::string_view>;
 using What = Operation::What;
 
@@ -21,17 +23,22 @@ constexpr std::array<std::string_view, 12> kColumns{
     "comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst",
     "src",       "additional", "_elapsed_time",   "algbw",    "busbw", "count"};
 
-constexpr std::array<std::pair<std::string_view, Collective>, 8> kTypes{
-    {{"all_reduce", Collective::all_reduce},
-     {"all_gather", Collective::all_gather},
-     {"all_gather_into_tensor", Collective::all_gather},
-     {"reduce_scatter", Collective::reduce_scatter},
-     {"reduce_scatter_tensor", Collective::reduce_scatter},
-     {"all_to_all", Collective::all_to_all},
-     {"broadcast", Collective::broadcast},
-     {"barrier", Collective::barrier}}};
+struct Type {
+  std::string_view name;
+  Collective collective;
+  bool to_root = false;
+};
+constexpr std::array<Type, 9> kTypes{{{"all_reduce", Collective::all_reduce},
+                                      {"all_gather", Collective::all_gather},
+                                      {"all_gather_into_tensor", Collective::all_gather},
+                                      {"reduce_scatter", Collective::reduce_scatter},
+                                      {"reduce_scatter_tensor", Collective::reduce_scatter},
+                                      {"all_to_all", Collective::all_to_all},
+                                      {"broadcast", Collective::broadcast},
+                                      {"reduce", Collective::all_reduce, true},
+                                      {"barrier", Collective::barrier}}};
 
-constexpr std::array<std::pair<std::string_view, Axis>, 8> kGroups{
+constexpr std::array<std::pair<std::string_view, Axis>, 9> kGroups{
     {{"tp_group", Axis::tensor},
      {"dp_group", Axis::data},
      {"ep_group", Axis::expert},
@@ -39,18 +46,32 @@ constexpr std::array<std::pair<std::string_view, Axis>, 8> kGroups{
      {"ep_tp_group", Axis::expert_tensor},
      {"pp_group", Axis::pipeline},
      {"embedding_group", Axis::embedding},
-     {"all", Axis::all}}};
+     {"all", Axis::all},
+     {"all_nodes", Axis::all}}};
+
+constexpr std::string_view kGroupClass = "CommGroup.";
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
+  const std::size_t first = std::min(text.find_first_not_of(kBlanks), text.size());
+  text.remove_prefix(first);
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-Words split(std::string_view text) {
+// Names are those of Python's enumerations, whose class some versions of Python write before them.
+std::string_view without_class(std::string_view name, std::string_view of) {
+  if (name.starts_with(of)) name.remove_prefix(of.size());
+  return name;
+}
+
+// As pandas and AICB write what is not there.
+bool is_missing(std::string_view field) {
+  return field.empty() || field == "None" || field == "nan" || field == "NaN" || field == "-1";
+}
+
+Words split(std::string_view text, char between) {
   Words fields;
   for (;;) {
-    const std::size_t end = std::min(text.find(','), text.size());
+    const std::size_t end = std::min(text.find(between), text.size());
     fields.push_back(trimmed(text.substr(0, end)));
     if (end == text.size()) return fields;
     text.remove_prefix(end + 1);
@@ -63,14 +84,15 @@ class AicbReader {
 
   AicbWorkload read() {
     for (std::size_t line = 1; line <= text_.lines(); ++line) {
+      if (text_.says_nothing(line)) continue;
       const std::string_view whole = trimmed(text_.line(line));
-      if (whole.empty()) continue;
-      if (whole.front() == '[') {
-        stage(line, whole);
-      } else if (whole.starts_with(kColumns[0])) {
-        columns(line, split(whole));
+      const std::string_view bare = whole.front() == '"' ? whole.substr(1) : whole;
+      if (bare.starts_with('[')) {
+        stage(line, bare.substr(0, bare.find('"')));
+      } else if (bare.starts_with(kColumns[0])) {
+        columns(line, whole);
       } else {
-        call(line, split(whole));
+        call(line, fields_of(line, whole));
       }
     }
     check();
@@ -88,6 +110,33 @@ class AicbReader {
     return static_cast<std::uint32_t>(text_.number(line, word, what, least, kMostRanks));
   }
 
+  // The fields of a line, as RFC 4180 has them: one in quotes may hold what separates others.
+  Words fields_of(std::size_t line, std::string_view text) const {
+    Words fields;
+    for (;;) {
+      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+      std::size_t end = 0;
+      if (text.starts_with('"')) {
+        end = text.find('"', 1);
+        while (end != std::string_view::npos && text.substr(end + 1).starts_with('"')) {
+          end = text.find('"', end + 2);  // two of them are one of the field's
+        }
+        if (end == std::string_view::npos) text_.fail(line, "a quote is opened and not closed");
+        fields.push_back(trimmed(text.substr(1, end - 1)));
+        const std::size_t next = std::min(text.find(between_, end), text.size());
+        if (!trimmed(text.substr(end + 1, next - end - 1)).empty()) {
+          text_.fail(line, "a field goes on behind its closing quote");
+        }
+        end = next;
+      } else {
+        end = std::min(text.find(between_), text.size());
+        fields.push_back(trimmed(text.substr(0, end)));
+      }
+      if (end == text.size()) return fields;
+      text.remove_prefix(end + 1);
+    }
+  }
+
   // "rank17" -> 17
   std::uint32_t rank(std::size_t line, std::string_view word) const {
     word = trimmed(word);
@@ -102,6 +151,7 @@ class AicbReader {
     if (!columns_.empty() && workload_.stages.empty()) {
       text_.fail(line, "whose calls follow must be said before all of them");
     }
+    whole = trimmed(whole);
     if (!whole.ends_with(']')) text_.fail(line, "']' is missing at the end");
     std::string_view inside = trimmed(whole.substr(1, whole.size() - 2));
     std::uint32_t first = 0;
@@ -117,7 +167,7 @@ class AicbReader {
       if (!inside.starts_with('[') || !inside.ends_with(']') || inside.size() < 2) {
         text_.fail(line, "a stage's ranks are written [rank0, rank1 ...]");
       }
-      const Words ranks = split(inside.substr(1, inside.size() - 2));
+      const Words ranks = split(inside.substr(1, inside.size() - 2), ',');
       first = rank(line, ranks[0]);
       last = first;
       for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -154,11 +204,20 @@ class AicbReader {
     columns_.clear();
   }
 
-  void columns(std::size_t line, const Words& names) {
+  void columns(std::size_t line, std::string_view whole) {
     if (!columns_.empty()) text_.fail(line, "the columns are named before");
+    between_ = ',';
+    for (const char each : {';', '\t'}) {
+      if (whole.find(',') == std::string_view::npos && whole.find(each) != std::string_view::npos) {
+        between_ = each;
+      }
+    }
+    const Words names = fields_of(line, whole);
+    has_columns_ = true;
     for (const std::string_view name : names) {
       if (std::ranges::count(kColumns, name) == 0) {
-        text_.fail(line, quoted(name) + " is no column that is known");
+        workload_.warnings.push_back(
+            text_.note(line, "the column " + quoted(name) + " is not known, and not used"));
       }
       if (std::ranges::count(names, name) > 1) text_.fail(line, quoted(name) + " is there twice");
       columns_.emplace_back(name);
@@ -186,35 +245,39 @@ class AicbReader {
       text_.fail(line, "a call has " + std::to_string(columns_.size()) + " fields, not " +
                            std::to_string(fields.size()));
     }
-    std::string_view type = field(fields, "comm_type");
-    if (!type.starts_with("CommType.")) {
-      text_.fail(line, "comm_type is " + quoted(type) + ", but begins with CommType.");
-    }
-    type.remove_prefix(9);
+    const std::string_view type = without_class(field(fields, "comm_type"), "CommType.");
     if (type == "epoch_end") {
       workload_.stages.back().emplace_back();
       return;
     }
+    if (type == "computation") return;  // its msg_size holds the shapes of matrices
     Operation one;
     one.line = static_cast<std::uint32_t>(line);
-    one.bytes = text_.number(line, field(fields, "msg_size"), "msg_size", 0, kMostBytes);
     if (type == "isend" || type == "irecv") {
       pass(line, fields, type, one);
     } else {
       collective(line, fields, type, one);
     }
+    if (one.collective != Collective::barrier) {
+      one.bytes = text_.number(line, field(fields, "msg_size"), "msg_size", 0, kMostBytes);
+    }
     std::uint32_t count = 1;
-    if (field(fields, "count") != "None") count = small(line, field(fields, "count"), "count", 1);
+    if (!is_missing(field(fields, "count"))) {
+      count = static_cast<std::uint32_t>(
+          text_.number(line, field(fields, "count"), "count", 1, kMostCalls));
+    }
     calls_ += count;
     if (calls_ > kMostCalls) {
       text_.fail(line, "a workload has at most " + std::to_string(kMostCalls) + " calls");
     }
-    auto& calls = workload_.stages.back().back();
-    calls.insert(calls.end(), count, one);
+    workload_.stages.back().back().push_back({one, count});
+    if (const std::string_view name = field(fields, "stage"); name != "None") {
+      workload_.names.emplace(one.line, name.substr(0, kLongestName));
+    }
   }
 
   void pass(std::size_t line, const Words& fields, std::string_view type, Operation& one) const {
-    if (field(fields, "comm_group") != "CommGroup.pp_group") {
+    if (without_class(field(fields, "comm_group"), kGroupClass) != "pp_group") {
       text_.fail(line, "comm_group is " + quoted(field(fields, "comm_group")) +
                            ", but isend and irecv are of CommGroup.pp_group");
     }
@@ -230,18 +293,15 @@ class AicbReader {
   }
 
   void collective(std::size_t line, const Words& fields, std::string_view type, Operation& one) {
-    const auto which = std::ranges::find(kTypes, type, [](const auto& row) { return row.first; });
+    const auto which = std::ranges::find(kTypes, type, &Type::name);
     if (which == kTypes.end()) {
-      text_.fail(line,
-                 "comm_type is " + quoted(field(fields, "comm_type")) +
-                     ", which nothing here means; known are all_reduce, all_gather, "
-                     "reduce_scatter, all_to_all, broadcast, barrier, isend, irecv, epoch_end");
+      std::string known;
+      for (const Type& each : kTypes) known += std::string(each.name) + ", ";
+      text_.fail(line, "comm_type is " + quoted(field(fields, "comm_type")) +
+                           ", which is not known; known are " + known +
+                           "isend, irecv, computation, epoch_end");
     }
-    std::string_view group = field(fields, "comm_group");
-    if (!group.starts_with("CommGroup.")) {
-      text_.fail(line, "comm_group is " + quoted(group) + ", but begins with CommGroup.");
-    }
-    group.remove_prefix(10);
+    const std::string_view group = without_class(field(fields, "comm_group"), kGroupClass);
     const auto axis = std::ranges::find(kGroups, group, [](const auto& row) { return row.first; });
     if (axis == kGroups.end()) {
       text_.fail(line, "comm_group is " + quoted(field(fields, "comm_group")) +
@@ -249,11 +309,10 @@ class AicbReader {
     }
     one.what = What::collective;
     one.axis = axis->second;
-    one.collective = which->second;
-    if (one.collective == Collective::broadcast && field(fields, "src") != "None") {
-      one.root = small(line, field(fields, "src"), "src");
-    }
-    if (field(fields, "comm_group_size") == "None") return;
+    one.collective = which->collective;
+    one.to_root = which->to_root;
+    root(line, fields, one);
+    if (is_missing(field(fields, "comm_group_size"))) return;
     const std::uint32_t size = small(line, field(fields, "comm_group_size"), "comm_group_size", 1);
     Size& said = sizes_[one.axis];
     if (said.line > 0 && said.ranks != size) {
@@ -262,11 +321,21 @@ class AicbReader {
                            std::to_string(said.line));
     }
     said = {size, line};
+    workload_.sizes[one.axis] = size;
   }
 
-  // What follows from the ranks and stages; a group that doesn't occur may have any size.
+  // A broadcast says in `src` which rank it comes from, a reduce in `dst` which one it goes to.
+  void root(std::size_t line, const Words& fields, Operation& one) const {
+    const char* const column = one.to_root ? "dst" : "src";
+    if (!one.to_root && one.collective != Collective::broadcast) return;
+    if (is_missing(field(fields, column))) return;
+    one.root = small(line, field(fields, column), column);
+  }
+
+  // What follows from the ranks and stages, and a size that says otherwise; a group that doesn't
+  // occur may have any size.
   void check() {
-    if (columns_.empty()) {
+    if (!has_columns_) {
       text_.fail(1, "no line names the columns (comm_type,comm_group,...): is this such a file?");
     }
     if (calls_ == 0) text_.fail(1, "there are no calls");
@@ -285,15 +354,18 @@ class AicbReader {
   void need(Axis axis, std::uint32_t ranks, const std::string& what) {
     const Size& said = sizes_[axis];
     if (said.line == 0 || said.ranks == ranks) return;
-    text_.fail(said.line, "comm_group_size is " + std::to_string(said.ranks) + ", but " + what +
-                              " are " + std::to_string(ranks));
+    workload_.warnings.push_back(text_.note(said.line, "comm_group_size is " +
+                                                           std::to_string(said.ranks) + ", but " +
+                                                           what + " are " + std::to_string(ranks)));
   }
 
   Text text_;
   AicbWorkload workload_;
-  std::vector<std::string> columns_;
+  std::vector<std::string> columns_;  // of the section that is being read
+  bool has_columns_ = false;          // any section
   std::map<Axis, Size> sizes_;
   std::uint32_t per_stage_ = 0;
+  char between_ = ',';  // of fields
   std::uint64_t calls_ = 0;
 };
 
@@ -309,23 +381,24 @@ Workload workload_of(const AicbWorkload& aicb, const Cut& cut) {
   if (cut.iterations == 0) throw InputError("iterations are at least 1");
   std::uint64_t operations = 0;
   for (const auto& stage : aicb.stages) {
-    std::vector<const std::vector<Operation>*> epochs;
+    std::vector<const std::vector<AicbCall>*> epochs;
     for (const auto& epoch : stage) {
       if (!epoch.empty()) epochs.push_back(&epoch);
     }
     if (epochs.size() > 1) epochs.erase(epochs.begin());
     std::vector<Operation>& program = workload.stages.emplace_back();
     for (std::uint32_t i = 0; i < cut.iterations && !epochs.empty(); ++i) {
-      const std::vector<Operation>& epoch = *epochs[i % epochs.size()];
-      const std::size_t count =
-          cut.layers > 0 ? std::min<std::size_t>(cut.layers, epoch.size()) : epoch.size();
-      operations += count;
-      if (operations > 2 * kMostCalls) {
-        throw InputError("more than " + std::to_string(2 * kMostCalls) +
-                         " calls in all: take fewer iterations");
+      std::uint64_t left = cut.layers > 0 ? cut.layers : kMostCalls;
+      for (const AicbCall& call : *epochs[i % epochs.size()]) {
+        const std::uint64_t count = std::min<std::uint64_t>(call.count, left);
+        left -= count;
+        operations += count;
+        if (operations > 2 * kMostCalls) {
+          throw InputError("more than " + std::to_string(2 * kMostCalls) +
+                           " calls in all: take fewer iterations");
+        }
+        program.insert(program.end(), count, call.operation);
       }
-      program.insert(program.end(), epoch.begin(),
-                     epoch.begin() + static_cast<std::ptrdiff_t>(count));
     }
   }
   return workload;

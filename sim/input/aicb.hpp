@@ -7,27 +7,42 @@
 //   CommType.epoch_end,None,None,0,...                 an iteration is over
 //
 // Calls are blocking, but for isend and irecv next to each other, which go on together. What
-// precedes the first of several epoch_ends is set-up or warm-up. Columns of measured times are read
-// and not used: how long computing takes isn't in such a file.
+// precedes the first of several epoch_ends is set-up or warm-up. `count` says how often a call is
+// made; where it is missing (None, nan, -1 or nothing), once. Columns of measured times and calls
+// of computation are read and not used: how long computing takes isn't in such a file. Fields may
+// be quoted, and separated by semicolons or tabs, as spreadsheet programs do; lines that begin with
+// '#' are comments.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "sim/traffic/workload.hpp"
 
 namespace hawser::fabric {
 
+struct AicbCall {
+  Operation operation;
+  std::uint32_t count = 1;  // so many one after the other
+};
+
 struct AicbWorkload {
   std::uint32_t ranks = 0;  // 0: not said, as in the next two
   std::uint32_t tensor = 0;
   std::uint32_t expert = 0;
+  std::map<Axis, std::uint32_t> sizes;  // of the groups whose size is said
   // Of each stage its iterations, and of each of those its calls.
-  std::vector<std::vector<std::vector<Operation>>> stages;
+  std::vector<std::vector<std::vector<AicbCall>>> stages;
+  // What the column `stage` says, by Operation::line.
+  std::unordered_map<std::uint32_t, std::string> names;
+  std::vector<std::string> warnings;  // "FILE:LINE: ..."
 };
 
-// Throws InputError with file, line, field and what to do; also where group sizes contradict each
-// other.
+// Throws InputError with file, line, field and what to do; also where the sizes of one group
+// contradict each other. One that does not fit the ranks is a warning.
 [[nodiscard]] AicbWorkload read_aicb(const std::string& name, std::string_view content);
 
 // Iterations after the set-up, if there are any, and of each the first `cut.layers` calls. More

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "sim/input/characters.hpp"
 #include "sim/input/text.hpp"
 #include "sim/traffic/triggers.hpp"
 
@@ -15,6 +16,7 @@ constexpr std::uint64_t kMostConnections = 8'000'000;
 constexpr std::uint64_t kMostId = 0xffffffffu;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kLatestStart = 1'000'000'000'000'000;  // ps: 1000 s
+constexpr std::int64_t kPerPicosecond = 1000;                  // as Text::thousandths counts
 using Words = std::vector<std::string_view>;
 
 class ConnectionReader {
@@ -41,6 +43,13 @@ class ConnectionReader {
   struct Count {
     std::uint64_t value = 0;
     std::size_t line = 0;
+  };
+  // Where a connection's number was said first.
+  struct Said {
+    std::size_t line = 0;
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    bool is_message = false;
   };
 
   void head(std::size_t line, const Words& words) {
@@ -78,13 +87,23 @@ class ConnectionReader {
     one.from = small(line, words[0].substr(0, arrow), "the sending node", 0, nodes_.value - 1);
     one.to = small(line, words[0].substr(arrow + 2), "the receiving node", 0, nodes_.value - 1);
     if (one.from == one.to) text_.fail(line, "a node that sends to itself needs no fabric");
-    bool has_start = false;
-    for (std::size_t i = 1; i < words.size(); i += 2) {
-      if (i + 1 == words.size()) text_.fail(line, quoted(words[i]) + " has no value");
-      need_new(line, words, i);
-      has_start |= words[i] == "start";
-      attribute(line, words[i], words[i + 1], one);
+    Words seen;
+    bool is_message = false;
+    for (std::size_t i = 1; i < words.size();) {
+      const std::string_view key = words[i++];
+      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
+      seen.push_back(key);
+      if (key == "msg") {
+        is_message = true;
+        if (i == words.size() || !is_digit(words[i].front())) continue;
+        static_cast<void>(text_.number(line, words[i++], "msg", 1, kMostId));
+        continue;
+      }
+      if (i == words.size()) text_.fail(line, quoted(key) + " has no value");
+      attribute(line, key, words[i++], one);
     }
+    const bool has_start = std::ranges::count(seen, "start") > 0;
+    if (one.id != 0) need_new_id(one, is_message);
     if (one.bytes == 0) text_.fail(line, "size is missing");
     if (has_start == (one.trigger != 0)) {
       text_.fail(line, has_start ? "both start and trigger: leave one out"
@@ -93,25 +112,29 @@ class ConnectionReader {
     matrix_.connections.push_back(one);
   }
 
-  // Keys are every other word from the second on.
-  void need_new(std::size_t line, const Words& words, std::size_t i) const {
-    for (std::size_t before = 1; before < i; before += 2) {
-      if (words[before] == words[i]) text_.fail(line, quoted(words[i]) + " is said twice");
-    }
+  // Messages of one connection share its number.
+  void need_new_id(const Connection& one, bool is_message) {
+    const auto [first, is_new] =
+        id_said_.emplace(one.id, Said{one.line, one.from, one.to, is_message});
+    if (is_new) return;
+    const Said& said = first->second;
+    if (is_message && said.is_message && said.from == one.from && said.to == one.to) return;
+    text_.fail(one.line, "id " + std::to_string(one.id) + " is used before, in line " +
+                             std::to_string(said.line));
   }
 
   void attribute(std::size_t line, std::string_view key, std::string_view word, Connection& one) {
     if (key == "size") {
-      one.bytes = text_.number(line, word, "size", 1, kMostBytes);
+      one.bytes = text_.number(line, word, "size", 0, kMostBytes);
+      if (one.bytes == 0) {
+        text_.fail(line,
+                   "size 0 is a connection without an end in htsim, and a run here ends: give it "
+                   "the bytes that it sends");
+      }
     } else if (key == "start") {
-      one.start.ps = static_cast<std::int64_t>(text_.number(line, word, "start", 0, kLatestStart));
+      one.start.ps = text_.thousandths(line, word, "start", kLatestStart) / kPerPicosecond;
     } else if (key == "id") {
       one.id = small(line, word, "id", 1, kMostId);
-      const auto [first, is_new] = line_of_id_.emplace(one.id, line);
-      if (!is_new) {
-        text_.fail(line, "id " + std::to_string(one.id) + " is used before, in line " +
-                             std::to_string(first->second));
-      }
     } else if (key == "trigger") {
       one.trigger = small(line, word, "trigger", 1, kMostId);
     } else if (key == "send_done_trigger") {
@@ -123,7 +146,7 @@ class ConnectionReader {
     } else {
       text_.fail(line, quoted(key) +
                            " is nothing that a connection has; known are id, start, "
-                           "trigger, size, send_done_trigger, recv_done_trigger, prio");
+                           "trigger, size, send_done_trigger, recv_done_trigger, prio, msg");
     }
   }
 
@@ -187,7 +210,7 @@ class ConnectionReader {
 
   Text text_;
   Count nodes_, connections_, triggers_;
-  std::unordered_map<std::uint32_t, std::size_t> line_of_id_;
+  std::unordered_map<std::uint32_t, Said> id_said_;
   std::unordered_map<std::uint32_t, std::size_t> line_of_trigger_;
   ConnectionMatrix matrix_;
 };

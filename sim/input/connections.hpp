@@ -10,8 +10,10 @@
 // A connection has `size` in bytes, and either `start` or `trigger`; `id`, `send_done_trigger`,
 // `recv_done_trigger` and `prio` (which is read and not used) as it likes. `start` is in
 // picoseconds: the format's own reader says so, and only then do the published all-to-alls begin at
-// 1 us. `msg` (several messages of one connection) and `failure` are refused: nothing here means
-// them.
+// 1 us; some generators write it as a float. `msg`, with a number or without, says that the line is
+// one of several messages of the connection `id`: each is read as a connection of its own. What
+// begins with '#' is a comment. `failure` and a size of 0, which htsim sends without an end, are
+// refused: nothing here means them.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "sim/input/text.hpp"
@@ -15,26 +16,40 @@ constexpr std::uint64_t kMostLayers = 1'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kLongest = 1'000'000'000'000;  // ns
 constexpr std::size_t kFields = 12;
+constexpr std::size_t kLongestName = 100;
+constexpr std::string_view kCustomized = "HYBRID_CUSTOMIZED";
 using Words = std::vector<std::string_view>;
+using Pass = Operation::Pass;
 
-// Where the collectives of passes and of weight gradients go if they don't say.
+// Where the collectives of passes and of weight gradients go if they don't say, as in ASTRA-sim's
+// decode_involved_dimensions; nowhere: it has none there, whatever a layer says.
 struct Parallelism {
   std::string_view name;
-  Axis passes;
-  Axis weights;
-  bool passes_talk;
-  bool weights_talk;
-  bool has_number;  // of DLRM: the last layer of the bottom half, which nothing here depends on
+  std::optional<Axis> passes;  // forward and input gradient
+  std::optional<Axis> weights;
+  // Of DLRM: its first layer, the embedding tables, is spread over all ranks. The number behind it,
+  // the last layer of the bottom half, says nothing here.
+  bool is_dlrm = false;
 };
-constexpr std::array<Parallelism, 8> kParallelisms{
-    {{"MICRO", Axis::all, Axis::all, true, true, false},
-     {"DATA", Axis::all, Axis::data, false, true, false},
-     {"MODEL", Axis::all, Axis::all, true, false, false},
-     {"HYBRID_DATA_MODEL", Axis::tensor, Axis::data, true, true, false},
-     {"HYBRID_MODEL_DATA", Axis::tensor, Axis::data, true, true, false},
-     {"HYBRID_TRANSFORMER", Axis::tensor, Axis::data, true, true, false},
-     {"HYBRID_TRANSFORMER_FWD_IN_BCKWD", Axis::tensor, Axis::data, true, true, false},
-     {"HYBRID_DLRM", Axis::all, Axis::all, true, true, true}}};
+constexpr Parallelism kEverywhere{"", Axis::all, Axis::all};
+constexpr std::array<Parallelism, 11> kParallelisms{
+    {{"MICRO", std::nullopt, Axis::all},
+     {"DATA", std::nullopt, Axis::all},
+     {"MODEL", Axis::all, std::nullopt},
+     {"DISTRIBUTED_INFERENCE", Axis::all, std::nullopt},
+     {"HYBRID_DATA_MODEL", Axis::tensor, Axis::data},
+     {"HYBRID_MODEL_DATA", Axis::tensor, Axis::data},
+     {"HYBRID_TRANSFORMER", Axis::tensor, Axis::data},
+     {"HYBRID_TRANSFORMER_FWD_IN_BCKWD", Axis::tensor, Axis::data},
+     {"HYBRID_DLRM", std::nullopt, Axis::all, true},
+     {"HYBRID_DLRM_ENHANCED", std::nullopt, Axis::all, true},
+     {kCustomized, Axis::tensor, Axis::data}}};
+
+// The first word of a file or the last of a layer: is it one?
+const Parallelism* parallelism_of(std::string_view word) {
+  const auto found = std::ranges::find(kParallelisms, word, &Parallelism::name);
+  return found == kParallelisms.end() ? nullptr : &*found;
+}
 
 constexpr std::array<std::pair<std::string_view, Collective>, 6> kTypes{
     {{"NONE", Collective::none},
@@ -50,8 +65,6 @@ class TextWorkloadReader {
 
   TextWorkload read() {
     std::size_t lines = 0;  // that say something
-    std::uint64_t layers = 0;
-    std::size_t count_line = 1;
     for (std::size_t line = 1; line <= text_.lines(); ++line) {
       const Words words = text_.words(line);
       if (words.empty()) continue;
@@ -59,17 +72,27 @@ class TextWorkloadReader {
         head(line, words);
       } else if (lines == 2) {
         if (words.size() != 1) text_.fail(line, "the second line is the count of layers, alone");
-        layers = text_.number(line, words[0], "the count of layers", 1, kMostLayers);
-        count_line = line;
+        layers_ = text_.number(line, words[0], "the count of layers", 1, kMostLayers);
+        count_line_ = line;
       } else {
         layer(line, words);
       }
     }
     if (lines < 2) text_.fail(1, "a workload begins with its parallelism and its count of layers");
-    if (workload_.layers.size() != layers) {
-      text_.fail(count_line, std::to_string(layers) + " layers are said, but " +
-                                 std::to_string(workload_.layers.size()) +
-                                 " follow: is the file whole?");
+    if (workload_.layers.empty()) text_.fail(count_line_, "no layer follows");
+    if (workload_.layers.size() < layers_) {
+      // One of AICB's own samples is like that: it repeats its layers in another field.
+      warn(count_line_, std::to_string(layers_) + " layers are said, but " +
+                            std::to_string(workload_.layers.size()) +
+                            " follow: is the file whole?");
+    }
+    if (dependency_line_ > 0) {
+      warn(dependency_line_,
+           "the second field says what a layer depends on, which is not used: layers go in order");
+    }
+    if (left_out_ > 0) {
+      warn(left_out_line_, std::to_string(left_out_) + " collective" + (left_out_ > 1 ? "s" : "") +
+                               " are left out, as their parallelism has no group for them");
     }
     mark(checkpoints_, &Layer::is_checkpoint, "checkpoints");
     mark(initiates_, &Layer::begins_again, "checkpoint_initiates");
@@ -83,29 +106,41 @@ class TextWorkloadReader {
     return static_cast<std::uint32_t>(text_.number(line, word, what, least, kMostRanks));
   }
 
+  void warn(std::size_t line, const std::string& what) {
+    workload_.warnings.push_back(text_.note(line, what));
+  }
+
+  const Parallelism& parallelism(std::size_t line, std::string_view word) const {
+    const Parallelism* const found = parallelism_of(word);
+    if (found != nullptr) return *found;
+    std::string known;
+    for (const Parallelism& each : kParallelisms) {
+      known += (known.empty() ? "" : ", ") + std::string(each.name);
+    }
+    text_.fail(line, quoted(word) + " is no parallelism that is known; known are " + known);
+  }
+
   void head(std::size_t line, const Words& words) {
     head_line_ = line;
-    const auto found = std::ranges::find(kParallelisms, words[0], &Parallelism::name);
-    if (found == kParallelisms.end()) {
-      std::string known;
-      for (const Parallelism& each : kParallelisms) {
-        known += (known.empty() ? "" : ", ") + std::string(each.name);
-      }
-      text_.fail(line, quoted(words[0]) + " is no parallelism that is known; known are " + known);
-    }
-    parallelism_ = &*found;
+    parallelism_ = &parallelism(line, words[0]);
     std::size_t at = 1;
-    if (parallelism_->has_number) {
-      if (words.size() != 2) text_.fail(line, "HYBRID_DLRM is followed by one layer's number");
+    if (parallelism_->is_dlrm && at < words.size() && !words[at].ends_with(':')) {
       static_cast<void>(small(line, words[at++], "the last layer of the bottom", 0));
     }
     Words seen;
     while (at < words.size()) {
       std::string_view key = words[at++];
+      const bool is_key = key.ends_with(':') || key == "pp_comm";
+      if (!is_key) {
+        text_.fail(line, "a key such as 'ep:' is expected instead of " + quoted(key));
+      }
       if (key.ends_with(':')) key.remove_suffix(1);
       if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
       seen.push_back(key);
-      if (at == words.size()) text_.fail(line, quoted(key) + " has no value");
+      if (at == words.size()) {
+        if (key == "pp_comm") break;  // AICB writes it bare where there is none
+        text_.fail(line, quoted(key) + " has no value");
+      }
       const std::string_view word = words[at++];
       if (key == "checkpoints" || key == "checkpoint_initiates") {
         std::vector<std::uint32_t>& into = key == "checkpoints" ? checkpoints_ : initiates_;
@@ -136,29 +171,29 @@ class TextWorkloadReader {
     } else if (key == "vpp" || key == "ga") {
       static_cast<void>(small(line, word, name, 1));  // the layers are written out
     } else if (key == "pp_comm") {
-      workload_.stage_bytes = text_.number(line, word, name, 0, kMostBytes);
-    } else {
-      text_.fail(line, quoted(key) +
-                           " is nothing that a parallelism has; known are "
-                           "model_parallel_NPU_group, ep, pp, vpp, ga, all_gpus, checkpoints, "
-                           "checkpoint_initiates, pp_comm");
+      if (word != "None") workload_.stage_bytes = text_.number(line, word, name, 0, kMostBytes);
+    } else if (key != "mode" && key != "DLRM_LAST_BOTTOM_LAYER") {
+      warn(line, quoted(key) +
+                     " is not used; what counts is model_parallel_NPU_group, ep, pp, "
+                     "all_gpus, checkpoints, checkpoint_initiates and pp_comm");
     }
   }
 
+  // Nanoseconds, which some generators write with a fraction.
   Span time(std::size_t line, std::string_view word, const std::string& what) const {
-    return nanoseconds(static_cast<std::int64_t>(text_.number(line, word, what, 0, kLongest)));
+    return {text_.thousandths(line, word, what, kLongest)};
   }
 
   // Three words: a time, a type, a length.
   LayerWork work(std::size_t line, const Words& words, std::size_t at, const std::string& what,
-                 Axis axis, bool may_talk) const {
-    LayerWork work{time(line, words[at], what + "'s time"), axis, Collective::none, 0};
+                 std::optional<Axis> axis) {
+    LayerWork work{time(line, words[at], what + "'s time"), Axis::all, Collective::none, 0};
     std::string_view type = words[at + 1];
     if (type.ends_with("_DP_EP")) {
-      work.axis = Axis::data_of_expert;
+      axis = Axis::data_of_expert;
       type.remove_suffix(6);
     } else if (type.ends_with("_EP")) {
-      work.axis = Axis::expert;
+      axis = Axis::expert;
       type.remove_suffix(3);
     }
     const auto found = std::ranges::find(kTypes, type, [](const auto& row) { return row.first; });
@@ -167,37 +202,44 @@ class TextWorkloadReader {
                            ", but must be NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL or "
                            "BROADCAST, with _EP or _DP_EP behind it or without");
     }
+    const std::uint64_t bytes = text_.number(line, words[at + 2], what + "'s bytes", 0, kMostBytes);
+    if (found->second == Collective::none || bytes == 0) return work;
+    if (!axis) {
+      if (left_out_++ == 0) left_out_line_ = line;
+      return work;
+    }
+    work.axis = *axis;
     work.collective = found->second;
-    work.bytes = text_.number(line, words[at + 2], what + "'s bytes", 0, kMostBytes);
-    if (work.collective == Collective::none && work.bytes > 0) {
-      text_.fail(line,
-                 what + " has NONE of " + std::to_string(work.bytes) + " bytes: 0, or which?");
-    }
-    if (work.collective != Collective::none && !may_talk) {
-      text_.fail(line, what + " has a collective, but " + std::string(parallelism_->name) +
-                           " has no group for it");
-    }
+    work.bytes = bytes;
     return work;
   }
 
   void layer(std::size_t line, const Words& words) {
-    if (words.size() != kFields) {
-      text_.fail(line, "a layer has " + std::to_string(kFields) + " fields, not " +
+    if (workload_.layers.size() == layers_) {
+      text_.fail(line, std::to_string(layers_) + " layers are said in line " +
+                           std::to_string(count_line_) + ", and this is one more");
+    }
+    const bool is_customized = parallelism_->name == kCustomized;
+    const std::size_t fields = kFields + (is_customized ? 1 : 0);
+    if (words.size() != fields) {
+      text_.fail(line, "a layer has " + std::to_string(fields) + " fields, not " +
                            std::to_string(words.size()));
     }
     if (words[1] != "-1") {
-      text_.fail(line, "the second field is " + quoted(words[1]) +
-                           ", but only -1 is known: layers depend on their order alone");
+      static_cast<void>(text_.number(line, words[1], "the dependency", 0, kMostLayers));
+      if (dependency_line_ == 0) dependency_line_ = line;
     }
-    const Parallelism& how = *parallelism_;
+    const Parallelism& how = parallelism_->is_dlrm && workload_.layers.empty() ? kEverywhere
+                             : is_customized ? parallelism(line, words[kFields])
+                                             : *parallelism_;
     Layer layer;
+    layer.name = words[0].substr(0, kLongestName);
     layer.line = static_cast<std::uint32_t>(line);
-    layer.forward = work(line, words, 2, "the forward pass", how.passes, how.passes_talk);
-    layer.input_gradient = work(line, words, 5, "the input gradient", how.passes, how.passes_talk);
-    layer.weight_gradient =
-        work(line, words, 8, "the weight gradient", how.weights, how.weights_talk);
+    layer.forward = work(line, words, 2, "the forward pass", how.passes);
+    layer.input_gradient = work(line, words, 5, "the input gradient", how.passes);
+    layer.weight_gradient = work(line, words, 8, "the weight gradient", how.weights);
     layer.update = time(line, words[11], "the update's time");
-    workload_.layers.push_back(layer);
+    workload_.layers.push_back(std::move(layer));
   }
 
   void mark(const std::vector<std::uint32_t>& which, bool Layer::*flag, const std::string& what) {
@@ -223,7 +265,12 @@ class TextWorkloadReader {
   Text text_;
   TextWorkload workload_;
   const Parallelism* parallelism_ = nullptr;
+  std::uint64_t layers_ = 0;  // as said
   std::size_t head_line_ = 1;
+  std::size_t count_line_ = 1;
+  std::size_t dependency_line_ = 0;  // the first layer that says one; 0: none does
+  std::size_t left_out_ = 0;         // collectives
+  std::size_t left_out_line_ = 0;    // of the first
   std::vector<std::uint32_t> checkpoints_, initiates_;
 };
 
@@ -261,9 +308,10 @@ class Programmer {
                         .span = span,
                         .line = line});
   }
-  void collective(const LayerWork& work, std::uint32_t line, bool beside) {
+  void collective(const LayerWork& work, std::uint32_t line, Pass pass, bool beside = false) {
     if (work.collective == Collective::none) return;
     program_.push_back({.what = Operation::What::collective,
+                        .pass = pass,
                         .axis = work.axis,
                         .collective = work.collective,
                         .beside = beside,
@@ -273,7 +321,7 @@ class Programmer {
   void forward(std::size_t i) {
     const Layer& layer = text_.layers[i];
     compute(layer.forward.compute, layer.line);
-    collective(layer.forward, layer.line, false);
+    collective(layer.forward, layer.line, Pass::forward);
   }
   void backward(std::size_t i) {
     const Layer& layer = text_.layers[i];
@@ -283,9 +331,9 @@ class Programmer {
       for (; from < i; ++from) forward(from);
     }
     compute(layer.input_gradient.compute, layer.line);
-    collective(layer.input_gradient, layer.line, false);
+    collective(layer.input_gradient, layer.line, Pass::input_gradient);
     compute(layer.weight_gradient.compute, layer.line);
-    collective(layer.weight_gradient, layer.line, true);
+    collective(layer.weight_gradient, layer.line, Pass::weight_gradient, true);
     const bool is_beside = layer.weight_gradient.collective != Collective::none;
     compute(layer.update, layer.line, is_beside, layer.weight_gradient.axis);
   }

@@ -6,12 +6,14 @@
 //
 // FORWARD, INPUT (gradient), WEIGHT (gradient) and UPDATE are times in ns, TYPE is NONE, ALLREDUCE,
 // ALLGATHER, REDUCESCATTER, ALLTOALL or BROADCAST of so many BYTES, with _EP or _DP_EP for expert
-// groups. -1 says that a layer depends on nothing but the order; others are refused, as nothing
-// here means them. So is a file with other than as many layers as it says.
+// groups. A layer of HYBRID_CUSTOMIZED names its own parallelism at its end. The second field, a
+// dependency, means nothing: ASTRA-sim reads it and goes by the order, and so does this reader.
+// BYTES of NONE mean nothing either. What is left out, or not as the file says, is a warning.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/traffic/workload.hpp"
 
@@ -25,6 +27,7 @@ struct LayerWork {
 };
 
 struct Layer {
+  std::string name;
   LayerWork forward, input_gradient, weight_gradient;
   Span update{};
   bool is_checkpoint = false;  // its input is kept
@@ -40,6 +43,7 @@ struct TextWorkload {
   std::uint32_t stages = 1;
   std::uint64_t stage_bytes = 0;  // between stages, in a pass
   std::vector<Layer> layers;
+  std::vector<std::string> warnings;  // "FILE:LINE: ..."
 };
 
 // Throws InputError with file, line, field and what to do.

@@ -1,6 +1,7 @@
 #include "sim/storm/liveness.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace hawser::sim {
 
@@ -10,8 +11,10 @@ using proto::milliseconds;
 
 namespace {
 
-// Bytes that a message costs beside its payload: its headers, and the control packets about it.
+// Bytes that a message costs beside its payload: the control packets about it, and the header of
+// each packet.
 constexpr std::uint64_t kOverhead = 256;
+constexpr std::uint64_t kHeader = 96;
 // The interval of a question grows up to this part of peer_timeout.
 constexpr std::uint64_t kLongestInterval = 8;
 
@@ -23,16 +26,20 @@ Liveness::Liveness(const Plan& plan, const Reasons& reasons)
   judges_ = t.recovery_pto != 0 && t.recovery_request != 0 && t.recovery_evacuate != 0 &&
             t.recovery_gate != 0;
   slowest_ = ~std::uint64_t{0};
+  Duration latency{};
   for (const HostPlan& host : plan.hosts) {
     for (const PortPlan& port : host.nics) {
       slowest_ = std::min(slowest_, port.cable.bytes_per_s);
+      latency = std::max(latency, port.cable.latency);
     }
   }
   for (const CablePlan& cable : plan.cables) {
     slowest_ = std::min(slowest_, cable.link.bytes_per_s);
+    latency = std::max(latency, cable.link.latency);
   }
   timers_ = microseconds(t.initial_rtt_us + t.handshake_retry_us + t.max_ack_delay_us +
                          t.timer_granularity_us + t.late_wakeup_us);
+  round_ = latency * 6 + microseconds(t.max_ack_delay_us + t.late_wakeup_us);
   intervals_ =
       microseconds(t.path_probe_max_us) + milliseconds(t.peer_timeout_ms) / kLongestInterval;
 }
@@ -49,9 +56,18 @@ Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) co
   for (const MessagePlan& message : plan_.messages) {
     const bool theirs =
         message.from == a || message.to == a || message.from == b || message.to == b;
-    if (theirs && message.at <= until) bytes += message.bytes + kOverhead;
+    if (!theirs || message.at > until) continue;
+    bytes += message.bytes + kOverhead + message.bytes / plan_.tunables.fragment_bytes * kHeader;
   }
   return microseconds(bytes * 1'000'000 / slowest_);
+}
+
+// A window that begins with few packets and doubles with each answer covers the message after so
+// many of them.
+Duration Liveness::slow_start(const MessagePlan& message) const {
+  const std::uint64_t packets = message.bytes / plan_.tunables.fragment_bytes + 1;
+  const auto rounds = std::bit_width(packets / plan_.tunables.initial_window_packets);
+  return round_ * static_cast<std::int64_t>(rounds);
 }
 
 std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration now, bool judged) {
@@ -64,7 +80,7 @@ std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration
   const bool calm = is_calm(since, now);
   const Duration took = calm ? now - since : reasons_.undisturbed(from, to, since, now);
   if (took <= timers_) return {};
-  const Duration least = transfer(from, to, now) * 2 + timers_;
+  const Duration least = transfer(from, to, now) * 2 + slow_start(message) + timers_;
   const Duration most = calm ? least : (least + intervals_) * 2;
   if (took <= most) return {};
   return "message " + std::to_string(index) + " (" + std::to_string(from) + " to " +

@@ -4,10 +4,10 @@
 // other. So the wait begins again when its receiver gets another message, or another message of its
 // sender arrives. Only undisturbed time counts (reasons.hpp). Two bounds hold:
 //  - In calm times no host has had a fault for long. The wait is at most two transfers of all bytes
-//    that either host sends or receives, plus the timers of a handshake and of a packet.
+//    that either host sends or receives, plus a round trip for each time that the window doubles
+//    until it covers the message, plus the timers of a handshake and of a packet.
 //  - Otherwise the longest intervals between probes and between questions are added to that sum,
-//  and
-//    the wait is at most twice the total.
+//    and the wait is at most twice the total.
 // A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the
 // mechanism is there for.
 #pragma once
@@ -31,6 +31,7 @@ class Liveness {
 
  private:
   [[nodiscard]] bool is_calm(proto::Duration from, proto::Duration to) const;
+  [[nodiscard]] proto::Duration slow_start(const MessagePlan& message) const;
   [[nodiscard]] proto::Duration transfer(std::uint32_t a, std::uint32_t b,
                                          proto::Duration until) const;
 
@@ -39,6 +40,7 @@ class Liveness {
   bool judges_ = false;
   std::uint64_t slowest_ = 0;  // cable, in bytes a second
   proto::Duration timers_{};   // of a session and of a packet
+  proto::Duration round_{};    // from a packet to its acknowledgement, over two switches at most
   proto::Duration intervals_{};
   std::vector<proto::Duration> sent_;  // by host: when a message of it last came
   std::vector<proto::Duration> got_;   // when one last came to it

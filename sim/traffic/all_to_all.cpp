@@ -96,4 +96,40 @@ void add_broadcast(MatrixBuilder& builder, Members members, std::uint32_t root,
   }
 }
 
+void add_reduce(MatrixBuilder& builder, Members members, std::uint32_t root, std::uint64_t bytes) {
+  const auto ranks = static_cast<std::uint32_t>(members.size());
+  const std::uint32_t step = builder.new_step();
+  const std::uint32_t group = builder.new_groups(1);
+  const auto node = [&](std::uint32_t distance) { return members[(root + distance) % ranks]; };
+  const auto parent_of = [](std::uint32_t distance) { return distance ^ std::bit_floor(distance); };
+  std::vector<std::uint16_t> children(ranks, 0);
+  for (std::uint32_t distance = 1; distance < ranks; ++distance) ++children[parent_of(distance)];
+  // When a rank has what all its children send. Children are further from the root, so theirs come
+  // first here.
+  std::vector<Moment> has(ranks, kBegin);
+  for (std::uint32_t distance = ranks; distance-- > 0;) {
+    if (has[distance] == kBegin) has[distance] = builder.ready(node(distance));
+    if (distance == 0) break;
+    const std::uint32_t parent = parent_of(distance);
+    if (has[parent] == kBegin) {
+      has[parent] = builder.moment();
+      builder.must_precede(builder.ready(node(parent)), has[parent]);
+    }
+    builder.send({.from = node(distance),
+                  .to = node(parent),
+                  .bytes = bytes,
+                  .after = has[distance],
+                  .when_received = has[parent],
+                  .step = step,
+                  .hint = {.group = group,
+                           .members = children[parent],
+                           .step = 0,
+                           .steps = 1,
+                           .collective = Collective::all_reduce}});
+  }
+  for (std::uint32_t distance = 0; distance < ranks; ++distance) {
+    builder.set_ready(node(distance), has[distance]);
+  }
+}
+
 }  // namespace hawser::fabric

@@ -58,6 +58,8 @@ void add_barrier(MatrixBuilder& builder, Members members);
 // A binomial tree; `root` is a rank.
 void add_broadcast(MatrixBuilder& builder, Members members, std::uint32_t root,
                    std::uint64_t bytes);
+// The same tree towards its root: a rank sends when it has what its children send.
+void add_reduce(MatrixBuilder& builder, Members members, std::uint32_t root, std::uint64_t bytes);
 
 struct Exchange {
   // Of one rank to another; never asked of a rank to itself.

@@ -184,7 +184,8 @@ class TrainingMaker {
       if (one.axis == Axis::embedding && !is_end) continue;
       const Operation* const other = operation(stage);
       if (other == nullptr || other->axis != one.axis || other->collective != one.collective ||
-          other->bytes != one.bytes || other->root != one.root || other->beside != one.beside) {
+          other->bytes != one.bytes || other->root != one.root || other->to_root != one.to_root ||
+          other->beside != one.beside) {
         throw InputError(at_line(one) + "stage " + std::to_string(waiting.front()) +
                          " waits here for all stages of the group, but stage " +
                          std::to_string(stage) + " doesn't do the same" +
@@ -225,6 +226,7 @@ class TrainingMaker {
     switch (one.collective) {
       case Collective::barrier: return add_barrier(builder_, group);
       case Collective::all_reduce:
+        if (one.to_root) return add_rooted(one, group, bytes);
         if (bytes > mapping_.short_bytes) break;
         if (bytes > 0) add_doubling(builder_, group, bytes);
         return;
@@ -234,18 +236,28 @@ class TrainingMaker {
         };
         return add_all_to_all(builder_, group, {.bytes = part});
       }
-      case Collective::broadcast:
-        if (one.root >= ranks) {
-          throw InputError(at_line(one) + "a broadcast from rank " + std::to_string(one.root) +
-                           " of a group of " + std::to_string(ranks));
-        }
-        if (bytes > 0) add_broadcast(builder_, group, one.root, bytes);
-        return;
+      case Collective::broadcast: return add_rooted(one, group, bytes);
       case Collective::all_gather:
       case Collective::reduce_scatter:
       case Collective::none: break;
     }
     if (bytes > 0) add_ring(builder_, group, one.collective, bytes, mapping_.channels);
+  }
+
+  // From a root to all, or from all to it.
+  void add_rooted(const Operation& one, const std::vector<std::uint32_t>& group,
+                  std::uint64_t bytes) {
+    if (one.root >= group.size()) {
+      throw InputError(at_line(one) +
+                       (one.to_root ? "a reduce to rank " : "a broadcast from rank ") +
+                       std::to_string(one.root) + " of a group of " + std::to_string(group.size()));
+    }
+    if (bytes == 0) return;
+    if (one.to_root) {
+      add_reduce(builder_, group, one.root, bytes);
+    } else {
+      add_broadcast(builder_, group, one.root, bytes);
+    }
   }
 
   // Sends and receives that follow each other: none waits for another of them.

@@ -30,14 +30,18 @@ struct Operation {
     receive,     // likewise; sends and receives that follow each other go on together
     join,        // until all that was begun `beside` is over
   };
+  // Of a file of layers: for which of a layer's passes it is.
+  enum class Pass : std::uint8_t { none, forward, input_gradient, weight_gradient };
   What what = What::compute;
+  Pass pass = Pass::none;
   Axis axis = Axis::all;
   Collective collective = Collective::none;
-  bool beside = false;  // what follows doesn't wait, but for others of the axis that are beside
-  bool next = true;     // of send and receive
+  bool beside = false;   // what follows doesn't wait, but for others of the axis that are beside
+  bool next = true;      // of send and receive
+  bool to_root = false;  // of an all-reduce: only `root` gets the result
   Span span{};
   std::uint64_t bytes = 0;  // of the whole at each rank (sim/traffic/collectives.hpp)
-  std::uint32_t root = 0;   // of a broadcast, within its group
+  std::uint32_t root = 0;   // of a broadcast, or of what goes to a root, within its group
   std::uint32_t line = 0;   // of the file
 };
 

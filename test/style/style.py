@@ -61,6 +61,8 @@ ZONES = {
     "engine/": Zone(("include", "proto", "engine"), ENGINE_OTHERS, True),
     "coll/": Zone(("include", "coll"), others(), False),
     "plugin/": Zone(("include", "plugin"), others(r"rdma/.*", r"nccl.*"), True),
+    # Conversions of text, in headers alone.
+    "sim/input/": Zone(("include", "proto", "sim"), others(r"boost/locale/.*"), False),
     "sim/": Zone(("include", "proto", "engine/driver/memory", "engine/driver/fault", "sim"),
                  others(), False),
     "tool/": Zone(("include", "proto", "engine", "coll", "plugin", "sim", "tool"),

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "tool/error.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -22,7 +23,7 @@ std::string all_reduce(const std::string& bytes) {
 }
 const std::string kEpochEnd = call("epoch_end", "None", "None", "0", "");
 
-Workload parse(const std::string& text) { return parse_workload(Source("job.csv", text)); }
+Workload parse(const std::string& text) { return parse_workload("job.csv", text); }
 
 std::string error_of(const std::string& text) {
   try {
@@ -84,30 +85,50 @@ TEST_CASE("aicb_csv: transfers of the first stage move every pipeline") {
   CHECK(workload.sizes[GroupKind::pipeline] == 2);
   CHECK(workload.warnings.size() == 1);
   // The other sections are checked too.
-  CHECK(error_of(stages + "nonsense\n") == "job.csv:9: the header has 12 columns, this line 1");
+  CHECK(error_of(stages + "nonsense\n") == "job.csv:9: a call has 12 fields, not 1");
 }
 
 TEST_CASE("aicb_csv: what is wrong is said with file and line") {
   CHECK(error_of("[rank0 ~ rank1]\nCommType.all_reduce\n") ==
-        "job.csv:2: expected the header line, 'comm_type,comm_group,...'");
+        "job.csv:2: the columns (comm_type,comm_group,...) must be named before the first call");
   CHECK(error_of("comm_type,comm_group,stage,additional\n") ==
-        "job.csv:1: the header has no column 'msg_size'");
-  CHECK(error_of(kHeader) == "job.csv:1: no call to replay");
+        "job.csv:1: the column msg_size is missing");
+  CHECK(error_of(kHeader) == "job.csv:1: there are no calls");
   CHECK(error_of(kHeader + "CommType.all_reduce,CommGroup.tp_group,8,100,x\n") ==
-        "job.csv:2: the header has 12 columns, this line 5");
+        "job.csv:2: a call has 12 fields, not 5");
   CHECK(error_of(kHeader + all_reduce("1.5")) ==
         "job.csv:2: msg_size must be a whole number, not '1.5'");
   CHECK(error_of(kHeader + all_reduce("1") + "\n" + all_reduce("")) ==
         "job.csv:4: msg_size must be a whole number, not ''");
   CHECK(error_of(kHeader + call("all_reduce", "CommGroup.xx_group", "8", "1", "x")) ==
-        "job.csv:2: comm_group 'CommGroup.xx_group' is unknown");
-  CHECK(error_of(kHeader + call("all_produce", "CommGroup.tp_group", "8", "1", "x")) ==
-        "job.csv:2: comm_type 'CommType.all_produce' is unknown");
+        "job.csv:2: comm_group is 'CommGroup.xx_group', which is no group that is known");
+  CHECK(error_of(kHeader + call("all_produce", "CommGroup.tp_group", "8", "1", "x"))
+            .starts_with("job.csv:2: comm_type is 'CommType.all_produce', which is not known"));
   CHECK(error_of(kHeader + call("all_reduce", "CommGroup.tp_group", "0", "1", "x")) ==
-        "job.csv:2: comm_group_size is 0");
+        "job.csv:2: comm_group_size is '0', but must be 1 to 1048576");
   CHECK(error_of(kHeader + call("isend", "CommGroup.pp_group", "1", "1", "x", "sideways")) ==
-        "job.csv:2: CommType.isend needs send_next, send_prev, recv_next or recv_prev in "
-        "'additional', not 'sideways'");
+        "job.csv:2: additional is 'sideways', but of isend it is send_next or send_prev");
+}
+
+TEST_CASE("aicb_csv: a call is made as often as its count says") {
+  const std::string line =
+      "CommType.all_reduce,CommGroup.dp_group,4,65536,fwd,None,None,,None,None,None,";
+  CHECK(parse(kHeader + line + "3\n").step.size() == 3);
+  CHECK(parse(kHeader + line + "None\n").step.size() == 1);
+  CHECK(error_of(kHeader + line + "1000001\n") ==
+        "job.csv:2: more than 1000000 calls in one iteration");
+  CHECK(error_of(kHeader + line + "4000001\n") ==
+        "job.csv:2: count is '4000001', but must be 1 to 4000000");
+  CHECK(error_of(kHeader + line + "4000000\n" + line + "1\n") ==
+        "job.csv:3: a workload has at most 4000000 calls");
+}
+
+TEST_CASE("aicb_csv: a reduce goes to the first rank of its group") {
+  const Workload workload =
+      parse(kHeader + call("reduce", "CommGroup.dp_group", "4", "4096", "sync"));
+  REQUIRE(workload.step.size() == 1);
+  CHECK(workload.step[0].operation == Operation::reduce);
+  CHECK(workload.step[0].group == GroupKind::data);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "sim/input/text.hpp"
+#include "tool/error.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
 
-Workload parse(const std::string& text) { return parse_workload(Source("job.txt", text)); }
+Workload parse(const std::string& text) { return parse_workload("job.txt", text); }
 
 std::string error_of(const std::string& text) {
   try {
@@ -27,7 +29,8 @@ TEST_CASE("astra_text: a step is forward, then backward with inputs before weigh
       "b\t0\t10\tNONE\t0\t5   ALLTOALL_EP\t400\t5\tALLREDUCE_DP_EP\t500\t1\r\n");
   REQUIRE(workload.step.size() == 5);
   CHECK(workload.init.empty());
-  CHECK(workload.warnings.empty());
+  REQUIRE(workload.warnings.size() == 1);
+  CHECK(workload.warnings[0].starts_with("job.txt:4: the second field says what a layer depends"));
   CHECK(workload.sizes[GroupKind::tensor] == 4);
   struct Expected {
     Operation operation;
@@ -54,7 +57,7 @@ TEST_CASE("astra_text: a step is forward, then backward with inputs before weigh
 TEST_CASE("astra_text: group sizes come from the first line") {
   const Workload workload = parse(
       "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 16 pp: 12 vpp: 8 ga: 24 "
-      "all_gpus: 9216 checkpoints: 2 2 11 checkpoint_initiates: 0 pp_comm 50331648\n"
+      "all_gpus: 9216 checkpoints: 1 0 checkpoint_initiates: 0 pp_comm 50331648\n"
       "1\n"
       "x -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n");
   CHECK(workload.sizes[GroupKind::tensor] == 2);
@@ -90,48 +93,76 @@ TEST_CASE("astra_text: the parallelism says which passes communicate") {
 TEST_CASE("astra_text: what is wrong is said with file and line") {
   const std::string layer = "x -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n";
   CHECK(error_of("") == "job.txt:1: the file is empty");
-  CHECK(error_of("\n \n") == "job.txt:1: the file is empty");
-  CHECK(error_of("DATA\n") == "job.txt:1: expected the parallelism, then the number of layers");
-  CHECK(error_of("\nDATA\n1\n" + layer) ==
-        "job.txt:1: expected the parallelism, found an empty line");
-  CHECK(error_of("DATER\n1\n" + layer).rfind("job.txt:1: 'DATER' is no parallelism", 0) == 0);
+  CHECK(error_of("\n \n# nothing\n") == "job.txt:1: the file is empty");
+  CHECK(error_of("DATA\n") ==
+        "job.txt:1: a workload begins with its parallelism and its count of layers");
+  CHECK(error_of("DATER\n1\n" + layer).starts_with("job.txt:1: 'DATER' is no parallelism"));
+  CHECK(error_of("\nDATER\n1\n" + layer).starts_with("job.txt:2: 'DATER' is no parallelism"));
   CHECK(error_of("HYBRID_TRANSFORMER ep 4\n1\n" + layer) ==
-        "job.txt:1: expected a key such as 'ep:', not 'ep'");
-  CHECK(error_of("HYBRID_TRANSFORMER ep:\n1\n" + layer) == "job.txt:1: 'ep:' has no number");
+        "job.txt:1: a key such as 'ep:' is expected instead of 'ep'");
+  CHECK(error_of("HYBRID_TRANSFORMER ep:\n1\n" + layer) == "job.txt:1: 'ep' has no value");
   CHECK(error_of("HYBRID_TRANSFORMER ep: x\n1\n" + layer) ==
-        "job.txt:1: 'ep:' must be a whole number, not 'x'");
+        "job.txt:1: ep must be a whole number, not 'x'");
   // Nothing of the file goes to the terminal as it is.
-  CHECK(error_of("HYBRID_TRANSFORMER \033[2J: x\n1\n" + layer) ==
-        "job.txt:1: '?[2J:' must be a whole number, not 'x'");
-  CHECK(error_of(std::string(kMaxLines + 1, '\n')) ==
-        "job.txt:8000001: a workload has at most 8000000 lines");
+  CHECK(error_of("HYBRID_TRANSFORMER \033[2J x\n1\n" + layer) ==
+        "job.txt:1: a key such as 'ep:' is expected instead of '?[2J'");
+  CHECK(error_of(std::string(fabric::Text::kMostLines + 1, '\n')) ==
+        "job.txt:8000001: a file has at most 8000000 lines");
   CHECK(error_of("HYBRID_TRANSFORMER ep: 0\n1\n" + layer) ==
-        "job.txt:1: ep: 0: a group has 1 to 1000000 ranks");
+        "job.txt:1: ep is '0', but must be 1 to 1048576");
   CHECK(error_of(kHeader + "many\n" + layer) ==
-        "job.txt:2: number of layers must be a whole number, not 'many'");
+        "job.txt:2: the count of layers must be a whole number, not 'many'");
   CHECK(error_of(kHeader + "1\n") == "job.txt:2: no layer follows");
   CHECK(error_of(kHeader + "1\n" + layer + layer) ==
-        "job.txt:4: line 2 announces 1 layers, here is one more");
+        "job.txt:4: 1 layers are said in line 2, and this is one more");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE 8 1 NONE\n") ==
-        "job.txt:3: a layer has 12 fields, this line 7");
+        "job.txt:3: a layer has 12 fields, not 7");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE -8 1 NONE 0 1 NONE 0 1\n") ==
-        "job.txt:3: forward bytes must be a whole number, not '-8'");
+        "job.txt:3: the forward pass's bytes must be a whole number, not '-8'");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 1e6 1\n") ==
-        "job.txt:3: weight gradient bytes must be a whole number, not '1e6'");
+        "job.txt:3: the weight gradient's bytes must be a whole number, not '1e6'");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE 99999999999999999999 1 NONE 0 1 NONE 0 1\n") ==
-        "job.txt:3: forward bytes is '99999999999999999999'; the most is 1125899906842624");
+        "job.txt:3: the forward pass's bytes is '99999999999999999999', but must be 0 to "
+        "1099511627776");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCEALLTOALL 8 1 NONE 0 1 NONE 0 1\n")
-            .rfind("job.txt:3: forward type 'ALLREDUCEALLTOALL' is unknown", 0) == 0);
+            .starts_with("job.txt:3: the forward pass's type is 'ALLREDUCEALLTOALL', but must be"));
   CHECK(error_of(kHeader + "1\nx -1 soon ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n") ==
-        "job.txt:3: time must be a whole number, not 'soon'");
-  CHECK(error_of("DATA\n1\n" + layer) == "job.txt:2: no layer communicates");
+        "job.txt:3: the forward pass's time must be a number, not 'soon'");
+  CHECK(error_of("DATA\n1\n" + layer) == "job.txt:1: nothing in the file communicates");
+}
+
+TEST_CASE("astra_text: layers after a checkpoint go forward again before they go backward") {
+  const Workload workload = parse(
+      "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 checkpoints: 1 0 "
+      "checkpoint_initiates: 1 1\n2\n"
+      "a -1 1 ALLREDUCE 8 1 ALLREDUCE 16 1 NONE 0 1\nb -1 1 ALLREDUCE 32 1 NONE 0 1 NONE 0 1\n");
+  std::vector<std::string> stages;
+  for (const Phase& phase : workload.step) stages.push_back(phase.stage);
+  CHECK(stages ==
+        std::vector<std::string>{"forward a", "forward b", "forward a", "input gradient a"});
+}
+
+TEST_CASE("astra_text: stages pass on what they compute, forward and backward") {
+  const std::string layer = "1\nx -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n";
+  const std::string head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 pp: 2 ";
+  for (const char* said : {"pp_comm: 8388608.0", "pp_comm: 8388608", "pp_comm 8388608"}) {
+    INFO(said);
+    const Workload workload = parse(head + said + "\n" + layer);
+    REQUIRE(workload.step.size() == 3);
+    CHECK(workload.step[1].operation == Operation::shift_next);
+    CHECK(workload.step[2].operation == Operation::shift_prev);
+    CHECK(workload.step[2].group == GroupKind::pipeline);
+    CHECK(workload.step[2].bytes == 8388608);
+    CHECK(workload.sizes[GroupKind::pipeline] == 2);
+  }
+  CHECK(parse(head + "pp_comm: None\n" + layer).step.size() == 1);
 }
 
 TEST_CASE("astra_text: fewer layers than announced is a warning") {
   const Workload workload = parse(kHeader + "839\nx -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n");
   CHECK(workload.step.size() == 1);
   REQUIRE(workload.warnings.size() == 1);
-  CHECK(workload.warnings[0] == "job.txt:2: announces 839 layers, the file has 1");
+  CHECK(workload.warnings[0] == "job.txt:2: 839 layers are said, but 1 follow: is the file whole?");
 }
 
 }  // namespace

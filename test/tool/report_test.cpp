@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tool/utf8.hpp"
+
 namespace hawser::tool {
 namespace {
 
@@ -93,6 +95,15 @@ TEST_CASE("report: progress and notes") {
   CHECK(back->progress->nics.size() == 2);
   CHECK(back->progress->nics[1].state == PathState::down);
   CHECK(*back->note == "NIC 2 killed");
+}
+
+TEST_CASE("report: names that are no UTF-8 are replaced, never thrown about") {
+  const nlohmann::json json{{"workload", "caf\xe9.txt"}};
+  CHECK_THROWS(json.dump());
+  CHECK(json_text(json) == "{\"workload\":\"caf\xEF\xBF\xBD.txt\"}");
+  CHECK(valid_utf8("caf\xc3\xa9 \xf0\x9f\x98\x80") == "caf\xc3\xa9 \xf0\x9f\x98\x80");
+  CHECK(valid_utf8("\xc0\x80\xed\xa0\x80") ==
+        "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 TEST_CASE("report: what is no message is none") {

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import time
 
-from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, wait_for
-from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, TEXT, all_ranks, check_failure,
-                         check_living_are_not_blamed, children, free_port, run, start)
+from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, time_left, wait_for
+from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, SMALL_OF_OTHERS, TEXT, all_ranks, check_failure,
+                         check_living_are_not_blamed, children, free_port, patience, run, start)
 
 # --- failures --------------------------------------------------------------------------------------
 
@@ -176,15 +176,25 @@ def rank_started_again_dies_at_once():
 def who_was_not_started_here_is_not_started_again():
     environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
                        HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}")
-    status, output = finish(start(SMALL + ["--restart-rank", "0@0.5"], env=environment))
+    status, output = finish(start(["--restart-rank", "0@0.5"], env=environment))
     check(status == 2 and "who started this rank" in output, f"{status}\n{output}")
 
 
 def joined(rank, size, port, arguments):
     """A rank that others start."""
-    return start([*SMALL, *arguments],
+    return start([*SMALL_OF_OTHERS, *arguments],
                  env=dict(os.environ, HAWSER_RANK=str(rank), HAWSER_SIZE=str(size),
                           HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
+
+
+# A pod's leftover variables make a rank of others of a run that was to start its own.
+@case(gate=True)
+def who_has_ranks_to_start_and_is_one_of_others_chooses():
+    leftover = dict(os.environ, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    status, output = finish(start(SMALL, env=leftover))
+    check(status == 2 and "--ranks 4, but RANK and WORLD_SIZE say that this process is one of 1 ranks" in output, output)
+    status, output = finish(start([*SMALL_OF_OTHERS, "--ranks", "1"], env=leftover))
+    check(status == 0 and "rank 0 of 1, as RANK and WORLD_SIZE say" in output, output)
 
 
 # Who waits for a rank that could not start hears why, or where to look if its server went with it.
@@ -227,9 +237,9 @@ def bad_workloads():
         with open(path, "w", encoding="utf-8") as file:
             file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE lots 5\n")
         refused(["--workload", path],
-                r"job.txt:3: weight gradient bytes must be a whole number, not 'lots'")
+                r"job.txt:3: the weight gradient's bytes must be a whole number, not 'lots'")
         with open(path, "w", encoding="utf-8") as file:
-            file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 900000000000000 5\n")
+            file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 900000000000 5\n")
         refused(["--workload", path], r"8 ranks need [\d.]+ GB of memory .* are available; --scale")
     refused(["--workload", "gpt5"], "neither a file nor built in")
 
@@ -269,6 +279,57 @@ def traces_that_cannot_be_written():
         check(status == 2 and "cannot write" in output, output)
 
 
+def run_with_streams(arguments, closed=(), stdout=subprocess.PIPE):
+    """Runs to the end with some of the standard descriptors closed; returns (status, standard error)."""
+    def close():
+        for descriptor in closed:
+            os.close(descriptor)
+    done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                          text=True, check=False, timeout=time_left(), preexec_fn=close)
+    return done.returncode, done.stderr
+
+
+@case(gate=True)
+def a_report_that_cannot_be_written_is_an_error():
+    job = ["run", *patience(), *SMALL]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for arguments in (["--version"], ["--help"], ["info"], ["run", "--help"], job, [*job, "--json", "-"]):
+            status, told = run_with_streams(arguments, stdout=full)
+            check(status == 2 and "cannot write to standard output: No space left" in told, f"{arguments}: {status} {told}")
+        # A run that fails says so first.
+        status, told = run_with_streams(["run", "--ranks", "many"], stdout=full)
+        check(status == 2, f"{status} {told}")
+
+
+# As supervisors and services start programs: the end of children is not told, and signals are blocked.
+@case(gate=True)
+def a_parent_that_ignores_its_children_and_blocks_signals():
+    def inherit():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
+    for arguments in (["run", *patience(), *SMALL], ["storm", "--seeds", "1..20"]):
+        done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False, timeout=time_left(), preexec_fn=inherit)
+        check(done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}")
+    process = start(LONG, preexec_fn=inherit)
+    read_until(process, RUNNING)
+    process.terminate()
+    status, output = finish(process)
+    check(status == 130, f"{status}\n{output}")
+
+
+# Else the rendezvous' socket gets the number of what is closed, and the report goes there.
+@case(gate=True)
+def descriptors_that_were_closed_are_nobody_elses():
+    job = ["run", *patience(), *SMALL]
+    status, told = run_with_streams(job, (0, 1))
+    check(status == 2 and "cannot write to standard output: Bad file descriptor" in told, f"{status} {told}")
+    status, _ = run_with_streams(job, (0, 2))
+    check(status == 0, f"{status}")
+    status, _ = run_with_streams(job, (0, 1, 2))
+    check(status == 2, f"{status}")
+
+
 @case
 def addresses_that_do_not_exist():
     # TEST-NET-3 (RFC 5737) is on no host.
@@ -287,7 +348,7 @@ def port_in_use():
         taken.listen()
         environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
                            HAWSER_RENDEZVOUS=f"127.0.0.1:{taken.getsockname()[1]}")
-        status, output = finish(start(SMALL, env=environment))
+        status, output = finish(start(SMALL_OF_OTHERS, env=environment))
         check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
 
 

@@ -11,7 +11,8 @@ from cases import check, finish, run_cases, runs_in_gate, start_process, wait_fo
 
 COMMAND = []  # the path of `hawser`, once it is known
 # Small, but with all that a run has: two steps of 13 all-reduces of up to 690 kB.
-SMALL = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
+SMALL_OF_OTHERS = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]  # who starts it says how many
+SMALL = ["--ranks", "4", *SMALL_OF_OTHERS]
 TEXT = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 4
 3
 embedding -1 1 ALLREDUCE 100000 1 NONE 0 1 REDUCESCATTER 400001 1

@@ -151,6 +151,16 @@ def too_little_memory_may_be_locked():
 
 
 @case(gate=True)
+def no_file_may_grow():
+    """A rank's memory is no file, which `ulimit -f` would count."""
+    def limit():
+        import resource  # pylint: disable=import-outside-toplevel
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    status, output = finish(start(SMALL, preexec_fn=limit))
+    check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
 def ranks_that_others_start():
     """As torchrun does it; once with its variables and once with our own."""
     for own in (False, True):

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tool/error.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/workload/files.hpp"
 

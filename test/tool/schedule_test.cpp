@@ -3,7 +3,7 @@
 #include "tool/error.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/workload/builtin.hpp"
-#include "tool/workload/source.hpp"
+#include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {

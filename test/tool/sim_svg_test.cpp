@@ -68,6 +68,8 @@ TEST_CASE("sim_svg__a_map_has_a_cell_for_each_value") {
 
 TEST_CASE("sim_html__what_people_write_stays_text") {
   CHECK(escaped("a<b>&\"c\"") == "a&lt;b&gt;&amp;&quot;c&quot;");
+  CHECK(escaped("caf\xe9 \xc3\xa9 \xf0\x9f") ==
+        "caf\xEF\xBF\xBD \xc3\xa9 \xEF\xBF\xBD\xEF\xBF\xBD");
   CHECK(escaped(std::string("a\x01"
                             "b")) == "a b");
 }

@@ -200,6 +200,21 @@ TEST_CASE("summary: the same NIC of all ranks is one row") {
   CHECK(nic_table_row(0, rows[0], 1e9).find("1 UP, 1 DOWN") != std::string::npos);
 }
 
+TEST_CASE("summary: a row of NICs of several networks names them") {
+  const auto row = [](const std::vector<std::string>& names) {
+    NicRow made;
+    made.names = names;
+    return made;
+  };
+  CHECK(networks_text(0, row({"udp:127.1.0.1", "udp:127.1.1.1", "udp:127.1.2.1"})).empty());
+  CHECK(networks_text(0, row({"udp:10.0.0.1", "udp:10.0.0.2"})).empty());
+  CHECK(networks_text(0, row({"verbs:mlx5_0", "verbs:mlx5_0:2"})).empty());
+  CHECK(networks_text(1, row({"udp:10.0.0.1", "udp:10.0.1.1", "udp:10.0.0.2"})) ==
+        "NIC 1 is of several networks: 10.0.0.x at ranks 0, 2; 10.0.1.x at rank 1\n");
+  CHECK(networks_text(0, row({"udp:fd00::1", "verbs:mlx5_0", ""})) ==
+        "NIC 0 is of several networks: fd00::x at rank 0; verbs:mlx5_0 at rank 1;  at rank 2\n");
+}
+
 TEST_CASE("summary: JSON has the same figures") {
   const Run run;
   const Summary summary = summarize(run.options, run.schedule, run.results);

@@ -1,9 +1,11 @@
 // Damaged workload files: each is either accepted as a workload within the limits, or refused with
 // the file's name and a line of it. Nothing else, whatever the bytes.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
 
+#include "tool/error.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -56,6 +58,12 @@ class Damage {
   std::mt19937_64 random_;
 };
 
+// Counted as people count them; a file that is no text is refused in its first line.
+std::size_t lines_of(const std::string& text) {
+  return 1 +
+         static_cast<std::size_t>(std::ranges::count(text, '\n') + std::ranges::count(text, '\r'));
+}
+
 void check_within_limits(const Workload& workload) {
   REQUIRE_FALSE(workload.step.empty());
   for (const auto* phases : {&workload.init, &workload.step}) {
@@ -73,7 +81,7 @@ void damage_and_parse(const std::string& original, std::uint64_t first_seed) {
     const std::string text = Damage(seed)(original);
     INFO("seed " << seed);
     try {
-      check_within_limits(parse_workload(Source("job", text)));
+      check_within_limits(parse_workload("job", text));
       ++accepted;
     } catch (const InputError& error) {
       const std::string what = error.what();
@@ -82,7 +90,7 @@ void damage_and_parse(const std::string& original, std::uint64_t first_seed) {
       REQUIRE(end != std::string::npos);
       const unsigned long line = std::stoul(what.substr(4, end - 4));
       REQUIRE(line >= 1);
-      REQUIRE(line <= Source("job", text).line_count() + 1);
+      REQUIRE(line <= lines_of(text) + 1);
       REQUIRE(what.find_first_of("\n\r") == std::string::npos);
     }
   }
@@ -92,12 +100,12 @@ void damage_and_parse(const std::string& original, std::uint64_t first_seed) {
 }
 
 TEST_CASE("workload_mutation: text") {
-  REQUIRE(parse_workload(Source("job", kText)).step.size() == 6);
+  REQUIRE(parse_workload("job", kText).step.size() == 6);
   damage_and_parse(kText, 1);
 }
 
 TEST_CASE("workload_mutation: csv") {
-  REQUIRE(parse_workload(Source("job", kCsv)).step.size() == 2);
+  REQUIRE(parse_workload("job", kCsv).step.size() == 2);
   damage_and_parse(kCsv, 1'000'000);
 }
 

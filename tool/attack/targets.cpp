@@ -6,11 +6,13 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <system_error>
 
 #include <fmt/format.h>
 
-#include "tool/workload/source.hpp"
+#include "sim/input/text.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -67,10 +69,10 @@ std::vector<sockaddr_in> parse_udp_table(std::string_view text,
                                          const std::set<std::string>& inodes) {
   constexpr std::size_t kAddressWord = 1;
   constexpr std::size_t kInodeWord = 9;
-  const Source source("udp", text);
+  const fabric::Text source("udp", text);
   std::vector<sockaddr_in> sockets;
-  for (std::size_t line = 2; line <= source.line_count(); ++line) {
-    const auto words = words_of(source.line(line));
+  for (std::size_t line = 2; line <= source.lines(); ++line) {
+    const auto words = source.words(line);
     if (words.size() <= kInodeWord || !inodes.contains(std::string(words[kInodeWord]))) continue;
     const auto address = parse_address(words[kAddressWord]);
     if (!address) continue;
@@ -85,9 +87,9 @@ std::vector<sockaddr_in> parse_udp_table(std::string_view text,
 }
 
 std::vector<sockaddr_in> sockets_of_ranks(int launcher) {
-  const std::string children = read_text(fmt::format("/proc/{0}/task/{0}/children", launcher));
+  std::istringstream children(read_text(fmt::format("/proc/{0}/task/{0}/children", launcher)));
   std::set<std::string> inodes;
-  for (const std::string_view pid : words_of(children)) {
+  for (std::string pid; children >> pid;) {
     const std::string process = fmt::format("/proc/{}", pid);
     if (is_rank(process)) add_sockets(process, inodes);
   }

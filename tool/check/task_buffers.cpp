@@ -58,6 +58,7 @@ std::optional<std::uint32_t> TaskBuffers::origin() const {
 void TaskBuffers::fill() {
   switch (task_->operation) {
     case Operation::all_reduce:
+    case Operation::reduce:
     case Operation::reduce_scatter:
       SumPattern(task_->type, size_).fill(key_, index_, 0, in_);
       break;
@@ -97,6 +98,9 @@ TaskBuffers::Verdict TaskBuffers::verify() const {
   Verdict verdict;
   switch (task_->operation) {
     case Operation::all_reduce: check_sum(verdict, 0, out_); break;
+    case Operation::reduce:
+      if (index_ == 0) check_sum(verdict, 0, out_);
+      break;
     case Operation::reduce_scatter: {
       const std::uint64_t block = own_block_bytes();
       check_sum(verdict, index_ * (block / bytes_of(task_->type)),

@@ -12,6 +12,7 @@
 #include "engine/settings.hpp"
 #include "hawser/nics.hpp"
 #include "hawser/tunables.hpp"
+#include "tool/run/memory.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -76,7 +77,9 @@ std::string limits_text() {
   std::string text = "Limits\n";
   Tunables tunables;
   engine::apply_environment(tunables);
-  for (const engine::LimitRow& row : engine::describe(engine::read_host_limits(), tunables)) {
+  engine::HostLimits limits = engine::read_host_limits();
+  limits.memory_bytes = available_memory_bytes();  // what `hawser run` goes by
+  for (const engine::LimitRow& row : engine::describe(limits, tunables)) {
     text += fmt::format("  {:<24}{}\n", row.name, row.value);
     if (!row.advice.empty()) text += fmt::format("  {:<24}-> {}\n", "", row.advice);
   }

@@ -16,6 +16,7 @@
 namespace hawser::tool {
 namespace {
 
+constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
 constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
 
 [[noreturn]] void fail(std::string_view what) {
@@ -115,7 +116,9 @@ bool Child::update() {
   if (ended_) return false;
   int status = 0;
   const pid_t changed = ::waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED);
-  if (changed != pid_) return false;
+  // Somebody else has waited for it: it has ended, and its number may be another process's by now.
+  if (changed < 0 && errno == ECHILD) status = kEndedUnseen;
+  if (changed != pid_ && status != kEndedUnseen) return false;
   if (WIFSTOPPED(status)) {
     stopped_ = true;
   } else if (WIFCONTINUED(status)) {

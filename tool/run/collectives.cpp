@@ -153,6 +153,9 @@ Status Collectives::start(const TaskBuffers& buffers, coll::Communicator& group,
       copy_blocks(buffers.from(), from_);
       return group.all_to_all_v(in, to_, out, from_, request);
     case Operation::broadcast: return group.broadcast(out, buffers.out().size(), 0, request);
+    case Operation::reduce:
+      return group.reduce(in, out, task.elements, data_type(task.type), coll::ReduceOp::sum, 0,
+                          request);
     case Operation::barrier: return group.barrier(request);
     case Operation::shift_next:
     case Operation::shift_prev: break;

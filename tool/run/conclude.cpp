@@ -11,17 +11,18 @@
 #include "tool/error.hpp"
 #include "tool/run/summary.hpp"
 #include "tool/run/trace_file.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 namespace {
 
 void write_json(const std::string& path, const nlohmann::json& report) {
   if (path == "-") {
-    std::cout << report.dump(2) << "\n";
+    std::cout << json_text(report, 2) << "\n";
     return;
   }
   std::ofstream file(path);
-  file << report.dump(2) << "\n";
+  file << json_text(report, 2) << "\n";
   file.close();
   if (!file) throw InputError(fmt::format("cannot write the report to '{}'", path));
 }

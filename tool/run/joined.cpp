@@ -21,7 +21,9 @@
 #include "tool/run/interruption.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/memory.hpp"
+#include "tool/run/own_address.hpp"
 #include "tool/run/rank.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -90,15 +92,11 @@ bool is_loopback(const std::string& rendezvous) {
          rendezvous.starts_with("[::1]:");
 }
 
-// The NICs of a rank that was told none: loopback ones if the job stays on this host, else what the
-// host has, at most `wanted`.
+// The NICs of a rank that was told none: loopback ones if the job stays on this host, else one of
+// each network device, at most `wanted`.
 std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32_t wanted) {
   if (is_loopback(place.rendezvous)) return loopback_nics(place.rank, wanted);
-  std::vector<std::string> names;
-  for (const HostNic& nic : host_nics()) {
-    const bool is_udp = nic.name.starts_with("udp:");
-    if (is_udp && nic.up && !nic.loopback && names.size() < wanted) names.push_back(nic.name);
-  }
+  const std::vector<std::string> names = own_udp_nics(host_nics(), wanted);
   if (names.empty()) throw InputError("this host has no address that is up; name NICs with --nic");
   return names;
 }
@@ -107,11 +105,7 @@ std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32
 // this host, else of the first address that a UDP NIC may have.
 std::string own_rendezvous(const engine::JobPlace& place) {
   if (place.local_size == place.size) return "127.0.0.1:0";
-  for (const HostNic& nic : host_nics()) {
-    if (!nic.up || nic.loopback) continue;
-    const std::string address = nic.name.substr(std::string_view("udp:").size());
-    return address.find(':') == std::string::npos ? address + ":0" : "[" + address + "]:0";
-  }
+  if (const auto address = own_address(host_nics())) return *address;
   throw InputError(
       "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
       "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
@@ -147,13 +141,16 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
   return server;
 }
 
-void say_what_runs(const RunOptions& options, const Schedule& schedule, std::uint32_t rank) {
+void say_what_runs(const RunOptions& options, const Schedule& schedule,
+                   const engine::JobPlace& place) {
+  const std::uint32_t rank = place.rank;
   if (rank == 0) {
-    fmt::print(stderr, "{}\n", opening(options, schedule));
+    tell("{}\n", opening(options, schedule));
+    tell("rank 0 of {}, as {} say\n", place.size, place.said_by);
     return;
   }
   for (const std::string& note : options.nic_notes) {
-    fmt::print(stderr, "rank {}: {}\n", rank, note);
+    tell("rank {}: {}\n", rank, note);
   }
 }
 
@@ -217,7 +214,8 @@ std::optional<Joining> joining_from_environment() {
   if (auto place = engine::job_place_from_environment()) return Joining{std::move(*place), nullptr};
   if (!engine::started_by_pmix()) return {};
   auto pmix = std::make_unique<engine::PmixJob>(engine::load_pmix());
-  const engine::JobPlace place = pmix->place();
+  engine::JobPlace place = pmix->place();
+  place.said_by = "PMIX_RANK and its launcher";
   return Joining{place, std::move(pmix)};
 }
 
@@ -242,7 +240,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
     const auto server = open_rendezvous(options, joining);
     if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
     options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
-    say_what_runs(options, schedule, place.rank);
+    say_what_runs(options, schedule, place);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
     ConsoleSink sink(place.rank, place.size);
     RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
@@ -253,14 +251,14 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
       result.failure->code = ExitCode::wrong;
     }
     if (result.failure) {
-      fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, result.failure->text);
+      tell("hawser: rank {}: {}\n", place.rank, result.failure->text);
       rendezvous.abort(result.failure->text);  // who waits for this rank would guess
       return result.failure->code;
     }
     return conclude_together(options, schedule, place, rendezvous, result,
                              seconds(now_ns() - started));
   } catch (const engine::BootstrapError& error) {
-    fmt::print(stderr, "hawser: rank {}: {}\n", place.rank, error.what());
+    tell("hawser: rank {}: {}\n", place.rank, error.what());
     return failure_of_meeting(error).code;
   }
 }
@@ -268,7 +266,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
 ExitCode run_launched(RunOptionParser& parser) {
   const std::optional<engine::JobPlace> place = engine::job_place_from_environment();
   if (!place) throw InputError("`hawser rank` is started by `hawser run`");
-  RunOptions options = parser.finish(place->size);
+  RunOptions options = parser.finish(place->size, place->said_by);
   if (options.nic_addresses.empty()) {
     options.nic_addresses = loopback_nics(place->rank, options.nics);
   }

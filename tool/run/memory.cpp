@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "tool/run/cgroup_memory.hpp"
+
 namespace hawser::tool {
 namespace {
 
@@ -48,16 +50,9 @@ std::uint64_t available_memory_bytes() {
   constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));
   std::uint64_t available = kernel > 0 ? kernel : kUnknown;
-  const auto limit = parse(read_text("/sys/fs/cgroup/memory.max"));  // "max" if there is none
-  const auto used = parse(read_text("/sys/fs/cgroup/memory.current"));
-  if (limit && used) {
-    // File pages count as used, and go when memory is short.
-    const std::string stat = read_text("/sys/fs/cgroup/memory.stat");
-    const std::uint64_t given_back =
-        value_of_key(stat, "inactive_file ") + value_of_key(stat, "active_file ");
-    const std::uint64_t kept = *used - std::min(*used, given_back);
-    available = std::min(available, *limit - std::min(*limit, kept));
-  }
+  const auto groups =
+      cgroup_available_bytes([](const std::string& path) { return read_text(path.c_str()); });
+  if (groups) available = std::min(available, *groups);
   return available;
 }
 

@@ -6,7 +6,7 @@
 
 namespace hawser::tool {
 
-// The smaller of what the kernel calls available and what the control group leaves.
+// The smaller of what the kernel calls available and what the control groups leave.
 // The largest number if neither is known.
 [[nodiscard]] std::uint64_t available_memory_bytes();
 

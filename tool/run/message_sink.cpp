@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "tool/run/clock.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 
@@ -42,13 +43,13 @@ void PipeSink::send(const RankMessage& message) {
 }
 
 void ConsoleSink::send(const RankMessage& message) {
-  if (message.note) fmt::print(stderr, "rank {}: {}\n", rank_, *message.note);
+  if (message.note) tell("rank {}: {}\n", rank_, *message.note);
   if (!message.progress || rank_ != 0) return;
   constexpr std::uint64_t kIntervalNs = 2'000'000'000;
   const std::uint64_t now = now_ns();
   if (now - last_ns_ < kIntervalNs) return;
   last_ns_ = now;
-  fmt::print(stderr, "{:3.0f}% of the run, rank 0 of {}\n", 100 * message.progress->done, ranks_);
+  tell("{:3.0f}% of the run, rank 0 of {}\n", 100 * message.progress->done, ranks_);
 }
 
 }  // namespace hawser::tool

@@ -100,8 +100,8 @@ std::uint32_t RunOptions::restarts_of(std::uint32_t rank) const {
 
 RunOptionParser::RunOptionParser(CLI::App& app) {
   RunOptions& o = options_;
-  app.add_option("--ranks", o.ranks, "rank processes to start (8)")
-      ->check(CLI::Range(1u, kMaxRanks));
+  ranks_ = app.add_option("--ranks", o.ranks, "rank processes to start (8)")
+               ->check(CLI::Range(1u, kMaxRanks));
   app.add_option("--nics", o.nics, "NICs of each rank, on loopback addresses of its own (4)")
       ->check(CLI::Range(1u, kMaxNics));
   app.add_option(
@@ -231,9 +231,17 @@ void RunOptionParser::finish_nics() {
   if (!o.nic_addresses.empty()) o.nics = static_cast<std::uint32_t>(o.nic_addresses.size());
 }
 
-RunOptions RunOptionParser::finish(std::uint32_t joined_ranks) {
+RunOptions RunOptionParser::finish(std::uint32_t joined_ranks, std::string_view said_by) {
   RunOptions& o = options_;
-  if (joined_ranks > 0) o.ranks = joined_ranks;
+  if (joined_ranks > 0) {
+    if (ranks_->count() > 0 && o.ranks != joined_ranks) {
+      throw InputError(
+          fmt::format("--ranks {}, but {} say that this process is one of {} ranks that others "
+                      "start: leave --ranks out, or take these variables out of the environment",
+                      o.ranks, said_by, joined_ranks));
+    }
+    o.ranks = joined_ranks;
+  }
   finish_lasting_faults();
   finish_nics();
   finish_timed_faults();

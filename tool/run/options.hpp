@@ -11,7 +11,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace hawser::tool {
 
@@ -50,8 +51,9 @@ class RunOptionParser {
  public:
   explicit RunOptionParser(CLI::App& app);
   // After parsing: checks, and translates what is text. A rank that joins others knows their number
-  // from elsewhere: it overrides --ranks unless 0. Throws InputError.
-  [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks);
+  // from elsewhere (0: it joins none), as `said_by` tells people; --ranks may say the same, and
+  // nothing else. Throws InputError.
+  [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks, std::string_view said_by = {});
 
  private:
   void add_lasting_faults(CLI::App& app);
@@ -61,6 +63,7 @@ class RunOptionParser {
   void finish_timed_faults();
 
   RunOptions options_;
+  CLI::Option* ranks_ = nullptr;
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
   std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_,
       restart_rank_, attack_, tunable_;

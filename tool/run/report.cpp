@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "tool/utf8.hpp"
+
 namespace hawser::tool {
 
 using nlohmann::json;
@@ -179,8 +181,7 @@ std::string to_line(const RankMessage& message) {
   if (message.note) out["note"] = *message.note;
   if (message.result) out["result"] = *message.result;
   if (message.attack) out["attack"] = *message.attack;
-  // Bytes that are no UTF-8 (a file name in a message) are replaced rather than thrown about.
-  return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(out) + "\n";
 }
 
 std::optional<RankMessage> from_line(const std::string& line) {

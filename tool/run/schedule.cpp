@@ -24,7 +24,8 @@ bool divides_among_group(Operation operation) {
 }
 
 bool sums(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce_scatter;
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::reduce;
 }
 
 // splitmix64 (Steele, Lea, Flood 2014).
@@ -132,7 +133,8 @@ std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout) {
     case Operation::all_reduce:
     case Operation::reduce_scatter:
     case Operation::all_gather:
-    case Operation::broadcast: return task.bytes();
+    case Operation::broadcast:
+    case Operation::reduce: return task.bytes();
     case Operation::shift_next:
     case Operation::shift_prev: return 2 * task.bytes();
     case Operation::all_to_all:
@@ -164,6 +166,7 @@ std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout
     case Operation::all_reduce: return std::max<std::uint64_t>(2 * others, 1);
     case Operation::barrier: return 1;
     case Operation::broadcast:
+    case Operation::reduce:
     case Operation::shift_next:
     case Operation::shift_prev: return task.bytes();
     case Operation::reduce_scatter:

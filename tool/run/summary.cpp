@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tool/run/clock.hpp"
 
@@ -164,11 +167,50 @@ double bus_factor(Operation operation, std::uint32_t ranks) {
     case Operation::all_gather:
     case Operation::all_to_all: return others;
     case Operation::broadcast:
+    case Operation::reduce:
     case Operation::shift_next:
     case Operation::shift_prev: return 1;
     case Operation::barrier: break;
   }
   return 0;
+}
+
+namespace {
+
+std::string network_of(std::string_view name) {
+  constexpr std::string_view kUdp = "udp:";
+  if (!name.starts_with(kUdp)) {  // "verbs:mlx5_0:1"
+    const std::size_t device = name.find(':');
+    if (device == std::string_view::npos) return std::string(name);
+    return std::string(name.substr(0, name.find(':', device + 1)));
+  }
+  name.remove_prefix(kUdp.size());
+  if (name.starts_with("127.") || name == "::1") return "loopback";
+  const std::size_t last = name.find_last_of(".:");
+  return std::string(name.substr(0, last == std::string_view::npos ? name.size() : last + 1)) + "x";
+}
+
+}  // namespace
+
+std::string networks_text(std::size_t index, const NicRow& row) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> networks;
+  for (std::size_t rank = 0; rank < row.names.size(); ++rank) {
+    const std::string network = network_of(row.names[rank]);
+    const auto known =
+        std::ranges::find(networks, network, [](const auto& one) { return one.first; });
+    if (known == networks.end()) {
+      networks.push_back({network, {rank}});
+    } else {
+      known->second.push_back(rank);
+    }
+  }
+  if (networks.size() < 2) return {};
+  std::string text;
+  for (const auto& [network, ranks] : networks) {
+    text += fmt::format("{}{} at rank{} {}", text.empty() ? "" : "; ", network,
+                        ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
+  }
+  return fmt::format("NIC {} is of several networks: {}\n", index, text);
 }
 
 std::vector<NicRow> add_up_nics(const std::vector<const std::vector<NicSample>*>& ranks) {
@@ -191,6 +233,7 @@ std::vector<NicRow> add_up_nics(const std::vector<const std::vector<NicSample>*>
       sum.srtt_ns += nic.srtt_ns;
       known[i] += nic.srtt_ns > 0;
       ++rows[i].states[static_cast<std::size_t>(nic.state)];
+      rows[i].names.push_back(nic.name);
     }
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {

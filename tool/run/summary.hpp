@@ -34,7 +34,13 @@ struct TimeRow {
 struct NicRow {
   NicSample sum;                          // counters added up, srtt_ns the mean of those known
   std::array<std::uint32_t, 4> states{};  // by PathState
+  std::vector<std::string> names;         // by rank, of those that have it
 };
+
+// "NIC 0 is of several networks: 10.0.0.x at ranks 0, 1; 10.0.1.x at rank 2", a line; empty if it
+// is of one, as far as names tell: addresses without their last part, devices of RDMA ports. All
+// loopback addresses are one.
+[[nodiscard]] std::string networks_text(std::size_t index, const NicRow& row);
 
 struct Summary {
   bool complete = false;           // every rank finished

@@ -173,6 +173,9 @@ std::string to_text(const Summary& summary, const RunOptions& options) {
             : 0;
     text += nic_table_row(i, summary.nics[i], rate);
   }
+  for (std::size_t i = 0; i < summary.nics.size(); ++i) {
+    text += networks_text(i, summary.nics[i]);
+  }
   text += "\n";
   text += to_text(summary.faults);
   for (const std::string& wrong : summary.wrong) text += fmt::format("WRONG: {}\n", wrong);
@@ -192,6 +195,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
   for (const NicRow& row : summary.nics) {
     nlohmann::json nic = row.sum;
     nic.erase("name");
+    nic["names"] = row.names;
     nic.erase("state");
     for (std::size_t state = 0; state < row.states.size(); ++state) {
       nic["states"][std::string(to_string(static_cast<PathState>(state)))] = row.states[state];

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tool/error.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -63,7 +64,7 @@ TraceFile::~TraceFile() {
           .c_str(),
       file_.get());
   if (std::fflush(file_.get()) != 0 || std::ferror(file_.get()) != 0) {
-    fmt::print(stderr, "{} is not complete: {}\n", name_, std::strerror(errno));
+    tell("{} is not complete: {}\n", name_, std::strerror(errno));
   }
 }
 

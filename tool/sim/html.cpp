@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tool/utf8.hpp"
+
 namespace hawser::tool {
 namespace {
 
@@ -40,7 +42,9 @@ bool is_no_character(std::string_view text) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view bytes) {
+  const std::string valid = valid_utf8(bytes);
+  const std::string_view text = valid;
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char letter = text[i];

@@ -146,7 +146,7 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
     refuse("traffic", "either 'matrix', a file, or 'generator' is expected");
   }
   if (keys.has("matrix")) {
-    traffic.said = keys.text("matrix");
+    traffic.said = traffic.file = keys.text("matrix");
     const std::string get = keys.text_or("get", "");
     traffic.matrix = fabric::read_connections(traffic.said, inputs.content(traffic.said, get));
     traffic.group = keys.flag_or("group", false);

@@ -50,8 +50,7 @@ unsigned jobs_of(const SimOptions& options, const Plan& plan) {
                       (static_cast<double>(plan.memory_mb) * kMegabyte);
   if (room >= options.jobs) return options.jobs;
   const auto fit = std::max(1u, static_cast<unsigned>(room));
-  fmt::print(stderr, "{} runs side by side instead of {}: one takes {} MB\n", fit, options.jobs,
-             plan.memory_mb);
+  tell("{} runs side by side instead of {}: one takes {} MB\n", fit, options.jobs, plan.memory_mb);
   return fit;
 }
 
@@ -137,7 +136,7 @@ ExitCode run_plan(const SimOptions& options) {
                plans.size(), plans.front().senders.size(), seeds.first, seeds.last);
     return ExitCode::ok;
   }
-  return with_written_output([&] { return run(options, plans, seeds); });
+  return run(options, plans, seeds);
 }
 
 }  // namespace hawser::tool

@@ -11,6 +11,7 @@
 #include "hawser/stats.hpp"
 #include "sim/storm/plan_check.hpp"
 #include "tool/storm/plan_text.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -79,14 +80,14 @@ class ChromeTrace {
 
   void add(std::int64_t at_ns, std::int64_t order, Json json) {
     json["ts"] = static_cast<double>(at_ns) / 1e3;  // microseconds, says the format
-    events_.push_back({at_ns, order, json.dump()});
+    events_.push_back({at_ns, order, json_text(json)});
   }
 
   // ---- names
   void name(int process, int thread, const char* what, const Json& arguments) {
     const Json json{{"ph", "M"}, {"pid", process}, {"tid", thread},
                     {"ts", 0},   {"name", what},   {"args", arguments}};
-    events_.push_back({-1, 0, json.dump()});
+    events_.push_back({-1, 0, json_text(json)});
   }
   void name_everything() {
     for (std::uint32_t host = 0; host < plan_.hosts.size(); ++host) {

@@ -20,11 +20,13 @@
 #include <fmt/format.h>
 
 #include "tool/run/clock.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 namespace {
 
 constexpr std::size_t kLastBytes = 4096;
+constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
 constexpr int kPollMs = 50;
 
 [[noreturn]] void be_the_copy(pid_t parent, int error_output, const std::function<void()>& work) {
@@ -40,7 +42,7 @@ constexpr int kPollMs = 50;
   try {
     work();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "threw: {}\n", error.what());
+    tell("threw: {}\n", error.what());
     std::exit(1);
   }
   std::exit(0);  // not _exit: coverage is written there
@@ -119,7 +121,11 @@ void Forked::read() {
 bool Forked::update() {
   if (ended_) return true;
   read();
-  if (::waitpid(pid_, &wait_status_, WNOHANG) != pid_) return false;
+  const pid_t changed = ::waitpid(pid_, &wait_status_, WNOHANG);
+  // Somebody else has waited for it: it has ended, and its number may be another process's by now.
+  const bool is_unseen = changed < 0 && errno == ECHILD;
+  if (changed != pid_ && !is_unseen) return false;
+  if (is_unseen) wait_status_ = kEndedUnseen;
   ended_ = true;
   read();  // what it wrote at last
   return true;

@@ -12,6 +12,7 @@
 #include "tool/error.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/strict_json.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -255,7 +256,7 @@ sim::Plan plan_from_json(const Json& json, const std::string& name) {
 void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note) {
   const Json json{{"note", note}, {"commit", commit()}, {"plan", to_json(plan)}};
   std::ofstream out(file);
-  out << json.dump(1) << '\n';
+  out << json_text(json, 1) << '\n';
   out.flush();
   if (!out) throw InputError(fmt::format("cannot write the plan to '{}'", file));
 }

@@ -9,19 +9,19 @@
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
 #include "tool/interrupt.hpp"
-#include "tool/standard_output.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/plan_json.hpp"
 #include "tool/storm/report.hpp"
 #include "tool/storm/trace.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 namespace {
 
 void write_json(const std::string& file, const nlohmann::json& json) {
   if (file.empty()) return;
-  const std::string text = json.dump(2) + "\n";
+  const std::string text = json_text(json, 2) + "\n";
   if (file == "-") {
     fmt::print("{}", text);
     return;
@@ -155,7 +155,7 @@ ExitCode run_storms(const StormOptions& options) {
   catch_interrupts();
   const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
                                                         : sim::find_census_cell(options.sought));
-  return with_written_output([&] { return run_either(options, storm); });
+  return run_either(options, storm);
 }
 
 }  // namespace hawser::tool

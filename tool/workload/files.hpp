@@ -1,35 +1,28 @@
-// Workloads from files: ASTRA-sim 1.0 text (SimAI writes the same), and AICB's CSV.
+// Workloads from files: ASTRA-sim 1.0 text (SimAI and AICB write the same), and AICB's csv. The
+// readers are those of the simulator (sim/input/), so that both read the same of a file; what they
+// refuse is an InputError with the file, the line and what is wrong.
 //
-// Both readers take what the tools' own samples contain, blanks and line ends included, and refuse
-// anything else with the file, the line and what is wrong (InputError).
+// All ranks replay the first pipeline stage's program. A transfer to or from the next stage moves
+// every pipeline on by one stage; the other ends of the same transfers stand with later stages.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tool/workload/model.hpp"
-#include "tool/workload/source.hpp"
 
 namespace hawser::tool {
 
-// ASTRA-sim text. Line 1: parallelism and group sizes; line 2: number of layers; then a layer a
-// line:
-//   name  dependency  forward(compute type bytes)  input-gradient(...)  weight-gradient(...) update
-// A step is: forward of all layers in order, then backward from the last, each layer's input
-// gradient before its weight gradient. The type's suffix names the group (_EP, _DP_EP); without
-// one, forward and input gradient use the tensor group and weight gradients the data group.
-[[nodiscard]] Workload parse_astra_text(const Source& source);
+// No known workload comes near these; they keep a wrong file from taking all memory.
+inline constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+inline constexpr std::uint64_t kMaxPhaseBytes = std::uint64_t{1} << 40;
+inline constexpr std::size_t kMaxPhases = 1'000'000;
 
-// AICB CSV. One call a line, columns by the names in the header line; `epoch_end` separates the
-// set-up, which runs once, from the step. A file with a section for each pipeline stage
-// ("[ pp_stage0: ...") is checked whole and replayed by the first stage's section: all ranks run
-// it, and a transfer to or from the next stage moves every pipeline on by one stage.
-[[nodiscard]] Workload parse_aicb_csv(const Source& source);
-
-// A built-in workload's name, else a file, whose format is seen from its content.
+// A built-in workload's name, else a file, whose format is seen from its content. Of an AICB csv,
+// what stands before the first `epoch_end` is set-up, which runs once, and the rest a step; of
+// ASTRA-sim text a step is all layers forward, then backward from the last.
 [[nodiscard]] Workload load_workload(const std::string& name_or_path);
-// The same for text at hand.
-[[nodiscard]] Workload parse_workload(const Source& source);
+// The same for text at hand; `name` is what errors call it.
+[[nodiscard]] Workload parse_workload(const std::string& name, std::string_view text);
 
 }  // namespace hawser::tool

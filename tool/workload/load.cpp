@@ -1,14 +1,23 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 #include <fmt/format.h>
 
+#include "sim/fabric/input_error.hpp"
+#include "sim/input/aicb.hpp"
+#include "sim/input/text.hpp"
+#include "sim/input/text_workload.hpp"
+#include "tool/error.hpp"
 #include "tool/workload/builtin.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
+
+using Pass = fabric::Operation::Pass;
+using What = fabric::Operation::What;
 
 std::string read_file(const std::string& path) {
   std::error_code error;
@@ -24,9 +33,8 @@ std::string read_file(const std::string& path) {
     throw InputError(fmt::format("workload '{}' is not a regular file", path));
   }
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (error || bytes > kMaxSourceBytes) {
-    throw InputError(
-        fmt::format("workload '{}' is larger than {} MiB", path, kMaxSourceBytes >> 20));
+  if (error || bytes > kMaxFileBytes) {
+    throw InputError(fmt::format("workload '{}' is larger than {} MiB", path, kMaxFileBytes >> 20));
   }
   std::ifstream file(path, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
@@ -34,24 +42,161 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
+GroupKind group_of(fabric::Axis axis) {
+  switch (axis) {
+    case fabric::Axis::tensor: return GroupKind::tensor;
+    case fabric::Axis::data: return GroupKind::data;
+    case fabric::Axis::expert:
+    case fabric::Axis::expert_tensor: return GroupKind::expert;
+    case fabric::Axis::data_of_expert: return GroupKind::expert_data;
+    case fabric::Axis::pipeline: return GroupKind::pipeline;
+    case fabric::Axis::embedding: return GroupKind::pipeline_ends;
+    case fabric::Axis::all: break;
+  }
+  return GroupKind::world;
+}
+
+Operation operation_of(const fabric::Operation& one) {
+  switch (one.collective) {
+    case Collective::all_reduce: return one.to_root ? Operation::reduce : Operation::all_reduce;
+    case Collective::reduce_scatter: return Operation::reduce_scatter;
+    case Collective::all_gather: return Operation::all_gather;
+    case Collective::all_to_all: return Operation::all_to_all;
+    case Collective::broadcast: return Operation::broadcast;
+    case Collective::barrier:
+    case Collective::none: break;
+  }
+  return Operation::barrier;
+}
+
+// What this rank does of an operation; nothing if it takes no message.
+bool to_phase(const fabric::Operation& one, Phase& phase) {
+  phase.type = DataType::bf16;
+  phase.bytes = one.bytes;
+  if (one.what == What::send || one.what == What::receive) {
+    if (!one.next) return false;  // the other end of a transfer that the stage before has
+    phase.group = GroupKind::pipeline;
+    phase.operation = one.what == What::send ? Operation::shift_next : Operation::shift_prev;
+    return one.bytes > 0;
+  }
+  if (one.what != What::collective) return false;
+  phase.group = group_of(one.axis);
+  phase.operation = operation_of(one);
+  if (phase.operation == Operation::barrier) phase.bytes = 0;
+  return phase.operation == Operation::barrier || one.bytes > 0;
+}
+
+std::string_view word_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward: return "forward";
+    case Pass::input_gradient: return "input gradient";
+    case Pass::weight_gradient: return "weight gradient";
+    case Pass::none: break;
+  }
+  return "pipeline";
+}
+
+Workload phases_of(const fabric::TextWorkload& text) {
+  Workload workload;
+  workload.warnings = text.warnings;
+  workload.sizes[GroupKind::tensor] = text.tensor;
+  workload.sizes[GroupKind::expert] = text.expert;
+  workload.sizes[GroupKind::pipeline] = text.stages > 1 ? text.stages : 0;
+  const std::uint64_t model = std::uint64_t{text.tensor} * text.stages;
+  if (model > 0 && text.ranks % model == 0) workload.sizes[GroupKind::data] = text.ranks / model;
+  // All stages have the same layers: two of them show what goes on between stages.
+  const fabric::Workload stages = fabric::workload_of(text, {}, text.stages > 1 ? 2 : 1);
+  std::map<std::uint32_t, std::string_view> names;
+  for (const fabric::Layer& layer : text.layers) names[layer.line] = layer.name;
+  for (const fabric::Operation& one : stages.stages.front()) {
+    Phase phase;
+    if (!to_phase(one, phase)) continue;
+    phase.stage = one.pass == Pass::none ? std::string("pipeline")
+                                         : fmt::format("{} {}", word_of(one.pass), names[one.line]);
+    workload.step.push_back(std::move(phase));
+  }
+  return workload;
+}
+
+std::vector<Phase> phases_of(const std::string& name, const std::vector<fabric::AicbCall>& calls,
+                             const fabric::AicbWorkload& aicb) {
+  std::vector<Phase> phases;
+  for (const fabric::AicbCall& call : calls) {
+    Phase phase;
+    if (!to_phase(call.operation, phase)) continue;
+    const auto stage = aicb.names.find(call.operation.line);
+    if (stage != aicb.names.end()) phase.stage = stage->second;
+    if (call.count > kMaxPhases - phases.size()) {
+      throw fabric::InputError(fmt::format("{}:{}: more than {} calls in one iteration", name,
+                                           call.operation.line, kMaxPhases));
+    }
+    phases.insert(phases.end(), call.count, phase);
+  }
+  return phases;
+}
+
+Workload phases_of(const std::string& name, const fabric::AicbWorkload& aicb) {
+  Workload workload;
+  workload.warnings = aicb.warnings;
+  for (const auto& [axis, ranks] : aicb.sizes) {
+    std::uint64_t& size = workload.sizes[group_of(axis)];
+    size = std::max<std::uint64_t>(size, ranks);
+  }
+  const std::size_t stages = aicb.stages.size();
+  if (stages > 1) {
+    workload.sizes[GroupKind::pipeline] =
+        std::max<std::uint64_t>(stages, workload.sizes[GroupKind::pipeline]);
+    workload.warnings.push_back(fmt::format(
+        "{}: has {} pipeline stages; all ranks replay the first one's calls", name, stages));
+  }
+  std::vector<std::vector<Phase>> epochs;
+  for (const auto& calls : aicb.stages.front()) {
+    epochs.push_back(phases_of(name, calls, aicb));
+    if (epochs.back().empty()) epochs.pop_back();
+  }
+  if (epochs.size() > 1) {
+    workload.init = std::move(epochs.front());
+    epochs.erase(epochs.begin());
+  }
+  for (std::vector<Phase>& epoch : epochs) {
+    std::move(epoch.begin(), epoch.end(), std::back_inserter(workload.step));
+  }
+  return workload;
+}
+
+// AICB's files begin with the ranks of their calls or with the names of their columns.
+bool is_aicb(const std::string& name, std::string_view text) {
+  const fabric::Text lines(name, text);
+  for (std::size_t line = 1; line <= lines.lines(); ++line) {
+    if (lines.says_nothing(line)) continue;
+    std::string_view first = lines.words(line).front();
+    if (first.starts_with('"')) first.remove_prefix(1);
+    return first.starts_with("comm_type") || first.starts_with('[');
+  }
+  lines.fail(1, "the file is empty");
+}
+
 }  // namespace
 
-Workload parse_workload(const Source& source) {
-  for (std::size_t line = 1; line <= source.line_count(); ++line) {
-    const std::string_view text = source.line(line);
-    if (is_blank(text)) continue;
-    if (text.starts_with("comm_type") || text.starts_with('[')) return parse_aicb_csv(source);
-    return parse_astra_text(source);
+Workload parse_workload(const std::string& name, std::string_view text) {
+  try {
+    Workload workload = is_aicb(name, text) ? phases_of(name, fabric::read_aicb(name, text))
+                                            : phases_of(fabric::read_text_workload(name, text));
+    if (workload.step.empty()) {
+      throw InputError(fmt::format("{}:1: nothing in the file communicates", name));
+    }
+    workload.name = name;
+    return workload;
+  } catch (const fabric::InputError& error) {
+    throw InputError(error.what());
   }
-  throw InputError(fmt::format("{}:1: the file is empty", source.name()));
 }
 
 Workload load_workload(const std::string& name_or_path) {
   for (const BuiltinWorkload& workload : builtin_workloads()) {
     if (workload.name == name_or_path) return workload.make();
   }
-  const std::string text = read_file(name_or_path);
-  return parse_workload(Source(name_or_path, text));
+  return parse_workload(name_or_path, read_file(name_or_path));
 }
 
 }  // namespace hawser::tool

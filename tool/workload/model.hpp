@@ -5,8 +5,8 @@
 // that kind. What the kinds mean for N ranks is decided in groups.hpp.
 //
 // bytes of a phase, per rank, before `--scale`:
-//   all_reduce, broadcast: the tensor · all_gather: the gathered result · reduce_scatter: the input
-//   all_to_all: what one rank sends in all · shift_*: the message · barrier: 0
+//   all_reduce, reduce, broadcast: the tensor · all_gather: the gathered result · reduce_scatter:
+//   the input all_to_all: what one rank sends in all · shift_*: the message · barrier: 0
 // This is the meaning of msg_size in AICB's files (its own replayer divides by the group in the
 // same places).
 #pragma once
@@ -25,6 +25,7 @@ enum class Operation : std::uint8_t {
   all_gather,
   all_to_all,
   broadcast,  // from the first rank of the group
+  reduce,     // to the first rank of the group
   barrier,
   shift_next,  // every rank sends to the next of its group; the ends have no neighbour beyond
   shift_prev,
@@ -90,6 +91,7 @@ struct Workload {
     case Operation::all_gather: return "all_gather";
     case Operation::all_to_all: return "all_to_all";
     case Operation::broadcast: return "broadcast";
+    case Operation::reduce: return "reduce";
     case Operation::barrier: return "barrier";
     case Operation::shift_next: return "shift_next";
     case Operation::shift_prev: return "shift_prev";

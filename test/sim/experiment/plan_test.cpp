@@ -71,6 +71,15 @@ TEST_CASE("plan__traffic_fits_the_fabric") {
           plan.traffic = {"a.cm", {9, {{.from = 0, .to = 8, .bytes = 5}}, {}}, "", {}};
         }) == "traffic: the matrix has 9 nodes, but the fabric only 8 hosts");
   CHECK(complaint([](Plan& plan) {
+          plan.traffic.generator.clear();
+          plan.traffic.file = "big.cm";
+          plan.traffic.matrix.nodes = 2;
+          plan.traffic.matrix.connections = {
+              {.from = 0, .to = 1, .bytes = std::uint64_t{1} << 31, .line = 7}};
+        }) ==
+        "traffic: big.cm:7: a connection of 2147483648 bytes, but an experiment's have at most "
+        "1073741824");
+  CHECK(complaint([](Plan& plan) {
           plan.traffic = {"a.cm", {2, {}, {}}, "", {}};
         }) == "traffic: there is no connection");
   CHECK(complaint([](Plan& plan) { plan.traffic.generator = "storm"; }) ==

@@ -192,9 +192,12 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
             .id == 7);
   refused("", "f.cm:1: Nodes is missing");
   refused(head + "0->1 start 0 size x", "f.cm:3: size must be a whole number, not 'x'");
-  refused(head + "0->1 start 0 size 0", "f.cm:3: size is '0', but must be 1 to 1099511627776");
+  refused(
+      head + "0->1 start 0 size 0",
+      "f.cm:3: size 0 is a connection without an end in htsim, and a run here ends: give it the "
+      "bytes that it sends");
   refused(head + "0->1 start 0 size 99999999999999999999",
-          "f.cm:3: size is '99999999999999999999', but must be 1 to 1099511627776");
+          "f.cm:3: size is '99999999999999999999', but must be 0 to 1099511627776");
   refused(head + "0->1 start 0", "f.cm:3: size is missing");
   refused(head + "0->1 start 0 size", "f.cm:3: 'size' has no value");
   refused(head + "0->4 start 0 size 1", "f.cm:3: the receiving node is '4', but must be 0 to 3");
@@ -206,7 +209,11 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(head + "0->1 start 0 start 5 size 2", "f.cm:3: 'start' is said twice");
   refused(head + "0->1 start 0 size 1 colour 3",
           "f.cm:3: 'colour' is nothing that a connection has; known are id, start, trigger, size, "
-          "send_done_trigger, recv_done_trigger, prio");
+          "send_done_trigger, recv_done_trigger, prio, msg");
+  refused(head + "0->1 start -1 size 1", "f.cm:3: start must be a number, not '-1'");
+  refused(head + "0->1 start 0 size 1 msg 0", "f.cm:3: msg is '0', but must be 1 to 4294967295");
+  refused("Nodes 4\nConnections 2\n0->1 id 3 start 0 size 1 msg\n0->2 id 3 start 0 size 1 msg",
+          "f.cm:4: id 3 is used before, in line 3");
   refused(head + "0->1 trigger 1 size 1", "f.cm:3: trigger 1 is not described in the file");
   refused("0->1 start 0 size 1", "f.cm:1: Nodes must be said before the first connection");
   refused(head + "0->1 start 0 size 1\nNodes 3",
@@ -236,6 +243,67 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
       "1->0 trigger 2 size 1 send_done_trigger 1\ntrigger id 1 oneshot\ntrigger id 2 oneshot",
       "f.cm:4: this would never start: trigger 1 does not fire often enough, or only after "
       "this");
+}
+
+TEST_CASE("connections__what_generators_write_is_read") {
+  const ConnectionMatrix read = read_connections(
+      "f.cm",
+      "# made by hand\n\nNodes 4\nConnections 4 # of them\n0->1 id 1 start 0.000000 size 4096\n"
+      "2->3 id 2 start 1000.6 size 4096.0 # second\n"
+      "1->2 id 3 start 0 size 5 msg 1\n1->2 id 3 start 7 msg size 6\n");
+  REQUIRE(read.connections.size() == 4);
+  CHECK(read.connections[0].start == Instant{0});
+  CHECK(read.connections[1].start == Instant{1000});
+  CHECK(read.connections[1].bytes == 4096);
+  CHECK(read.connections[3].bytes == 6);
+  CHECK(read.connections[3].start == Instant{7});
+}
+
+// The same four lines, as editors and other systems keep them.
+TEST_CASE("inputs__text_is_read_whatever_its_encoding_and_line_ends") {
+  const std::string plain = "Nodes 4\nConnections 1\n0->1 id 1 start 0 size 4096\n";
+  const auto wide = [&](bool little) {
+    std::string bytes;
+    for (const char c : plain) {
+      bytes += little ? std::string{c, '\0'} : std::string{'\0', c};
+    }
+    return bytes;
+  };
+  std::string carriage_returns = plain;
+  std::ranges::replace(carriage_returns, '\n', '\r');
+  for (const std::string& text :
+       {plain, "\xef\xbb\xbf" + plain, "\xff\xfe" + wide(true), "\xfe\xff" + wide(false),
+        wide(true), wide(false), carriage_returns, "\r\n\r\n" + plain}) {
+    CHECK(read_connections("f.cm", text).connections.size() == 1);
+  }
+}
+
+TEST_CASE("inputs__what_is_no_text_is_named") {
+  using namespace std::string_literals;
+  refused("\x1f\x8b\x08"s, "f.cm:1: the file is compressed by gzip: unpack it first (gunzip)");
+  refused(
+      "PK\x03\x04"s,
+      "f.cm:1: the file is a zip archive or a spreadsheet: unpack it, or save the sheet as csv");
+  const std::string chakra =
+      "f.cm:1: the file is a Chakra execution trace (.et), which is not read here; write the "
+      "workload as ASTRA-sim text or AICB csv";
+  refused(
+      "\x0a\x0a"
+      "0.0.4-hand\x12\x08\x08\x00\x12\x04"
+      "comp"s,
+      chakra);
+  refused(
+      "\x07\x0a\x05"
+      "0.0.4\x1c\x08\x01"s,
+      chakra);
+  const std::string json =
+      "f.cm:1: the file is JSON, such as a trace of PyTorch or PARAM, which is not read here; "
+      "write "
+      "the workload as ASTRA-sim text or AICB csv";
+  refused("{\"schema\": \"1.0.2-chakra.0.0.4\"}", json);
+  refused(" [\n {\"op\": 1}]", json);
+  refused("Nodes 4\nConnec\0tions"s,
+          "f.cm:2: the line has a NUL, so the file is binary: name one of text");
 }
 
 const char* const kTopology =

@@ -93,6 +93,12 @@ TEST_CASE("training__collectives_move_what_they_are_said_to") {
   CHECK(sent(Collective::all_to_all, 400'000, {}) == Bytes(4, 300'000));
   CHECK(sent(Collective::broadcast, 1000, {}) == Bytes{2000, 1000, 0, 0});
   CHECK(sent(Collective::barrier, 0, {}) == Bytes(4, 2));
+  Operation rooted = group(Axis::all, Collective::all_reduce, 1000);
+  rooted.to_root = true;
+  rooted.root = 2;
+  const ConnectionMatrix reduced = training(one_stage(4, {rooted}), {});
+  check_whole(reduced);
+  CHECK(Ledger(reduced).sent == Bytes{1000, 1000, 0, 1000});
   CHECK(sent(Collective::all_gather, 400'000, {.shrink = 100}) == Bytes(4, 3000));
   CHECK(sent(Collective::all_reduce, 400'000, {.channels = 3}) == Bytes(4, 600'000));
 }

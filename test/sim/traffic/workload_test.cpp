@@ -1,7 +1,10 @@
 // Readers of training workloads: every sample, known contents, what is broken, and texts that were
 // damaged by chance.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <initializer_list>
 #include <map>
+#include <optional>
 
 #include "proto/random.hpp"
 #include "sim/input/aicb.hpp"
@@ -30,10 +33,11 @@ AicbWorkload aicb_sample(const char* name) {
   return read_aicb(name, content(samples() / "simai_aicb" / name));
 }
 
-// All but two: one is cut short, one is a table of models.
+// All but one, which is a table of models; one is cut short, which is a warning.
 TEST_CASE("workloads__every_published_file_is_read_or_refused_with_reason") {
   if (!have_workloads()) return;
   std::map<std::string, std::string> refused;
+  std::vector<std::string> warnings;
   int read = 0;
   for (const char* folder : {"simai", "simai_aicb", "astra_text"}) {
     for (const auto& entry : std::filesystem::directory_iterator(samples() / folder)) {
@@ -42,25 +46,29 @@ TEST_CASE("workloads__every_published_file_is_read_or_refused_with_reason") {
       const std::string text = content(entry.path());
       try {
         if (entry.path().extension() == ".txt") {
-          read += read_text_workload(name, text).layers.empty() ? 0 : 1;
+          const TextWorkload workload = read_text_workload(name, text);
+          read += workload.layers.empty() ? 0 : 1;
+          warnings.insert(warnings.end(), workload.warnings.begin(), workload.warnings.end());
         } else if (entry.path().extension() == ".csv") {
-          read += read_aicb(name, text).stages.empty() ? 0 : 1;
+          const AicbWorkload workload = read_aicb(name, text);
+          read += workload.stages.empty() ? 0 : 1;
+          warnings.insert(warnings.end(), workload.warnings.begin(), workload.warnings.end());
         }
       } catch (const InputError& error) {
         refused[name] = error.what();
       }
     }
   }
-  CHECK(read == 23);
-  CHECK(
-      refused ==
-      std::map<std::string, std::string>{
-          {"L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt",
-           "L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt:2: 839 layers are said, but 33 "
-           "follow: is the file whole?"},
-          {"Workload_spec_v1.1.csv",
-           "Workload_spec_v1.1.csv:1: the columns (comm_type,comm_group,...) must be named before "
-           "the first call"}});
+  CHECK(read == 24);
+  CHECK(warnings ==
+        std::vector<std::string>{
+            "L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt:2: 839 layers are said, but 33 "
+            "follow: is the file whole?"});
+  CHECK(refused ==
+        std::map<std::string, std::string>{
+            {"Workload_spec_v1.1.csv",
+             "Workload_spec_v1.1.csv:1: the columns (comm_type,comm_group,...) must be named "
+             "before the first call"}});
 }
 
 TEST_CASE("text_workload__known_files") {
@@ -98,7 +106,7 @@ TEST_CASE("aicb__known_files") {
   REQUIRE(pipeline.stages[0].size() == 3);  // set-up, an iteration, and nothing after it
   CHECK(pipeline.stages[0][0].size() == 10);
   CHECK(pipeline.stages[0][2].empty());
-  const Operation& first = pipeline.stages[0][1][0];
+  const Operation& first = pipeline.stages[0][1][0].operation;
   CHECK(first.line == 14);
   CHECK(first.collective == Collective::broadcast);
   CHECK(first.axis == Axis::tensor);
@@ -114,7 +122,7 @@ TEST_CASE("aicb__known_files") {
   const AicbWorkload zero = aicb_sample("L7B-D1-C02_Llama7B_zero3_mbs1.csv");
   CHECK(zero.ranks == 128);
   CHECK(zero.tensor == 0);
-  CHECK(zero.stages[0][0][0].bytes == 262'144'000);
+  CHECK(zero.stages[0][0][0].operation.bytes == 262'144'000);
   CHECK(aicb_sample("all_to_all_workload.csv").ranks == 0);
 }
 
@@ -148,9 +156,9 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
   refused("NPU_group: 2", "NPU_group: x",
           "w.txt:1: model_parallel_NPU_group must be a whole number");
   refused("ep: 2", "ep: 0", "w.txt:1: ep is '0', but must be 1 to");
-  refused("ep: 2", "eq: 2", "w.txt:1: 'eq' is nothing that a parallelism has");
+  refused("ep: 2", "ep 2", "w.txt:1: a key such as 'ep:' is expected instead of 'ep'");
   refused("vpp: 1", "ep: 1", "w.txt:1: 'ep' is said twice");
-  refused("pp_comm 5000", "pp_comm", "w.txt:1: 'pp_comm' has no value");
+  refused("pp_comm 5000", "all:", "w.txt:1: 'all' has no value");
   refused("checkpoints: 1 0", "checkpoints: 9 0", "w.txt:1: checkpoints are 9, but 6 words follow");
   refused("initiates: 1 1", "initiates: 1 2",
           "w.txt:1: checkpoint_initiates name layer 2, but there are 2");
@@ -158,21 +166,104 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
           "w.txt:1: checkpoint_initiates name the layer of line 4, which no checkpoint precedes");
   refused("\n2\n", "\n2 3\n", "w.txt:2: the second line is the count of layers, alone");
   refused("\n2\n", "\n0\n", "w.txt:2: the count of layers is '0', but must be 1 to");
-  refused("\n2\n", "\n3\n", "w.txt:2: 3 layers are said, but 2 follow: is the file whole?");
+  refused("\n2\n", "\n1\n", "w.txt:4: 1 layers are said in line 2, and this is one more");
   refused("one -1", "one", "w.txt:3: a layer has 12 fields, not 11");
-  refused("one -1", "one 0", "w.txt:3: the second field is '0', but only -1 is known");
-  refused("-1 11", "-1 1.5", "w.txt:4: the forward pass's time must be a whole number, not '1.5'");
+  refused("one -1", "one x", "w.txt:3: the dependency must be a whole number, not 'x'");
+  refused("-1 11", "-1 1.5x", "w.txt:4: the forward pass's time must be a number, not '1.5x'");
+  refused("-1 11", "-1 -5", "w.txt:4: the forward pass's time must be a number, not '-5'");
+  refused("-1 11", "-1 nan", "w.txt:4: the forward pass's time must be a number, not 'nan'");
+  refused("-1 11", "-1 2000000000000",
+          "w.txt:4: the forward pass's time is '2000000000000', but must be 0 to 1000000000000");
   refused("ALLTOALL_EP", "ALLTOALLEP",
           "w.txt:4: the forward pass's type is 'ALLTOALLEP', but must");
   refused("20 REDUCESCATTER 4000", "20 REDUCESCATTER -1",
           "w.txt:3: the input gradient's bytes must be a whole number, not '-1'");
-  refused("NONE 0", "NONE 7", "w.txt:4: the input gradient has NONE of 7 bytes");
-  refused("8000 41", "8000 x", "w.txt:4: the update's time must be a whole number");
-  CHECK_THROWS_WITH(
-      read_text_workload("w.txt", "DATA\n1\na -1 1 ALLREDUCE 5 1 NONE 0 1 NONE 0 1\n"),
-      "w.txt:3: the forward pass has a collective, but DATA has no group for it");
-  CHECK_THROWS_WITH(read_text_workload("w.txt", "HYBRID_DLRM\n1\n"),
-                    "w.txt:1: HYBRID_DLRM is followed by one layer's number");
+  refused("NONE 0", "NONE 7.5", "w.txt:4: the input gradient's bytes must be a whole number");
+  refused("8000 41", "8000 x", "w.txt:4: the update's time must be a number");
+  CHECK_THROWS_WITH(read_text_workload("w.txt", "DATA\n3\n"), "w.txt:2: no layer follows");
+  CHECK_THROWS_WITH(read_text_workload("w.txt", "HYBRID_DLRM x\n1\n"),
+                    "w.txt:1: the last layer of the bottom must be a whole number, not 'x'");
+}
+
+// What is read, and said in a warning.
+void warned(const std::string& what, const std::string& with, const std::string& warning) {
+  INFO(what << " -> " << with);
+  const TextWorkload read = read_text_workload("w.txt", damaged(kHead + kLayers, what, with));
+  CHECK(read.warnings == std::vector<std::string>{warning});
+}
+
+TEST_CASE("text_workload__what_generators_write_is_read") {
+  const std::string whole = kHead + kLayers;
+  const TextWorkload plain = read_text_workload("w.txt", whole);
+  CHECK(plain.warnings.empty());
+  CHECK(plain.stage_bytes == 5000);
+  for (const auto& [what, with] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"pp_comm 5000", "pp_comm: 5000.0"},
+           {"pp_comm 5000", "mode: 1 pp_comm: 5000"},
+           {"ga: 1", "ga: 1.0"},
+           {"30 ALLREDUCE 8000", "30.0 ALLREDUCE 8000.0"},
+           {"NONE 0", "NONE 7"}}) {
+    INFO(what << " -> " << with);
+    const TextWorkload read = read_text_workload("w.txt", damaged(whole, what, with));
+    CHECK(read.warnings.empty());
+    CHECK(read.stage_bytes == 5000);
+    CHECK(read.layers[0].weight_gradient.bytes == 8000);
+    CHECK(read.layers[0].weight_gradient.compute == nanoseconds(30));
+    CHECK(read.layers[1].input_gradient.collective == Collective::none);
+  }
+  for (const char* none : {"pp_comm", "pp_comm:", "pp_comm: None", "pp_comm: 0"}) {
+    INFO(none);
+    CHECK(read_text_workload("w.txt", damaged(whole, "pp_comm 5000", none)).stage_bytes == 0);
+  }
+  CHECK(
+      read_text_workload("w.txt", damaged(whole, "-1 10", "-1 10.25")).layers[0].forward.compute ==
+      Span{10'250});
+  warned("ep: 2", "eq: 2",
+         "w.txt:1: 'eq' is not used; what counts is model_parallel_NPU_group, ep, pp, all_gpus, "
+         "checkpoints, checkpoint_initiates and pp_comm");
+  warned("\n2\n", "\n3\n", "w.txt:2: 3 layers are said, but 2 follow: is the file whole?");
+  warned("two -1", "two 0",
+         "w.txt:4: the second field says what a layer depends on, which is not used: layers go in "
+         "order");
+}
+
+TEST_CASE("text_workload__collectives_go_where_the_parallelism_says") {
+  const std::string layer = "a -1 1 ALLREDUCE 8 1 ALLREDUCE 16 1 ALLREDUCE 32 1";
+  using Axes = std::vector<std::optional<Axis>>;
+  const auto axes = [](const TextWorkload& text, std::size_t i) {
+    Axes all;
+    for (const LayerWork* work : {&text.layers[i].forward, &text.layers[i].input_gradient,
+                                  &text.layers[i].weight_gradient}) {
+      all.push_back(work->collective == Collective::none ? std::nullopt
+                                                         : std::optional(work->axis));
+    }
+    return all;
+  };
+  for (const char* name : {"DATA", "MICRO"}) {
+    const TextWorkload data = read_text_workload("w.txt", std::string(name) + "\n1\n" + layer);
+    CHECK(axes(data, 0) == Axes{std::nullopt, std::nullopt, Axis::all});
+    CHECK(data.warnings ==
+          std::vector<std::string>{
+              "w.txt:3: 2 collectives are left out, as their parallelism has no group for them"});
+  }
+  for (const char* name : {"MODEL", "DISTRIBUTED_INFERENCE"}) {
+    const TextWorkload model = read_text_workload("w.txt", std::string(name) + "\n1\n" + layer);
+    CHECK(axes(model, 0) == Axes{Axis::all, Axis::all, std::nullopt});
+  }
+  for (const char* head :
+       {"HYBRID_DLRM 4", "HYBRID_DLRM_ENHANCED", "HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 4"}) {
+    INFO(head);
+    const TextWorkload dlrm =
+        read_text_workload("w.txt", std::string(head) + "\n2\n" + layer + "\n" + layer);
+    CHECK(axes(dlrm, 0) == Axes{Axis::all, Axis::all, Axis::all});
+    CHECK(axes(dlrm, 1) == Axes{std::nullopt, std::nullopt, Axis::all});
+  }
+  const TextWorkload custom = read_text_workload(
+      "w.txt", "HYBRID_CUSTOMIZED\n2\n" + layer + " MODEL\n" + layer + " HYBRID_TRANSFORMER\n");
+  CHECK(axes(custom, 0) == Axes{Axis::all, Axis::all, std::nullopt});
+  CHECK(axes(custom, 1) == Axes{Axis::tensor, Axis::tensor, Axis::data});
+  CHECK_THROWS_WITH(read_text_workload("w.txt", "HYBRID_CUSTOMIZED\n1\n" + layer + " MODAL\n"),
+                    Catch::StartsWith("w.txt:3: 'MODAL' is no parallelism that is known"));
 }
 
 const std::string kCalls =
@@ -221,26 +312,69 @@ TEST_CASE("aicb__what_is_broken_is_refused_with_line_and_field") {
   refused_calls("[ pp_stage1: [rank4, rank5, rank6, rank7] ]", "[rank4 ~ rank7]",
                 "c.csv:9: whose calls follow is written [rank0 ~ rank127], once");
   refused_calls("dst,src", "dst,dst", "c.csv:2: 'dst' is there twice");
-  refused_calls("dst,src", "dst,colour", "c.csv:2: 'colour' is no column that is known");
   refused_calls("msg_size,stage", "stage", "c.csv:2: the column msg_size is missing");
   refused_calls(",8,init", ",init", "c.csv:3: a call has 10 fields, not 9");
-  refused_calls("CommType.all_reduce", "all_reduce",
-                "c.csv:3: comm_type is 'all_reduce', but begins");
-  refused_calls("CommType.all_reduce", "CommType.reduce",
-                "c.csv:3: comm_type is 'CommType.reduce', which nothing here means");
+  refused_calls("CommType.all_reduce", "CommType.gather",
+                "c.csv:3: comm_type is 'CommType.gather', which is not known; known are");
+  refused_calls("CommType.all_reduce", "\"CommType.all_reduce",
+                "c.csv:3: a quote is opened and not closed");
+  refused_calls("CommType.all_reduce", "\"CommType\".all_reduce",
+                "c.csv:3: a field goes on behind its closing quote");
   refused_calls("CommGroup.all", "CommGroup.cp_group",
                 "c.csv:3: comm_group is 'CommGroup.cp_group', which is no group that is known");
   refused_calls("CommGroup.all,8,8", "CommGroup.all,8,-8",
                 "c.csv:3: msg_size must be a whole number");
   refused_calls("CommGroup.all,8", "CommGroup.all,7",
                 "c.csv:11: comm_group_size is 8, but 7 for the same group in line 3");
-  refused_calls("dp_group,2", "dp_group,4",
-                "c.csv:14: comm_group_size is 4, but a stage's ranks by tensor groups are 2");
+  CHECK(read_aicb("c.csv", damaged(kCalls, "dp_group,2", "dp_group,4")).warnings ==
+        std::vector<std::string>{
+            "c.csv:14: comm_group_size is 4, but a stage's ranks by tensor groups are 2"});
   refused_calls("send_next", "recv_next", "c.csv:6: additional is 'recv_next', but of isend it is");
   refused_calls("isend,CommGroup.pp_group", "isend,CommGroup.dp_group",
                 "c.csv:6: comm_group is 'CommGroup.dp_group', but isend and irecv are of");
   refused_calls("send_next,None,2", "send_next,None,0", "c.csv:6: count is '0', but must be 1 to");
   refused_calls("None,0,,None,1\n", "None,x,,None,1\n", "c.csv:5: src must be a whole number");
+}
+
+std::string replaced(std::string text, char what, char with) {
+  std::ranges::replace(text, what, with);
+  return text;
+}
+
+TEST_CASE("aicb__what_generators_and_spreadsheets_write_is_read") {
+  const std::string columns =
+      "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,"
+      "count\n";
+  const std::string call = "CommType.all_reduce,CommGroup.dp_group,4,65536,fwd,None,None,,None,";
+  for (const std::string& text :
+       {columns + call + "3\n", "# x\n" + columns + "\n# y\n" + call + "3.0\n",
+        replaced(columns + call + "3\n", ',', ';'), replaced(columns + call + "3\n", ',', '\t'),
+        columns + "\"CommType.all_reduce\" , CommGroup.dp_group,4,\"65536.0\",\"fwd\",,nan,-1,,3\n",
+        columns + "all_reduce,dp_group,4,65536,fwd,None,None,,None,3\n",
+        columns + "CommType.computation,None,None,\"((1, 2), (3, 4))\",fwd,None,None,,None,1\n" +
+            call + "3\n"}) {
+    INFO(text);
+    const AicbWorkload read = read_aicb("c.csv", text);
+    REQUIRE(read.stages.size() == 1);
+    REQUIRE(read.stages[0][0].size() == 1);
+    const AicbCall& one = read.stages[0][0][0];
+    CHECK(one.count == 3);
+    CHECK(one.operation.bytes == 65536);
+    CHECK(one.operation.axis == Axis::data);
+    CHECK(read.sizes.at(Axis::data) == 4);
+    CHECK(read.names.at(one.operation.line) == "fwd");
+    CHECK(read.warnings.empty());
+    CHECK(workload_of(read, {}).stages[0].size() == 3);
+    CHECK(workload_of(read, {.layers = 2}).stages[0].size() == 2);
+  }
+  const AicbWorkload rooted = read_aicb(
+      "c.csv", columns + "CommType.reduce,CommGroup.all_nodes,None,64,x,3,None,,None,None\n");
+  CHECK(rooted.stages[0][0][0].operation.to_root);
+  CHECK(rooted.stages[0][0][0].operation.root == 3);
+  CHECK(rooted.stages[0][0][0].operation.axis == Axis::all);
+  CHECK(
+      read_aicb("c.csv", "comm_type,comm_group,msg_size,colour\nall_reduce,all,8,red\n").warnings ==
+      std::vector<std::string>{"c.csv:1: the column 'colour' is not known, and not used"});
 }
 
 // Bytes and words changed, left out, doubled and swapped: whatever comes is read or refused, never

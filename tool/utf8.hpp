@@ -1,0 +1,17 @@
+// Names of files and devices may be any bytes; JSON and HTML are UTF-8. What is not becomes U+FFFD.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace hawser::tool {
+
+// Every byte that is no part of a character is replaced.
+[[nodiscard]] std::string valid_utf8(std::string_view bytes);
+
+// As json.dump(indent), but it never throws: replaces what is no character.
+[[nodiscard]] std::string json_text(const nlohmann::json& json, int indent = -1);
+
+}  // namespace hawser::tool
