@@ -5,16 +5,16 @@
 namespace hawser::engine {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMarkBytes = 4096;
 
 // A page that the kernel empties for a child (MADV_WIPEONFORK, Linux 4.14). One that can't leaves a
 // child the parent's mark: it is not protected from itself.
 std::atomic<std::uint32_t>* make_mark() noexcept {
   static std::atomic<std::uint32_t> without_page{0};
   void* const page =
-      ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ::mmap(nullptr, kMarkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return &without_page;
-  static_cast<void>(::madvise(page, kPage, MADV_WIPEONFORK));
+  static_cast<void>(::madvise(page, kMarkBytes, MADV_WIPEONFORK));
   return new (page) std::atomic<std::uint32_t>(0);
 }
 

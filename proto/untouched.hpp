@@ -6,11 +6,14 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 
 #include "proto/assert.hpp"
+#include "proto/pages.hpp"
 
 namespace hawser::proto {
 
@@ -20,8 +23,7 @@ class Untouched {
                 "its objects begin by assignment and end without notice");
 
  public:
-  explicit Untouched(std::size_t count)
-      : data_(std::allocator<T>().allocate(count), Release{count}) {}
+  explicit Untouched(std::size_t count) : data_(take(count), Release{count}) {}
 
   [[nodiscard]] T* data() { return data_.get(); }
   [[nodiscard]] const T* data() const { return data_.get(); }
@@ -30,9 +32,21 @@ class Untouched {
   [[nodiscard]] std::size_t size() const { return data_.get_deleter().count; }
 
  private:
+  [[nodiscard]] static bool is_pages(std::size_t count) { return count >= kLeastPages / sizeof(T); }
+  [[nodiscard]] static T* take(std::size_t count) {
+    if (!is_pages(count)) return std::allocator<T>().allocate(count);
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    return static_cast<T*>(take_pages(count * sizeof(T)));
+  }
   struct Release {
     std::size_t count = 0;
-    void operator()(T* data) const { std::allocator<T>().deallocate(data, count); }
+    void operator()(T* data) const {
+      if (is_pages(count)) {
+        give_pages(data, count * sizeof(T));
+      } else {
+        std::allocator<T>().deallocate(data, count);
+      }
+    }
   };
   std::unique_ptr<T, Release> data_;
 };

@@ -1,24 +1,34 @@
-// Raw memory that starts on a cache line; its pages are touched only when used.
+// Raw memory that starts on a cache line; its pages are touched only when used, and those of large
+// pieces go back to the system with their owner (proto/pages.hpp).
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <new>
 
+#include "proto/pages.hpp"
+
 namespace hawser::engine {
 
 inline constexpr std::size_t kCacheLine = 64;
 
 struct FreeAligned {
+  std::size_t bytes = 0;
   void operator()(std::byte* memory) const {
-    ::operator delete[](memory, std::align_val_t{kCacheLine});
+    if (bytes >= proto::kLeastPages) {
+      proto::give_pages(memory, bytes);
+    } else {
+      ::operator delete[](memory, std::align_val_t{kCacheLine});
+    }
   }
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeAligned>;
 
 [[nodiscard]] inline AlignedMemory allocate_aligned(std::size_t bytes) {
-  return AlignedMemory(
-      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kCacheLine})));
+  void* const memory = bytes >= proto::kLeastPages
+                           ? proto::take_pages(bytes)
+                           : ::operator new[](bytes, std::align_val_t{kCacheLine});
+  return {static_cast<std::byte*>(memory), FreeAligned{bytes}};
 }
 
 }  // namespace hawser::engine

@@ -55,6 +55,8 @@ ENGINE_OTHERS = others(r"rte_\w+\.h", r"boost/.*", r"sodium\.h", r"fmt/.*", r"sp
 # The longest prefix of a file's path decides.
 ZONES = {
     "include/": Zone(("include",), others(), False),
+    # Memory, and nothing else of the system.
+    "proto/pages.cpp": Zone(("include", "proto"), others(), True),
     "proto/": Zone(("include", "proto"), others(r"isa-l/.*", r"isa-l\.h", r"sodium\.h"), False),
     "engine/driver/memory": Zone(("include", "proto", "engine/driver"), others(), False),
     "engine/driver/fault": Zone(("include", "proto", "engine/driver"), others(), False),

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kLastBytes = 4096;
 constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
-constexpr int kPollMs = 50;
+constexpr int kLookAgainMs = 50;
 
 [[noreturn]] void be_the_copy(pid_t parent, int error_output, const std::function<void()>& work) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -42,7 +42,7 @@ constexpr int kPollMs = 50;
   try {
     work();
   } catch (const std::exception& error) {
-    tell("threw: {}\n", error.what());
+    tool::tell("threw: {}\n", error.what());
     std::exit(1);
   }
   std::exit(0);  // not _exit: coverage is written there
@@ -136,7 +136,7 @@ bool Forked::wait(double limit_s) {
   while (!update()) {
     if (seconds(now_ns() - begun) > limit_s) return false;
     pollfd one{fd_, POLLIN, 0};
-    (void)::poll(&one, 1, fd_ >= 0 ? kPollMs : 1);
+    (void)::poll(&one, 1, fd_ >= 0 ? kLookAgainMs : 1);
   }
   return true;
 }
