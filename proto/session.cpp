@@ -282,8 +282,8 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     peer.pending_since = now;
     peer.timeout_put_off = false;
   }
-  if (peer.small_only_since != Time{} && peer.small_only_since + timeout <= now &&
-      !any_large_send(*this, peer)) {
+  // At once: the next large send has all of its time before it.
+  if (peer.small_only_since != Time{} && !any_large_send(*this, peer)) {
     peer.small_only_since = Time{};
   }
   if (gives_up_at(peer) <= now) {

@@ -155,5 +155,31 @@ TEST_CASE("small_only__ends_with_the_send_that_was_large", "[F4]") {
   CHECK(failure_of(world, 0) == nullptr);
 }
 
+// What the last large send lost is no burden of the next one, which has all of its time.
+TEST_CASE("small_only__begins_anew_with_the_next_large_send", "[F4]") {
+  bool small_only = true;
+  WorldConfig config = impatient(1);
+  lose_large_while(small_only, config);
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(20));
+  const std::string bytes(kMessage, 'a');
+  std::string buffer(kMessage, 'b');
+  (void)world.receive(1, world.peer(1, 0), 2, buffer);
+  std::string other(100, 'b');
+  (void)world.receive(0, world.peer(0, 1), 7, other);
+  const OperationId first = world.send(0, 1, 1, bytes);
+  world.run_for(milliseconds(200));
+  REQUIRE(world.cancel(0, first) == Status::ok);
+  REQUIRE(world.run_until_completed(0, 1, milliseconds(100)));
+  world.run_for(milliseconds(200));
+  const OperationId second = world.send(0, 1, 2, bytes);
+  world.run_for(milliseconds(300));  // longer than the timeout since the first one's losses began
+  small_only = false;
+  REQUIRE(world.run_until_completed(0, 2, milliseconds(5000)));
+  CHECK(world.completion(0, second)->status == Status::ok);
+  CHECK(failure_of(world, 0) == nullptr);
+}
+
 }  // namespace
 }  // namespace hawser::test
