@@ -75,10 +75,11 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       receive_paths(u32(tunables.max_peers * kMaxPaths)),
       outgoing(u32(tunables.max_operations)),
       incoming(u32(tunables.max_receive_messages + tunables.max_operations + tunables.max_peers)),
-      retransmits(u32(tunables.max_in_flight_packets)),
+      // Twice: what peers that don't answer have in flight leaves the others their limit.
+      retransmits(u32(2 * tunables.max_in_flight_packets)),
       statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
-      sent_blocks(
-          u32(tunables.max_in_flight_packets / SentBlockPool::kRecords + 32 * tunables.max_peers)),
+      sent_blocks(u32(2 * tunables.max_in_flight_packets / SentBlockPool::kRecords +
+                      32 * tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
       table_blocks(u32(8 * tunables.max_peers + tunables.max_operations / 16 +
                        tunables.max_receive_messages / 16)),

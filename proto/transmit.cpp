@@ -39,6 +39,13 @@ std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
+// Nobody answers on the path, and what other peers leave of the limit is used up by such.
+template <class Core>
+bool is_over_limit(const Core& core, const Path& path) {
+  return path.written_off && path.packets_in_flight > 0 &&
+         core.in_flight >= core.tunables.max_in_flight_packets;
+}
+
 // Whether a path may carry data as soon as its driver knows the way.
 template <class Core>
 bool awaits_way(Core& core, Peer& peer) {
@@ -106,6 +113,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       // A burst that is cut short costs as much as a full one: wait for room for half the window.
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
       const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
+                           is_over_limit(*this, *path) ||
                            pace.has_enough(nics[path->local_nic], now);
       if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
         if (full_up) return nullptr;

@@ -8,6 +8,8 @@ namespace {
 
 // What was under way when all was healed may have to go once more, whatever comes of it; or this.
 constexpr std::uint64_t kLeastUnderWay = 256 * 1024;
+// What paths that don't answer have in flight leaves the others their limit.
+constexpr std::uint64_t kLimits = 2;
 // Probes of a path, that nobody answers until patience ends.
 constexpr std::uint64_t kProbes = 64;
 
@@ -26,7 +28,7 @@ void Bounds::look() {
     };
     hold(stats.operations_pending, t.max_operations, "operations");
     hold(stats.packets_in_flight,
-         t.max_in_flight_packets + stats.peers_awake * t.max_path_slots * kProbes,
+         kLimits * t.max_in_flight_packets + stats.peers_awake * t.max_path_slots * kProbes,
          "packets in flight");
     hold(stats.unexpected_bytes_held, t.unexpected_bytes, "bytes of unexpected messages");
     hold(stats.messages_unmatched, t.max_receive_messages + t.max_peers,

@@ -9,7 +9,9 @@
 namespace hawser::test {
 namespace {
 
+using proto::Duration;
 using proto::milliseconds;
+using proto::Time;
 
 // Moves `count` messages from node 0 to node 1, posting whenever a limit lets it.
 void move_messages(World& world, Exchange& exchange, std::size_t count, std::size_t bytes,
@@ -270,6 +272,50 @@ TEST_CASE("limits__a_silent_peer_holds_up_no_other", "[A10]") {
   REQUIRE(exchange.run(milliseconds(2000)));
   exchange.check_all_ok();
   exchange.check_quiet();
+}
+
+// What waits for silent peers must not take the turns of those that answer, either.
+TEST_CASE("limits__many_silent_peers_delay_no_other", "[A10]") {
+  constexpr std::uint32_t kSilent = 6;
+  WorldConfig config;
+  config.nodes = 2 + kSilent;
+  config.nics = 2;
+  config.tunables.max_in_flight_packets = 64;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  exchange.all_to_all(100);
+  REQUIRE(exchange.run(milliseconds(100)));
+  const auto time_of_fifty = [&](std::uint64_t tag) {
+    const Time begin = world.now();
+    const std::size_t first = exchange.sends();
+    for (std::uint64_t i = 0; i < 50; ++i) exchange.message(0, 1, tag + i, 20000);
+    REQUIRE(exchange.run_until(
+        [&] {
+          for (std::size_t i = first; i < exchange.sends(); ++i) {
+            if (!exchange.sent(i).completion) return false;
+          }
+          return true;
+        },
+        milliseconds(500)));
+    return world.now() - begin;
+  };
+  const Duration calm = time_of_fifty(1000);
+  for (std::uint32_t node = 2; node < config.nodes; ++node) {
+    world.pause(node, true);
+    for (std::uint64_t i = 0; i < 100; ++i) (void)exchange.send(0, node, 3000 + i, 4000);
+  }
+  world.run_for(milliseconds(40));
+  REQUIRE(world.stats(0).packets_in_flight >= 64);
+  const Duration beside = time_of_fifty(2000);
+  INFO(calm.ns << " ns alone, " << beside.ns << " ns beside silent peers");
+  CHECK(beside < calm * 2);
+  for (std::uint32_t node = 2; node < config.nodes; ++node) {
+    world.pause(node, false);
+    for (std::uint64_t i = 0; i < 100; ++i) (void)exchange.receive(node, 0, 3000 + i, 4000);
+  }
+  REQUIRE(exchange.run(milliseconds(3000)));
+  exchange.check_all_ok();
 }
 
 // All descriptors are taken, and both peers are short of them. The session of one peer ends in the
