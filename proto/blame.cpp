@@ -23,7 +23,6 @@ constexpr Duration kFirstLook = milliseconds(10);
 constexpr Duration kLastLook = milliseconds(1000);
 // Judging walks over all paths; it is to take no more than a small part of a core.
 constexpr Duration kPerPeer = microseconds(50);
-constexpr std::uint32_t kTriedProbes = 3;
 
 bool same(const Verdict& a, const Verdict& b) {
   return a.blame == b.blame && a.peer == b.peer && a.nic == b.nic && a.remote_nic == b.remote_nic;
@@ -36,8 +35,9 @@ void Endpoint::Core::want_verdicts() {
   judge_at = earlier(judge_at, later(now + judge_interval, judged_at + kPerPeer * peers.awake()));
 }
 
-// Who said last that a path of its NIC is dead: one that was not heard since is UP only because
-// nobody has tried it.
+// A path that is UP is alive once it was heard since a path of either of its NICs went DOWN; else
+// it is UP only because nobody has tried it. What a peer that is away does not answer is no
+// evidence: only probes count that were in vain though it was there.
 PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
   PeerEvidence evidence;
   std::array<Time, kMaxNics> remote_down_at{};
@@ -52,9 +52,9 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
       const Time doubted =
           later(nics[path.local_nic].path_down_at, remote_down_at[path.remote_nic]);
       if (path.any_acked && path.heard_at >= doubted) evidence.alive[path.remote_nic] |= bit;
-    } else if (path.state != PathState::suspect && path.told_down) {
+    } else if (path.state == PathState::down && path.told_down && path.in_vain > 0) {
       evidence.down[path.remote_nic] |= bit;
-    } else if (path.state == PathState::down && path.unanswered >= kTriedProbes) {
+    } else if (path.state == PathState::down && !path.told_down && path.in_vain >= kInVain) {
       evidence.tried[path.remote_nic] |= bit;
     }
     for (std::size_t remote = 0; remote < kMaxNics; ++remote) {

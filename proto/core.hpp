@@ -389,11 +389,10 @@ struct Endpoint::Core {
   void watch_progress(Peer& peer);
 
   // ---- paths.cpp
-  [[nodiscard]] Reason reason_away(const Path& path) const {
-    return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
-  }
+  [[nodiscard]] Reason reason_away(const Path& path) const;
   [[nodiscard]] bool has_way(Peer& peer, Path& path);
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
+  void ask_elsewhere(Peer& peer, const Path& path);
   void suspect(Peer& peer, Path& path, Reason reason);
   void path_down(Peer& peer, Path& path, Reason reason);
   [[nodiscard]] Time next_probe(Path& path);
@@ -407,6 +406,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool any_path_works(Peer& peer);
   void call_witness(Peer& peer, const Path& path);
   void expire_probe(Peer& peer, Path& path);
+  [[nodiscard]] bool was_in_vain(const Peer& peer, Path& path);
   void ask_the_way(Peer& peer, Path& path);
   void take_nic_events();
   void local_nic_changed(std::size_t nic, bool up);

@@ -24,6 +24,11 @@ Duration longer(Duration interval, const Tunables& tunables) {
 
 }  // namespace
 
+// Which of the path's two NICs is down by word of its driver.
+Reason Endpoint::Core::reason_away(const Path& path) const {
+  return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
+}
+
 // Whether the path's driver knows the way. It may have to ask the network first; what is UP waits
 // for that as long as for an answer, and then goes DOWN.
 bool Endpoint::Core::has_way(Peer& peer, Path& path) {
@@ -48,6 +53,20 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
       return other;
   }
   return nullptr;
+}
+
+// A probe has the peer acknowledge something on the path that was heard last of all others, if
+// nothing is under way there. Were several asked, all of which are dead, the pair of NICs that
+// lives would be found later.
+void Endpoint::Core::ask_elsewhere(Peer& peer, const Path& path) {
+  Path* other = nullptr;
+  for_each_path(peer, [&](Path& one) {
+    if (one.slot == path.slot || one.state != PathState::up || !one.any_acked) return;
+    if (!nics[one.local_nic].up) return;
+    if (other == nullptr || other->heard_at < one.heard_at) other = &one;
+  });
+  if (other == nullptr || other->packets_in_flight > 0) return;
+  if (send_probe(peer, *other, false)) arm_pto(*other);
 }
 
 // Whether a path carries data and answers.
@@ -102,10 +121,15 @@ Time Endpoint::Core::next_probe(Path& path) {
 }
 
 // No path works, and that is not only as the peer is away for a moment: a HELLO over each pair of
-// NICs asks which one does, as there are more of them than paths.
+// NICs asks which one does, as there are more of them than paths. That the peer is heard is no
+// reason to wait: its packets may come over a pair that no path here stands for.
 void Endpoint::Core::seek(Peer& peer) {
   if (peer.announcing || any_path_works(peer) || !pending(peer)) return;
-  if (now - peer.last_heard >= patience_with(peer) / kBriefly) announce(peer);
+  Time answered = peer.pending_since;
+  for_each_path(peer, [&](const Path& path) {
+    if (path.any_acked) answered = later(answered, path.heard_at);
+  });
+  if (now - answered >= patience_with(peer) / kBriefly) announce(peer);
 }
 
 // The peer was heard from one NIC to another: if no path works, one between these two may.
@@ -140,6 +164,7 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
 // Any of the path's packets was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
+  path.in_vain = 0;
   path.unanswered = path.unheard = 0;
   if (path.written_off) written_off -= path.packets_in_flight;
   path.written_off = false;
@@ -255,6 +280,13 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   if (path != nullptr) path->bridge = true;
 }
 
+// Whether the peer was there to answer what was sent last on this path, and has not: it has
+// acknowledged something that left elsewhere no earlier.
+bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
+  const SentPacket& last = path.sent.at(sent_blocks, path.sent.next() - 1);
+  return last.left() <= peer.newest_acked_sent;
+}
+
 void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   const Duration patience = path.response.overdue(granularity);
   if (path.state == PathState::up) {
@@ -266,6 +298,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
+    if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
     if (path.unanswered < kMostProbes) ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
@@ -285,6 +318,8 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     path.probe_interval = longer(path.probe_interval, tunables);
     path.probe_at =
         now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
+    const bool is_news = now - peer.newest_acked_sent < microseconds(tunables.path_probe_min_us);
+    if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
   } else {
     path.probe_at = now + patience;
   }
@@ -329,7 +364,8 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
   const Duration interval = path.probe_interval;
-  const auto tried = static_cast<std::uint16_t>(path.tried | 1u << remote_nic);
+  const bool in_vain = path.in_vain >= kInVain;
+  const auto tried = static_cast<std::uint16_t>(path.tried | (in_vain ? 1u << remote_nic : 0u));
   release_path(peer, path);
   bridge(peer, local, remote_nic, false);
   for_each_path(peer, [&](Path& other) {

@@ -36,6 +36,9 @@ inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
 // PTOs in a row after which a path that is UP counts for as little as one that is not.
 inline constexpr std::uint8_t kTriedInVain = 3;
 
+// Probes that a peer did not answer though it was there: so many bear witness against the NICs.
+inline constexpr std::uint8_t kInVain = 3;
+
 inline constexpr Duration kNoSample{INT64_MAX};
 
 // A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local
@@ -65,9 +68,11 @@ struct alignas(kCacheLine) Path {
   bool pto_put_off = false;        // drain-before-declare was used for this arming
   bool probe_put_off = false;
   std::uint8_t lane_turn = 0;
-  std::uint16_t tried = 0;     // of a bridge, for people: remote NICs that its local one tried in
-                               // vain, a bit each
-  std::uint32_t ce_count = 0;  // as last reported
+  // For people: probes in a row without an ack though the peer was there; and of a bridge, the
+  // remote NICs that its local one tried kInVain times so, a bit each.
+  std::uint8_t in_vain = 0;
+  std::uint16_t tried = 0;
+  std::uint32_t ce_count = 0;           // as last reported
   std::uint16_t packets_in_flight = 0;  // up to kPathNumbers
   // Large packets lost since one arrived, and in how many rounds, up to 255 each: a round is of
   // packets that were sent after the losses of the one before it were known.
@@ -93,9 +98,9 @@ struct alignas(kCacheLine) Path {
   Time probe_at = kNever;  // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
 
-  // For people, and for nothing else.
   Time heard_at{};  // bound, or acknowledged last
-  Time down_at{};   // went DOWN last
+  // For people, and for nothing else.
+  Time down_at{};  // went DOWN last
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
 

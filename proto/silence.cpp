@@ -59,11 +59,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
       doubted = &path;
     }
   });
-  if (doubted == nullptr) return;
-  Path* other = next_usable_path(peer, *doubted);
-  if (other != nullptr && other->packets_in_flight == 0 && send_probe(peer, *other, false)) {
-    arm_pto(*other);
-  }
+  if (doubted != nullptr) ask_elsewhere(peer, *doubted);
 }
 
 }  // namespace hawser::proto

@@ -13,8 +13,8 @@
 // are witnesses: their remote NIC is alive by another local one. A column is dead likewise, while
 // some other NIC of its peer is alive: a peer that is not heard at all says nothing about NICs. A
 // cell that is down, in no dead row or column, is a link's if both its NICs are alive elsewhere.
-// That a path was tried in vain bears witness, but blames nobody: a busy host may just not have
-// answered in time. What is idle or in doubt is in no mask.
+// That a path was tried in vain bears witness, but blames nobody: it may never have worked. What is
+// idle or in doubt is in no mask.
 #pragma once
 
 #include <array>

@@ -190,6 +190,44 @@ TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others"
   chatter.finish();
 }
 
+// A host that is away answers nothing. What was tried meanwhile is no witness against its NICs, nor
+// against those of who tried.
+TEST_CASE("verdicts__a_host_that_is_away_beside_a_dead_nic_blames_no_other", "[V5]") {
+  for (const std::uint32_t away : {0u, 1u}) {
+    for (const std::int64_t ms : {250, 700}) {
+      for (const bool dies_meanwhile : {false, true}) {
+        INFO("node " << away << " is away for " << ms << " ms; the NIC dies "
+                     << (dies_meanwhile ? "meanwhile" : "before"));
+        World world(three_nics());
+        Chatter chatter(world, 80000);  // over all paths
+        if (!dies_meanwhile) {
+          world.apply(0, 1, "kill");
+          chatter.run_for(milliseconds(300));
+        }
+        world.pause(away, true);
+        chatter.run_for(milliseconds(ms / 4));
+        if (dies_meanwhile) world.apply(0, 1, "kill");
+        chatter.run_for(milliseconds(ms - ms / 4));
+        world.pause(away, false);
+        chatter.run_for(milliseconds(1500));
+        check_local(world, 0, 1, Reason::witnesses);
+        check_remote(world, 1, 0, 1, Reason::witnesses);
+      }
+    }
+  }
+}
+
+// Nothing but probes says which NICs live where nobody sends.
+TEST_CASE("verdicts__of_idle_peers_are_those_of_busy_ones", "[V5]") {
+  World world(three_nics());
+  Chatter chatter(world, 80000);
+  world.apply(0, 1, "kill");
+  chatter.run_for(milliseconds(20));  // the paths are DOWN
+  world.run_for(milliseconds(5000));
+  check_local(world, 0, 1, Reason::witnesses);
+  check_remote(world, 1, 0, 1, Reason::witnesses);
+}
+
 TEST_CASE("verdicts__a_nic_that_only_sends_in_vain_is_blamed_by_its_own_host") {
   World world(three_nics());
   Chatter chatter(world);
