@@ -17,22 +17,25 @@ using hawser::c_api::guarded;
 using hawser::c_api::kBatch;
 using hawser::c_api::same;
 
-static_assert(
-    same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &&
-    same(Status::invalid_argument, HAWSER_INVALID_ARGUMENT) &&
-    same(Status::unknown_peer, HAWSER_UNKNOWN_PEER) &&
-    same(Status::unknown_operation, HAWSER_UNKNOWN_OPERATION) &&
-    same(Status::too_late, HAWSER_TOO_LATE) && same(Status::truncated, HAWSER_TRUNCATED) &&
-    same(Status::cancelled, HAWSER_CANCELLED) &&
-    same(Status::peer_unreachable, HAWSER_PEER_UNREACHABLE) &&
-    same(Status::peer_timeout, HAWSER_PEER_TIMEOUT) &&
-    same(Status::peer_restarted, HAWSER_PEER_RESTARTED) &&
-    same(Status::peer_closed, HAWSER_PEER_CLOSED) &&
-    same(Status::endpoint_closed, HAWSER_ENDPOINT_CLOSED) &&
-    same(Status::unsupported, HAWSER_UNSUPPORTED) && same(Status::nic_error, HAWSER_NIC_ERROR) &&
-    same(Status::store_full, HAWSER_STORE_FULL) && same(Status::in_use, HAWSER_IN_USE) &&
-    same(Status::overlapping, HAWSER_OVERLAPPING) && same(Status::too_large, HAWSER_TOO_LARGE) &&
-    same(Status::lock_limit, HAWSER_LOCK_LIMIT) && same(Status::no_route, HAWSER_NO_ROUTE));
+static_assert(same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &&
+              same(Status::invalid_argument, HAWSER_INVALID_ARGUMENT) &&
+              same(Status::unknown_peer, HAWSER_UNKNOWN_PEER) &&
+              same(Status::unknown_operation, HAWSER_UNKNOWN_OPERATION) &&
+              same(Status::too_late, HAWSER_TOO_LATE) &&
+              same(Status::truncated, HAWSER_TRUNCATED) &&
+              same(Status::cancelled, HAWSER_CANCELLED) &&
+              same(Status::peer_unreachable, HAWSER_PEER_UNREACHABLE) &&
+              same(Status::peer_timeout, HAWSER_PEER_TIMEOUT) &&
+              same(Status::peer_restarted, HAWSER_PEER_RESTARTED) &&
+              same(Status::peer_closed, HAWSER_PEER_CLOSED) &&
+              same(Status::endpoint_closed, HAWSER_ENDPOINT_CLOSED) &&
+              same(Status::unsupported, HAWSER_UNSUPPORTED) &&
+              same(Status::nic_error, HAWSER_NIC_ERROR) &&
+              same(Status::store_full, HAWSER_STORE_FULL) && same(Status::in_use, HAWSER_IN_USE) &&
+              same(Status::overlapping, HAWSER_OVERLAPPING) &&
+              same(Status::too_large, HAWSER_TOO_LARGE) &&
+              same(Status::lock_limit, HAWSER_LOCK_LIMIT) &&
+              same(Status::no_route, HAWSER_NO_ROUTE) && same(Status::peer_full, HAWSER_PEER_FULL));
 static_assert(same(hawser::Level::accepted, HAWSER_ACCEPTED) &&
               same(hawser::Level::delivered, HAWSER_DELIVERED));
 static_assert(same(hawser::Collective::none, HAWSER_NO_COLLECTIVE) &&

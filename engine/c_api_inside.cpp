@@ -32,7 +32,8 @@ static_assert(same(hawser::Event::Kind::nic_down, HAWSER_NIC_DOWN) &&
               same(hawser::Event::Kind::peer_calling, HAWSER_PEER_CALLING) &&
               same(hawser::Event::Kind::verdict_reached, HAWSER_VERDICT_REACHED) &&
               same(hawser::Event::Kind::verdict_withdrawn, HAWSER_VERDICT_WITHDRAWN) &&
-              same(hawser::Event::Kind::operation_stalled, HAWSER_OPERATION_STALLED));
+              same(hawser::Event::Kind::operation_stalled, HAWSER_OPERATION_STALLED) &&
+              same(hawser::Event::Kind::peer_refused, HAWSER_PEER_REFUSED));
 static_assert(same(hawser::Reason::none, HAWSER_REASON_NONE) &&
               same(hawser::Reason::driver, HAWSER_REASON_DRIVER) &&
               same(hawser::Reason::peer_said, HAWSER_REASON_PEER_SAID) &&
@@ -55,7 +56,8 @@ static_assert(same(hawser::Reason::none, HAWSER_REASON_NONE) &&
               same(hawser::Reason::awaits_path, HAWSER_REASON_AWAITS_PATH) &&
               same(hawser::Reason::awaits_answer, HAWSER_REASON_AWAITS_ANSWER) &&
               same(hawser::Reason::awaits_fragments, HAWSER_REASON_AWAITS_FRAGMENTS) &&
-              same(hawser::Reason::awaits_message, HAWSER_REASON_AWAITS_MESSAGE));
+              same(hawser::Reason::awaits_message, HAWSER_REASON_AWAITS_MESSAGE) &&
+              same(hawser::Reason::no_place, HAWSER_REASON_NO_PLACE));
 static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::packet_retransmitted, HAWSER_TRACE_PACKET_RETRANSMITTED) &&
               same(hawser::TraceKind::packet_received, HAWSER_TRACE_PACKET_RECEIVED) &&
@@ -76,9 +78,9 @@ static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::message_status, HAWSER_TRACE_MESSAGE_STATUS) &&
               same(hawser::TraceKind::send_completed, HAWSER_TRACE_SEND_COMPLETED) &&
               same(hawser::TraceKind::receive_completed, HAWSER_TRACE_RECEIVE_COMPLETED));
-static_assert(same(hawser::Reason::count_, HAWSER_REASON_AWAITS_MESSAGE + 1) &&
+static_assert(same(hawser::Reason::count_, HAWSER_REASON_NO_PLACE + 1) &&
                   same(hawser::TraceKind::count_, HAWSER_TRACE_RECEIVE_COMPLETED + 1) &&
-                  same(hawser::Event::Kind::count_, HAWSER_OPERATION_STALLED + 1),
+                  same(hawser::Event::Kind::count_, HAWSER_PEER_REFUSED + 1),
               "one that hawser.h does not have");
 static_assert(same(hawser::Blame::nobody, HAWSER_BLAME_NOBODY) &&
               same(hawser::Blame::local_nic, HAWSER_BLAME_LOCAL_NIC) &&

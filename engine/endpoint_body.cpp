@@ -185,7 +185,7 @@ TurnResult EndpointBody::progress(Time now) {
   protocol_->begin_turn(now);
   TurnResult result = protocol_->finish_turn(monotonic_now());
   due_ = result.wake_at;
-  if (result.stalled) warn_of_stall();
+  if (result.warns) warn();
   // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
   memory_->turn();
   for (FaultNic* fault : faults_) {
@@ -197,12 +197,20 @@ TurnResult EndpointBody::progress(Time now) {
   return result;
 }
 
-void EndpointBody::warn_of_stall() const {
-  const Event& stall = protocol_->last_stall();
+void EndpointBody::warn() const {
+  const Event& event = protocol_->last_warning();
+  if (event.kind == Event::Kind::peer_refused) {
+    log_warning(
+        fmt::format("Endpoint {:#x} calls and has no place: max_peers ({}) are in use here. Raise "
+                    "max_peers, or "
+                    "disconnect peers that are not needed any more",
+                    event.endpoint_id, tunables_.max_peers));
+    return;
+  }
   log_warning(fmt::format(
       "Endpoint {:#x} is heard, but an operation that waits for it has not moved for {} ms: {}",
-      stall.endpoint_id, tunables_.peer_timeout_ms,
-      kReasonTexts[static_cast<std::size_t>(stall.reason)].text));
+      event.endpoint_id, tunables_.peer_timeout_ms,
+      kReasonTexts[static_cast<std::size_t>(event.reason)].text));
 }
 
 bool EndpointBody::arm() {

@@ -80,7 +80,7 @@ class EndpointBody {
   void open_nic(const NicSpec& spec, const EngineSettings& settings);
   void add_fault_layer(std::unique_ptr<proto::Nic> driver, const EngineSettings& settings);
   void apply_posted_faults();
-  void warn_of_stall() const;
+  void warn() const;
 
   Tunables tunables_;
   // In the order of construction: what comes later uses what comes before.

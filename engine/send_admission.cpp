@@ -5,7 +5,7 @@
 namespace hawser::engine {
 
 bool SendAdmission::admit(PeerId peer) {
-  std::atomic<std::uint64_t>& unfinished = unfinished_[static_cast<std::size_t>(peer)];
+  std::atomic<std::uint64_t>& unfinished = unfinished_[peer_place(peer)];
   std::uint64_t count = unfinished.load(std::memory_order_relaxed);
   do {
     if (count >= limit_) return false;
@@ -15,7 +15,7 @@ bool SendAdmission::admit(PeerId peer) {
 
 void SendAdmission::finish(PeerId peer) {
   const std::uint64_t before =
-      unfinished_[static_cast<std::size_t>(peer)].fetch_sub(1, std::memory_order_relaxed);
+      unfinished_[peer_place(peer)].fetch_sub(1, std::memory_order_relaxed);
   HAWSER_ASSERT(before > 0);
 }
 

@@ -16,9 +16,7 @@ class SendAdmission {
   SendAdmission(std::size_t max_peers, std::size_t max_messages_per_peer)
       : limit_(max_messages_per_peer), unfinished_(max_peers) {}
 
-  [[nodiscard]] bool in_range(PeerId peer) const {
-    return static_cast<std::size_t>(peer) < unfinished_.size();
-  }
+  [[nodiscard]] bool in_range(PeerId peer) const { return peer_place(peer) < unfinished_.size(); }
 
   // Any thread: takes a place, or returns false and nothing happens.
   [[nodiscard]] bool admit(PeerId peer);

@@ -30,6 +30,9 @@ std::uint64_t command_for(OperationId operation) {
   return std::uint64_t{index_of(operation)} << 1 | kOperationMark;
 }
 
+// Neither a peer nor kAnyPeer.
+constexpr PeerId kNobody{0xfffffffeu};
+
 }  // namespace
 
 ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const EndpointConfig& config,
@@ -40,12 +43,13 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       operations_(settings.tunables.max_operations),
       admission_(settings.tunables.max_peers, settings.tunables.max_messages_per_peer),
       commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
-      known_(std::make_unique<std::atomic<bool>[]>(settings.tunables.max_peers)),
+      known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
       waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
       // An operation whose buffer comes back late has a second completion.
       completions_(2 * settings.tunables.max_operations),
       idle_(settings.tunables),
       events_(kEvents) {
+  for (std::size_t i = 0; i < settings.tunables.max_peers; ++i) known_[i] = kNobody;
   thread_.add(*this, body_->descriptors());
   registry_.add(*this);
 }
@@ -97,7 +101,7 @@ Status ThreadedEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t 
                               OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
   if (bytes > kMaxMessageBytes || (data == nullptr && bytes > 0)) return Status::invalid_argument;
-  if (!admission_.in_range(peer) || !is_known(peer)) return Status::unknown_peer;
+  if (!is_known(peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
   OperationSlot* const slot = operations_.take(name);
   if (slot == nullptr) return Status::again;
@@ -117,9 +121,7 @@ Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64
                                  const ReceiveOptions& options, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
   if (data == nullptr && bytes > 0) return Status::invalid_argument;
-  if (peer != kAnyPeer && (!admission_.in_range(peer) || !is_known(peer))) {
-    return Status::unknown_peer;
-  }
+  if (peer != kAnyPeer && !is_known(peer)) return Status::unknown_peer;
   return post(receive_request(peer, context, tag, mask, data, bytes, options), operation);
 }
 
@@ -150,9 +152,10 @@ Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t
                                std::uint64_t mask, Envelope& envelope) {
   if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
-  on_engine_thread(
-      [&](Time) { status = body_->protocol().probe(peer, context, tag, mask, envelope); });
-  if (status == Status::ok) set_known(envelope.peer, true);
+  on_engine_thread([&](Time) {
+    status = body_->protocol().probe(peer, context, tag, mask, envelope);
+    if (status == Status::ok) set_known(envelope.peer, true);
+  });
   return status;
 }
 
@@ -160,9 +163,10 @@ Status ThreadedEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t
                                std::uint64_t mask, Envelope& envelope, MessageId& message) {
   if (!body_.is_here()) return Status::endpoint_closed;
   Status status = Status::ok;
-  on_engine_thread(
-      [&](Time) { status = body_->protocol().claim(peer, context, tag, mask, envelope, message); });
-  if (status == Status::ok) set_known(envelope.peer, true);
+  on_engine_thread([&](Time) {
+    status = body_->protocol().claim(peer, context, tag, mask, envelope, message);
+    if (status == Status::ok) set_known(envelope.peer, true);
+  });
   return status;
 }
 
@@ -469,9 +473,12 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
   HAWSER_ASSERT(pushed, "every operation has its places");
 }
 
+// On the engine thread. What is told late may be of a peer whose place is another's by now.
 void ThreadedEndpoint::set_known(PeerId peer, bool known) {
-  std::atomic<bool>& flag = known_[static_cast<std::size_t>(peer)];
-  if (flag.load(std::memory_order_relaxed) != known) flag.store(known, std::memory_order_relaxed);
+  if (known && !body_->protocol().knows(peer)) return;
+  std::atomic<PeerId>& there = known_[peer_place(peer)];
+  const bool is_there = there.load(std::memory_order_relaxed) == peer;
+  if (is_there != known) there.store(known ? peer : kNobody, std::memory_order_relaxed);
 }
 
 }  // namespace hawser::engine

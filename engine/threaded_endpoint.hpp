@@ -97,7 +97,8 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
     return closing_.load(std::memory_order_relaxed) || !body_.is_here();
   }
   [[nodiscard]] bool is_known(PeerId peer) const {
-    return known_[static_cast<std::size_t>(peer)].load(std::memory_order_relaxed);
+    return admission_.in_range(peer) &&
+           known_[peer_place(peer)].load(std::memory_order_relaxed) == peer;
   }
   std::size_t take_completions(std::span<Completion> completions);
   void arm_descriptor();
@@ -127,7 +128,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   OperationTable operations_;
   SendAdmission admission_;
   mutable WordRing commands_;
-  std::unique_ptr<std::atomic<bool>[]> known_;  // by peer
+  std::unique_ptr<std::atomic<PeerId>[]> known_;  // by place: who is there
 
   // The engine thread's.
   WaitingSends waiting_;

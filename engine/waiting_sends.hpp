@@ -30,11 +30,11 @@ class WaitingSends {
   }
 
   void push(PeerId peer, std::uint32_t operation_index) {
-    Queue& queue = queues_[static_cast<std::size_t>(peer)];
+    Queue& queue = queues_[peer_place(peer)];
     next_[operation_index] = kNone;
     if (queue.head == kNone) {
       queue.head = operation_index;
-      peers_.push_back(static_cast<std::uint32_t>(peer));
+      peers_.push_back(peer_place(peer));
     } else {
       next_[queue.tail] = operation_index;
     }
@@ -83,13 +83,11 @@ class WaitingSends {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
   };
-  [[nodiscard]] const Queue& at(PeerId peer) const {
-    return queues_[static_cast<std::size_t>(peer)];
-  }
+  [[nodiscard]] const Queue& at(PeerId peer) const { return queues_[peer_place(peer)]; }
 
   std::vector<std::uint32_t> next_;   // by operation index
-  std::vector<Queue> queues_;         // by peer
-  std::vector<std::uint32_t> peers_;  // that have any
+  std::vector<Queue> queues_;         // by place
+  std::vector<std::uint32_t> peers_;  // whose have any
 };
 
 }  // namespace hawser::engine

@@ -120,7 +120,8 @@ Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
     path->told_down = true;
     path->probe_interval = microseconds(tunables.path_probe_min_us);
   }
-  path_down(peer, *path, away ? reason_away(*path) : Reason::moved);
+  const Reason whose = nics[path->local_nic].up ? Reason::peer_said : Reason::driver;
+  path_down(peer, *path, away ? whose : Reason::moved);
   if (!away) path->probe_at = now;
   return path;
 }

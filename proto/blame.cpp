@@ -82,8 +82,7 @@ void Endpoint::Core::support(const Verdict& verdict) {
 
 void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
   const VerdictJudge::OfPeer found = judge.judge(evidence_of(peer), index_of(peer));
-  Verdict verdict{
-      .reason = Reason::witnesses, .peer = PeerId{index_of(peer)}, .endpoint_id = peer.remote_id};
+  Verdict verdict{.reason = Reason::witnesses, .peer = id_of(peer), .endpoint_id = peer.remote_id};
   for (std::uint32_t remote = 0; remote < peer.remote_nics; ++remote) {
     verdict.remote_nic = static_cast<std::uint8_t>(remote);
     verdict.blame = Blame::remote_nic;
@@ -119,8 +118,8 @@ Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive
     if ((alive_local >> verdict.nic & 1) != 0) return Reason::works_again;
     return any_session() ? Reason::none : Reason::session_ended;
   }
-  const auto index = static_cast<std::uint32_t>(verdict.peer);
-  if (!peers.is_known(index)) return Reason::session_ended;
+  const std::uint32_t index = peers.index_of(verdict.peer);
+  if (index == kNoIndex) return Reason::session_ended;
   if (!peers.is_awake(index)) {  // at rest it says nothing new
     const RestingPeer& resting = peers.resting(index);
     const bool same_session =

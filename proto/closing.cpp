@@ -97,10 +97,16 @@ void Endpoint::Core::send_reset(Peer& peer) {
 
 void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  const wire::ClosingPart& closing_part = *packet.closing;
+  const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
+  if (calls && packet.type == wire::PacketType::reset &&
+      (closing_part.flags & wire::kClosingNoPlace) != 0) {
+    peer.refused = true;  // it goes on calling, as a place may become free
+    return;
+  }
   if (peer.state == SessionState::idle || peer.state == SessionState::calling) {
     return drop(DropReason::not_connected);
   }
-  const wire::ClosingPart& closing_part = *packet.closing;
   const auto ahead = static_cast<std::int32_t>(closing_part.sequence - peer.remote_sequence);
   if (ahead < 0 || (ahead == 0 && packet.type != wire::PacketType::close)) {
     return drop(DropReason::stale_session);

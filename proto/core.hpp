@@ -45,6 +45,7 @@
 #include "proto/nic.hpp"
 #include "proto/peer.hpp"
 #include "proto/peer_table.hpp"
+#include "proto/places.hpp"
 #include "proto/random.hpp"
 #include "proto/records.hpp"
 #include "proto/remote_handles.hpp"
@@ -130,6 +131,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::starved_link> starved;
   IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
   IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
+  Places peer_places;
 
   // ---- this turn
   Time now{};
@@ -145,8 +147,8 @@ struct Endpoint::Core {
   Absence absence;
   Pace pace;
   bool progressed = false;
-  bool stalled = false;  // something stands still (stalls.cpp)
-  Event last_stall;
+  bool warns = false;  // of what stands still, or has no place
+  Event last_warning;
   bool backpressured = false;     // a NIC or the pool refused something in this turn
   std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
   std::uint32_t last_epoch_peers = 0;
@@ -204,15 +206,18 @@ struct Endpoint::Core {
   void receive_packet(std::size_t nic, const RxPacket& datagram);
   void receive_all();
 
+  // ---- places.cpp
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
+  void give_back(Peer& peer);
+  void enter_half_open(Peer& peer);
+  void leave_half_open(Peer& peer);
+
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
-  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
   [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
   [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair) {
-    return remote(peer, pair.local, pair.remote);
-  }
+  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
@@ -220,9 +225,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
-  void give_back(Peer& peer);
-  void enter_half_open(Peer& peer);
-  void leave_half_open(Peer& peer);
   void become_ready(Peer& peer);
   [[nodiscard]] bool pending(const Peer& peer) const;
   [[nodiscard]] Duration patience_with(const Peer& peer) const;
@@ -244,6 +246,7 @@ struct Endpoint::Core {
   [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
   [[nodiscard]] Peer* admit(std::size_t nic, const wire::PacketView& packet, Peer* peer);
   void send_challenge(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
+  void send_refusal(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
 
   // ---- addresses.cpp
@@ -389,7 +392,6 @@ struct Endpoint::Core {
   void watch_progress(Peer& peer);
 
   // ---- paths.cpp
-  [[nodiscard]] Reason reason_away(const Path& path) const;
   [[nodiscard]] bool has_way(Peer& peer, Path& path);
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void ask_elsewhere(Peer& peer, const Path& path);
@@ -547,13 +549,11 @@ struct Endpoint::Core {
   }
   // What the peer calls itself in packets to us: its index, which a stranger can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
-  [[nodiscard]] bool is_known(PeerId id) const {
-    return peers.is_known(static_cast<std::uint32_t>(id));
-  }
+  [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
   // For a call that concerns the peer: it wakes. Null: there is none of that name.
   [[nodiscard]] Peer* used_peer(PeerId id) {
-    const auto index = static_cast<std::uint32_t>(id);
-    if (!peers.is_known(index)) return nullptr;
+    const std::uint32_t index = peers.index_of(id);
+    if (index == kNoIndex) return nullptr;
     Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
     peer.used_at = now;
     touch(peer);

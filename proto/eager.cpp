@@ -36,7 +36,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
       !peer.incoming.has_place_for(number)) {
     return false;
   }
-  const PostedReceive* receive = matching.match({.peer = PeerId{index_of(peer)},
+  const PostedReceive* receive = matching.match({.peer = id_of(peer),
                                                  .number = number,
                                                  .context = envelope.context,
                                                  .tag = envelope.tag,
@@ -72,7 +72,7 @@ void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& pa
   completion.kind = OperationKind::receive;
   completion.status = packet.payload.size() <= receive.bytes ? Status::ok : Status::truncated;
   completion.context = envelope.context;
-  completion.peer = PeerId{index_of(peer)};
+  completion.peer = id_of(peer);
   completion.tag = envelope.tag;
   completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);
   completion.message_bytes = packet.payload.size();

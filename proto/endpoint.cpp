@@ -39,6 +39,11 @@ bool fetch_peer(Core& core, std::uint32_t peer) {
   return true;
 }
 
+template <class Core>
+bool names_anybody(const Core& core, PeerId peer) {
+  return peer == kAnyPeer || core.peers.index_of(peer) != kNoIndex;
+}
+
 // Whether a short address says nothing new: it may have fewer NICs than a HELLO of the peer told.
 template <class Core>
 bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
@@ -94,7 +99,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       events(u32(std::min<std::uint64_t>(4 * tunables.max_peers, kMostEvents) + 64)),
       peer_timers(u32(tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
-      incoming_timers(incoming.capacity()) {
+      incoming_timers(incoming.capacity()),
+      peer_places(u32(tunables.max_peers)) {
   HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
   HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
   trace_hook = config.trace;
@@ -186,7 +192,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   core.want_session(*peer);
   peer->used_at = core.now;
   core.touch(*peer);
-  peer_id = PeerId{core.index_of(*peer)};
+  peer_id = core.id_of(*peer);
   return Status::ok;
 }
 
@@ -202,7 +208,7 @@ Status without_slot(OperationId operation) {
 Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
   core.now = later(core.now, now);
-  const bool fetches = fetch_peer(core, static_cast<std::uint32_t>(request.peer));
+  const bool fetches = fetch_peer(core, peer_place(request.peer));
   if (core.closing) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
@@ -291,7 +297,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
 
 Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope) const {
-  if (peer != kAnyPeer && !core_->is_known(peer)) return Status::unknown_peer;
+  if (!names_anybody(*core_, peer)) return Status::unknown_peer;
   const UnexpectedEntry* found = core_->matching.probe(peer, context, tag, mask);
   if (found == nullptr) return Status::again;
   envelope = {found->peer, found->tag, found->bytes, found->immediate};
@@ -301,7 +307,7 @@ Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, st
 Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope, MessageId& message) {
   Core& core = *core_;
-  if (peer != kAnyPeer && !core.is_known(peer)) return Status::unknown_peer;
+  if (!names_anybody(core, peer)) return Status::unknown_peer;
   const UnexpectedEntry* found = core.matching.probe(peer, context, tag, mask);
   if (found == nullptr) return Status::again;
   envelope = {found->peer, found->tag, found->bytes, found->immediate};
@@ -359,6 +365,8 @@ bool Endpoint::closed() const { return core_->closed; }
 
 bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
 
+bool Endpoint::knows(PeerId peer) const { return core_->peers.index_of(peer) != kNoIndex; }
+
 void Endpoint::transmit(Time now) {
   Core& core = *core_;
   if (core.closed) return;
@@ -371,7 +379,7 @@ void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 
 TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }
 
-const Event& Endpoint::last_stall() const { return core_->last_stall; }
+const Event& Endpoint::last_warning() const { return core_->last_warning; }
 
 std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
   std::size_t n = 0;

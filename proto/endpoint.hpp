@@ -60,7 +60,7 @@ struct ReceiveRequest {
 struct TurnResult {
   bool progressed = false;  // something was received, sent or completed: another turn pays at once
   Time wake_at = kNever;    // without packets or calls, nothing will be due before this moment
-  bool stalled = false;     // operations stand still: last_stall() tells
+  bool warns = false;       // of something that should be known: last_warning() tells
 };
 
 class Endpoint {
@@ -95,6 +95,8 @@ class Endpoint {
   void close(Time now);
   [[nodiscard]] bool closed() const;
   [[nodiscard]] bool is_through() const;
+  // Whether somebody has that name now.
+  [[nodiscard]] bool knows(PeerId peer) const;
 
   // Between turns: hands to the NICs what may be sent, and looks at nothing else. The next turn's
   // wake-up is that of the last one, or now.
@@ -112,7 +114,7 @@ class Endpoint {
   }
 
   // The newest operation_stalled.
-  [[nodiscard]] const Event& last_stall() const;
+  [[nodiscard]] const Event& last_warning() const;
 
   std::size_t poll_completions(std::span<Completion> completions);
   std::size_t poll_events(std::span<Event> events);

@@ -174,8 +174,7 @@ void Endpoint::Core::judge_full_store() {
     if (!slot.live || slot.kind != OperationKind::receive) continue;
     const PostedReceive* posted = matching.find(slot.operation);
     if (posted == nullptr) continue;
-    const auto peer = static_cast<std::uint32_t>(posted->peer);
-    if (posted->peer != kAnyPeer && !starved.contains(peers, peer)) continue;
+    if (posted->peer != kAnyPeer && !starved.contains(peers, peer_place(posted->peer))) continue;
     const Time due = later(slot.posted_at, store_full_since) + patience;
     if (now < due) {
       store_judged_at = earlier(store_judged_at, due);

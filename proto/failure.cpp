@@ -27,7 +27,7 @@ void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
 
 void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   HAWSER_ASSERT(peer.state != SessionState::failed);
-  const PeerId id{index_of(peer)};
+  const PeerId id = id_of(peer);
   const bool real = status != Status::endpoint_closed;
   leave_half_open(peer);
   end_calling(peer);
@@ -66,12 +66,14 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   peer.unacknowledged = 0;
   peer.nic_state_due = 0;
   peer.ack_now = false;
+  peer.questioned = false;
   const std::uint32_t index = index_of(peer);
   if (senders.contains(peers, index)) senders.remove(peers, index);
   if (ackers.contains(peers, index)) ackers.remove(peers, index);
   peer_timers.remove(index);
   touch(peer);
   if (verdict_count > 0) want_verdicts();
+  (void)peer_places.ended.push(id);  // a walk finds those that have no room
   progressed = true;
 }
 
@@ -101,7 +103,7 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
     }
   }
   matching.drop_peer(
-      PeerId{index_of(peer)},
+      id_of(peer),
       [&](const PostedReceive& receive) {
         note_unposted(receive);
         complete_unmatched(receive, status);
@@ -130,7 +132,7 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
 // left; claims of them end.
 void Endpoint::Core::drop_held(Peer& peer) {
   matching.drop_peer(
-      PeerId{index_of(peer)}, [](const PostedReceive&) { HAWSER_ASSERT(false); },
+      id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },
       [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
   for_each_claim(*this, peer, [&](IncomingMessage& message) { free_incoming(message); });
 }

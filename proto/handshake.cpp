@@ -22,6 +22,8 @@ namespace {
 constexpr std::uint32_t kQuickCalls = 3;
 // Calls in which all pairs of NICs are tried once, after those.
 constexpr std::uint32_t kSweepCalls = 8;
+// Between two events that tell of refused callers.
+constexpr Duration kTellRefusals = milliseconds(1000);
 
 bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
   return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
@@ -99,7 +101,7 @@ void Endpoint::Core::want_session(Peer& peer) {
     if (tracing()) trace_session(peer);
     emit({.kind = Event::Kind::peer_calling,
           .reason = Reason::asked,
-          .peer = PeerId{index_of(peer)},
+          .peer = id_of(peer),
           .endpoint_id = peer.remote_id});
   }
   if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
@@ -127,6 +129,7 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   if (same) return;
   learn_nics(peer, records);
   peer.cookie = 0;
+  peer.refused = false;
   peer.calls = 0;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.calling_since = now;
@@ -192,7 +195,7 @@ void Endpoint::Core::call_again(Peer& peer) {
   if (silence >= milliseconds(tunables.peer_timeout_ms)) {
     // Away ourselves until now: answers that come meanwhile must get a chance.
     if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
-    return fail_peer(peer, Status::peer_unreachable);
+    return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
   }
   peer.called_at = now;
   say_hello(peer);
@@ -350,7 +353,10 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   }
   const bool is_new = peer == nullptr;
   if (is_new) peer = make_peer(said.sender_id);
-  if (peer == nullptr) return refuse(DropReason::limit);
+  if (peer == nullptr) {
+    send_refusal(nic, said, address);
+    return refuse(DropReason::limit);
+  }
   if (peer->state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
   if (!learn_session(*peer, said, packet.nics)) {
     if (is_new) give_back(*peer);
@@ -359,25 +365,56 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   return peer;
 }
 
-// Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
-// can know. Takes no state, and is shorter than the HELLO.
-void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
-                                    const NicAddress& address) {
-  Nic& through = *nics[nic].nic;
+namespace {
+
+// Answers who is no peer. Takes no state, and is shorter than the HELLO.
+template <class Core, class Write>
+void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
+                     const NicAddress& address, wire::PacketType type, Write&& write) {
+  Nic& through = *core.nics[nic].nic;
   TxPacket packet;
   if (through.open_remote(address, packet.remote) != Status::ok) return;
-  if (pool.take(std::span(&packet.buffer, 1)) == 1) {
+  if (core.pool.take(std::span(&packet.buffer, 1)) == 1) {
     wire::PacketWriter writer(*packet.buffer);
-    writer.begin(wire::PacketType::challenge, hello.my_index, hello.my_token, 0).slot =
+    writer.begin(type, hello.my_index, hello.my_token, 0).slot =
         wire::CommonHeader::slot_byte(0, nic);
-    writer.part(wire::ChallengePart{keys.cookie(hello, address, now), {}});
-    wire::sign(writer, secret());
-    packet.header_bytes = writer.finish(checksum);
-    packet.entropy = nics[nic].next_entropy();
-    ++counters.challenges_sent;
-    (void)send_one(nic, packet);
+    write(writer);
+    wire::sign(writer, core.secret());
+    packet.header_bytes = writer.finish(core.checksum);
+    packet.entropy = core.nics[nic].next_entropy();
+    (void)core.send_one(nic, packet);
   }
   through.close_remote(packet.remote);
+}
+
+}  // namespace
+
+// Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
+// can know.
+void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
+                                    const NicAddress& address) {
+  ++counters.challenges_sent;
+  answer_stranger(*this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
+    writer.part(wire::ChallengePart{keys.cookie(hello, address, now), {}});
+  });
+}
+
+// All places are taken. Its caller goes on calling, as one may become free.
+void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
+                                  const NicAddress& address) {
+  ++counters.calls_refused;
+  ++session_sequence;
+  answer_stranger(*this, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
+    writer.part(wire::ClosingPart{session_sequence, 0, wire::kClosingNoPlace, 0, {}});
+  });
+  if (now < peer_places.tell_at) return;
+  peer_places.tell_at = now + kTellRefusals;
+  warns = true;
+  last_warning = {.kind = Event::Kind::peer_refused,
+                  .reason = Reason::no_place,
+                  .endpoint_id = hello.sender_id,
+                  .nic = static_cast<std::uint8_t>(nic)};
+  emit(last_warning);
 }
 
 // The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:

@@ -132,7 +132,7 @@ bool Matching::remove_message(std::uint32_t rx_message) {
 }
 
 std::uint32_t Matching::checked(PeerId peer) const {
-  const auto index = static_cast<std::uint32_t>(peer);
+  const std::uint32_t index = peer_place(peer);
   HAWSER_ASSERT(index < peers_.size());
   return index;
 }

@@ -24,11 +24,6 @@ Duration longer(Duration interval, const Tunables& tunables) {
 
 }  // namespace
 
-// Which of the path's two NICs is down by word of its driver.
-Reason Endpoint::Core::reason_away(const Path& path) const {
-  return nics[path.local_nic].up ? Reason::peer_said : Reason::driver;
-}
-
 // Whether the path's driver knows the way. It may have to ask the network first; what is UP waits
 // for that as long as for an answer, and then goes DOWN.
 bool Endpoint::Core::has_way(Peer& peer, Path& path) {

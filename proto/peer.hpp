@@ -313,6 +313,8 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
+  bool refused : 1 = false;           // CALLING: it has said that it has no place
+  bool questioned : 1 = false;        // somebody needs to know whether it lives; until it is heard
   NicPair route{};                    // over which it was last heard
   std::uint8_t turn_slot = 0;         // where the next choice of a path begins
   std::uint32_t insisted_at = 0;      // fine: when a question last went all ways; 0: never

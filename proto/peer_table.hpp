@@ -1,4 +1,6 @@
-// The peers of an endpoint, by the index that is their name on the wire and in the API.
+// The peers of an endpoint, by the index that is their name on the wire, and their place in the
+// API. A PeerId says too how often the place was given away, so that the name of who was there
+// before is nobody's.
 //
 // A peer is awake, with all that the rules of the protocol work on (Peer), or at rest, with a
 // record of what must not be forgotten (RestingPeer). Its index stays the same. Both kinds lie in
@@ -28,7 +30,8 @@ class PeerTable {
         awake_(capacity),
         resting_(capacity),
         buckets_(std::bit_ceil(std::max(capacity, 1u))) {
-    for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = kNoIndex;
+    HAWSER_ASSERT(capacity <= 1u << kPlaceBits);
+    for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = kLast;
   }
 
   // A new peer, awake; null if there are as many as can be.
@@ -39,29 +42,48 @@ class PeerTable {
     Peer& peer = make_awake(*name, id.index);
     peer.remote_id = remote_id;
     std::uint32_t& head = bucket_of(remote_id);
-    name->next = head;
+    name->next = head & kLast;
     head = id.index;
     return &peer;
   }
 
-  // Forgets a peer that is awake.
-  void forget(std::uint32_t index) {
-    const std::uint64_t remote_id = at(index).remote_id;
-    std::uint32_t* link = &bucket_of(remote_id);
-    while (*link != index) link = &names_.at(*link).next;
-    *link = names_.at(index).next;
-    awake_.free(names_.at(index).place);
+  // Forgets a peer. `was_named`: its PeerId may be known to somebody, and is nobody's from here on.
+  void forget(std::uint32_t index, bool was_named) {
+    Name& name = names_.at(index);
+    std::uint32_t& head = bucket_of(remote_id_of(index));
+    if (head == index) {
+      head = name.next;
+    } else {
+      std::uint32_t before = head;
+      while (names_.at(before).next != index) before = names_.at(before).next;
+      names_.at(before).next = name.next;
+    }
+    if (name.rests == 1) {
+      resting_.free(name.place);
+    } else {
+      awake_.free(name.place);
+    }
+    if (was_named) name.uses = (name.uses + 1u) % kUses & kPlaceMask;
     names_.free(index);
   }
 
   // The index of the peer of that endpoint; kNoIndex if none is known.
   [[nodiscard]] std::uint32_t find(std::uint64_t remote_id) const {
     std::uint32_t index = buckets_[bucket(remote_id)];
-    while (index != kNoIndex && remote_id_of(index) != remote_id) index = names_.at(index).next;
-    return index;
+    while (index != kLast && remote_id_of(index) != remote_id) index = names_.at(index).next;
+    return index == kLast ? kNoIndex : index;
   }
 
   [[nodiscard]] bool is_known(std::uint32_t index) const { return names_.is_live(index); }
+
+  [[nodiscard]] PeerId id_of(std::uint32_t index) const {
+    return PeerId{std::uint32_t{names_.at(index).uses} << kPlaceBits | index};
+  }
+  // kNoIndex: nobody has that name, or not any more.
+  [[nodiscard]] std::uint32_t index_of(PeerId id) const {
+    const std::uint32_t index = peer_place(id);
+    return is_known(index) && id_of(index) == id ? index : kNoIndex;
+  }
   [[nodiscard]] bool is_awake(std::uint32_t index) const {
     return is_known(index) && names_.at(index).rests == 0;
   }
@@ -108,7 +130,7 @@ class PeerTable {
     *kept = record;
     awake_.free(name.place);
     name.rests = 1;
-    name.place = id.index & 0x7fffffffu;
+    name.place = id.index & kPlaceMask;
   }
 
   // The record goes, into `record`; the peer is as if just made.
@@ -142,10 +164,21 @@ class PeerTable {
   static constexpr std::size_t kBytesBeside = 8 + 8 + 16 + 4 + 16 + 4;
 
  private:
+  static constexpr std::uint32_t kPlaceBits = 16;
+  static constexpr std::uint32_t kPlaceMask = 0xffff;
+  static constexpr std::uint32_t kUses = 0xffff;  // the last is kAnyPeer's
+
+  static constexpr std::uint32_t kLast = 0x7fffffff;
+
   struct Name {
-    std::uint32_t place : 31 = 0;  // in awake_ or resting_
+    std::uint32_t place : kPlaceBits = 0;  // in awake_ or resting_
+    std::uint32_t uses : kPlaceBits = 0;   // how often it was another peer's
     std::uint32_t rests : 1 = 0;
-    std::uint32_t next = kNoIndex;  // of its bucket
+    std::uint32_t next : 31 = kLast;  // of its bucket
+    void reset() {
+      place = rests = 0;
+      next = kLast;
+    }
   };
 
   [[nodiscard]] Peer& make_awake(Name& name, std::uint32_t index) {
@@ -153,7 +186,7 @@ class PeerTable {
     Peer* peer = awake_.try_allocate(id);
     HAWSER_ASSERT(peer != nullptr);  // there are as many as names
     peer->index = index;
-    name.place = id.index & 0x7fffffffu;
+    name.place = id.index & kPlaceMask;
     name.rests = 0;
     return *peer;
   }

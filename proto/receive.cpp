@@ -82,7 +82,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   const bool lowest = number == peer.next_to_process;
   bool in_reserve = false;
   if (unmatched >= tunables.max_receive_messages) {
-    const UnexpectedEntry entry{.peer = PeerId{index_of(peer)},
+    const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
                                 .context = envelope.context,
                                 .tag = envelope.tag,

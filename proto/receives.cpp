@@ -12,7 +12,7 @@ namespace hawser::proto {
 
 UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
                                                  std::uint32_t index) const {
-  return {.peer = PeerId{message.peer},
+  return {.peer = peers.id_of(message.peer),
           .rx_message = index,
           .number = message.number,
           .context = message.context,
@@ -94,7 +94,7 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
     store_moves();
     match(incoming.at(found->rx_message), receive);
   } else if (request.peer != kAnyPeer) {
-    Peer& peer = peers.at(static_cast<std::uint32_t>(request.peer));
+    Peer& peer = peers.at(peer_place(request.peer));
     ++peer.posted_receives;
     touch(peer);
   }
@@ -153,7 +153,7 @@ void Endpoint::Core::put_back(IncomingMessage& message) {
 
 void Endpoint::Core::note_unposted(const PostedReceive& receive) {
   if (receive.peer == kAnyPeer) return;
-  Peer& peer = peers.at(static_cast<std::uint32_t>(receive.peer));
+  Peer& peer = peers.at(peer_place(receive.peer));
   HAWSER_ASSERT(peer.posted_receives > 0);
   --peer.posted_receives;
   touch(peer);
@@ -170,7 +170,7 @@ void Endpoint::Core::complete_receive(const IncomingMessage& message, Status sta
   completion.kind = OperationKind::receive;
   completion.status = status;
   completion.context = message.context;
-  completion.peer = PeerId{message.peer};
+  completion.peer = peers.id_of(message.peer);
   completion.tag = message.tag;
   completion.bytes = std::min(message.bytes, message.buffer_bytes);
   completion.message_bytes = message.bytes;
@@ -185,7 +185,7 @@ void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status sta
     record.kind = TraceKind::receive_completed;
     record.cause = static_cast<std::uint8_t>(status);
     record.operation = static_cast<std::uint64_t>(receive.operation);
-    record.peer = static_cast<std::uint32_t>(receive.peer);
+    if (receive.peer != kAnyPeer) record.peer = peer_place(receive.peer);
     trace(record);
   }
   Completion completion;

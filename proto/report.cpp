@@ -83,15 +83,16 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
 
 Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   Core& core = *core_;
-  if (!core.is_known(id)) return Status::unknown_peer;
+  const std::uint32_t index = core.peers.index_of(id);
+  if (index == kNoIndex) return Status::unknown_peer;
   stats = PeerStats{};
   stats.peer = id;
   const auto silence = [&](Time last_heard) {
     return static_cast<std::uint64_t>(
         std::max<std::int64_t>(0, (later(now, core.now) - last_heard).ns));
   };
-  if (!core.peers.is_awake(static_cast<std::uint32_t>(id))) {
-    const RestingPeer& record = core.peers.resting(static_cast<std::uint32_t>(id));
+  if (!core.peers.is_awake(index)) {
+    const RestingPeer& record = core.peers.resting(index);
     stats.endpoint_id = record.remote_id;
     stats.at_rest = true;
     stats.established = record.state == SessionState::ready;
@@ -99,7 +100,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
   }
-  Peer* peer = &core.peers.at(static_cast<std::uint32_t>(id));
+  Peer* peer = &core.peers.at(index);
   stats.endpoint_id = peer->remote_id;
   stats.established = peer->state == SessionState::ready;
   stats.failure = peer->failure;

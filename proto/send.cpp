@@ -107,7 +107,7 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.kind = OperationKind::send;
   completion.status = message.result;
   completion.context = message.context;
-  completion.peer = PeerId{message.peer};
+  completion.peer = peers.id_of(message.peer);
   completion.tag = message.tag;
   completion.bytes = message.bytes;
   completion.message_bytes = message.bytes;

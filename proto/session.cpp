@@ -1,12 +1,12 @@
 // Sessions: what is known of peers, how a session begins and is ready, and whether its peer lives
-// (docs/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp end them.
+// (docs/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp end them,
+// places.cpp gives their places to others.
 //
 // Timers of a peer: `keepalive_at`, the peer timeout.
 //
 // Invariants: the token that the other must say is drawn afresh for every session, and for every
 // incarnation of the other that is told it, as one may say it after its successor is known; a
-// peer's incarnation counts as verified once it has said that token. half_open holds the peers that
-// have called, that nobody here wants, and that have not said it: their slots go to who needs one.
+// peer's incarnation counts as verified once it has said that token.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -30,23 +30,6 @@ Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
   return peers.is_awake(index) ? &peers.at(index) : &wake(index);
 }
 
-// Null: every slot has a peer that somebody here wants, or with whom there is or was a session.
-Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
-  while (peers.full() && !half_open.empty()) {
-    Peer& oldest = peers.at(half_open.front());
-    if (pending(oldest)) {
-      leave_half_open(oldest);  // somebody has guessed its name
-    } else {
-      give_back(oldest);
-    }
-  }
-  Peer* peer = peers.make(remote_id);
-  if (peer == nullptr) return nullptr;
-  start_peer(*peer);
-  peer->path_start = tunables.initial_sequence;
-  return peer;
-}
-
 // What is the same for a peer that is new and one that wakes.
 void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
@@ -55,39 +38,13 @@ void Endpoint::Core::start_peer(Peer& peer) {
   peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
 }
 
-// Forgets a stranger's peer of whom nothing has come of yet.
-void Endpoint::Core::give_back(Peer& peer) {
-  HAWSER_ASSERT(!peer.wanted && !pending(peer) && peer.state != SessionState::ready);
-  const std::uint32_t index = index_of(peer);
-  leave_half_open(peer);
-  end_calling(peer);
-  learn_nics(peer, {});
-  if (peer.outgoing.is_open()) peer.outgoing.close();
-  if (peer.incoming.is_open()) peer.incoming.close();
-  if (touched.contains(peers, index)) touched.remove(peers, index);
-  peer_timers.remove(index);
-  peers.forget(index);
-}
-
-void Endpoint::Core::enter_half_open(Peer& peer) {
-  // Who had a session goes by its PeerId for good.
-  const bool is_known = peer.wanted || peer.verified_counter != 0;
-  if (peer.is_half_open || is_known || pending(peer)) return;
-  peer.is_half_open = true;
-  ++half_open_count;
-  half_open.push_back(peers, index_of(peer));
-}
-
-void Endpoint::Core::leave_half_open(Peer& peer) {
-  if (!peer.is_half_open) return;
-  peer.is_half_open = false;
-  --half_open_count;
-  half_open.remove(peers, index_of(peer));
-}
-
 bool Endpoint::Core::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
   return remote_nic < peer.remote_nics &&
          nics[local].nic->can_address(nic_of(peer, remote_nic).address);
+}
+
+RemoteHandle Endpoint::Core::remote(Peer& peer, NicPair pair) {
+  return remote(peer, pair.local, pair.remote);
 }
 
 // kNoRemote: the driver knows no way there, or not yet.
@@ -136,6 +93,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.last_heard = now;
   peer.announcing = false;
   peer.close_sent = false;
+  peer.refused = false;
   peer.close_answered = false;
   peer.doubted = 0;
   peer.ways = Ways::one;
@@ -195,6 +153,12 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   return true;
 }
 
+namespace {
+bool any_operation(const Peer& peer) {
+  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
+}
+}  // namespace
+
 void Endpoint::Core::become_ready(Peer& peer) {
   leave_half_open(peer);
   end_calling(peer);
@@ -207,7 +171,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
   ++counters.sessions_established;
   emit({.kind = Event::Kind::peer_established,
         .reason = Reason::handshake,
-        .peer = PeerId{index_of(peer)},
+        .peer = id_of(peer),
         .endpoint_id = peer.remote_id});
   open_paths(peer);
   if (verdict_count > 0) want_verdicts();
@@ -228,16 +192,16 @@ void Endpoint::Core::become_ready(Peer& peer) {
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
-  if (peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0) {
-    return true;
-  }
+  if (any_operation(peer) || peer.questioned) return true;
   // Is there a number beyond one that is missing?
   return peer.incoming.is_open() && peer.incoming.size() > peer.next_to_process - peer.remote_floor;
 }
 
-// How long its silence is none: it may be away for as long as it said.
+// How long its silence is none: it may be away for as long as it said. A peer that is only asked
+// whether it lives was silent for long before, and a newcomer waits for its place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
-  return milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+  const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
+  return milliseconds(tunables.peer_timeout_ms) / part + peer.remote_absence;
 }
 
 // What this end was away for is no silence of the peer's. What is heard of it doesn't count while
@@ -271,6 +235,8 @@ bool any_large_send(const Core& core, const Peer& peer) {
 // pending.
 void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.state != SessionState::ready) return;
+  // Since then: before that nothing was pending.
+  if (peer.pending_since != Time{} && peer.last_heard > peer.pending_since) peer.questioned = false;
   if (!pending(peer)) {
     peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
     peer.keepalive_at = kNever;

@@ -66,14 +66,14 @@ void Endpoint::Core::watch_progress(Peer& peer) {
   if (reason == Reason::none) return;
   peer.stall_at = now + patience;
   ++counters.operations_stalled;
-  stalled = true;
-  last_stall = {.kind = Event::Kind::operation_stalled,
-                .reason = reason,
-                .peer = PeerId{index_of(peer)},
-                .endpoint_id = peer.remote_id,
-                .nic = peer.route.local,
-                .remote_nic = peer.route.remote};
-  emit(last_stall);
+  warns = true;
+  last_warning = {.kind = Event::Kind::operation_stalled,
+                  .reason = reason,
+                  .peer = id_of(peer),
+                  .endpoint_id = peer.remote_id,
+                  .nic = peer.route.local,
+                  .remote_nic = peer.route.remote};
+  emit(last_warning);
 }
 
 }  // namespace hawser::proto

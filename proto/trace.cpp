@@ -112,8 +112,7 @@ void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& pac
 }
 
 void Endpoint::Core::trace_path(const Event& event, const Path& path) {
-  TraceRecord record =
-      traced(TraceKind::path_state, peers.at(static_cast<std::uint32_t>(event.peer)), path);
+  TraceRecord record = traced(TraceKind::path_state, peers.at(peer_place(event.peer)), path);
   record.cause = static_cast<std::uint8_t>(event.reason);
   PathState state = PathState::up;
   if (event.kind == Event::Kind::path_suspect) state = PathState::suspect;

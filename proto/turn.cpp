@@ -83,7 +83,7 @@ void Endpoint::Core::emit(const Event& event) {
 void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
   const Event event{.kind = kind,
                     .reason = reason,
-                    .peer = PeerId{index_of(peer)},
+                    .peer = id_of(peer),
                     .endpoint_id = peer.remote_id,
                     .nic = path.local_nic,
                     .remote_nic = path.remote_nic};
@@ -313,7 +313,7 @@ bool Endpoint::Core::was_away(Time left) {
 void Endpoint::Core::begin_turn(Time at) {
   now = later(now, at);  // a clock never goes back for us
   progressed = false;
-  stalled = false;
+  warns = false;
   backpressured = false;
   const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
   pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
@@ -355,7 +355,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   flush(nics);
   TurnResult result;
   result.progressed = progressed;
-  result.stalled = stalled;
+  result.warns = warns;
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));

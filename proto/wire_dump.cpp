@@ -73,6 +73,7 @@ class Describer {
     out_ << " | sequence " << p.sequence << " part " << unsigned{p.part};
     if (p.flags & kClosingLast) out_ << " LAST";
     if (p.flags & kClosingOnPurpose) out_ << " ON_PURPOSE";
+    if (p.flags & kClosingNoPlace) out_ << " NO_PLACE";
   }
 
   void part(const ChallengePart& p) { out_ << " | cookie 0x" << std::hex << p.cookie << std::dec; }

@@ -58,6 +58,7 @@ inline constexpr std::uint8_t kFlagInsists = 16;
 // ClosingPart::flags
 inline constexpr std::uint8_t kClosingLast = 1;       // CLOSE: no part follows this one
 inline constexpr std::uint8_t kClosingOnPurpose = 2;  // RESET: the session was closed, not lost
+inline constexpr std::uint8_t kClosingNoPlace = 4;    // RESET: a call that finds max_peers others
 
 // EnvelopePart::eflags
 inline constexpr std::uint8_t kEnvelopeDelivered = 1;

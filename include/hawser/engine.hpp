@@ -85,11 +85,11 @@ class Endpoint {
   [[nodiscard]] virtual const Address& address() const noexcept = 0;
 
   // Names the endpoint with this address as a peer; the handshake runs by itself, and operations
-  // may be posted at once. The same address twice gives the same peer. An endpoint that connects to
-  // this one is named too, with an event.
-  //   ok: `peer` is set · again: max_peers are in use · invalid_argument: not an address of this
-  //   version, or one's own · no_route: no NIC here can send to any that it names ·
-  //   endpoint_closed.
+  // may be posted at once. The same address twice gives the same peer, until its session has ended
+  // and its place is another's. An endpoint that connects to this one is named too, with an event.
+  //   ok: `peer` is set · again: max_peers are in use, by sessions that live · invalid_argument:
+  //   not an address of this version, or one's own · no_route: no NIC here can send to any that it
+  //   names · endpoint_closed.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
 
   // Sends `bytes` bytes at `data` (may be null if bytes = 0).
@@ -162,7 +162,8 @@ class Endpoint {
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
   // Tells the peer, once and without waiting, and drops the session and its operations, which
-  // complete with endpoint_closed.
+  // complete with endpoint_closed. Its place is free for a newcomer who needs it, once what the
+  // peer has delivered is received.
   [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
 
   // Lingers up to close_timeout for the final statuses of what was sent. Then it tells every peer,

@@ -51,7 +51,8 @@ namespace hawser {
   X(awaits_path, "what is to be sent waits for a path that carries data")                   \
   X(awaits_answer, "the peer does not say what became of a message")                        \
   X(awaits_fragments, "the rest of a message does not come, however often it is asked for") \
-  X(awaits_message, "a message does not come, and later ones of its sender wait for it")
+  X(awaits_message, "a message does not come, and later ones of its sender wait for it")    \
+  X(no_place, "max_peers are in use, and none of their sessions has ended")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -71,21 +72,22 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
 }};
 
 // X(name, text)
-#define HAWSER_EVENTS(X)                                                       \
-  X(nic_down, "`nic` went away")                                               \
-  X(nic_up, "`nic` is back")                                                   \
-  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")          \
-  X(path_up, "the path carries data again, or a bridge does from now on")      \
-  X(peer_established, "the session with `peer` is ready")                      \
-  X(peer_failed, "the session with `peer` is gone: `status` says why")         \
-  X(nic_moved, "`nic` has another address, which the peers are told")          \
-  X(path_suspect, "what was in flight on the path goes over other ones")       \
-  X(path_probing, "a path that was DOWN has answered, and is to prove itself") \
-  X(peer_calling, "handshakes with `peer` begin")                              \
-  X(verdict_reached, "`blame` says who, for longer than a moment")             \
-  X(verdict_withdrawn, "the verdict stands no longer")                         \
-  X(operation_stalled,                                                         \
-    "`peer` is heard, yet for peer_timeout nothing that waits for it moved: `reason` says why")
+#define HAWSER_EVENTS(X)                                                                        \
+  X(nic_down, "`nic` went away")                                                                \
+  X(nic_up, "`nic` is back")                                                                    \
+  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")                           \
+  X(path_up, "the path carries data again, or a bridge does from now on")                       \
+  X(peer_established, "the session with `peer` is ready")                                       \
+  X(peer_failed, "the session with `peer` is gone: `status` says why")                          \
+  X(nic_moved, "`nic` has another address, which the peers are told")                           \
+  X(path_suspect, "what was in flight on the path goes over other ones")                        \
+  X(path_probing, "a path that was DOWN has answered, and is to prove itself")                  \
+  X(peer_calling, "handshakes with `peer` begin")                                               \
+  X(verdict_reached, "`blame` says who, for longer than a moment")                              \
+  X(verdict_withdrawn, "the verdict stands no longer")                                          \
+  X(operation_stalled,                                                                          \
+    "`peer` is heard, yet for peer_timeout nothing that waits for it moved: `reason` says why") \
+  X(peer_refused, "`endpoint_id` calls, and max_peers others are here; told once a second")
 
 // Who is to blame for paths on which nothing passes.
 enum class Blame : std::uint8_t {

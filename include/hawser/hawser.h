@@ -22,7 +22,9 @@ extern "C" {
 typedef struct hawser_engine hawser_engine;
 typedef struct hawser_endpoint hawser_endpoint;
 
+/* Its low 16 bits are the peer's place, below max_peers: see PeerId in hawser/types.hpp. */
 typedef uint32_t hawser_peer;
+#define HAWSER_PEER_PLACE(peer) ((peer)&0xffffu)
 typedef uint64_t hawser_operation;
 typedef uint64_t hawser_message; /* a claimed one */
 typedef uint64_t hawser_registration;
@@ -56,7 +58,8 @@ enum {
   HAWSER_OVERLAPPING,
   HAWSER_TOO_LARGE,
   HAWSER_LOCK_LIMIT,
-  HAWSER_NO_ROUTE
+  HAWSER_NO_ROUTE,
+  HAWSER_PEER_FULL
 };
 /* "ok", "again", ...; "?" for what is no status. */
 const char* hawser_status_name(hawser_status status);
@@ -399,7 +402,8 @@ enum {
   HAWSER_PEER_CALLING,
   HAWSER_VERDICT_REACHED,
   HAWSER_VERDICT_WITHDRAWN,
-  HAWSER_OPERATION_STALLED
+  HAWSER_OPERATION_STALLED,
+  HAWSER_PEER_REFUSED
 };
 
 typedef uint8_t hawser_reason;
@@ -426,7 +430,8 @@ enum {
   HAWSER_REASON_AWAITS_PATH,
   HAWSER_REASON_AWAITS_ANSWER,
   HAWSER_REASON_AWAITS_FRAGMENTS,
-  HAWSER_REASON_AWAITS_MESSAGE
+  HAWSER_REASON_AWAITS_MESSAGE,
+  HAWSER_REASON_NO_PLACE
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

@@ -90,6 +90,8 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(sessions_established, "sessions that became ready")                                         \
   X(peers_rested, "times that a quiet peer was put to rest")                                    \
   X(peers_woken, "times that one at rest was woken")                                            \
+  X(peers_forgotten, "peers whose session had ended, and whose place a newcomer got")           \
+  X(calls_refused, "handshakes refused, as max_peers others were there")                        \
   X(peer_failures, "sessions that failed")                                                      \
   X(operations_stalled, "times that nothing moved for peer_timeout, though the peer was heard") \
   X(late_turns, "polls that came later than asked for, or stood still half-way")                \

@@ -14,7 +14,8 @@ enum class Status : std::uint8_t {
   again,
   // An argument is out of range. Nothing was taken.
   invalid_argument,
-  // No such peer: it was never connected, or has been disconnected. Nothing was taken.
+  // No such peer: it was never connected, or its session has ended, and its place was given to
+  // another. Nothing was taken.
   unknown_peer,
   // No such operation: it has completed already, or never was. Nothing changed.
   unknown_operation,
@@ -59,6 +60,10 @@ enum class Status : std::uint8_t {
   // No NIC of this endpoint can send to any NIC that the address names: they differ in kind, IP
   // version or fabric. Nothing was taken: compare both ends' NICs (describe_address).
   no_route,
+  // Completion: the peer has answered, for peer_timeout, that it has no place for another one: as
+  // many as its max_peers are there. No byte was delivered. Raise max_peers there, have it
+  // disconnect those that it needs no more, or call again later.
+  peer_full,
 };
 
 // The name as written above, for messages and logs.
@@ -85,6 +90,7 @@ enum class Status : std::uint8_t {
     case Status::too_large: return "too_large";
     case Status::lock_limit: return "lock_limit";
     case Status::no_route: return "no_route";
+    case Status::peer_full: return "peer_full";
   }
   return "?";
 }
@@ -92,7 +98,8 @@ enum class Status : std::uint8_t {
 // True for the statuses that mean that the session to the peer is gone.
 [[nodiscard]] constexpr bool is_peer_failure(Status status) noexcept {
   return status == Status::peer_unreachable || status == Status::peer_timeout ||
-         status == Status::peer_restarted || status == Status::peer_closed;
+         status == Status::peer_restarted || status == Status::peer_closed ||
+         status == Status::peer_full;
 }
 
 }  // namespace hawser

@@ -91,7 +91,7 @@ struct TraceRecord {
   std::uint64_t operation = kNoTraceNumber;    // OperationId
   std::uint64_t message = kNoTraceNumber;      // its number among its sender's to its receiver
   std::uint64_t path_number = kNoTraceNumber;  // of a packet
-  std::uint32_t peer = kNoTraceIndex;          // PeerId
+  std::uint32_t peer = kNoTraceIndex;          // its place
   std::uint32_t fragment = kNoTraceIndex;
   std::uint32_t bytes =
       0;  // of packets: payload, 0 if messages share it; of messages: all, cut to 32 bits

@@ -34,13 +34,13 @@ namespace hawser {
   X(unexpected_bytes, "bytes", 33554432, 65536, 17179869184, 65536, 67108864,                      \
     "memory for payload that arrives before its receive; beyond it NO_ROOM is answered")           \
   X(max_peers, "count", 256, 1, 65536, 2, 64,                                                      \
-    "peers of an endpoint; slabs are sized by it at start")                                        \
+    "peers of an endpoint at a time; slabs are sized by it at start")                              \
   X(max_operations, "count", 8192, 16, 1048576, 32, 4096,                                          \
     "sends and receives that an endpoint holds at once; beyond it calls answer `again`")           \
   X(max_messages_per_peer, "count", 2048, 4, 65536, 4, 4096,                                       \
     "unfinished messages to one peer; beyond it sends answer `again`")                             \
   X(max_in_flight_packets, "count", 16384, 64, 1048576, 64, 16384,                                 \
-    "unacknowledged packets of an endpoint, all peers together; probes come on top")               \
+    "unacknowledged packets to all peers that answer; probes, and as many to others, come on top") \
   X(max_receive_messages, "count", 16384, 16, 1048576, 16, 4096,                                   \
     "messages that an endpoint is reassembling or holds unmatched, and one more a peer")           \
   X(initial_window_packets, "count", 32, 1, 1024, 1, 256,                                          \

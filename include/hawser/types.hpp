@@ -10,10 +10,17 @@
 
 namespace hawser {
 
-// Names a peer at the endpoint that returned it. Values are small and dense, so a caller may index
-// an array with them; a value is reused only after `disconnect`.
+// Names a peer at the endpoint that returned it. Its low 16 bits are the peer's place there, which
+// is small and dense: peer_place() indexes an array of max_peers. A place is given to another peer
+// when one is needed, its session has ended, and nothing of it is left to be received. The name of
+// the peer before is unknown from then on; it comes again after 65535 other peers at that place.
 enum class PeerId : std::uint32_t {};
 inline constexpr PeerId kAnyPeer{0xffffffffu};
+
+// Below max_peers; not for kAnyPeer.
+[[nodiscard]] constexpr std::uint32_t peer_place(PeerId peer) {
+  return static_cast<std::uint32_t>(peer) & 0xffffu;
+}
 
 // Names an operation at its endpoint from the call that accepted it until its completion is polled.
 // Never reused within 2^32 operations.

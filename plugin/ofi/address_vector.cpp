@@ -15,6 +15,10 @@
 namespace hawser::ofi {
 namespace {
 
+// An fi_addr_t is used again when so many others are free: who holds on to one that he has removed
+// shall not reach somebody else by it soon.
+constexpr std::size_t kLeastFree = 1024;
+
 int close_vector(struct fid* fid) {
   AddressVector& vector = object_of<AddressVector, fid_av>(fid);
   if (vector.users != 0) return -FI_EBUSY;
@@ -122,10 +126,18 @@ int AddressVector::insert(const std::byte* addresses, std::size_t count, fi_addr
     const std::span<const std::byte> address = unpack_address(bytes);
     const bool good = !address.empty();
     if (errors != nullptr) errors[i] = good ? 0 : FI_EINVAL;
-    if (out != nullptr) out[i] = good ? entries_.size() : FI_ADDR_NOTAVAIL;
+    if (out != nullptr) out[i] = FI_ADDR_NOTAVAIL;
     if (!good) continue;
-    by_id_.try_emplace(endpoint_id_of(address), entries_.size());
-    entries_.push_back(bytes);
+    fi_addr_t place = entries_.size();
+    if (free_.size() > kLeastFree) {
+      place = free_.front();
+      free_.pop_front();
+      entries_[place] = bytes;
+    } else {
+      entries_.push_back(bytes);
+    }
+    by_id_.try_emplace(endpoint_id_of(address), place);
+    if (out != nullptr) out[i] = place;
     ++taken;
   }
   return taken;
@@ -144,6 +156,7 @@ int AddressVector::remove(const fi_addr_t* addresses, std::size_t count) {
       const auto found = by_id_.find(endpoint_id_of(unpack_address(bytes)));
       if (found != by_id_.end() && found->second == addresses[i]) by_id_.erase(found);
       entries_[addresses[i]].fill(std::byte{0});
+      free_.push_back(addresses[i]);
     }
     const std::lock_guard lock(endpoints_mutex_);
     for (Endpoint* endpoint : endpoints_) endpoint->forget(addresses[i]);

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -50,6 +51,7 @@ class AddressVector : public fid_av {
   std::vector<Endpoint*> endpoints_;
   std::mutex mutex_;                   // of the entries
   std::vector<AddressBytes> entries_;  // of one that was removed: zeros
+  std::deque<fi_addr_t> free_;         // of these, the oldest first
   std::unordered_map<std::uint64_t, fi_addr_t> by_id_;
 };
 

@@ -177,7 +177,7 @@ ssize_t Endpoint::make_mirror_locked(fi_addr_t own) {
         return -FI_ENOMEM;
       }
     }
-    peers_->set(own, us_to_mirror_);
+    peers_->set_own(own, us_to_mirror_);
     return 0;
   } catch (const std::exception& error) {
     complain(error.what());

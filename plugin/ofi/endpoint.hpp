@@ -200,8 +200,8 @@ class Endpoint : public fid_ep {
   std::unique_ptr<Peers> peers_;
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
-  std::vector<bool> told_;   // by peer
-  std::uint64_t ended_ = 0;  // operations
+  std::vector<PeerId> told_;  // by place: the peer of which that was told
+  std::uint64_t ended_ = 0;   // operations
   Stall stall_;
 };
 

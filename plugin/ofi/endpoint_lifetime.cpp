@@ -190,7 +190,7 @@ void Endpoint::start() {
   const Tunables& limits = engine.tunables;
   claims_.reserve(limits.max_receive_messages);
   waiting_sends_ = WaitingSends(limits.max_peers);
-  told_.resize(limits.max_peers);
+  told_.assign(limits.max_peers, kAnyPeer);
   const std::uint64_t others = receive_count_ + extras_.size();
   most_submitted_ = limits.max_operations - (limits.max_operations > others ? others : 0);
   engine_ = std::make_unique<hawser::Engine>(engine);

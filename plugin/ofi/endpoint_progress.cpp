@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/finished.hpp"
@@ -56,6 +57,7 @@ void Endpoint::progress_locked() {
   if (!waiting_sends_.empty()) resume_sends_locked();
   if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
   if (!waiting_.empty()) advance_waiting_locked();
+  if (peers_) peers_->tend();
 }
 
 void Endpoint::finish_locked(Operation& operation, const Completion& completion) {
@@ -160,10 +162,9 @@ void Endpoint::tell_locked(Status status, PeerId name) {
         "store_full: more messages wait for receives than max_receive_messages: raise "
         "FI_HAWSER_MAX_RECEIVE_MESSAGES");
   }
-  const auto at = static_cast<std::size_t>(name);
-  if (!is_end_of_session(status) || at >= told_.size() || name == us_to_mirror_ || told_[at])
-    return;
-  told_[at] = true;
+  const std::uint32_t place = peer_place(name);
+  if (!is_end_of_session(status) || place >= told_.size() || name == us_to_mirror_) return;
+  if (std::exchange(told_[place], name) == name) return;
   complain(describe_locked(status, name));
 }
 

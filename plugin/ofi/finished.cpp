@@ -70,7 +70,8 @@ const char* error_text(int error, const void* data, char* out, std::size_t bytes
 
 bool is_end_of_session(Status status) {
   return status == Status::peer_unreachable || status == Status::peer_timeout ||
-         status == Status::peer_restarted || status == Status::peer_closed;
+         status == Status::peer_restarted || status == Status::peer_closed ||
+         status == Status::peer_full;
 }
 
 int error_of(Status status) {
@@ -81,6 +82,7 @@ int error_of(Status status) {
     case Status::cancelled: return FI_ECANCELED;
     case Status::no_route:
     case Status::peer_unreachable: return FI_EHOSTUNREACH;
+    case Status::peer_full: return FI_ECONNREFUSED;
     case Status::peer_timeout: return FI_ETIMEDOUT;
     case Status::peer_restarted: return FI_ECONNRESET;
     case Status::peer_closed:

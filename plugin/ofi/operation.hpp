@@ -27,7 +27,8 @@ struct Operation {
   Endpoint* endpoint = nullptr;
   void* context = nullptr;  // the program's
   OperationId id = kNoOperation;
-  PeerId peer = kAnyPeer;  // that it was posted for, then the one that it is of
+  PeerId peer = kAnyPeer;                // that it was posted for, then the one that it is of
+  fi_addr_t address = FI_ADDR_NOTAVAIL;  // that the program named for it
   fi_addr_t source = FI_ADDR_NOTAVAIL;
   std::uint64_t flags = 0;  // of the entry
   // Of a send that Hawser has not taken yet: its bytes, which it doesn't write to, how many, and

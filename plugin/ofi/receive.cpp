@@ -51,6 +51,7 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
   if (operation == nullptr) return nullptr;
   operation->context = call.op_context;
   operation->peer = peer;
+  operation->address = call.from;
   operation->flags = FI_RECV | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->buffer = static_cast<std::byte*>(call.data);
   operation->length = call.bytes;
@@ -64,9 +65,15 @@ ssize_t Endpoint::post_locked(Operation& operation, std::uint64_t ignore) {
   ReceiveOptions options;
   options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
-  const Status status = endpoint_->receive(
-      operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
-      is_tagged ? ~ignore : 0, operation.buffer, operation.length, options, operation.id);
+  const auto receive = [&] {
+    return endpoint_->receive(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext,
+                              operation.tag, is_tagged ? ~ignore : 0, operation.buffer,
+                              operation.length, options, operation.id);
+  };
+  Status status = receive();
+  if (status == Status::unknown_peer && peers_->renew(operation.address, operation.peer)) {
+    status = receive();
+  }
   if (status != Status::ok) tell_locked(status, operation.peer);
   return answer_of(status);
 }
@@ -100,6 +107,7 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
                : endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
   };
   Status status = look();
+  if (status == Status::unknown_peer && peers_->renew(call.from, peer)) status = look();
   if (status == Status::again) {
     progress_locked();
     status = look();

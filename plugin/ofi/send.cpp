@@ -56,6 +56,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->is_send = true;
   operation->context = call.op_context;
   operation->peer = route.peer;
+  operation->address = call.to;
   operation->is_by_mirror = route.from == mirror_.get();
   operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
@@ -73,8 +74,12 @@ ssize_t Endpoint::send(const SendCall& call) {
 
 // What Hawser has no room for waits here, and is the program's no more than if it were there.
 ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
-  const PeerId name = name_of_locked(operation);
-  const Status status = waiting_sends_.waits(name) ? Status::again : submit_locked(operation);
+  PeerId name = name_of_locked(operation);
+  Status status = waiting_sends_.waits(name) ? Status::again : submit_locked(operation);
+  if (status == Status::unknown_peer && peers_->renew(operation.address, operation.peer)) {
+    name = operation.peer;
+    status = waiting_sends_.waits(name) ? Status::again : submit_locked(operation);
+  }
   if (status == Status::again) {
     waiting_sends_.push(name, operation);
     return 0;
@@ -102,7 +107,7 @@ Status Endpoint::submit_locked(Operation& operation) {
   const Status status =
       from.send(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
                 operation.buffer, operation.length, options, operation.id);
-  if (status == Status::again) return status;
+  if (status == Status::again || status == Status::unknown_peer) return status;
   if (status == Status::ok) ++submitted_;
   operation.buffer = nullptr;
   operation.length = operation.data = 0;

@@ -21,7 +21,7 @@ class WaitingSends {
   [[nodiscard]] bool waits(PeerId peer) const { return !at(peer).empty(); }
 
   void push(PeerId peer, Operation& operation) {
-    OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
+    OperationQueue& queue = queues_[peer_place(peer)];
     if (queue.empty()) peers_.push_back(peer);
     queue.push(operation);
   }
@@ -32,7 +32,7 @@ class WaitingSends {
   bool retry(Submit&& submit, End&& end) {
     bool any = false;
     for (const PeerId peer : peers_) {
-      OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
+      OperationQueue& queue = queues_[peer_place(peer)];
       while (!queue.empty()) {
         const Status status = submit(*queue.front());
         if (status == Status::again) break;
@@ -50,15 +50,19 @@ class WaitingSends {
   // Takes out those to a peer, or the oldest with a program's context, each handed to `end`.
   template <class End>
   void take_all(PeerId peer, End&& end) {
-    if (static_cast<std::size_t>(peer) >= queues_.size() || !waits(peer)) return;
-    OperationQueue& queue = queues_[static_cast<std::size_t>(peer)];
-    std::erase(peers_, peer);
-    while (!queue.empty()) end(*queue.pop());
+    if (peer_place(peer) >= queues_.size() || !waits(peer)) return;
+    // At its place others may wait for its successor.
+    queues_[peer_place(peer)].remove_if([&](Operation& operation) {
+      if (!operation.is_by_mirror && operation.peer != peer) return false;
+      end(operation);
+      return true;
+    });
+    std::erase_if(peers_, [this](PeerId other) { return at(other).empty(); });
   }
   [[nodiscard]] Operation* take(void* op_context) {
     Operation* found = nullptr;
     for (const PeerId peer : peers_) {
-      queues_[static_cast<std::size_t>(peer)].remove_if([&](Operation& operation) {
+      queues_[peer_place(peer)].remove_if([&](Operation& operation) {
         if (found != nullptr || operation.is_silent || operation.context != op_context)
           return false;
         found = &operation;
@@ -71,11 +75,9 @@ class WaitingSends {
   }
 
  private:
-  [[nodiscard]] const OperationQueue& at(PeerId peer) const {
-    return queues_[static_cast<std::size_t>(peer)];
-  }
+  [[nodiscard]] const OperationQueue& at(PeerId peer) const { return queues_[peer_place(peer)]; }
 
-  std::vector<OperationQueue> queues_;  // by peer
+  std::vector<OperationQueue> queues_;  // by place
   std::vector<PeerId> peers_;           // that have any
 };
 

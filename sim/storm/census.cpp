@@ -29,7 +29,7 @@ static_assert(cells(CensusGroup::session_change) == kSessions * kSessions);
 static_assert(cells(CensusGroup::path_change) == (kPathStates + 1) * kPathStates * kReasons);
 static_assert(cells(CensusGroup::reason) >= kReasons);
 static_assert(cells(CensusGroup::event) >= static_cast<std::size_t>(Event::Kind::count_));
-static_assert(cells(CensusGroup::session_end) > static_cast<std::size_t>(Status::store_full));
+static_assert(cells(CensusGroup::session_end) > static_cast<std::size_t>(Status::peer_full));
 
 constexpr std::size_t path_cell(std::size_t from, std::size_t to, std::size_t reason) {
   return (from * kPathStates + to) * kReasons + reason;
@@ -85,7 +85,7 @@ class Rows {
     row.expected = expected;
   }
   void name_statuses(CensusGroup group, std::initializer_list<Status> expected) {
-    for (std::size_t i = 0; i <= static_cast<std::size_t>(Status::store_full); ++i) {
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(Status::peer_full); ++i) {
       const auto status = static_cast<Status>(i);
       name(group, i, to_string(status), std::ranges::find(expected, status) != expected.end());
     }

@@ -26,13 +26,13 @@ namespace hawser::sim {
   X(message_status, 8, "what receivers said, by TraceStatus")         \
   X(session_state, 5, "sessions that came to a TraceSession")         \
   X(session_change, 25, "and from which")                             \
-  X(session_end, 16, "sessions that failed, by Status")               \
+  X(session_end, 24, "sessions that failed, by Status")               \
   X(path_state, 4, "paths that came to a PathState")                  \
-  X(path_change, 460, "and from which, and for which Reason")         \
+  X(path_change, 480, "and from which, and for which Reason")         \
   X(reason, 32, "Reasons of paths' changes, and of all other events") \
   X(event, 16, "events polled, by their kind")                        \
-  X(send_completion, 16, "completions of sends, by Status")           \
-  X(receive_completion, 16, "completions of receives, by Status")
+  X(send_completion, 24, "completions of sends, by Status")           \
+  X(receive_completion, 24, "completions of receives, by Status")
 
 enum class CensusGroup : std::uint8_t {
 #define HAWSER_ENUM(name, cells, text) name,

@@ -40,7 +40,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   }
   failures_.push_back({host, other, status});
   sessions_.on_ended(host, other, status, at);
-  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable;
+  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable ||
+                      status == Status::peer_full;
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
   if (silent && !given_up && !left && !reasons_.explain_silence(host, other, status, at)) {

@@ -61,7 +61,9 @@ TEST_CASE("peer table: model") {
     PeerTable table(capacity);
     std::map<std::uint32_t, Known> known;
     std::uint64_t stamp = 0;
+    std::set<hawser::PeerId> void_names;
     for (int step = 0; step < 400; ++step) {
+      for (const hawser::PeerId name : void_names) REQUIRE(table.index_of(name) == kNoIndex);
       if (known.empty() || random.chance(0.4)) {
         const std::uint64_t id = 1 + random.below(1000) * 4294967296u;
         if (table.find(id) != kNoIndex) continue;
@@ -76,22 +78,28 @@ TEST_CASE("peer table: model") {
         auto at = known.begin();
         std::advance(at, static_cast<std::ptrdiff_t>(random.below(known.size())));
         auto& [index, peer] = *at;
-        if (peer.rests) {
+        if (peer.rests && random.chance(0.7)) {
           RestingPeer record;
           Peer& woken = table.wake(index, record);
           REQUIRE(record.token == peer.token);
           REQUIRE(woken.token == 0);  // as if just made
           woken.token = record.token;
           peer.rests = false;
-        } else if (random.chance(0.6)) {
+        } else if (!peer.rests && random.chance(0.6)) {
           RestingPeer record;
           record.remote_id = peer.id;
           record.token = peer.token;
           table.put_to_rest(index, record);
           peer.rests = true;
         } else {
-          table.forget(index);
+          const bool was_named = random.chance(0.5);
+          const hawser::PeerId name = table.id_of(index);
+          REQUIRE(table.index_of(name) == index);
+          REQUIRE(hawser::peer_place(name) == index);
+          table.forget(index, was_named);
           REQUIRE(table.find(peer.id) == kNoIndex);
+          REQUIRE(table.index_of(name) == kNoIndex);
+          if (was_named) void_names.insert(name);
           known.erase(at);
         }
       }

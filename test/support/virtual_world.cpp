@@ -63,11 +63,13 @@ void World::build(std::uint32_t index) {
     memory.data_slots = config_.ring_slots;
     memory.control_slots = config_.control_slots;
     memory.entropies = config_.entropies;
+    memory.max_remotes = config_.remotes;
     memory.needs_checksum = true;  // so that damage can be injected
     engine::FaultNicConfig fault;
     fault.seed = config_.seed * 1000 + index;
     fault.stream = i + 1000 * node.epoch;
     fault.held_packets = config_.held_packets;
+    fault.max_remotes = config_.remotes;
     fault.completions = 16384;
     if (config_.hook) {
       fault.hook = [this, index, i](const engine::FaultPacket& packet) {
@@ -101,7 +103,7 @@ void World::build(std::uint32_t index) {
   }
   proto::EndpointConfig endpoint;
   endpoint.tunables = config_.tunables;
-  endpoint.endpoint_id = index + 1;
+  endpoint.endpoint_id = node.id == 0 ? index + 1 : node.id;
   endpoint.epoch = node.epoch;
   endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
   if (!config_.secrets.empty())
@@ -130,6 +132,13 @@ void World::crash(std::uint32_t index, bool restart) {
   ++node.epoch;
   std::ranges::fill(peers_[index], kAnyPeer);
   if (restart) build(index);
+}
+
+void World::replace(std::uint32_t index) {
+  crash(index, false);
+  nodes_[index]->id = config_.nodes * nodes_[index]->epoch + index + 1;
+  for (std::vector<PeerId>& known : peers_) known[index] = kAnyPeer;
+  build(index);
 }
 
 PeerId World::peer(std::uint32_t from, std::uint32_t to) {

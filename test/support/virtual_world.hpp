@@ -40,6 +40,7 @@ struct WorldConfig {
   std::uint32_t ring_slots = 1024;
   std::uint32_t control_slots = 1024;
   std::uint32_t held_packets = 4096;  // of each direction of a fault layer
+  std::uint32_t remotes = 256;        // that a NIC has open at a time
   std::vector<std::string> secrets;   // of the job, per node; none: no MAC
   bool trace = false;
   // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
@@ -93,6 +94,8 @@ class World {
   void reconnect(std::uint32_t from, std::uint32_t to);
   // The endpoint goes without a word; with `restart`, a new one with a higher epoch takes its name.
   void crash(std::uint32_t node, bool restart);
+  // The same, and another one of another name starts there.
+  void replace(std::uint32_t node);
   void pause(std::uint32_t node, bool paused) {
     nodes_[node]->paused = paused;
     if (!paused) wake(node);
@@ -171,6 +174,7 @@ class World {
     std::vector<std::uint32_t> free_operations;  // indices
     std::uint64_t operations = 0;
     std::uint64_t epoch = 1;
+    std::uint64_t id = 0;
     bool paused = false;
     proto::Duration lateness{};
     bool leave_events = false;

@@ -1,0 +1,170 @@
+// Partners that come and go: an endpoint that lives long serves as many as come, max_peers at a
+// time. A partner that has left gives its place to a newcomer, and its name to nobody.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "test/protocol/partners.hpp"
+
+namespace hawser::test {
+namespace {
+
+TEST_CASE("partners__many_more_than_places_are_served_one_after_the_other", "[S29]") {
+  serve_in_turn(400);
+}
+
+// The same from the calling side, which lets go of each.
+TEST_CASE("partners__many_more_than_places_are_called_one_after_the_other", "[S29]") {
+  World world(server_and(1, 4));
+  std::string bytes(8, 'x');
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    std::string buffer(8, '\0');
+    const OperationId receive = world.receive(1, kAnyPeer, i, buffer);
+    const OperationId send = world.send(kServer, 1, i, bytes);
+    REQUIRE(world.run_until(
+        [&] {
+          return world.completion(1, receive) != nullptr &&
+                 world.completion(kServer, send) != nullptr;
+        },
+        milliseconds(450)));
+    REQUIRE(world.completion(kServer, send)->status == Status::ok);
+    world.disconnect(kServer, 1);
+    world.run_for(milliseconds(1));
+    world.replace(1);
+  }
+}
+
+// Ten at a time where there are sixteen places.
+TEST_CASE("partners__several_at_a_time_come_and_go", "[S29]") {
+  World world(server_and(10, 16));
+  std::uint64_t tag = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t client = 1; client <= 10; ++client) {
+      REQUIRE(serve(world, client, ++tag).has_value());
+    }
+    for (std::uint32_t client = 1; client <= 10; ++client) leave(world, client);
+  }
+}
+
+// All of them call in one moment, and each finds the place of one that has left.
+TEST_CASE("partners__that_come_together_take_no_place_from_each_other", "[S29]") {
+  constexpr std::uint32_t kClients = 10;
+  World world(server_and(kClients, 12));
+  std::uint64_t tag = 0;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    REQUIRE(serve(world, 1, ++tag).has_value());
+    leave(world, 1);
+  }
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::string> in(kClients, std::string(8, ' '));
+    const std::string out = "together";
+    const std::size_t first = world.completions(kServer).size();
+    for (std::uint32_t i = 0; i < kClients; ++i) {
+      (void)world.receive(kServer, kAnyPeer, ++tag, in[i]);
+      (void)world.send(1 + i, kServer, tag, out);
+    }
+    REQUIRE(world.run_until_completed(kServer, first + kClients, milliseconds(450)));
+    for (const std::string& message : in) CHECK(message == out);
+    for (std::uint32_t i = 0; i < kClients; ++i) leave(world, 1 + i);
+  }
+}
+
+// Nobody tells that they have gone. Once none is left, those that have long been silent are asked
+// whether they live, and a newcomer gets the place of one that does not.
+TEST_CASE("partners__that_died_without_a_word_give_their_places", "[S30]") {
+  const bool rests = GENERATE(false, true);
+  constexpr std::uint32_t kPlaces = 4;
+  WorldConfig config = server_and(kPlaces + 1, kPlaces);
+  config.tunables.rest_after_ms = rests ? 20 : 10'000;
+  World world(config);
+  std::uint64_t tag = 0;
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    REQUIRE(serve(world, client, ++tag).has_value());
+    if (client != 2) world.crash(client, false);  // one lives
+  }
+  world.run_for(milliseconds(600));
+  const auto newcomer = serve(world, kPlaces + 1, ++tag);
+  REQUIRE(newcomer.has_value());
+  // The one that lives was asked and has stayed.
+  CHECK(serve(world, 2, ++tag).has_value());
+}
+
+// All who are there live: a newcomer is refused, and nobody is the worse for it.
+TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
+  constexpr std::uint32_t kPlaces = 4;
+  World world(server_and(kPlaces + 1, kPlaces));
+  std::uint64_t tag = 0;
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    REQUIRE(serve(world, client, ++tag).has_value());
+  }
+  world.run_for(milliseconds(600));
+  const std::size_t before = world.events(kServer).size();
+  CHECK_FALSE(serve(world, kPlaces + 1, ++tag).has_value());
+  world.run_for(milliseconds(600));
+  // Both ends are told why: the caller once, by a status, the other at most once a second.
+  const auto failed =
+      std::ranges::find(world.events(kPlaces + 1), Event::Kind::peer_failed, &Event::kind);
+  REQUIRE(failed != world.events(kPlaces + 1).end());
+  CHECK(failed->status == Status::peer_full);
+  std::size_t told = 0;
+  for (std::size_t i = before; i < world.events(kServer).size(); ++i) {
+    const Event& event = world.events(kServer)[i];
+    CHECK(event.kind != Event::Kind::peer_failed);
+    if (event.kind != Event::Kind::peer_refused) continue;
+    ++told;
+    CHECK(event.reason == Reason::no_place);
+    CHECK(event.endpoint_id == kPlaces + 2);
+    CHECK(event.peer == kAnyPeer);
+  }
+  CHECK(told == 1);
+  CHECK(world.stats(kServer).calls_refused > 1);
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    CHECK(serve(world, client, ++tag).has_value());
+  }
+}
+
+// A message that was delivered and not received keeps the place and the name of its sender.
+TEST_CASE("partners__what_they_left_keeps_their_places", "[S29]") {
+  const bool claims = GENERATE(false, true);
+  constexpr std::uint32_t kPlaces = 4;
+  World world(server_and(kPlaces, kPlaces));
+  const std::string bytes = "left behind";
+  const OperationId send = world.send(1, kServer, 7, bytes);
+  REQUIRE(world.run_until([&] { return world.completion(1, send) != nullptr; }, milliseconds(400)));
+  REQUIRE(world.completion(1, send)->status == Status::ok);
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  if (claims) {
+    REQUIRE(world.endpoint(kServer).claim(kAnyPeer, 0, 7, kWholeTag, envelope, message) ==
+            Status::ok);
+  } else {
+    REQUIRE(world.endpoint(kServer).probe(kAnyPeer, 0, 7, kWholeTag, envelope) == Status::ok);
+  }
+  leave(world, 1);
+  for (std::uint32_t i = 0; i < 5 * kPlaces; ++i) {
+    const auto peer = serve(world, 1, 100 + i);
+    REQUIRE(peer.has_value());
+    REQUIRE(peer_place(*peer) != peer_place(envelope.peer));
+    leave(world, 1);
+  }
+  std::string buffer(bytes.size(), '\0');
+  proto::ReceiveRequest request;
+  request.peer = envelope.peer;
+  request.tag = 7;
+  request.claimed = message;
+  request.data = reinterpret_cast<std::byte*>(buffer.data());
+  request.bytes = buffer.size();
+  REQUIRE(world.post(kServer, request) == Status::ok);
+  REQUIRE(world.run_until([&] { return world.completion(kServer, request.operation) != nullptr; },
+                          milliseconds(100)));
+  CHECK(buffer == bytes);
+  // Now it is as free as any.
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    CHECK(serve(world, client, 200 + client).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
