@@ -88,10 +88,11 @@ void VerbsResolver::leave() {
 
 void VerbsResolver::run(bool retries) {
   const int own = (retries ? wake_retrying_ : wake_first_).get();
-  while (enter()) {
-    // Lowered before looking: what comes later raises it again. And whoever has found something
-    // raises it for another one to look on, as it may be busy for long.
+  for (;;) {
+    // Lowered before looking, for the end too: what comes later raises it again. A thread that has
+    // found something raises it for another one to look on, as it may be busy for long.
     lower_event(own);
+    if (!enter()) return;
     const auto looked = destinations_.serve(retries, Clock::now(), [this] { wake(); });
     leave();
     // Those that try again may have looked before there was anything to try again.

@@ -135,6 +135,15 @@ TEST_CASE("verbs NIC: a completion queue of receives that can't be made says so 
   CHECK_THAT(refusal(), Contains("no completion queue of ") && Contains("ulimit -l unlimited"));
 }
 
+// The threads that make its address handles end, whatever they are about to do.
+TEST_CASE("verbs NIC: one that is refused as soon as its threads have begun ends them") {
+  for (int i = 0; i < 5000; ++i) {
+    Cables cables = make_cables();
+    cables.fabric.fail(Call::create_cq, ENOMEM, 1, 1);
+    REQUIRE_FALSE(refusal().empty());
+  }
+}
+
 TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
   const auto with = [](const std::function<void(fake::PortSettings&)>& how) {
     Cables cables = make_cables();
