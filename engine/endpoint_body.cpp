@@ -200,11 +200,10 @@ TurnResult EndpointBody::progress(Time now) {
 void EndpointBody::warn() const {
   const Event& event = protocol_->last_warning();
   if (event.kind == Event::Kind::peer_refused) {
-    log_warning(
-        fmt::format("Endpoint {:#x} calls and has no place: max_peers ({}) are in use here. Raise "
-                    "max_peers, or "
-                    "disconnect peers that are not needed any more",
-                    event.endpoint_id, tunables_.max_peers));
+    log_warning(fmt::format(
+        "Endpoint {:#x} calls and has no place: max_peers ({}) are in use here. Raise max_peers, "
+        "disconnect peers that are not needed any more, or receive what those that left have sent",
+        event.endpoint_id, tunables_.max_peers));
     return;
   }
   log_warning(fmt::format(

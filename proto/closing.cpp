@@ -21,6 +21,14 @@ namespace {
 constexpr Duration kResetInterval = milliseconds(10);
 // Between two CLOSEs to one peer that says nothing, at least.
 constexpr Duration kCloseInterval = milliseconds(2);
+
+// Why a session ends with a RESET. Where it was READY at the other end no more than half, its place
+// may have become a third one's.
+Status reason_of(std::uint8_t flags) {
+  if ((flags & wire::kClosingNoPlace) != 0) return Status::peer_full;
+  return (flags & wire::kClosingOnPurpose) != 0 ? Status::peer_closed : Status::peer_restarted;
+}
+
 }  // namespace
 
 // What a sender may know as final; nothing while it isn't.
@@ -123,9 +131,7 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
         peer.close_answered = true;
         return;
       }
-      return fail_peer(peer, (closing_part.flags & wire::kClosingOnPurpose) != 0
-                                 ? Status::peer_closed
-                                 : Status::peer_restarted);
+      return fail_peer(peer, reason_of(closing_part.flags));
   }
 }
 

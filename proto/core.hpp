@@ -207,7 +207,7 @@ struct Endpoint::Core {
   void receive_all();
 
   // ---- places.cpp
-  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id);
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, Time half_open_until);
   void give_back(Peer& peer);
   void enter_half_open(Peer& peer);
   void leave_half_open(Peer& peer);

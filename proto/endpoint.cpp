@@ -180,7 +180,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   Peer* peer = core.find_peer(to.endpoint_id);
   const bool is_ready = peer != nullptr && peer->state == SessionState::ready;
   if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
-  if (peer == nullptr) peer = core.make_peer(to.endpoint_id);
+  if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.now);
   if (peer == nullptr) return Status::again;
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
   if (peer->state == SessionState::idle) {

@@ -352,7 +352,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     return nullptr;
   }
   const bool is_new = peer == nullptr;
-  if (is_new) peer = make_peer(said.sender_id);
+  if (is_new) peer = make_peer(said.sender_id, now - microseconds(tunables.handshake_retry_us));
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);

@@ -130,10 +130,13 @@ void walk_places(Core& core) {
 }  // namespace
 
 // Null: all places are taken, by peers whose sessions live or of whom something is left.
-Peer* Endpoint::Core::make_peer(std::uint64_t remote_id) {
+// Strangers that became half open after `half_open_until` keep theirs: the answer may be on its way
+// to them.
+Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   if (peers.full()) (void)free_ended(*this);
   while (peers.full() && !half_open.empty()) {
     Peer& oldest = peers.at(half_open.front());
+    if (oldest.calling_since > half_open_until) break;
     if (pending(oldest)) {
       leave_half_open(oldest);  // somebody has guessed its name
     } else {
@@ -163,6 +166,7 @@ void Endpoint::Core::enter_half_open(Peer& peer) {
   const bool is_known = peer.wanted || peer.verified_counter != 0;
   if (peer.is_half_open || is_known || pending(peer)) return;
   peer.is_half_open = true;
+  peer.calling_since = now;
   ++half_open_count;
   half_open.push_back(peers, index_of(peer));
 }

@@ -71,6 +71,34 @@ TEST_CASE("partners__that_come_together_take_no_place_from_each_other", "[S29]")
   }
 }
 
+// More of them call in one moment than there are places. Those that hear the answer late
+// keep theirs. Each is served, or told that there is no place.
+TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
+  constexpr std::uint32_t kClients = 12;
+  World world(server_and(kClients, 8));
+  const std::string out = "together";
+  std::vector<std::string> in(kClients, std::string(8, ' '));
+  std::vector<OperationId> sends;
+  for (std::uint32_t i = 0; i < kClients; ++i) {
+    (void)world.receive(kServer, kAnyPeer, 1, in[i]);
+    sends.push_back(world.send(1 + i, kServer, 1, out));
+  }
+  world.run_for(proto::microseconds(1));  // the calls have left
+  for (std::uint32_t client = 1; client <= 8; ++client) {
+    world.set_lateness(client, milliseconds(3));
+  }
+  world.run_for(milliseconds(1500));
+  std::size_t served = 0;
+  for (std::uint32_t i = 0; i < kClients; ++i) {
+    const Completion* completion = world.completion(1 + i, sends[i]);
+    REQUIRE(completion != nullptr);
+    INFO("client " << i << ": " << to_string(completion->status));
+    served += completion->status == Status::ok;
+    CHECK((completion->status == Status::ok || completion->status == Status::peer_full));
+  }
+  CHECK(served == 8);
+}
+
 // Nobody tells that they have gone. Once none is left, those that have long been silent are asked
 // whether they live, and a newcomer gets the place of one that does not.
 TEST_CASE("partners__that_died_without_a_word_give_their_places", "[S30]") {
