@@ -192,7 +192,9 @@ void Endpoint::Core::call_again(Peer& peer) {
   if (knows) return say_hello(peer);
   if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
   const Duration silence = now - peer.calling_since - absence.since(peer.calling_since);
-  if (silence >= milliseconds(tunables.peer_timeout_ms)) {
+  // The places of those that died as it began to call are free after a peer timeout of theirs.
+  const Duration timeout = milliseconds(tunables.peer_timeout_ms);
+  if (silence >= (peer.refused ? timeout + timeout / 4 : timeout)) {
     // Away ourselves until now: answers that come meanwhile must get a chance.
     if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
     return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);

@@ -83,18 +83,19 @@ bool is_left_alone(const Core& core, std::uint32_t index) {
          core.now - peer.last_heard >= milliseconds(core.tunables.peer_timeout_ms);
 }
 
-// Nobody waits for the peer, and its session lives only because nobody has asked.
+// Nobody waits for the peer, and it has been silent for half the peer timeout. Asked now, it has
+// the other half for its answer, so that its place is free a peer timeout after its last packet.
 template <class Core>
 bool is_silent(const Core& core, std::uint32_t index) {
+  const Duration half = milliseconds(core.tunables.peer_timeout_ms) / 2;
   if (!core.peers.is_awake(index)) {
     const RestingPeer& peer = core.peers.resting(index);
-    const Duration patience =
-        milliseconds(core.tunables.peer_timeout_ms) + milliseconds(peer.absence_ms);
-    return peer.state == SessionState::ready && core.now - peer.last_heard >= patience;
+    return peer.state == SessionState::ready &&
+           core.now - peer.last_heard >= half + milliseconds(peer.absence_ms);
   }
   const Peer& peer = core.peers.at(index);
   return peer.state == SessionState::ready && !core.pending(peer) &&
-         core.now - peer.last_heard >= core.patience_with(peer);
+         core.now - peer.last_heard >= half + peer.remote_absence;
 }
 
 // Until it is heard, it counts as waited for.

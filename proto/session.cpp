@@ -198,7 +198,7 @@ bool Endpoint::Core::pending(const Peer& peer) const {
 }
 
 // How long its silence is none: it may be away for as long as it said. A peer that is only asked
-// whether it lives was silent for long before, and a newcomer waits for its place.
+// whether it lives was silent for the other half before, and a newcomer waits for its place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
   const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
   return milliseconds(tunables.peer_timeout_ms) / part + peer.remote_absence;

@@ -75,6 +75,11 @@ fi_ops_ep endpoint_ops = [] {
 
 std::size_t or_usual(std::size_t asked, std::size_t usual) { return asked != 0 ? asked : usual; }
 
+// A program that asks for few is told when it has posted as many.
+std::size_t most_receives(std::size_t asked) {
+  return asked < kThreadReceiveOperations ? asked : std::max(asked, kMostReceives);
+}
+
 }  // namespace
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
@@ -88,7 +93,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
           or_usual(info.rx_attr != nullptr ? info.rx_attr->size : 0, kReceiveOperations)),
       mutex_(domain.is_locking()),
       sends_(send_count_),
-      receives_(receive_count_),
+      receives_(receive_count_, most_receives(receive_count_)),
       injects_(std::min(send_count_, kInjects)),
       extras_(kExtraOperations),
       copies_(new std::byte[injects_.size() * kInjectBytes]) {
@@ -107,14 +112,12 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
 
 ssize_t Endpoint::sends_left() {
   const Lock lock(mutex_);
-  const auto used = std::ranges::count_if(sends_.touched(), &Operation::is_open);
-  return static_cast<ssize_t>(sends_.size()) - used;
+  return static_cast<ssize_t>(sends_.left());
 }
 
 ssize_t Endpoint::receives_left() {
   const Lock lock(mutex_);
-  const auto used = std::ranges::count_if(receives_.touched(), &Operation::is_open);
-  return static_cast<ssize_t>(receives_.size()) - used;
+  return static_cast<ssize_t>(receives_.left());
 }
 
 void Endpoint::forget(fi_addr_t address) {

@@ -140,11 +140,10 @@ class Endpoint : public fid_ep {
 
   ssize_t receive_locked(const ReceiveCall& call);
   Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
-  ssize_t post_locked(Operation& operation, std::uint64_t ignore);
+  ssize_t post_locked(Operation& operation);
   ssize_t peek_locked(const ReceiveCall& call, PeerId peer);
   ssize_t receive_claimed_locked(const ReceiveCall& call);
   ssize_t discard_locked(Operation& operation, MessageId message);
-  bool cancel_waiting_locked(void* op_context);
 
   void progress_locked();
   bool turn_locked(hawser::Endpoint& endpoint);
@@ -160,7 +159,12 @@ class Endpoint : public fid_ep {
   ssize_t no_room_locked(const char* limit);
   void fill_from_locked(Operation& operation, const Envelope& envelope);
 
+  [[nodiscard]] bool is_any_receive_waiting() const;
+  // Whether the tagged message is that of a receive that waits.
+  [[nodiscard]] bool is_awaited_locked(const Envelope& envelope) const;
   void advance_waiting_locked();
+  void advance_locked(OperationQueue& queue);
+  bool cancel_waiting_locked(void* op_context);
   bool fill_multi_locked(Operation& buffer);
   void retire_locked(Operation& buffer);
   void child_ended_locked(Operation& child);
@@ -187,7 +191,8 @@ class Endpoint : public fid_ep {
   WaitingSends waiting_sends_;
   std::uint64_t submitted_ = 0;       // sends that Hawser has
   std::uint64_t most_submitted_ = 0;  // so that receives have the rest of max_operations
-  OperationQueue waiting_;            // untagged receives from the oldest multi-receive buffer on
+  OperationQueue waiting_tagged_;     // receives that Hawser does not have yet
+  OperationQueue waiting_untagged_;   // the same, and multi-receive buffers
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;

@@ -96,9 +96,7 @@ void Endpoint::keep_promises() {
 
 std::uint64_t Endpoint::promised_sends() {
   const Lock lock(mutex_);
-  return static_cast<std::uint64_t>(std::ranges::count_if(
-      injects_.touched(),
-      [](const Operation& operation) { return operation.is_open && operation.is_silent; }));
+  return injects_.count_open([](const Operation& operation) { return operation.is_silent; });
 }
 
 // Each once, though one may be bound for both directions.

@@ -26,7 +26,7 @@ void Endpoint::progress() {
 // take sends that wait here.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
-  return domain_.threads() > 0 && (!waiting_.empty() || !waiting_sends_.empty());
+  return domain_.threads() > 0 && (is_any_receive_waiting() || !waiting_sends_.empty());
 }
 
 // Whether a message came whose sender waits.
@@ -56,7 +56,7 @@ void Endpoint::progress_locked() {
   if (mirror_) (void)turn_locked(*mirror_);
   if (!waiting_sends_.empty()) resume_sends_locked();
   if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
-  if (!waiting_.empty()) advance_waiting_locked();
+  advance_waiting_locked();
   if (peers_) peers_->tend();
 }
 

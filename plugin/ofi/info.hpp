@@ -23,6 +23,9 @@ inline constexpr std::size_t kSendOperations = 65536;
 inline constexpr std::size_t kReceiveOperations = 65536;
 inline constexpr std::size_t kThreadReceiveOperations = 16384;
 inline constexpr std::size_t kMostOperations = 1048576;  // of either kind that hints may ask for
+// Receives of an endpoint that asks for no fewer than it gets without a word, if there is memory
+// for them. Those that Hawser has no room for wait outside, too.
+inline constexpr std::size_t kMostReceives = 4194304;
 // Of endpoints without an engine thread, unless they are set: as many messages may wait for a
 // receive as receives for a message, 4096 bytes each. What isn't used takes no memory.
 inline constexpr std::uint64_t kInlineMessages = 65536;

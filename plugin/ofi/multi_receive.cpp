@@ -2,7 +2,8 @@
 //
 // Hawser's receives take one message each. What a buffer is for is therefore claimed as it comes,
 // and received into the next free place. So that messages are matched in the order of posting,
-// untagged receives wait here from the oldest such buffer on, and are posted when it is used up.
+// untagged receives wait from the oldest such buffer on, and are posted when it is used up
+// (waiting_receives.cpp).
 #include <rdma/fi_errno.h>
 
 #include "plugin/ofi/endpoint.hpp"
@@ -14,20 +15,6 @@ namespace {
 constexpr std::uint64_t kAlignment = 8;
 
 }  // namespace
-
-void Endpoint::advance_waiting_locked() {
-  while (!waiting_.empty()) {
-    Operation& oldest = *waiting_.front();
-    if (oldest.is_multi) {
-      if (!fill_multi_locked(oldest)) return;
-      continue;
-    }
-    const ssize_t answer = post_locked(oldest, 0);
-    if (answer == -FI_EAGAIN) return;
-    waiting_.pop();
-    if (answer != 0) fail_locked(oldest, static_cast<int>(-answer), Status::peer_closed);
-  }
-}
 
 // One message more. False: none is here, or it can't be taken now.
 bool Endpoint::fill_multi_locked(Operation& buffer) {
@@ -67,7 +54,7 @@ bool Endpoint::fill_multi_locked(Operation& buffer) {
 
 // Nothing more goes into the oldest buffer. The last of its messages gives it back.
 void Endpoint::retire_locked(Operation& buffer) {
-  waiting_.pop();
+  waiting_untagged_.pop();
   buffer.is_used_up = true;
   if (buffer.children > 0) return;
   buffer.flags = FI_MULTI_RECV;
@@ -84,27 +71,6 @@ void Endpoint::child_ended_locked(Operation& child) {
   child.flags |= FI_MULTI_RECV;
   child.writes_entry = true;
   buffer.pool->give(buffer);
-}
-
-// A buffer, or an untagged receive, that has not been posted to Hawser.
-bool Endpoint::cancel_waiting_locked(void* op_context) {
-  Operation* found = nullptr;
-  waiting_.remove_if([&](Operation& operation) {
-    if (found != nullptr || operation.context != op_context) return false;
-    found = &operation;
-    return true;
-  });
-  if (found == nullptr) return false;
-  if (found->is_multi) {
-    found->flags |= FI_MULTI_RECV;
-    found->is_used_up = true;
-    found->error = FI_ECANCELED;
-    found->status = Status::cancelled;
-  }
-  // Else when the last of its messages has come.
-  if (found->children == 0) fail_locked(*found, FI_ECANCELED, Status::cancelled);
-  advance_waiting_locked();
-  return true;
 }
 
 }  // namespace hawser::ofi

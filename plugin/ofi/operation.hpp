@@ -1,18 +1,20 @@
 // The record of one operation: from the program's call to the moment that its completion is read.
 //
-// Records live in pools of fixed size, which are the only limit on what a program may have under
-// way: an empty pool is -FI_EAGAIN. A finished record is linked into its completion queue, and
-// given back by who reads it; so a completion queue needs no memory, and is never overrun.
+// Records live in pools, which are the only limit on what a program may have under way: an empty
+// pool is -FI_EAGAIN. That of the receives grows. A finished record is linked into its completion
+// queue, and given back by who reads it; so a completion queue needs no memory, and is never
+// overrun.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <span>
+#include <vector>
 
 #include "hawser/types.hpp"
 
@@ -38,6 +40,7 @@ struct Operation {
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
   std::uint64_t overflow = 0;  // bytes that had no room
+  std::uint64_t ignore = 0;    // of a tagged receive that Hawser has not taken yet
   int error = 0;               // FI_E...; 0: it ended well
   Status status = Status::ok;  // why
   bool is_open = false;        // neither finished nor in its pool
@@ -56,18 +59,22 @@ struct Operation {
   Operation* parent = nullptr;
 };
 
-// take and give: under the endpoint's lock. give_later: from any thread.
+// take and give: under the endpoint's lock. give_later: from any thread. Holds `size` records, and
+// up to `most` if there is memory for them: it grows by `size` at a time.
 class OperationPool {
  public:
-  explicit OperationPool(std::size_t size)
-      : memory_(new std::byte[size * sizeof(Operation)]), size_(size) {}
+  explicit OperationPool(std::size_t size, std::size_t most = 0)
+      : size_(size), most_(std::max(size, most)) {
+    chunks_.reserve(most_ / size_ + 1);
+    chunks_.emplace_back(new std::byte[size_ * sizeof(Operation)]);
+  }
 
   [[nodiscard]] Operation* take(Endpoint& endpoint) {
     if (free_ == nullptr) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
     Operation* operation = free_;
     if (operation != nullptr) {
       free_ = operation->next;
-    } else if (touched_ < size_) {
+    } else if (touched_ < chunks_.size() * size_ || grow()) {
       operation = at(touched_++);
     } else {
       return nullptr;
@@ -92,21 +99,51 @@ class OperationPool {
     }
   }
 
-  // All that were ever taken; those in use say so.
-  [[nodiscard]] std::span<Operation> touched() { return {at(0), touched_}; }
+  // The first that is in use and for which `condition` holds; null if there is none.
+  template <class Condition>
+  [[nodiscard]] Operation* find_open(Condition&& condition) {
+    for (std::size_t i = 0; i < touched_; ++i) {
+      if (at(i)->is_open && condition(*at(i))) return at(i);
+    }
+    return nullptr;
+  }
+  template <class Condition>
+  [[nodiscard]] std::size_t count_open(Condition&& condition) {
+    std::size_t count = 0;
+    (void)find_open([&](const Operation& operation) {
+      count += condition(operation) ? 1 : 0;
+      return false;
+    });
+    return count;
+  }
+  // How many more it can hold at most.
+  [[nodiscard]] std::size_t left() {
+    return most_ - count_open([](const Operation&) { return true; });
+  }
+  // Of one of the first `size`.
   [[nodiscard]] std::size_t index_of(const Operation& operation) const {
-    return static_cast<std::size_t>(&operation - reinterpret_cast<Operation*>(memory_.get()));
+    return static_cast<std::size_t>(&operation -
+                                    reinterpret_cast<const Operation*>(chunks_.front().get()));
   }
   [[nodiscard]] bool has_room() const {
-    return free_ != nullptr || touched_ < size_ || returned_.load() != nullptr;
+    return free_ != nullptr || touched_ < most_ || returned_.load() != nullptr;
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  Operation* at(std::size_t i) { return reinterpret_cast<Operation*>(memory_.get()) + i; }
+  Operation* at(std::size_t i) {
+    return reinterpret_cast<Operation*>(chunks_[i / size_].get()) + i % size_;
+  }
+  bool grow() {
+    if ((chunks_.size() + 1) * size_ > most_) return false;
+    std::byte* const memory = new (std::nothrow) std::byte[size_ * sizeof(Operation)];
+    if (memory != nullptr) chunks_.emplace_back(memory);
+    return memory != nullptr;
+  }
 
-  std::unique_ptr<std::byte[]> memory_;  // not written to before it is used
-  std::size_t size_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;  // not written to before they are used
+  std::size_t size_;                                  // of each
+  std::size_t most_;
   std::size_t touched_ = 0;
   Operation* free_ = nullptr;
   std::atomic<Operation*> returned_{nullptr};
@@ -126,6 +163,12 @@ class OperationQueue {
     Operation* const operation = head_;
     head_ = operation->next;
     return operation;
+  }
+  template <class Condition>
+  [[nodiscard]] bool any_of(Condition&& condition) const {
+    const Operation* operation = head_;
+    while (operation != nullptr && !condition(*operation)) operation = operation->next;
+    return operation != nullptr;
   }
   // Those for which `condition` holds, each handed to it once.
   template <class Condition>

@@ -10,7 +10,7 @@
 namespace hawser::ofi {
 namespace {
 
-constexpr const char* kReceives = "receives (rx_attr->size; FI_HAWSER_MAX_OPERATIONS)";
+constexpr const char* kReceives = "receives (rx_attr->size, or memory)";
 
 }  // namespace
 
@@ -36,14 +36,19 @@ ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
   if ((call.flags & FI_PEEK) != 0) return peek_locked(call, peer);
   Operation* const operation = new_receive_locked(call, peer);
   if (operation == nullptr) return no_room_locked(kReceives);
-  if (operation->is_multi || (call.context == kUntaggedContext && !waiting_.empty())) {
-    waiting_.push(*operation);
-    advance_waiting_locked();
+  OperationQueue& queue = call.context == kTaggedContext ? waiting_tagged_ : waiting_untagged_;
+  if (operation->is_multi || !queue.empty()) {
+    queue.push(*operation);
+    advance_locked(queue);
     return 0;
   }
-  const ssize_t answer = post_locked(*operation, call.ignore);
+  const ssize_t answer = post_locked(*operation);
+  if (answer == -FI_EAGAIN) {
+    queue.push(*operation);
+    return 0;
+  }
   if (answer != 0) receives_.give(*operation);
-  return answer == -FI_EAGAIN ? no_room_locked(kReceives) : answer;
+  return answer;
 }
 
 Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
@@ -56,18 +61,19 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
   operation->buffer = static_cast<std::byte*>(call.data);
   operation->length = call.bytes;
   operation->tag = call.tag;
+  operation->ignore = call.ignore;
   operation->is_multi = (call.flags & FI_MULTI_RECV) != 0;
   operation->writes_entry = receiving_.writes(call.flags);
   return operation;
 }
 
-ssize_t Endpoint::post_locked(Operation& operation, std::uint64_t ignore) {
+ssize_t Endpoint::post_locked(Operation& operation) {
   ReceiveOptions options;
   options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
   const auto receive = [&] {
     return endpoint_->receive(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext,
-                              operation.tag, is_tagged ? ~ignore : 0, operation.buffer,
+                              operation.tag, is_tagged ? ~operation.ignore : 0, operation.buffer,
                               operation.length, options, operation.id);
   };
   Status status = receive();
@@ -75,6 +81,7 @@ ssize_t Endpoint::post_locked(Operation& operation, std::uint64_t ignore) {
     status = receive();
   }
   if (status != Status::ok) tell_locked(status, operation.peer);
+  operation.status = status;
   return answer_of(status);
 }
 
@@ -102,9 +109,13 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
   Envelope envelope;
   MessageId message = kNoMessage;
   const auto look = [&] {
-    return claims
-               ? endpoint_->claim(peer, kTaggedContext, call.tag, ~call.ignore, envelope, message)
-               : endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
+    Status status = Status::ok;
+    if (!claims || !waiting_tagged_.empty()) {
+      status = endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
+      if (status == Status::ok && is_awaited_locked(envelope)) status = Status::again;
+    }
+    if (status != Status::ok || !claims) return status;
+    return endpoint_->claim(peer, kTaggedContext, call.tag, ~call.ignore, envelope, message);
   };
   Status status = look();
   if (status == Status::unknown_peer && peers_->renew(call.from, peer)) status = look();
@@ -159,15 +170,15 @@ ssize_t Endpoint::cancel(void* op_context) {
   if (!endpoint_) return -FI_EOPBADSTATE;
   if (cancel_waiting_locked(op_context)) return 0;
   for (OperationPool* pool : {&receives_, &sends_, &injects_}) {
-    for (Operation& operation : pool->touched()) {
-      if (!operation.is_open || operation.is_silent || operation.context != op_context ||
-          operation.id == kNoOperation) {
-        continue;
+    const Operation* const found = pool->find_open([&](const Operation& operation) {
+      if (operation.is_silent || operation.context != op_context || operation.id == kNoOperation) {
+        return false;
       }
       hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_ : *endpoint_;
       // Too late is no error: the operation ends by itself.
-      if (owner.cancel(operation.id) != Status::unknown_operation) return 0;
-    }
+      return owner.cancel(operation.id) != Status::unknown_operation;
+    });
+    if (found != nullptr) return 0;
   }
   return cancel_send_locked(op_context) ? 0 : -FI_ENOENT;
 }

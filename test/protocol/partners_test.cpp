@@ -119,6 +119,57 @@ TEST_CASE("partners__that_died_without_a_word_give_their_places", "[S30]") {
   CHECK(serve(world, 2, ++tag).has_value());
 }
 
+// All of them die in one moment, and newcomers call in the next: they get the places, though they
+// are refused at first.
+TEST_CASE("partners__that_died_as_others_called_give_their_places", "[S30][S31]") {
+  constexpr std::uint32_t kPlaces = 4;
+  const std::uint32_t newcomers = GENERATE(1u, 4u);
+  WorldConfig config = server_and(2 * kPlaces, kPlaces);
+  World world(config);
+  std::uint64_t tag = 0;
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    REQUIRE(serve(world, client, ++tag).has_value());
+  }
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) world.crash(client, false);
+  const std::string out = "together";
+  std::vector<std::string> in(newcomers, std::string(8, ' '));
+  const std::size_t first = world.completions(kServer).size();
+  for (std::uint32_t i = 0; i < newcomers; ++i) {
+    (void)world.receive(kServer, kAnyPeer, ++tag, in[i]);
+    (void)world.send(kPlaces + 1 + i, kServer, tag, out);
+  }
+  REQUIRE(world.run_until_completed(kServer, first + newcomers, milliseconds(625)));
+  for (const std::string& message : in) CHECK(message == out);
+  CHECK(world.stats(kServer).calls_refused > 0);
+}
+
+// A partner that is known came back, and died before it heard the answer. Nobody here waits for it,
+// and no timer looks after it.
+TEST_CASE("partners__that_died_as_they_came_back_give_their_places", "[S30]") {
+  constexpr std::uint32_t kPlaces = 4;
+  World world(server_and(kPlaces + 1, kPlaces));
+  std::uint64_t tag = 0;
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    REQUIRE(serve(world, client, ++tag).has_value());
+  }
+  world.crash(1, true);
+  const std::string out = "back";
+  (void)world.send(1, kServer, ++tag, out);
+  // A call, the challenge, and the call with the cookie; the answer comes too late.
+  world.run_for(proto::microseconds(19));
+  world.crash(1, false);
+  world.run_for(milliseconds(1));
+  const std::vector<Event>& events = world.events(kServer);
+  const auto restarted = std::ranges::find(events, Status::peer_restarted, &Event::status);
+  REQUIRE(restarted != events.end());
+  world.run_for(milliseconds(600));
+  REQUIRE(std::ranges::find(events, Status::peer_unreachable, &Event::status) == events.end());
+  CHECK(serve(world, kPlaces + 1, ++tag).has_value());
+  for (std::uint32_t client = 2; client <= kPlaces; ++client) {
+    CHECK(serve(world, client, ++tag).has_value());
+  }
+}
+
 // All who are there live: a newcomer is refused, and nobody is the worse for it.
 TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   constexpr std::uint32_t kPlaces = 4;

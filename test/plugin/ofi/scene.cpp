@@ -75,6 +75,7 @@ Node::Node(const NodeOptions& options) {
   wanted->caps = options.caps;
   wanted->tx_attr->op_flags = options.send_flags;
   wanted->tx_attr->size = options.send_count;
+  wanted->rx_attr->size = options.receive_count;
   wanted->domain_attr->threading = options.threading;
   info = get_info(wanted.get());
   if (!info) throw std::runtime_error("fi_getinfo finds nothing");

@@ -77,6 +77,7 @@ struct NodeOptions {
   fi_threading threading = FI_THREAD_SAFE;
   std::size_t least_multi_bytes = 0;  // 0: as it is
   std::size_t send_count = 0;
+  std::size_t receive_count = 0;
   std::uint32_t version = FI_VERSION(1, 17);  // that the program was written for
   bool counts = false;                        // with counters for both directions
 };

@@ -1,0 +1,95 @@
+// Receives beyond those that Hawser has room for.
+#include <catch2/catch.hpp>
+
+#include <vector>
+
+#include "test/plugin/ofi/scene.hpp"
+
+using namespace hawser::test;
+
+namespace {
+
+constexpr std::uint64_t kCount = 1000;
+
+struct Receives {
+  explicit Receives(std::uint64_t count) : buffers(count) {}
+  void post(Node& node, std::uint64_t tag, std::uint64_t ignore) {
+    std::uint64_t& buffer = buffers[posted++];
+    REQUIRE(fi_trecv(node.ep.get(), &buffer, sizeof buffer, nullptr, FI_ADDR_UNSPEC, tag, ignore,
+                     &buffer) == 0);
+  }
+  std::vector<std::uint64_t> buffers;
+  std::uint64_t posted = 0;
+};
+
+void inject(Pair& pair, std::uint64_t tag, std::uint64_t value) {
+  ssize_t answer = 0;
+  REQUIRE(pair.until([&] {
+    answer = fi_tinject(pair.a.ep.get(), &value, sizeof value, pair.to_b, tag);
+    return answer != -FI_EAGAIN;
+  }));
+  REQUIRE(answer == 0);
+}
+
+}  // namespace
+
+TEST_CASE("WaitingReceives__more_than_there_is_room_for_are_matched_in_the_order_of_posting") {
+  const std::string threads = GENERATE("0", "1");
+  const bool backwards = GENERATE(false, true);
+  const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"}, {"FI_HAWSER_THREADS", threads}});
+  Pair pair;
+  Receives receives(2 * kCount);
+  // Each message matches its own receive, and any from half of them on.
+  for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, i, 0);
+  for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, 0, ~std::uint64_t{0});
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    const std::uint64_t tag = backwards ? kCount - 1 - i : i;
+    inject(pair, tag, tag);
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) inject(pair, i, kCount + i);
+  for (std::uint64_t i = 0; i < 2 * kCount; ++i) {
+    const Entry entry = pair.next_b();
+    REQUIRE(entry.answer == 1);
+  }
+  for (std::uint64_t i = 0; i < 2 * kCount; ++i) {
+    INFO(i);
+    REQUIRE(receives.buffers[i] == i);
+  }
+}
+
+TEST_CASE("WaitingReceives__are_cancelled_and_take_their_messages_from_no_peek") {
+  const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"}});
+  Pair pair;
+  Receives receives(kCount);
+  for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, i, 0);
+  const std::uint64_t last = kCount - 1;
+  inject(pair, last, 7);
+  inject(pair, kCount, 8);
+  const auto peek = [&](std::uint64_t tag) {
+    const fi_msg_tagged look{nullptr, nullptr, 0, FI_ADDR_UNSPEC, tag, 0, nullptr, 0};
+    REQUIRE(fi_trecvmsg(pair.b.ep.get(), &look, FI_PEEK) == 0);
+    return pair.next_b().answer == 1;
+  };
+  REQUIRE(pair.until([&] { return peek(kCount); }));
+  CHECK_FALSE(peek(last));  // it is that of a receive
+  REQUIRE(fi_cancel(&pair.b.ep->fid, &receives.buffers[last]) == 0);
+  const Entry cancelled = pair.next_b();
+  REQUIRE(cancelled.answer == -FI_EAVAIL);
+  CHECK(cancelled.error.err == FI_ECANCELED);
+  CHECK(cancelled.error.op_context == &receives.buffers[last]);
+  CHECK(peek(last));
+}
+
+// It says how many it will have.
+TEST_CASE("WaitingReceives__a_program_that_asks_for_few_gets_so_many") {
+  Pair pair({.receive_count = 100});
+  std::uint64_t buffer = 0;
+  int posted = 0;
+  const auto post = [&] {
+    return fi_trecv(pair.b.ep.get(), &buffer, sizeof buffer, nullptr, FI_ADDR_UNSPEC, 1, 0,
+                    nullptr);
+  };
+  while (posted < 1000 && post() == 0) ++posted;
+  CHECK(posted == 100);
+  CHECK(post() == -FI_EAGAIN);
+}
