@@ -118,6 +118,7 @@ class Endpoint : public fid_ep {
   void watch(bool on);
   template <class Function>
   void for_each_sink(Function&& function);
+  void share_operations(std::uint64_t operations);
   void close();
   void keep_promises();
   [[nodiscard]] std::uint64_t promised_sends();
@@ -164,6 +165,9 @@ class Endpoint : public fid_ep {
   [[nodiscard]] bool is_awaited_locked(const Envelope& envelope) const;
   void advance_waiting_locked();
   void advance_locked(OperationQueue& queue);
+  void look_into_store_locked(OperationQueue& queue);
+  [[nodiscard]] bool take_from_store_locked(Operation& receive, const OperationQueue& older,
+                                            bool& stops);
   bool cancel_waiting_locked(void* op_context);
   bool fill_multi_locked(Operation& buffer);
   void retire_locked(Operation& buffer);
@@ -191,8 +195,11 @@ class Endpoint : public fid_ep {
   WaitingSends waiting_sends_;
   std::uint64_t submitted_ = 0;       // sends that Hawser has
   std::uint64_t most_submitted_ = 0;  // so that receives have the rest of max_operations
+  std::uint64_t posted_ = 0;          // receives that Hawser matches with messages
+  std::uint64_t most_posted_ = 0;     // so that sends have the rest
   OperationQueue waiting_tagged_;     // receives that Hawser does not have yet
   OperationQueue waiting_untagged_;   // the same, and multi-receive buffers
+  Clock::time_point look_at_{};       // when those that wait look into the store again
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;

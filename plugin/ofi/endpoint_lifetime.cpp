@@ -183,14 +183,22 @@ hawser::EngineConfig Endpoint::engine_config() const {
   return engine;
 }
 
+// Sends and receives each have their share: neither takes the room of the other, whatever waits for
+// whatever.
+void Endpoint::share_operations(std::uint64_t operations) {
+  const std::uint64_t others = receive_count_ + extras_.size();
+  const bool is_enough = operations > others;
+  most_posted_ = is_enough ? receive_count_ : operations / 2;
+  most_submitted_ = is_enough ? operations - others : operations / 4;
+}
+
 void Endpoint::start() {
   const hawser::EngineConfig engine = engine_config();
   const Tunables& limits = engine.tunables;
   claims_.reserve(limits.max_receive_messages);
   waiting_sends_ = WaitingSends(limits.max_peers);
   told_.assign(limits.max_peers, kAnyPeer);
-  const std::uint64_t others = receive_count_ + extras_.size();
-  most_submitted_ = limits.max_operations - (limits.max_operations > others ? others : 0);
+  share_operations(limits.max_operations);
   engine_ = std::make_unique<hawser::Engine>(engine);
   hawser::EndpointConfig config;
   const auto secret = std::as_bytes(std::span(domain_.config().job_secret));

@@ -77,6 +77,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
     operation.length = completion.bytes;
     return end_locked(operation);
   }
+  if (std::exchange(operation.is_posted, false)) --posted_;
   if (operation.is_discard) {
     if (completion.status == Status::truncated) operation.error = 0;
     return end_locked(operation);

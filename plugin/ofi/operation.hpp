@@ -50,6 +50,7 @@ struct Operation {
   bool is_silent = false;     // the program has no name for it any more
   bool is_by_mirror = false;  // a send to ourselves: `peer` is the mirror's name for us
   bool is_discard = false;    // a receive that gets rid of a claimed message
+  bool is_posted = false;     // a receive that Hawser matches with a message
   // A multi-receive buffer: how full it is, how many of its messages are on their way, whether no
   // more goes in. Its messages have it as their parent.
   bool is_multi = false;

@@ -68,6 +68,7 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
 }
 
 ssize_t Endpoint::post_locked(Operation& operation) {
+  if (posted_ >= most_posted_) return -FI_EAGAIN;
   ReceiveOptions options;
   options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
@@ -81,6 +82,8 @@ ssize_t Endpoint::post_locked(Operation& operation) {
     status = receive();
   }
   if (status != Status::ok) tell_locked(status, operation.peer);
+  operation.is_posted = status == Status::ok;
+  posted_ += operation.is_posted ? 1 : 0;
   operation.status = status;
   return answer_of(status);
 }

@@ -5,26 +5,81 @@
 // posting, and are posted as others end. Tagged and untagged receives never match the same message,
 // so each kind has a queue of its own. Untagged ones also wait behind multi-receive buffers
 // (multi_receive.cpp).
+//
+// The store of messages may be full of those that waiting receives are for, while the posted ones
+// wait for messages that find no room there. So waiting receives look into the store, too. No
+// posted receive matches what lies there; of those that wait the oldest gets it.
 #include <rdma/fi_errno.h>
 
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/finished.hpp"
 
 namespace hawser::ofi {
+namespace {
+
+// Looks into the store take this part of the time at most.
+constexpr int kPartOfTime = 20;
+constexpr auto kLeastBetweenLooks = std::chrono::milliseconds(1);
+
+bool matches(const Operation& receive, const Envelope& envelope) {
+  return (receive.peer == kAnyPeer || receive.peer == envelope.peer) &&
+         ((receive.tag ^ envelope.tag) & ~receive.ignore) == 0;
+}
+
+}  // namespace
 
 bool Endpoint::is_any_receive_waiting() const {
   return !waiting_tagged_.empty() || !waiting_untagged_.empty();
 }
 
 bool Endpoint::is_awaited_locked(const Envelope& envelope) const {
-  return waiting_tagged_.any_of([&](const Operation& receive) {
-    return (receive.peer == kAnyPeer || receive.peer == envelope.peer) &&
-           ((receive.tag ^ envelope.tag) & ~receive.ignore) == 0;
-  });
+  return waiting_tagged_.any_of(
+      [&](const Operation& receive) { return matches(receive, envelope); });
 }
 
 void Endpoint::advance_waiting_locked() {
+  if (!is_any_receive_waiting()) return;
   for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) advance_locked(*queue);
+  const Clock::time_point begin = Clock::now();
+  if (begin < look_at_) return;
+  for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) {
+    look_into_store_locked(*queue);
+  }
+  const Clock::time_point end = Clock::now();
+  look_at_ = end + std::max<Clock::duration>(kLeastBetweenLooks, (end - begin) * kPartOfTime);
+}
+
+void Endpoint::look_into_store_locked(OperationQueue& queue) {
+  bool stops = false;
+  queue.remove_if([&](Operation& receive) {
+    stops = stops || receive.is_multi;
+    return !stops && take_from_store_locked(receive, queue, stops);
+  });
+}
+
+// What matches it, if anything does. `older` are those before it, which have looked in vain. What
+// matches one of them came since then, by an engine thread, and is that one's. `stops`: there is no
+// room for more.
+bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& older,
+                                      bool& stops) {
+  const bool is_tagged = (receive.flags & FI_TAGGED) != 0;
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  if (endpoint_->claim(receive.peer, is_tagged ? kTaggedContext : kUntaggedContext, receive.tag,
+                       is_tagged ? ~receive.ignore : 0, envelope, message) != Status::ok) {
+    return false;
+  }
+  const auto is_earlier = [&](const Operation& other) { return matches(other, envelope); };
+  if (domain_.threads() == 0 || !older.any_of(is_earlier)) {
+    ReceiveOptions options;
+    options.user_data = reinterpret_cast<std::uintptr_t>(&receive);
+    const Status status =
+        endpoint_->receive_claimed(message, receive.buffer, receive.length, options, receive.id);
+    if (status == Status::ok) return true;
+    stops = true;
+  }
+  (void)endpoint_->put_back(message);
+  return false;
 }
 
 void Endpoint::advance_locked(OperationQueue& queue) {

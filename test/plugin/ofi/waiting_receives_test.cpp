@@ -93,3 +93,33 @@ TEST_CASE("WaitingReceives__a_program_that_asks_for_few_gets_so_many") {
   CHECK(posted == 100);
   CHECK(post() == -FI_EAGAIN);
 }
+
+// The other end may wait for a message before it sends anything.
+TEST_CASE("WaitingReceives__leave_room_for_sends") {
+  const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"}});
+  Pair pair;
+  Receives receives(kCount), answers(1);
+  for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, i, 0);
+  answers.post(pair.a, 1, 0);
+  const std::uint64_t value = 9;
+  REQUIRE(fi_tinject(pair.b.ep.get(), &value, sizeof value, pair.to_a, 1) == 0);
+  REQUIRE(pair.next_a().answer == 1);
+  CHECK(answers.buffers[0] == value);
+}
+
+// The posted receives wait for what comes last, and the store is full before that.
+TEST_CASE("WaitingReceives__take_what_fills_the_store") {
+  const std::string threads = GENERATE("0", "1");
+  const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"},
+                        {"FI_HAWSER_MAX_RECEIVE_MESSAGES", "32"},
+                        {"FI_HAWSER_THREADS", threads}});
+  Pair pair;
+  Receives receives(kCount);
+  for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, kCount - 1 - i, 0);
+  for (std::uint64_t i = 0; i < kCount; ++i) inject(pair, i, kCount - 1 - i);
+  for (std::uint64_t i = 0; i < kCount; ++i) REQUIRE(pair.next_b().answer == 1);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    INFO(i);
+    REQUIRE(receives.buffers[i] == i);
+  }
+}
