@@ -146,7 +146,7 @@ ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sourc
   }
   progress();
   const ssize_t taken = take(entries, count, sources);
-  taken != -FI_EAGAIN ? idle_reads_.found() : idle_reads_.pause();
+  taken != -FI_EAGAIN ? idle_reads_.found() : pause();
   return taken;
 }
 

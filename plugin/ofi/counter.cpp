@@ -73,7 +73,7 @@ Counter::~Counter() { --domain_.users; }
 void Counter::look() {
   const std::uint64_t before = value_ + errors_;
   progress();
-  value_ + errors_ != before ? idle_reads_.found() : idle_reads_.pause();
+  value_ + errors_ != before ? idle_reads_.found() : pause();
 }
 
 void Counter::changed() {

@@ -36,6 +36,8 @@ class EventSink {
 
   // Turns every endpoint once.
   void progress();
+  // Until an endpoint has something to do, or so long. False: there are none, or too many.
+  bool block(std::chrono::microseconds most);
   // One of them has to be turned, come what may.
   [[nodiscard]] bool must_be_turned();
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
@@ -62,6 +64,11 @@ class EventSink {
   std::atomic<unsigned> users{0};  // endpoints and poll sets
 
  protected:
+  // A read found nothing.
+  void pause() {
+    idle_reads_.pause([this](std::chrono::microseconds most) { return block(most); });
+  }
+
   IdleReads idle_reads_;
 
  private:

@@ -7,39 +7,44 @@
 namespace hawser::ofi {
 namespace {
 
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
 
-void IdleReads::pause() {
-  constexpr auto kRelaxed = std::memory_order_relaxed;
+IdleReads::Advice IdleReads::advise() {
   const std::int64_t begin = now();
-  const std::int64_t last = last_.load(kRelaxed);
-  const unsigned contended = contended_.load(kRelaxed);
+  const std::int64_t last = last_.exchange(begin, kRelaxed);
+  const unsigned left = blocks_left_.load(kRelaxed);
   if (last == kNever || begin - last > kClosely.count()) {
     since_.store(begin, kRelaxed);
-    last_.store(begin, kRelaxed);
-    return;
+    return Advice::read_on;
   }
-  if (contended == 0 && begin - since_.load(kRelaxed) < patience_.load(kRelaxed)) {
-    last_.store(begin, kRelaxed);
-    return;
+  if (left > 0) {
+    blocks_left_.store(left - 1, kRelaxed);
+    return Advice::block;
   }
+  return begin - since_.load(kRelaxed) < spin_.count() ? Advice::read_on : Advice::yield;
+}
+
+void IdleReads::yield() {
+  const std::int64_t begin = now();
   ::sched_yield();
+  begin_anew();
+  if (Nanos(last_.load(kRelaxed) - begin) < kLate) {
+    blocks_granted_.store(kFewBlocks, kRelaxed);
+    return;
+  }
+  const unsigned granted = blocks_granted_.load(kRelaxed);
+  blocks_left_.store(granted, kRelaxed);
+  blocks_granted_.store(std::min(2 * granted, kManyBlocks), kRelaxed);
+}
+
+void IdleReads::begin_anew() {
   const std::int64_t end = now();
   last_.store(end, kRelaxed);
   since_.store(end, kRelaxed);
-  const Nanos took(end - begin);
-  patience_.store(
-      took < kComputes ? spin_.count() : std::max(spin_, std::min(took, kMostPatience)).count(),
-      kRelaxed);
-  if (took >= kComputes) {
-    contended_.store(0, kRelaxed);
-  } else if (took >= kLate) {
-    contended_.store(kPrompt, kRelaxed);
-  } else if (contended > 0) {
-    contended_.store(contended - 1, kRelaxed);
-  }
 }
 
 }  // namespace hawser::ofi
