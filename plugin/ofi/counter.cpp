@@ -73,7 +73,8 @@ Counter::~Counter() { --domain_.users; }
 void Counter::look() {
   const std::uint64_t before = value_ + errors_;
   progress();
-  value_ + errors_ != before ? idle_reads_.found() : pause();
+  const auto is_changed = [&] { return value_ + errors_ != before; };
+  if (is_changed() || pause(is_changed)) idle_reads_.found();
 }
 
 void Counter::changed() {

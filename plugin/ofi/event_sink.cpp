@@ -36,7 +36,7 @@ void EventSink::progress() {
   for (Endpoint* endpoint : members_) endpoint->progress();
 }
 
-bool EventSink::block(std::chrono::microseconds most) {
+bool EventSink::block(std::chrono::nanoseconds most) {
   std::array<pollfd, kMostPolled> polled{};
   std::size_t count = 0;
   {
@@ -48,7 +48,7 @@ bool EventSink::block(std::chrono::microseconds most) {
       polled[count++] = {descriptor, POLLIN, 0};
     }
   }
-  const timespec time{0, std::chrono::nanoseconds(most).count()};
+  const timespec time{0, most.count()};
   (void)::ppoll(polled.data(), count, &time, nullptr);
   return true;
 }

@@ -24,6 +24,8 @@ class Domain;
 class Endpoint;
 
 class EventSink {
+  using Clock = std::chrono::steady_clock;
+
  public:
   EventSink(const Domain& domain, fi_wait_obj object);
 
@@ -36,8 +38,6 @@ class EventSink {
 
   // Turns every endpoint once.
   void progress();
-  // Until an endpoint has something to do, or so long. False: there are none, or too many.
-  bool block(std::chrono::microseconds most);
   // One of them has to be turned, come what may.
   [[nodiscard]] bool must_be_turned();
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
@@ -64,15 +64,28 @@ class EventSink {
   std::atomic<unsigned> users{0};  // endpoints and poll sets
 
  protected:
-  // A read found nothing.
-  void pause() {
-    idle_reads_.pause([this](std::chrono::microseconds most) { return block(most); });
+  // A read found nothing. Whether `look` has become true meanwhile.
+  template <class Look>
+  bool pause(Look&& look) {
+    bool found = false;
+    idle_reads_.pause([&](std::chrono::microseconds most) {
+      const Clock::time_point end = Clock::now() + most;
+      for (Clock::duration left = most; left.count() > 0 && !found; left = end - Clock::now()) {
+        if (!block(left)) return false;
+        progress();
+        found = look();
+      }
+      return true;
+    });
+    return found;
   }
 
   IdleReads idle_reads_;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  // Until an endpoint has something to do, or so long. False: there are none, or too many.
+  bool block(std::chrono::nanoseconds most);
+
   static constexpr std::chrono::microseconds kSpin{50};
   static constexpr int kShortSleepMs = 1;
 
