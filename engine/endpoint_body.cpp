@@ -186,6 +186,7 @@ TurnResult EndpointBody::progress(Time now) {
   TurnResult result = protocol_->finish_turn(monotonic_now());
   due_ = result.wake_at;
   if (result.warns) warn();
+  way_news_.tell(now, look_.nics());
   // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
   memory_->turn();
   for (FaultNic* fault : faults_) {

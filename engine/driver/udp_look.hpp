@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@ class UdpLook {
  public:
   // The NIC outlives this.
   void add(UdpNic& nic);
+  [[nodiscard]] std::span<UdpNic* const> nics() const { return nics_; }
 
   // Before each turn: it is `now`, and the protocol wanted a turn at `due`.
   void begin_turn(proto::Time now, proto::Time due) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/driver/udp_look.hpp"
+#include "engine/driver/udp_way.hpp"
 #include "hawser/engine.hpp"
 #include "proto/assert.hpp"
 
@@ -17,22 +18,18 @@ using proto::TxPacket;
 
 namespace {
 
-constexpr std::uint32_t kUdpHeader = 8;
-constexpr std::uint32_t kMaxIpBytes = 65535;
 constexpr std::size_t kGiveBatch = 64;
 // Full messages that one system call should send: entering the kernel costs up to a fifth of what
 // one of them does. More would be long on their way to the first cache that holds them all.
 constexpr std::uint32_t kMessagesPerCall = 4;
 
-std::uint32_t headers_of(const SocketAddress& local) {
-  return kUdpHeader + (local.is_v6() ? 40 : 20);
+// A datagram, or a segmented message whole.
+std::uint32_t max_message(const SocketAddress& local) {
+  return kMaxIpBytes - udp_headers(local.is_v6());
 }
 
-// A datagram, or a segmented message whole.
-std::uint32_t max_message(const SocketAddress& local) { return kMaxIpBytes - headers_of(local); }
-
 std::uint32_t max_datagram(const SocketAddress& local, const std::string& name) {
-  const std::uint32_t headers = headers_of(local);
+  const std::uint32_t headers = udp_headers(local.is_v6());
   const std::uint32_t mtu = interface_mtu(local);
   if (mtu <= headers + PacketBuffer::kBytes) {
     throw Error(name + ": its interface has an MTU of " + std::to_string(mtu) +
@@ -46,8 +43,10 @@ std::uint32_t max_datagram(const SocketAddress& local, const std::string& name) 
 UdpNic::Port::Port(UdpNic& nic, const UdpNicConfig& config, Queue queue)
     : socket(nic.local_, config.receive_bytes, nic.name_),
       segments(config.segment && socket.can_segment()),
-      sender(socket.fd(), queue, {segments, nic.max_datagram_bytes_, max_message(nic.local_)},
-             nic.remotes_, nic.addresses_),
+      sender(
+          socket.fd(), queue, {segments, nic.max_datagram_bytes_, max_message(nic.local_)},
+          [&nic](const SocketAddress& to) { return longest_whole_datagram(nic.local_, to); },
+          nic.remotes_, nic.addresses_),
       receiver(socket.fd(), queue) {
   if (config.coalesce) socket.coalesce();
 }
@@ -94,6 +93,13 @@ Status UdpNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   if (opened.is_new) addresses_[static_cast<std::size_t>(opened.handle)] = parsed;
   handle = opened.handle;
   return Status::ok;
+}
+
+std::uint32_t UdpNic::max_datagram_to(const NicAddress& remote) {
+  UdpRemote parsed;
+  if (!from_nic_address(remote, local_, parsed.data, parsed.control)) return max_datagram_bytes_;
+  const std::uint32_t whole = longest_whole_datagram(local_, parsed.data);
+  return whole == 0 ? max_datagram_bytes_ : std::min(whole, max_datagram_bytes_);
 }
 
 std::size_t UdpNic::tx_burst(std::span<const TxPacket> packets) {
@@ -149,6 +155,22 @@ proto::Nic::Outlook UdpNic::outlook(Queue queue) {
 }
 
 std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }
+
+proto::NicDetours UdpNic::detours() const {
+  proto::NicDetours sum;
+  for (const Port* port : {&data_, &control_}) {
+    const UdpSendStats& sent = port->sender.stats();
+    sum.fragmented += sent.fragmented;
+    sum.segmentation_refused += sent.unsegmented;
+    sum.segmentation_resumed += sent.resumed;
+  }
+  return sum;
+}
+
+std::optional<UdpWayNews> UdpNic::take_news() {
+  std::optional<UdpWayNews> news = data_.sender.take_news();
+  return news ? news : control_.sender.take_news();
+}
 
 void UdpNic::screen(const proto::Screen& screen) {
   if (!screens_) return;

@@ -55,6 +55,8 @@ class UdpNic final : public proto::Nic {
   UdpNic& operator=(const UdpNic&) = delete;
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
+  // The newest since the last time.
+  [[nodiscard]] std::optional<UdpWayNews> take_news();
 
   // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
   void follow(UdpLook& look) { look_ = &look; }
@@ -72,6 +74,7 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override { remotes_.close(handle); }
+  [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
@@ -79,6 +82,7 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] Outlook outlook(proto::Queue queue) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
   [[nodiscard]] std::uint64_t overruns() const override;
+  [[nodiscard]] proto::NicDetours detours() const override;
   void screen(const proto::Screen& screen) override;
   [[nodiscard]] std::uint64_t screened() const override;
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;

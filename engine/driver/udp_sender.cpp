@@ -28,9 +28,14 @@ void put_segment(msghdr& header, std::span<std::byte> control, std::uint32_t seg
 
 }  // namespace
 
-UdpSender::UdpSender(int fd, proto::Queue queue, const UdpSendLimits& limits,
+UdpSender::UdpSender(int fd, proto::Queue queue, const UdpSendLimits& limits, UdpWayLength way,
                      const RemoteTable& remotes, std::vector<UdpRemote>& addresses)
-    : fd_(fd), queue_(queue), limits_(limits), remotes_(remotes), addresses_(addresses) {}
+    : fd_(fd),
+      queue_(queue),
+      limits_(limits),
+      way_(std::move(way)),
+      remotes_(remotes),
+      addresses_(addresses) {}
 
 bool UdpSender::sendable(const TxPacket& packet) const {
   return remotes_.is_open(packet.remote) &&
@@ -54,7 +59,7 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
   add(head);
   std::size_t end = first + 1;
   std::size_t total = segment;
-  if (limits_.segment && remote.segment) {
+  if (limits_.segment && remote.segment && segment <= remote.whole_bytes) {
     const std::size_t limit = std::min(packets.size(), first + kMaxSegments);
     while (end < limit && vector_count_ + 2 <= kMaxVectors) {
       const TxPacket& next = packets[end];
@@ -110,8 +115,7 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
     case EIO:       // the device can't checksum segments
     case EOPNOTSUPP:
       if (message.end - message.first > 1) {
-        message.remote->segment = false;
-        ++stats_.unsegmented;
+        give_up_segments(message);
         return Outcome::retry;
       }
       [[fallthrough]];
@@ -120,6 +124,53 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
       stats_.last_error = error;
       done += message.end;
       return Outcome::retry;
+  }
+}
+
+void UdpSender::ask_for_way(UdpRemote& remote) {
+  if (const std::uint32_t whole = way_(remote.data); whole > 0) remote.whole_bytes = whole;
+  remote.alone = 0;
+}
+
+void UdpSender::tell(UdpWayNews::Kind kind, const Message& message) {
+  const UdpRemote& remote = *message.remote;
+  news_ = UdpWayNews{kind, remote.data, message.segment, remote.whole_bytes};
+}
+
+// Until the next look at the way.
+void UdpSender::give_up_segments(const Message& message) {
+  UdpRemote& remote = *message.remote;
+  ask_for_way(remote);
+  const bool too_long = message.segment > remote.whole_bytes;
+  if (!too_long) remote.segment = false;
+  if (remote.refused_bytes == 0) {
+    ++stats_.unsegmented;
+    tell(too_long ? UdpWayNews::Kind::fragmented : UdpWayNews::Kind::unsegmented, message);
+  }
+  remote.refused_bytes = message.segment;
+}
+
+// Of a message that the kernel took.
+void UdpSender::count(const Message& message) {
+  UdpRemote& remote = *message.remote;
+  const std::size_t packets = message.end - message.first;
+  stats_.datagrams += packets;
+  if (packets > 1) {
+    if (remote.refused_bytes == 0 || message.segment < remote.refused_bytes) return;
+    remote.refused_bytes = 0;
+    ++stats_.resumed;
+    tell(UdpWayNews::Kind::resumed, message);
+    return;
+  }
+  if (message.segment <= proto::PacketBuffer::kBytes) return;
+  if (message.segment > remote.whole_bytes) ++stats_.fragmented;
+  if (++remote.alone < remote.patience) return;
+  const bool went_whole = message.segment <= remote.whole_bytes;
+  ask_for_way(remote);
+  remote.segment = true;
+  remote.patience = std::min(remote.patience * 2, UdpRemote::kMostPatience);
+  if (went_whole && message.segment > remote.whole_bytes && remote.refused_bytes == 0) {
+    tell(UdpWayNews::Kind::fragmented, message);
   }
 }
 
@@ -143,10 +194,7 @@ std::size_t UdpSender::send(std::span<const TxPacket> packets) {
       if (refused(errno, done) == Outcome::full) return done;
       continue;
     }
-    for (int i = 0; i < sent; ++i) {
-      const Message& message = messages_[static_cast<std::size_t>(i)];
-      stats_.datagrams += message.end - message.first;
-    }
+    for (int i = 0; i < sent; ++i) count(messages_[static_cast<std::size_t>(i)]);
     stats_.messages += static_cast<std::uint64_t>(sent);
     if (sent > 0) done += messages_[static_cast<std::size_t>(sent) - 1].end;
   }

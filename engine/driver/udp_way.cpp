@@ -1,0 +1,40 @@
+#include "engine/driver/udp_way.hpp"
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace hawser::engine {
+namespace {
+
+// The kernel tells the MTU of a way only of a connected socket, and ours are not.
+std::uint32_t mtu_of_connected(int fd, const SocketAddress& from, const SocketAddress& to) {
+  int mtu = 0;
+  socklen_t length = sizeof mtu;
+  const bool known = ::bind(fd, &from.any, from.length()) == 0 &&
+                     ::connect(fd, &to.any, to.length()) == 0 &&
+                     (from.is_v6() ? ::getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &length)
+                                   : ::getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &length)) == 0;
+  return known && mtu > 0 ? static_cast<std::uint32_t>(mtu) : 0;
+}
+
+}  // namespace
+
+std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote) {
+  SocketAddress from = local;
+  from.set_port(0);
+  const int fd = ::socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  const std::uint32_t mtu = mtu_of_connected(fd, from, remote);
+  ::close(fd);
+  return mtu;
+}
+
+std::uint32_t longest_whole_datagram(const SocketAddress& local, const SocketAddress& remote) {
+  const std::uint32_t headers = udp_headers(local.is_v6());
+  const std::uint32_t mtu = std::min(way_mtu(local, remote), kMaxIpBytes);
+  return mtu > headers ? mtu - headers : 0;
+}
+
+}  // namespace hawser::engine
