@@ -116,6 +116,8 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
     nics.push_back(nics_.back().get());
   }
 
+  if (look_.descriptor() >= 0) descriptors_.push_back(look_.descriptor());
+
   memory_ = std::make_unique<EndpointMemory>(tunables_, nics);
   if (memory_->descriptor() >= 0) descriptors_.push_back(memory_->descriptor());
 

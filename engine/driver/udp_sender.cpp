@@ -15,22 +15,40 @@ std::uint32_t length_of(const TxPacket& packet) {
   return packet.header_bytes + packet.payload_bytes;
 }
 
-void put_segment(msghdr& header, std::span<std::byte> control, std::uint32_t segment) {
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  cmsghdr* const message = CMSG_FIRSTHDR(&header);
-  message->cmsg_level = SOL_UDP;
-  message->cmsg_type = UDP_SEGMENT;
-  message->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-  const auto value = static_cast<std::uint16_t>(segment);
-  std::memcpy(CMSG_DATA(message), &value, sizeof value);
+// Says something more with a message.
+template <typename Value>
+void put_note(msghdr& header, std::span<std::byte> room, int level, int type, const Value& value) {
+  cmsghdr note{};
+  note.cmsg_len = CMSG_LEN(sizeof value);
+  note.cmsg_level = level;
+  note.cmsg_type = type;
+  std::byte* const at = room.data() + header.msg_controllen;
+  std::memcpy(at, &note, sizeof note);
+  std::memcpy(at + CMSG_LEN(0), &value, sizeof value);
+  header.msg_control = room.data();
+  header.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+// By that device, from the address that the socket has: else the kernel would choose one.
+void put_device(msghdr& header, std::span<std::byte> room, std::uint32_t device,
+                const SocketAddress& local) {
+  if (local.is_v6()) {
+    const in6_pktinfo info{local.v6.sin6_addr, device};
+    return put_note(header, room, IPPROTO_IPV6, IPV6_PKTINFO, info);
+  }
+  in_pktinfo info{};
+  info.ipi_ifindex = static_cast<int>(device);
+  info.ipi_spec_dst = local.v4.sin_addr;
+  put_note(header, room, IPPROTO_IP, IP_PKTINFO, info);
 }
 
 }  // namespace
 
-UdpSender::UdpSender(int fd, proto::Queue queue, const UdpSendLimits& limits, UdpWayLength way,
-                     const RemoteTable& remotes, std::vector<UdpRemote>& addresses)
+UdpSender::UdpSender(int fd, const SocketAddress& local, proto::Queue queue,
+                     const UdpSendLimits& limits, UdpWayLength way, const RemoteTable& remotes,
+                     std::vector<UdpRemote>& addresses)
     : fd_(fd),
+      local_(local),
       queue_(queue),
       limits_(limits),
       way_(std::move(way)),
@@ -80,7 +98,11 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
   header.msg_namelen = to.length();
   header.msg_iov = &vectors_[first_vector];
   header.msg_iovlen = vector_count_ - first_vector;
-  if (end - first > 1) put_segment(header, controls_[message_count_].bytes, segment);
+  std::array<std::byte, sizeof(Control)>& room = controls_[message_count_].bytes;
+  if (end - first > 1) {
+    put_note(header, room, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(segment));
+  }
+  if (remote.device != 0) put_device(header, room, remote.device, local_);
   ++message_count_;
   return true;
 }

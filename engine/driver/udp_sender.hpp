@@ -32,6 +32,7 @@ struct UdpRemote {
 
   SocketAddress data;
   SocketAddress control;
+  std::uint32_t device = 0;         // named with each send; 0: the routing tables choose
   std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes whole, as last asked for
   bool segment = true;              // not refused for another reason than their length
   std::uint32_t refused_bytes = 0;  // segments of this length were refused last; 0: none are
@@ -73,10 +74,10 @@ using UdpWayLength = std::function<std::uint32_t(const SocketAddress&)>;
 
 class UdpSender {
  public:
-  // `remotes` says which handles are open, `addresses` holds what belongs to them; both outlive
-  // this.
-  UdpSender(int fd, proto::Queue queue, const UdpSendLimits& limits, UdpWayLength way,
-            const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
+  // `local` is the socket's address, `remotes` says which handles are open, `addresses` holds what
+  // belongs to them; all outlive this.
+  UdpSender(int fd, const SocketAddress& local, proto::Queue queue, const UdpSendLimits& limits,
+            UdpWayLength way, const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
 
   // Sends a prefix of `packets`, all of this queue; returns its length. What cannot be sent counts
   // as sent. The kernel has copied the bytes: the buffers are free.
@@ -114,6 +115,7 @@ class UdpSender {
   void tell(UdpWayNews::Kind kind, const Message& message);
 
   int fd_;
+  const SocketAddress& local_;
   proto::Queue queue_;
   UdpSendLimits limits_;
   UdpWayLength way_;
@@ -124,7 +126,8 @@ class UdpSender {
   std::array<mmsghdr, kMaxMessages> headers_{};
   std::array<iovec, kMaxVectors> vectors_{};
   struct alignas(cmsghdr) Control {
-    std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))> bytes;
+    std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo))>
+        bytes;
   };
   std::array<Control, kMaxMessages> controls_{};
   std::size_t message_count_ = 0;

@@ -1,9 +1,10 @@
 #include "engine/driver/udp_way.hpp"
 
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
+
+#include "engine/descriptor.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -21,19 +22,24 @@ std::uint32_t mtu_of_connected(int fd, const SocketAddress& from, const SocketAd
 
 }  // namespace
 
-std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote) {
+std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote,
+                      std::string_view device) {
   SocketAddress from = local;
   from.set_port(0);
-  const int fd = ::socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  const std::uint32_t mtu = mtu_of_connected(fd, from, remote);
-  ::close(fd);
-  return mtu;
+  const Descriptor fd(::socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd) return 0;
+  // Before Linux 5.7 it takes a privilege; without it the answer is that of the tables' own choice.
+  if (!device.empty()) {
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, device.data(),
+                       static_cast<socklen_t>(device.size()));
+  }
+  return mtu_of_connected(fd.get(), from, remote);
 }
 
-std::uint32_t longest_whole_datagram(const SocketAddress& local, const SocketAddress& remote) {
+std::uint32_t longest_whole_datagram(const SocketAddress& local, const SocketAddress& remote,
+                                     std::string_view device) {
   const std::uint32_t headers = udp_headers(local.is_v6());
-  const std::uint32_t mtu = std::min(way_mtu(local, remote), kMaxIpBytes);
+  const std::uint32_t mtu = std::min(way_mtu(local, remote, device), kMaxIpBytes);
   return mtu > headers ? mtu - headers : 0;
 }
 

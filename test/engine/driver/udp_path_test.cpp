@@ -107,7 +107,7 @@ TEST_CASE("UDP sender: segments that are refused for another reason are tried ag
       return "address";
     }
     engine::UdpSender sender(
-        socket.fd(), Queue::data, {true, 65507, 65507},
+        socket.fd(), local, Queue::data, {true, 65507, 65507},
         [](const engine::SocketAddress&) { return 65507u; }, table, remotes);
     std::array<PacketBuffer*, 15> buffers;
     std::array<TxPacket, 15> packets;
