@@ -248,6 +248,7 @@ hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser
     stats->established = found.established ? 1 : 0;
     stats->at_rest = found.at_rest ? 1 : 0;
     stats->failure = code(found.failure);
+    stats->fragment_bytes = found.fragment_bytes;
     const std::size_t room = std::min(*count, found.paths.size());
     for (std::size_t i = 0; i < room; ++i) paths[i] = path_stats_of(found.paths[i]);
     *count = found.paths.size();

@@ -116,6 +116,8 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
     nics.push_back(nics_.back().get());
   }
 
+  if (look_.descriptor() >= 0) descriptors_.push_back(look_.descriptor());
+
   memory_ = std::make_unique<EndpointMemory>(tunables_, nics);
   if (memory_->descriptor() >= 0) descriptors_.push_back(memory_->descriptor());
 
@@ -186,6 +188,7 @@ TurnResult EndpointBody::progress(Time now) {
   TurnResult result = protocol_->finish_turn(monotonic_now());
   due_ = result.wake_at;
   if (result.warns) warn();
+  way_news_.tell(now, look_.nics());
   // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
   memory_->turn();
   for (FaultNic* fault : faults_) {

@@ -17,6 +17,7 @@
 #include "engine/packet_pool.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
+#include "engine/way_news.hpp"
 #include "hawser/engine.hpp"
 #include "proto/endpoint.hpp"
 
@@ -88,6 +89,7 @@ class EndpointBody {
   std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
   std::vector<FaultNic*> faults_;                  // the same, or none at all
   UdpLook look_;
+  WayNews way_news_;
   proto::Time due_{};  // when the protocol wanted its next turn
   std::unique_ptr<EndpointMemory> memory_;
   std::unique_ptr<proto::Endpoint> protocol_;

@@ -226,7 +226,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   part.echo_token = known ? peer.remote_token : 0;
   part.sequence = ++session_sequence;
   part.first_number = tunables.initial_sequence;
-  part.fragment_bytes = fragment_bytes;
+  part.fragment_bytes = peer.offered_bytes;
   part.nics = static_cast<std::uint8_t>(nics.size());
   part.absence_ms = static_cast<std::uint16_t>(tunables.longest_absence_ms);
   part.cookie = cookie;

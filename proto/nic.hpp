@@ -142,6 +142,14 @@ struct PayloadBytes {
   std::uint64_t copied = 0;    // by the driver, as the device may not read there
 };
 
+// What went otherwise than the driver likes, since construction. Datagrams, or times.
+struct NicDetours {
+  std::uint64_t fragmented = 0;  // longer than their way carries whole: sent in IP fragments
+  std::uint64_t segmentation_refused = 0;  // a remote's packets go one by one from then on
+  std::uint64_t segmentation_resumed = 0;  // they go segmented again
+  std::uint64_t by_other_devices = 0;      // came by another device than the NIC's
+};
+
 class Nic {
  public:
   virtual ~Nic() = default;
@@ -165,6 +173,14 @@ class Nic {
   [[nodiscard]] virtual Status open_remote(const NicAddress& remote, RemoteHandle& handle) = 0;
   // Ends one open_remote. Sends to it that are not reaped yet are still reaped.
   virtual void close_remote(RemoteHandle handle) = 0;
+
+  // The longest datagram that the way to an address carries in one piece, as the driver knows the
+  // way now; caps().max_datagram_bytes at most, and that where it knows no way. Longer ones arrive,
+  // too, but dearly (UDP: in IP fragments). Asked when a session begins: may cost system calls.
+  [[nodiscard]] virtual std::uint32_t max_datagram_to(const NicAddress& remote) {
+    static_cast<void>(remote);
+    return caps().max_datagram_bytes;
+  }
 
   // Hands over a prefix of `packets`, in order; returns how many.
   //   Packets in the prefix: buffer and payload belong to the driver until the send is reaped: the
@@ -205,6 +221,8 @@ class Nic {
   // rings since construction. May cost system calls: for statistics and slow timers, not for every
   // turn.
   [[nodiscard]] virtual std::uint64_t overruns() const = 0;
+
+  [[nodiscard]] virtual NicDetours detours() const { return {}; }
 
   // Whose packets the NIC receives, told once by the endpoint that opens it. A driver may keep away
   // what can't be for it, before that takes room in the rings; it need not.

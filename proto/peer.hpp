@@ -410,6 +410,7 @@ struct alignas(kCacheLine) Peer {
   std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
   std::uint16_t call_turn = 0;        // where the next choice of a pair to call over begins
   std::uint32_t announced_from = 0;   // sequence of the first HELLO that told our NICs' addresses
+  std::uint32_t offered_bytes = 0;    // fragment_bytes as we tell it; with our token it is fixed
   Time called_at{};                   // of the newest HELLO: its answer measures the response time
   Time calling_since{};
   std::uint64_t cookie = 0;  // of the newest CHALLENGE of our HELLO

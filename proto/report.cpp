@@ -21,6 +21,11 @@ EndpointStats Endpoint::stats() const {
   for (const LocalNic& local : core_->nics) {
     stats.host_overruns += local.nic->overruns();
     screened += local.nic->screened();
+    const NicDetours detours = local.nic->detours();
+    stats.datagrams_fragmented += detours.fragmented;
+    stats.segmentation_refused += detours.segmentation_refused;
+    stats.segmentation_resumed += detours.segmentation_resumed;
+    stats.datagrams_by_other_devices += detours.by_other_devices;
   }
   return stats;
 }
@@ -97,6 +102,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.at_rest = true;
     stats.established = record.state == SessionState::ready;
     stats.failure = record.failure;
+    stats.fragment_bytes = stats.established ? record.fragment_bytes : 0;
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
   }
@@ -104,6 +110,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.endpoint_id = peer->remote_id;
   stats.established = peer->state == SessionState::ready;
   stats.failure = peer->failure;
+  stats.fragment_bytes = stats.established ? peer->fragment_bytes : 0;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->last_heard);
   core.for_each_path(*peer, [&](const Path& path) {

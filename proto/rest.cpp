@@ -241,7 +241,7 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.remote_index = record.remote_index;
   peer.counter = record.counter;
   peer.remote_absence = milliseconds(record.absence_ms);
-  peer.fragment_bytes = record.fragment_bytes;
+  peer.fragment_bytes = peer.offered_bytes = record.fragment_bytes;
   peer.remote_unscheduled = record.remote_unscheduled;
   peer.next_number = peer.floor = peer.told_floor = record.next_number;
   peer.first_remote_number = record.first_remote_number;

@@ -71,6 +71,27 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
   pair_nics(peer);
 }
 
+namespace {
+
+// The payload of a full packet that this end offers: what every way between the NICs of both ends
+// carries in one piece at this moment.
+template <class Core>
+std::uint32_t offer_to(Core& core, Peer& peer) {
+  constexpr std::uint32_t kHeaders = wire::kDataHeaderBytes;
+  constexpr std::uint32_t kWhole = 16;  // a payload is a multiple of it
+  std::uint32_t most = core.fragment_bytes + kHeaders;
+  for (const LocalNic& local : core.nics) {
+    for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+      const NicAddress& address = core.nic_of(peer, i).address;
+      if (!local.nic->can_address(address)) continue;
+      most = std::min(most, local.nic->max_datagram_to(address));
+    }
+  }
+  return (std::max(most, wire::kMinFragmentBytes + kHeaders) - kHeaders) / kWhole * kWhole;
+}
+
+}  // namespace
+
 // Never the same twice. A cookie was for the token before.
 void Endpoint::Core::draw_token(Peer& peer) {
   peer.token = keys.token(++handshake_counter, peer.remote_id);
@@ -85,6 +106,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.failure = Status::ok;
   draw_token(peer);
   peer.counter = handshake_counter;
+  peer.offered_bytes = offer_to(*this, peer);
   peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
   peer.path_start = tunables.initial_sequence;
   peer.calls = 0;
@@ -119,6 +141,7 @@ wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
 bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records) {
   if (peer.state == SessionState::failed) forget_failed(peer);
+  const std::uint64_t told_with = peer.state == SessionState::idle ? 0 : peer.token;
   if (peer.state == SessionState::idle && !begin_session(peer)) return false;
   // The incarnation that was answered before may be READY: what it sends is none of this one's.
   if (peer.state == SessionState::answered &&
@@ -138,12 +161,14 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.remote_floor = hello.first_number;
   peer.next_to_process = hello.first_number;
   peer.remote_absence = milliseconds(hello.absence_ms);
-  peer.fragment_bytes = std::min(fragment_bytes, hello.fragment_bytes);
   peer.any_turn = false;
   peer.behind = 0;
   peer.newest_acked_sent = peer.settled_sent = Time{};
   peer.patience_eighths = 8;
   learn_nics(peer, records);
+  // With the present token nothing was told yet.
+  if (peer.token != told_with) peer.offered_bytes = offer_to(*this, peer);
+  peer.fragment_bytes = std::min(peer.offered_bytes, hello.fragment_bytes);
   std::uint64_t ring = ~std::uint64_t{0};
   for (const wire::NicRecord& record : records) {
     ring = std::min(ring, std::uint64_t{record.receive_kib} * 1024);

@@ -76,6 +76,16 @@ int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser
   return static_cast<int>(code);
 }
 
+CLI::App* add_info(CLI::App& app, std::string& to) {
+  CLI::App* const command =
+      app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+  command
+      ->add_option("--to", to,
+                   "the ways of this host's UDP NICs to that address, and their MTUs, alone")
+      ->type_name("ADDRESS");
+  return command;
+}
+
 int command(int argc, char** argv) {
   CLI::App app{"Hawser: reliable messages over unreliable datagrams on every NIC of a host."};
   app.require_subcommand(1);
@@ -95,8 +105,8 @@ int command(int argc, char** argv) {
   attacker_command->add_option("attack", attack)->required();
   attacker_command->add_option("seed", seed)->required();
   attacker_command->add_option("fragment_bytes", fragment_bytes)->required();
-  CLI::App* const info_command =
-      app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+  std::string info_to;
+  CLI::App* const info_command = add_info(app, info_to);
   CLI::App* const storm_command = app.add_subcommand(
       "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
   storm_command->footer(kStormFooter);
@@ -118,7 +128,8 @@ int command(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }
   if (*info_command) {
-    fmt::print("{}", hawser::tool::info_text());
+    using hawser::tool::info_text, hawser::tool::ways_text;
+    fmt::print("{}", info_to.empty() ? info_text() : ways_text(info_to));
     return 0;
   }
   if (*storm_command) {

@@ -13,6 +13,7 @@
 // nothing more is taken. If the slots run out, sends meet back-pressure; arrivals are lost.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -103,6 +104,9 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;
+  [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override {
+    return std::min(caps_.max_datagram_bytes, inner_->max_datagram_to(remote));
+  }
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
@@ -113,6 +117,7 @@ class FaultNic final : public proto::Nic {
   }
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
   [[nodiscard]] std::uint64_t overruns() const override { return inner_->overruns(); }
+  [[nodiscard]] proto::NicDetours detours() const override { return inner_->detours(); }
   void screen(const proto::Screen& screen) override { inner_->screen(screen); }
   [[nodiscard]] std::uint64_t screened() const override { return inner_->screened(); }
   void flush() override { inner_->flush(); }

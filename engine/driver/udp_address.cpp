@@ -1,5 +1,6 @@
 #include "engine/driver/udp_address.hpp"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -76,11 +78,18 @@ std::uint32_t mtu_of(const char* interface) {
   return known ? static_cast<std::uint32_t>(request.ifr_mtu) : kUsualMtu;
 }
 
+}  // namespace
+
 bool is_link_local(const SocketAddress& address) {
   return address.is_v6() && IN6_IS_ADDR_LINKLOCAL(&address.v6.sin6_addr);
 }
 
-}  // namespace
+bool is_same_ip(const SocketAddress& a, const SocketAddress& b) {
+  if (a.is_v6() != b.is_v6()) return false;
+  if (!a.is_v6()) return a.v4.sin_addr.s_addr == b.v4.sin_addr.s_addr;
+  return std::memcmp(&a.v6.sin6_addr, &b.v6.sin6_addr, sizeof a.v6.sin6_addr) == 0 &&
+         (!is_link_local(a) || a.v6.sin6_scope_id == b.v6.sin6_scope_id);
+}
 
 SocketAddress parse_local_address(const std::string& text) {
   addrinfo hints{};
@@ -98,6 +107,13 @@ SocketAddress parse_local_address(const std::string& text) {
     throw Error("udp:" + text + ": a NIC needs the address of one interface, not of any or many");
   }
   return address;
+}
+
+std::string to_text(const SocketAddress& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const IpBytes ip = ip_of(address.any);
+  (void)::inet_ntop(address.any.sa_family, ip.bytes, text.data(), text.size());
+  return text.data();
 }
 
 NicAddress to_nic_address(const SocketAddress& data, const SocketAddress& control) {

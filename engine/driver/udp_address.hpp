@@ -22,6 +22,7 @@ struct SocketAddress {
   [[nodiscard]] bool is_v6() const { return any.sa_family == AF_INET6; }
   [[nodiscard]] socklen_t length() const { return is_v6() ? sizeof v6 : sizeof v4; }
   [[nodiscard]] in_port_t port() const { return is_v6() ? v6.sin6_port : v4.sin_port; }
+  void set_port(in_port_t port) { (is_v6() ? v6.sin6_port : v4.sin_port) = port; }
 };
 
 // Where the fields of a UDP NicAddress are; ports are big endian, IPv4 addresses zero-padded.
@@ -36,6 +37,13 @@ struct UdpAddressLayout {
 
 // "127.0.0.2", "::1", "fe80::1%eth0"; port 0. Throws Error if it isn't the address of one host.
 [[nodiscard]] SocketAddress parse_local_address(const std::string& text);
+
+[[nodiscard]] bool is_link_local(const SocketAddress& address);
+// The same host's, whatever the ports; link-local ones are of a link.
+[[nodiscard]] bool is_same_ip(const SocketAddress& a, const SocketAddress& b);
+
+// "10.0.0.1", "fd00::1"; without port and scope.
+[[nodiscard]] std::string to_text(const SocketAddress& address);
 
 [[nodiscard]] proto::NicAddress to_nic_address(const SocketAddress& data,
                                                const SocketAddress& control);

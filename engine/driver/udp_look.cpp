@@ -10,6 +10,9 @@ using proto::Queue;
 
 namespace {
 constexpr std::array kQueues{Queue::data, Queue::control};  // as descriptors() has them
+// A question to the watch costs a system call.
+constexpr proto::Duration kFollowInterval = proto::milliseconds(1);
+constexpr proto::Duration kRetryInterval = proto::milliseconds(1000);
 }  // namespace
 
 void UdpLook::add(UdpNic& nic) {
@@ -17,9 +20,20 @@ void UdpLook::add(UdpNic& nic) {
   HAWSER_ASSERT(nic.descriptors(fds) == fds.size());
   nics_.push_back(&nic);
   nic.follow(*this);
+  if (nic.has_device() && !watch_) watch_.emplace();
   for (const int fd : fds) {
     attention_.add();
     watched_.push_back({fd, POLLIN, 0});
+  }
+}
+
+void UdpLook::follow_addresses() {
+  follow_at_ = now_ + kFollowInterval;
+  const bool changed = watch_->take_changes();
+  const bool retries = now_ >= retry_at_;
+  if (retries) retry_at_ = now_ + kRetryInterval;
+  for (UdpNic* nic : nics_) {
+    if (changed || (retries && nic->is_lost())) nic->look_at_address();
   }
 }
 

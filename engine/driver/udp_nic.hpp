@@ -2,8 +2,13 @@
 // no privilege needed. The kernel copies at the send, so buffers are free at once and the cookies
 // come with the next reap.
 //
-// One entropy: a path hashes on the data sockets' ports. No events: what goes wrong with the
-// interface shows as silence.
+// One entropy: a path hashes on the data sockets' ports.
+//
+// The NIC is the device that has the address, but for loopback's addresses, each of which is a NIC
+// of its own. What it sends goes by that device where the routing tables have equal ways by others
+// (udp_route.hpp). If the device loses the address, the NIC says `down`; it says `up` when the
+// address is back, or with another one that the device has got, on the same sockets. What else goes
+// wrong with the device shows as silence.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +20,7 @@
 
 #include "engine/driver/remote_table.hpp"
 #include "engine/driver/udp_address.hpp"
+#include "engine/driver/udp_device.hpp"
 #include "engine/driver/udp_receiver.hpp"
 #include "engine/driver/udp_screen.hpp"
 #include "engine/driver/udp_sender.hpp"
@@ -55,6 +61,8 @@ class UdpNic final : public proto::Nic {
   UdpNic& operator=(const UdpNic&) = delete;
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
+  // The newest since the last time.
+  [[nodiscard]] std::optional<UdpWayNews> take_news();
 
   // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
   void follow(UdpLook& look) { look_ = &look; }
@@ -65,6 +73,14 @@ class UdpNic final : public proto::Nic {
     return std::exchange(from.heard, false) || from.receiver.holds_some();
   }
 
+  // Whether it is a device, whose address may change.
+  [[nodiscard]] bool has_device() const { return !device_.name.empty(); }
+  // Has the device still its address, or another one? After a change of this host's addresses, and
+  // now and then while is_lost().
+  void look_at_address();
+  [[nodiscard]] bool is_lost() const { return !here_; }
+
+  // As it was opened; the address may be another one by now.
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
@@ -72,13 +88,15 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override { remotes_.close(handle); }
+  [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
   [[nodiscard]] Outlook outlook(proto::Queue queue) override;
-  [[nodiscard]] std::size_t events(std::span<proto::NicEvent>) override { return 0; }
+  [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
   [[nodiscard]] std::uint64_t overruns() const override;
+  [[nodiscard]] proto::NicDetours detours() const override;
   void screen(const proto::Screen& screen) override;
   [[nodiscard]] std::uint64_t screened() const override;
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;
@@ -102,12 +120,24 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] const Port& port(proto::Queue queue) const {
     return queue == proto::Queue::data ? data_ : control_;
   }
+  // Which device is to be named with sends there; 0: none.
+  [[nodiscard]] std::uint32_t device_to(const SocketAddress& remote) const;
+  [[nodiscard]] std::uint32_t whole_bytes_to(const SocketAddress& remote) const;
+  void choose_device(UdpRemote& remote);
+  // The NIC works again, at that address.
+  void return_at(const SocketAddress& address);
+  [[nodiscard]] bool rebind(const SocketAddress& address);
   // Ends the sends of packets whose bytes the kernel has, or which are lost.
   void complete(std::span<const proto::TxPacket> packets);
 
   proto::PacketPool& pool_;
   std::string name_;
   SocketAddress local_;
+  UdpDevice device_;
+  bool here_ = true;       // the device has the address
+  bool bound_ = true;      // so have the sockets
+  bool fell_ = false;      // an event is due: down
+  bool told_here_ = true;  // an event was: up
   std::uint32_t max_datagram_bytes_;
   RemoteTable remotes_;
   std::vector<UdpRemote> addresses_;  // by handle
@@ -117,6 +147,8 @@ class UdpNic final : public proto::Nic {
   proto::NicCaps caps_;
   UdpLook* look_ = nullptr;
   bool screens_;
+  std::optional<proto::Screen> screen_;
+  std::uint64_t screened_before_ = 0;  // at addresses that it had
   proto::Ring<std::uint64_t> cookies_;
 };
 

@@ -32,6 +32,7 @@ T value_of(const cmsghdr& control) {
 struct Notes {
   std::uint32_t piece = 0;  // 0: not coalesced
   bool congestion_experienced = false;
+  std::uint32_t device = 0;  // 0: not said
 };
 
 Notes read_notes(const msghdr& header) {
@@ -45,6 +46,10 @@ Notes read_notes(const msghdr& header) {
       notes.congestion_experienced = (value_of<std::uint8_t>(*c) & kEcnMask) == kEcnMask;
     } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
       notes.congestion_experienced = (value_of<int>(*c) & kEcnMask) == kEcnMask;
+    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+      notes.device = static_cast<std::uint32_t>(value_of<in_pktinfo>(*c).ipi_ifindex);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+      notes.device = value_of<in6_pktinfo>(*c).ipi6_ifindex;
     }
   }
   return notes;
@@ -66,6 +71,13 @@ UdpReceiver::UdpReceiver(int fd, proto::Queue queue)
   free_.reserve(kSlabs);
   spent_.reserve(kSlabs);
   for (std::uint32_t i = kSlabs; i-- > 0;) free_.push_back(i);
+}
+
+void UdpReceiver::expect_device(std::uint32_t device, bool is_v6) {
+  const int on = 1;
+  device_ = device;
+  (void)(is_v6 ? ::setsockopt(fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on)
+               : ::setsockopt(fd_, IPPROTO_IP, IP_PKTINFO, &on, sizeof on));
 }
 
 std::size_t UdpReceiver::receive(std::span<RxPacket> packets) {
@@ -142,6 +154,10 @@ std::size_t UdpReceiver::accept(std::uint32_t index, const mmsghdr& header) {
   if (pieces == 0 || pieces > kMaxPieces || (header.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
     ++stats_.malformed;
     return 0;
+  }
+  constexpr std::uint32_t kLoopback = 1;  // the first device of each network namespace
+  if (device_ != 0 && notes.device > kLoopback && notes.device != device_) {
+    stats_.by_other_devices += pieces;
   }
   if (pieces > 1 && piece % kAlignment != 0) align_pieces(slab(index), bytes, piece);
   HAWSER_ASSERT(pending_.push({index, 0, bytes, piece, notes.congestion_experienced}));

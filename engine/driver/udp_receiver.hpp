@@ -23,13 +23,17 @@ struct UdpReceiveStats {
   std::uint64_t calls = 0;     // system calls
   std::uint64_t messages = 0;  // coalesced ones count once
   std::uint64_t datagrams = 0;
-  std::uint64_t malformed = 0;  // messages dropped: empty, or in pieces that no kernel makes
-  std::uint64_t errors = 0;     // calls that failed
+  std::uint64_t malformed = 0;         // messages dropped: empty, or in pieces that no kernel makes
+  std::uint64_t errors = 0;            // calls that failed
+  std::uint64_t by_other_devices = 0;  // datagrams, once expect_device was called
 };
 
 class UdpReceiver {
  public:
   UdpReceiver(int fd, proto::Queue queue);
+
+  // From now on what comes by another device counts, but for what this host sends to itself.
+  void expect_device(std::uint32_t device, bool is_v6);
 
   // As Nic::rx_burst.
   [[nodiscard]] std::size_t receive(std::span<proto::RxPacket> packets);
@@ -60,7 +64,7 @@ class UdpReceiver {
   struct Batch {
     std::array<mmsghdr, kBatch> headers{};
     std::array<iovec, kBatch> vectors{};
-    alignas(cmsghdr) std::array<std::array<std::byte, 64>, kBatch> controls{};
+    alignas(cmsghdr) std::array<std::array<std::byte, 96>, kBatch> controls{};
   };
 
   [[nodiscard]] std::byte* slab(std::uint32_t index) { return memory_.get() + index * kSlabBytes; }
@@ -74,6 +78,7 @@ class UdpReceiver {
 
   int fd_;
   proto::Queue queue_;
+  std::uint32_t device_ = 0;  // 0: any
   AlignedMemory memory_;
   std::vector<std::uint32_t> free_;  // the last one used first: it is warm
   std::vector<std::uint32_t> spent_;

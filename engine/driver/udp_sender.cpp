@@ -15,22 +15,45 @@ std::uint32_t length_of(const TxPacket& packet) {
   return packet.header_bytes + packet.payload_bytes;
 }
 
-void put_segment(msghdr& header, std::span<std::byte> control, std::uint32_t segment) {
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  cmsghdr* const message = CMSG_FIRSTHDR(&header);
-  message->cmsg_level = SOL_UDP;
-  message->cmsg_type = UDP_SEGMENT;
-  message->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-  const auto value = static_cast<std::uint16_t>(segment);
-  std::memcpy(CMSG_DATA(message), &value, sizeof value);
+// Says something more with a message.
+template <typename Value>
+void put_note(msghdr& header, std::span<std::byte> room, int level, int type, const Value& value) {
+  cmsghdr note{};
+  note.cmsg_len = CMSG_LEN(sizeof value);
+  note.cmsg_level = level;
+  note.cmsg_type = type;
+  std::byte* const at = room.data() + header.msg_controllen;
+  std::memcpy(at, &note, sizeof note);
+  std::memcpy(at + CMSG_LEN(0), &value, sizeof value);
+  header.msg_control = room.data();
+  header.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+// By that device, from the address that the socket has: else the kernel would choose one.
+void put_device(msghdr& header, std::span<std::byte> room, std::uint32_t device,
+                const SocketAddress& local) {
+  if (local.is_v6()) {
+    const in6_pktinfo info{local.v6.sin6_addr, device};
+    return put_note(header, room, IPPROTO_IPV6, IPV6_PKTINFO, info);
+  }
+  in_pktinfo info{};
+  info.ipi_ifindex = static_cast<int>(device);
+  info.ipi_spec_dst = local.v4.sin_addr;
+  put_note(header, room, IPPROTO_IP, IP_PKTINFO, info);
 }
 
 }  // namespace
 
-UdpSender::UdpSender(int fd, proto::Queue queue, const UdpSendLimits& limits,
-                     const RemoteTable& remotes, std::vector<UdpRemote>& addresses)
-    : fd_(fd), queue_(queue), limits_(limits), remotes_(remotes), addresses_(addresses) {}
+UdpSender::UdpSender(int fd, const SocketAddress& local, proto::Queue queue,
+                     const UdpSendLimits& limits, UdpWayLength way, const RemoteTable& remotes,
+                     std::vector<UdpRemote>& addresses)
+    : fd_(fd),
+      local_(local),
+      queue_(queue),
+      limits_(limits),
+      way_(std::move(way)),
+      remotes_(remotes),
+      addresses_(addresses) {}
 
 bool UdpSender::sendable(const TxPacket& packet) const {
   return remotes_.is_open(packet.remote) &&
@@ -54,7 +77,7 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
   add(head);
   std::size_t end = first + 1;
   std::size_t total = segment;
-  if (limits_.segment && remote.segment) {
+  if (limits_.segment && remote.segment && segment <= remote.whole_bytes) {
     const std::size_t limit = std::min(packets.size(), first + kMaxSegments);
     while (end < limit && vector_count_ + 2 <= kMaxVectors) {
       const TxPacket& next = packets[end];
@@ -75,7 +98,11 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
   header.msg_namelen = to.length();
   header.msg_iov = &vectors_[first_vector];
   header.msg_iovlen = vector_count_ - first_vector;
-  if (end - first > 1) put_segment(header, controls_[message_count_].bytes, segment);
+  std::array<std::byte, sizeof(Control)>& room = controls_[message_count_].bytes;
+  if (end - first > 1) {
+    put_note(header, room, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(segment));
+  }
+  if (remote.device != 0) put_device(header, room, remote.device, local_);
   ++message_count_;
   return true;
 }
@@ -110,8 +137,7 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
     case EIO:       // the device can't checksum segments
     case EOPNOTSUPP:
       if (message.end - message.first > 1) {
-        message.remote->segment = false;
-        ++stats_.unsegmented;
+        give_up_segments(message);
         return Outcome::retry;
       }
       [[fallthrough]];
@@ -120,6 +146,53 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
       stats_.last_error = error;
       done += message.end;
       return Outcome::retry;
+  }
+}
+
+void UdpSender::ask_for_way(UdpRemote& remote) {
+  if (const std::uint32_t whole = way_(remote.data); whole > 0) remote.whole_bytes = whole;
+  remote.alone = 0;
+}
+
+void UdpSender::tell(UdpWayNews::Kind kind, const Message& message) {
+  const UdpRemote& remote = *message.remote;
+  news_ = UdpWayNews{kind, remote.data, message.segment, remote.whole_bytes};
+}
+
+// Until the next look at the way.
+void UdpSender::give_up_segments(const Message& message) {
+  UdpRemote& remote = *message.remote;
+  ask_for_way(remote);
+  const bool too_long = message.segment > remote.whole_bytes;
+  if (!too_long) remote.segment = false;
+  if (remote.refused_bytes == 0) {
+    ++stats_.unsegmented;
+    tell(too_long ? UdpWayNews::Kind::fragmented : UdpWayNews::Kind::unsegmented, message);
+  }
+  remote.refused_bytes = message.segment;
+}
+
+// Of a message that the kernel took.
+void UdpSender::count(const Message& message) {
+  UdpRemote& remote = *message.remote;
+  const std::size_t packets = message.end - message.first;
+  stats_.datagrams += packets;
+  if (packets > 1) {
+    if (remote.refused_bytes == 0 || message.segment < remote.refused_bytes) return;
+    remote.refused_bytes = 0;
+    ++stats_.resumed;
+    tell(UdpWayNews::Kind::resumed, message);
+    return;
+  }
+  if (message.segment <= proto::PacketBuffer::kBytes) return;
+  if (message.segment > remote.whole_bytes) ++stats_.fragmented;
+  if (++remote.alone < remote.patience) return;
+  const bool went_whole = message.segment <= remote.whole_bytes;
+  ask_for_way(remote);
+  remote.segment = true;
+  remote.patience = std::min(remote.patience * 2, UdpRemote::kMostPatience);
+  if (went_whole && message.segment > remote.whole_bytes && remote.refused_bytes == 0) {
+    tell(UdpWayNews::Kind::fragmented, message);
   }
 }
 
@@ -143,10 +216,7 @@ std::size_t UdpSender::send(std::span<const TxPacket> packets) {
       if (refused(errno, done) == Outcome::full) return done;
       continue;
     }
-    for (int i = 0; i < sent; ++i) {
-      const Message& message = messages_[static_cast<std::size_t>(i)];
-      stats_.datagrams += message.end - message.first;
-    }
+    for (int i = 0; i < sent; ++i) count(messages_[static_cast<std::size_t>(i)]);
     stats_.messages += static_cast<std::uint64_t>(sent);
     if (sent > 0) done += messages_[static_cast<std::size_t>(sent) - 1].end;
   }

@@ -86,6 +86,22 @@ UdpSocket::UdpSocket(const SocketAddress& local, std::uint64_t receive_bytes,
 
 UdpSocket::~UdpSocket() { ::close(fd_); }
 
+bool UdpSocket::rebind(const SocketAddress& local) {
+  SocketAddress to = local;
+  to.set_port(0);
+  socklen_t length = sizeof to;
+  set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 0);  // a screen has shared it: no stranger's port
+  // A socket whose port the kernel chose lets go of it when it is disconnected, and can be bound.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  if (::connect(fd_, &nobody, sizeof nobody) != 0 || ::bind(fd_, &to.any, to.length()) != 0 ||
+      ::getsockname(fd_, &to.any, &length) != 0) {
+    return false;
+  }
+  address_ = to;
+  return true;
+}
+
 bool UdpSocket::can_segment() const {
   int value = 0;
   socklen_t length = sizeof value;

@@ -20,6 +20,10 @@ class UdpSocket {
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
+  // Binds it to a free port of another address of the same family. The descriptor and all options
+  // stay, and so does what has come and was not read. False: it has no address until this succeeds.
+  [[nodiscard]] bool rebind(const SocketAddress& local);
+
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] const SocketAddress& address() const { return address_; }  // with its port
 

@@ -380,7 +380,8 @@ typedef struct hawser_peer_stats {
   uint8_t established;
   hawser_status failure;
   uint8_t at_rest; /* quiet for long: it has no paths until it is woken */
-  uint8_t reserved[5];
+  uint8_t reserved;
+  uint32_t fragment_bytes; /* payload of a full packet of the session; 0: there is none */
 } hawser_peer_stats;
 
 /* As above for the peer's paths; also HAWSER_UNKNOWN_PEER. */

@@ -107,7 +107,11 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(registrations_made, "registrations that the cache made")                                    \
   X(registrations_refused, "of these, refused: not watchable, or no memory to lock")            \
   X(registrations_evicted, "registrations that made room for others")                           \
-  X(registrations_stale, "registrations ended, as their memory was unmapped or moved")
+  X(registrations_stale, "registrations ended, as their memory was unmapped or moved")          \
+  X(datagrams_fragmented, "datagrams longer than their way's MTU, sent in IP fragments")        \
+  X(segmentation_refused, "times that the kernel refused to segment sends to a remote NIC")     \
+  X(segmentation_resumed, "times that it took them again")                                      \
+  X(datagrams_by_other_devices, "datagrams that came by another device than their NIC's")
 
 struct EndpointStats {
 #define HAWSER_FIELD(name, text) std::uint64_t name = 0;
@@ -193,6 +197,7 @@ struct PeerStats {
   bool established = false;
   bool at_rest = false;  // has been quiet; it has no paths until it is woken
   Status failure = Status::ok;
+  std::uint32_t fragment_bytes = 0;  // payload of a full packet of the session; 0: there is none
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;
   std::vector<PathStats> paths;

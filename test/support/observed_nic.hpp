@@ -20,6 +20,9 @@ class ObservedNic final : public proto::Nic {
   // Null, or false for what its driver does not find yet.
   std::function<bool(const proto::NicAddress&)> knows_way;
 
+  // Null, or the longest datagram that the way to an address carries whole.
+  std::function<std::uint32_t(const proto::NicAddress&)> way_bytes;
+
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }
   [[nodiscard]] const proto::NicCaps& caps() const override { return nic_.caps(); }
   [[nodiscard]] const proto::NicAddress& address() const override { return nic_.address(); }
@@ -30,6 +33,9 @@ class ObservedNic final : public proto::Nic {
                                    proto::RemoteHandle& handle) override {
     if (knows_way && !knows_way(remote)) return Status::again;
     return nic_.open_remote(remote, handle);
+  }
+  [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override {
+    return way_bytes ? way_bytes(remote) : nic_.max_datagram_to(remote);
   }
   void close_remote(proto::RemoteHandle handle) override { nic_.close_remote(handle); }
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override {

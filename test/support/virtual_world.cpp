@@ -85,7 +85,7 @@ void World::build(std::uint32_t index) {
     REQUIRE_FALSE(nic->apply(config_.faults).has_value());
     nic->set_time(now_);
     nics.push_back(nic.get());
-    if (config_.before_poll || config_.arrived || config_.knows_way) {
+    if (config_.before_poll || config_.arrived || config_.knows_way || config_.way_bytes) {
       node.observed.push_back(std::make_unique<ObservedNic>(
           *nic,
           [this, index, i] {
@@ -95,6 +95,11 @@ void World::build(std::uint32_t index) {
       if (config_.knows_way) {
         node.observed.back()->knows_way = [this, index, i](const proto::NicAddress& remote) {
           return config_.knows_way(index, i, remote);
+        };
+      }
+      if (config_.way_bytes) {
+        node.observed.back()->way_bytes = [this, index, i](const proto::NicAddress& remote) {
+          return config_.way_bytes(index, i, remote);
         };
       }
       nics.back() = node.observed.back().get();

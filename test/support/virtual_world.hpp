@@ -53,6 +53,9 @@ struct WorldConfig {
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
   // Whether the driver of a node's NIC knows the way to an address.
   std::function<bool(std::uint32_t node, std::uint32_t nic, const proto::NicAddress&)> knows_way;
+  // The longest datagram that the way of a node's NIC to an address carries whole.
+  std::function<std::uint32_t(std::uint32_t node, std::uint32_t nic, const proto::NicAddress&)>
+      way_bytes;
   // Called with what any NIC hands to its node. May mark it.
   std::function<void(std::span<proto::RxPacket>)> arrived;
 };

@@ -53,5 +53,17 @@ TEST_CASE("info: a traffic class that every verbs NIC refuses is shown as refuse
   }
 }
 
+TEST_CASE("info: the way from each UDP NIC to an address") {
+  const std::string text = ways_text("127.0.0.1");
+  CHECK_THAT(text, Contains("Ways to 127.0.0.1 (`ip route get 127.0.0.1`"));
+  CHECK_THAT(text, Contains("  udp:127.0.0.1 ") && Contains(" MTU 65535 of the way, 65536 of the "
+                                                            "device: datagrams of 65507\n"));
+  CHECK_THAT(text, !Contains("udp:::1"));
+  for (const char* const wrong : {"somewhere", "0.0.0.0", "10.0.0.1:80"}) {
+    CHECK_THROWS_WITH(ways_text(wrong),
+                      Contains("--to " + std::string(wrong)) && Contains("address of a host"));
+  }
+}
+
 }  // namespace
 }  // namespace hawser::tool

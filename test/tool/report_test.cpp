@@ -50,6 +50,8 @@ RankResult result() {
   made.recoveries = {{28, "peer_restarted", 29, 30}};
   made.messages_sent_before = 31;
   made.messages_received_before = 32;
+  made.fragment_bytes_least = 33;
+  made.fragment_bytes_most = 34;
   made.setup_ns = 19;
   made.communication_ns = 20;
   made.check_ns = 21;

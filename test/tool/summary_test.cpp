@@ -134,6 +134,30 @@ TEST_CASE("summary: what RDMA devices read in place, if there were any") {
         std::string::npos);
 }
 
+TEST_CASE("summary: what ways have room for, and what came of those that changed") {
+  Run run;
+  const auto text = [&] {
+    return to_text(summarize(run.options, run.schedule, run.results), run.options);
+  };
+  const auto says = [&](const char* words) { return text().find(words) != std::string::npos; };
+  CHECK_FALSE(says("full packets"));
+  run.results[0].fragment_bytes_least = run.results[0].fragment_bytes_most = 1280;
+  run.results[1].fragment_bytes_least = run.results[1].fragment_bytes_most = 1280;
+  CHECK(says("full packets: 1280 bytes of payload\n"));
+  run.results[1].fragment_bytes_most = 1392;
+  CHECK(says("full packets: 1280 bytes of payload in one session, 1392 in another\n"));
+  CHECK_FALSE(says("ways:"));
+  CHECK_FALSE(says("segmentation"));
+  CHECK_FALSE(says("devices:"));
+  run.results[0].counters["datagrams_fragmented"] = 7;
+  run.results[1].counters["segmentation_refused"] = 2;
+  run.results[1].counters["segmentation_resumed"] = 1;
+  run.results[1].counters["datagrams_by_other_devices"] = 5;
+  CHECK(says("ways: 7 packets were longer than the MTU of their way, and went as IP fragments"));
+  CHECK(says("segmentation offload: refused 2 times, taken up again 1 time\n"));
+  CHECK(says("devices: 5 packets came by another device than their NIC's"));
+}
+
 TEST_CASE("summary: packets that switches marked, if there were any") {
   Run run;
   const auto text = [&] {

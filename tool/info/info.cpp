@@ -6,12 +6,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/driver/udp_address.hpp"
+#include "engine/driver/udp_way.hpp"
 #include "engine/driver/verbs.hpp"
 #include "engine/host_limits.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
+#include "hawser/engine.hpp"
 #include "hawser/nics.hpp"
 #include "hawser/tunables.hpp"
+#include "tool/error.hpp"
 #include "tool/run/memory.hpp"
 
 namespace hawser::tool {
@@ -98,7 +102,36 @@ std::string tunables_text() {
   return text;
 }
 
+std::string way_text(const HostNic& nic, const std::string& to) {
+  const std::string address = nic.name.substr(std::string_view("udp:").size());
+  const engine::SocketAddress local = engine::parse_local_address(address);
+  engine::SocketAddress remote = engine::parse_local_address(to);
+  if (local.is_v6() != remote.is_v6()) return {};
+  constexpr std::uint16_t kDiscard = 9;  // nothing is sent, but connect wants a port
+  remote.set_port(htons(kDiscard));
+  const std::uint32_t mtu = engine::way_mtu(local, remote);
+  if (mtu == 0) return fmt::format("  {:<40} {:<12} no way there\n", nic.name, nic.device);
+  const std::uint32_t longest =
+      std::min(engine::longest_whole_datagram(local, remote),
+               engine::interface_mtu(local) - engine::udp_headers(local.is_v6()));
+  return fmt::format("  {:<40} {:<12} MTU {} of the way, {} of the device: datagrams of {}\n",
+                     nic.name, nic.device, mtu, nic.mtu, longest);
+}
+
 }  // namespace
+
+std::string ways_text(const std::string& to) {
+  try {
+    (void)engine::parse_local_address(to);
+  } catch (const Error&) {
+    throw InputError(fmt::format("--to {}: expected the IPv4 or IPv6 address of a host", to));
+  }
+  std::string text = fmt::format("Ways to {} (`ip route get {}` shows the route)\n", to, to);
+  for (const HostNic& nic : host_nics()) {
+    if (nic.name.starts_with("udp:")) text += way_text(nic, to);
+  }
+  return text;
+}
 
 std::vector<std::string> rdma_devices() {
   std::vector<std::string> devices;

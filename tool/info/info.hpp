@@ -21,4 +21,8 @@ namespace hawser::tool {
 // The whole text.
 [[nodiscard]] std::string info_text();
 
+// `hawser info --to ADDRESS`: the way from each UDP NIC of this host to that address, and what a
+// full packet carries there. Throws InputError if it is no IP address.
+[[nodiscard]] std::string ways_text(const std::string& to);
+
 }  // namespace hawser::tool

@@ -111,6 +111,7 @@ class RankRun {
     while (const auto failure = replay_from(gathering, router, replay)) {
       recover(*failure, gathering, replay);
     }
+    take_sizes(gathering.peers());
     // While the others are still there: a NIC has no paths, and so no state, without them.
     take_observations();
     take_figures(settle(router, *endpoint_, *monitor_), result_);
@@ -143,6 +144,17 @@ class RankRun {
     result_.nics = sample_nics(*endpoint_);
     result_.path_changes = paths_->changes();
     result_.path_changes_left_out = paths_->changes_left_out();
+  }
+
+  void take_sizes(const std::vector<PeerId>& peers) {
+    for (const PeerId peer : peers) {
+      PeerStats stats;
+      if (endpoint_->peer_stats(peer, stats) != Status::ok || stats.fragment_bytes == 0) continue;
+      const std::uint64_t bytes = stats.fragment_bytes;
+      const std::uint64_t least = result_.fragment_bytes_least;
+      result_.fragment_bytes_least = least == 0 ? bytes : std::min(least, bytes);
+      result_.fragment_bytes_most = std::max(result_.fragment_bytes_most, bytes);
+    }
   }
 
   // To the end, or to a failure of a rank that is to be started again: then nothing of this rank's

@@ -41,6 +41,8 @@ void visit_result(Result& result, Visit visit) {
   visit("operations_left", result.operations_left);
   visit("buffers_left", result.buffers_left);
   visit("unexpected_bytes_left", result.unexpected_bytes_left);
+  visit("fragment_bytes_least", result.fragment_bytes_least);
+  visit("fragment_bytes_most", result.fragment_bytes_most);
   visit("nics", result.nics);
   visit("injected", result.injected);
   visit("path_changes", result.path_changes);

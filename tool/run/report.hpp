@@ -82,6 +82,9 @@ struct RankResult {
   std::uint64_t operations_left = 0;
   std::uint64_t buffers_left = 0;
   std::uint64_t unexpected_bytes_left = 0;
+  // Payload of a full packet: of the session that has the least, and of the one that has the most.
+  std::uint64_t fragment_bytes_least = 0;
+  std::uint64_t fragment_bytes_most = 0;
   std::vector<NicSample> nics;
   std::vector<Injected> injected;
   std::vector<PathChange> path_changes;

@@ -251,6 +251,11 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
     summary.complete = summary.complete && !result.failure;
     add_counters(summary.counters, result.counters);
     add_counters(summary.drops, result.drops);
+    if (const std::uint64_t least = result.fragment_bytes_least; least > 0) {
+      const std::uint64_t known = summary.fragment_bytes_least;
+      summary.fragment_bytes_least = known == 0 ? least : std::min(known, least);
+    }
+    summary.fragment_bytes_most = std::max(summary.fragment_bytes_most, result.fragment_bytes_most);
     summary.verified_bytes += result.verified_bytes;
     summary.verified_tasks += result.verified_tasks;
     summary.communication_s = std::max(summary.communication_s, seconds(result.communication_ns));

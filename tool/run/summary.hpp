@@ -52,6 +52,8 @@ struct Summary {
   std::map<std::string, std::uint64_t> drops;
   std::uint64_t verified_bytes = 0;
   std::uint64_t verified_tasks = 0;
+  std::uint64_t fragment_bytes_least = 0;  // of all sessions; 0: there were none
+  std::uint64_t fragment_bytes_most = 0;
   std::vector<NicRow> nics;
   FaultReport faults;
   std::vector<std::string> recoveries;  // for people: who was back, and what it took

@@ -47,6 +47,35 @@ std::string stalls_text(const Summary& summary, bool windows) {
   return text;
 }
 
+// What the ways between the NICs have room for, and what came of ways that changed.
+std::string ways_text(const Summary& summary) {
+  const std::uint64_t least = summary.fragment_bytes_least;
+  const std::uint64_t most = summary.fragment_bytes_most;
+  std::string text;
+  if (most > 0) {
+    text += fmt::format("full packets: {} bytes of payload{}\n", least,
+                        most == least ? "" : fmt::format(" in one session, {} in another", most));
+  }
+  if (const std::uint64_t cut = counter(summary, "datagrams_fragmented"); cut > 0) {
+    text += fmt::format(
+        "ways: {} packets were longer than the MTU of their way, and went as IP fragments, which "
+        "is several times slower; sessions that begin now fit it\n",
+        cut);
+  }
+  if (const std::uint64_t refused = counter(summary, "segmentation_refused"); refused > 0) {
+    text += fmt::format("segmentation offload: refused {}, taken up again {}\n",
+                        counted(refused, "time"),
+                        counted(counter(summary, "segmentation_resumed"), "time"));
+  }
+  if (const std::uint64_t other = counter(summary, "datagrams_by_other_devices"); other > 0) {
+    text += fmt::format(
+        "devices: {} packets came by another device than their NIC's; set "
+        "net.ipv4.conf.all.arp_ignore=1 where several devices are in one subnet\n",
+        other);
+  }
+  return text;
+}
+
 std::string packets_text(const Summary& summary) {
   const std::uint64_t sent = counter(summary, "data_packets_sent");
   const auto with_share = [&](const char* name) {
@@ -64,6 +93,7 @@ std::string packets_text(const Summary& summary) {
       counter(summary, "lost_by_gap"), counter(summary, "lost_by_request"),
       counter(summary, "lost_by_evacuation"), counter(summary, "ptos"),
       counter(summary, "paths_down"), counter(summary, "paths_returned"));
+  text += ways_text(summary);
   if (const std::uint64_t overruns = counter(summary, "host_overruns"); overruns > 0) {
     text += fmt::format("host: {} packets lost in this host's own receive queues\n", overruns);
   }
@@ -218,6 +248,8 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
           {"longest_stall", stalls_json(summary)},
           {"counters", summary.counters},
           {"drops", summary.drops},
+          {"fragment_bytes",
+           {{"least", summary.fragment_bytes_least}, {"most", summary.fragment_bytes_most}}},
           {"verified_bytes", summary.verified_bytes},
           {"verified_results", summary.verified_tasks},
           {"wall_s", wall_s},

@@ -1,106 +1,15 @@
-// The UDP NIC when the path changes under it: each case in a child process with a network namespace
-// of its own, where lo can be reconfigured. Needs the privilege to make one; without it the cases
-// say so.
-#include <net/if.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// The UDP NIC when the path changes under it.
 #include <cstdio>
 
-#include "engine/driver/udp_nic.hpp"
 #include "hawser/engine.hpp"
-#include "test/engine/driver/nic_user.hpp"
+#include "test/engine/driver/own_network.hpp"
 
 namespace hawser::test {
 namespace {
 
 using engine::UdpNic;
 using engine::UdpNicConfig;
-
-enum class Result : int { ok = 0, not_permitted = 77, failed = 1 };
-
-void configure_lo(int mtu, bool up) {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
-  ifreq request{};
-  std::strncpy(request.ifr_name, "lo", IFNAMSIZ - 1);
-  request.ifr_mtu = mtu;
-  if (::ioctl(fd, SIOCSIFMTU, &request) != 0) ::_exit(static_cast<int>(Result::failed));
-  (void)::ioctl(fd, SIOCGIFFLAGS, &request);
-  request.ifr_flags =
-      static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  if (::ioctl(fd, SIOCSIFFLAGS, &request) != 0) ::_exit(static_cast<int>(Result::failed));
-  ::close(fd);
-}
-
-// Runs `body` in a child with lo up; it returns what is wrong, or null.
-template <class Body>
-void in_namespace(Body body) {
-  int text[2];
-  REQUIRE(::pipe(text) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    if (::unshare(CLONE_NEWNET) != 0) ::_exit(static_cast<int>(Result::not_permitted));
-    configure_lo(65536, true);
-    const char* const wrong = body();
-    if (wrong == nullptr) ::_exit(static_cast<int>(Result::ok));
-    (void)!::write(text[1], wrong, std::strlen(wrong));
-    ::_exit(static_cast<int>(Result::failed));
-  }
-  ::close(text[1]);
-  char message[200] = {};
-  (void)!::read(text[0], message, sizeof message - 1);
-  ::close(text[0]);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == static_cast<int>(Result::not_permitted)) {
-    WARN("no permission to make a network namespace: not tested");
-    return;
-  }
-  INFO(message);
-  CHECK(WEXITSTATUS(status) == static_cast<int>(Result::ok));
-}
-
-// Two NICs in the namespace, and datagrams between them; no Catch2 in the child.
-struct Wire {
-  explicit Wire(UdpNicConfig config) : pool(128), a(config, pool), b(config, pool) {
-    (void)a.open_remote(b.address(), to);
-  }
-  // How many of the burst the NIC took; `arrived` is what the other one received, whole.
-  std::size_t send(std::size_t count, std::uint32_t payload_bytes) {
-    std::array<PacketBuffer*, 64> buffers;
-    std::array<TxPacket, 64> packets;
-    (void)pool.take(std::span(buffers).first(count));
-    for (std::size_t i = 0; i < count; ++i) {
-      fill({buffers[i]->bytes, 32}, i);
-      packets[i] = {.buffer = buffers[i],
-                    .header_bytes = 32,
-                    .payload_bytes = payload_bytes,
-                    .payload = payload.data(),
-                    .remote = to,
-                    .cookie = i};
-    }
-    const std::size_t taken = a.tx_burst(std::span(packets).first(count));
-    pool.give(std::span(buffers).first(count).subspan(taken));
-    std::array<std::uint64_t, 64> cookies;
-    reaped += a.reap(cookies);
-    std::array<RxPacket, 64> views;
-    while (const std::size_t got = b.rx_burst(Queue::data, views)) {
-      for (std::size_t i = 0; i < got; ++i) arrived += views[i].bytes == 32 + payload_bytes;
-    }
-    return taken;
-  }
-  SimplePool pool;
-  UdpNic a;
-  UdpNic b;
-  RemoteHandle to{};
-  std::vector<std::byte> payload = std::vector<std::byte>(60'000);
-  std::size_t arrived = 0;
-  std::size_t reaped = 0;
-};
+using engine::UdpWayNews;
 
 UdpNicConfig at(const char* address) { return {.address = address}; }
 
@@ -133,10 +42,143 @@ TEST_CASE("UDP NIC: where segments become too long for the path, datagrams go on
     if (wire.arrived != 30) return "arrived (in IP fragments)";
     if (wire.reaped != 30) return "reaped";
     if (wire.a.stats(Queue::data).send.unsegmented != 1) return "not noticed";
+    if (wire.a.detours().fragmented != 15) return "fragments not counted";
     const auto calls = wire.a.stats(Queue::data).send.calls;
     if (wire.send(15, 4000) != 15 || wire.arrived != 45) return "after";
     if (wire.a.stats(Queue::data).send.calls != calls + 1) return "not remembered";
+    const auto messages = wire.a.stats(Queue::data).send.messages;
+    if (wire.send(15, 1200) != 15) return "shorter ones";
+    if (wire.a.stats(Queue::data).send.messages != messages + 1)
+      return "what fits is not segmented";
     return wire.pool.in_use() == 0 ? nullptr : "leak";
+  });
+}
+
+TEST_CASE("UDP NIC: what was refused is tried again, and told") {
+  in_namespace([]() -> const char* {
+    Wire wire(at("127.0.0.1"));
+    configure_lo(1500, true);
+    if (wire.send(15, 4000) != 15) return "taken";
+    auto news = wire.a.take_news();
+    if (!news || news->kind != UdpWayNews::Kind::fragmented) return "no news of it";
+    if (news->bytes != 4032 || news->whole_bytes != 1472) return "figures of the news";
+    constexpr std::size_t kFirst = engine::UdpRemote::kFirstPatience;
+    if (wire.goes_segmented_within(4000, kFirst / 2)) return "segmented where it can't be";
+    configure_lo(65536, true);
+    if (!wire.goes_segmented_within(4000, 2 * kFirst)) return "not tried again";
+    const proto::NicDetours detours = wire.a.detours();
+    if (detours.segmentation_refused != 1 || detours.segmentation_resumed != 1) return "counted";
+    news = wire.a.take_news();
+    if (!news || news->kind != UdpWayNews::Kind::resumed) return "no news of the end";
+    if (wire.a.take_news()) return "news twice";
+    const auto cut = detours.fragmented;
+    if (wire.send(15, 4000) != 15 || wire.a.detours().fragmented != cut) return "still cut";
+    return wire.pool.in_use() == 0 ? nullptr : "leak";
+  });
+}
+
+TEST_CASE("UDP NIC: while segments stay refused, trials become rare") {
+  in_namespace([]() -> const char* {
+    Wire wire(at("127.0.0.1"));
+    configure_lo(1500, true);
+    for (int i = 0; i < 2000; ++i) {
+      if (wire.send(50, 2000) != 50) return "taken";
+    }
+    if (wire.arrived != 100'000) return "arrived";
+    const auto& send = wire.a.stats(Queue::data).send;
+    if (send.unsegmented != 1 || send.resumed != 0) return "one refusal was counted anew";
+    if (send.fragmented != 100'000) return "fragments not counted";
+    return wire.pool.in_use() == 0 ? nullptr : "leak";
+  });
+}
+
+// A device without checksums refuses segments that would fit. Here the sender is told that they do.
+TEST_CASE("UDP sender: segments that are refused for another reason are tried again") {
+  in_namespace([]() -> const char* {
+    configure_lo(1500, true);
+    SimplePool pool(64);
+    UdpNic to(at("127.0.0.2"), pool);
+    const engine::SocketAddress local = engine::parse_local_address("127.0.0.1");
+    const engine::UdpSocket socket(local, 1 << 20, "udp");
+    engine::RemoteTable table(1);
+    std::vector<engine::UdpRemote> remotes(1);
+    const RemoteHandle handle = table.open(to.address()).handle;
+    if (!engine::from_nic_address(to.address(), local, remotes[0].data, remotes[0].control)) {
+      return "address";
+    }
+    engine::UdpSender sender(
+        socket.fd(), local, Queue::data, {true, 65507, 65507},
+        [](const engine::SocketAddress&) { return 65507u; }, table, remotes);
+    std::array<PacketBuffer*, 15> buffers;
+    std::array<TxPacket, 15> packets;
+    (void)pool.take(buffers);
+    std::vector<std::byte> payload(4000);
+    for (std::size_t i = 0; i < packets.size(); ++i) {
+      packets[i] = {.buffer = buffers[i],
+                    .header_bytes = 32,
+                    .payload_bytes = 4000,
+                    .payload = payload.data(),
+                    .remote = handle};
+    }
+    std::uint64_t bursts = 0;
+    std::array<RxPacket, 64> views;
+    const auto send = [&] {
+      ++bursts;
+      const bool all = sender.send(packets) == packets.size();
+      while (to.rx_burst(Queue::data, views) > 0) {
+      }
+      return all;
+    };
+    if (!send() || sender.stats().datagrams != 15) return "lost";
+    if (sender.stats().unsegmented != 1) return "not noticed";
+    const auto news = sender.take_news();
+    if (!news || news->kind != UdpWayNews::Kind::unsegmented) return "no news";
+    // Each look tries once: one call more than bursts, and that at doubled distances.
+    while (sender.stats().datagrams < 10'000) {
+      if (!send()) return "not taken";
+    }
+    if (sender.stats().unsegmented != 1) return "counted anew";
+    const std::uint64_t trials = sender.stats().calls - bursts;
+    if (trials < 4 || trials > 8) return "trials";
+    configure_lo(65536, true);
+    while (sender.stats().resumed == 0) {
+      if (sender.stats().datagrams > 30'000) return "not resumed";
+      if (!send()) return "not taken";
+    }
+    pool.give(buffers);
+    return nullptr;
+  });
+}
+
+TEST_CASE("UDP NIC: a route's MTU is that of the way, whatever the device has") {
+  in_namespace([]() -> const char* {
+    if (!ip("-V >/dev/null 2>&1")) return nullptr;
+    Wire wire(at("127.0.0.1"));
+    SimplePool pool(4);
+    UdpNic other(at("127.0.0.3"), pool);
+    proto::NicAddress there = wire.b.address();
+    there.bytes[engine::UdpAddressLayout::kIp + 3] = std::byte{2};
+    if (wire.a.max_datagram_to(there) != 65507) return "before";
+    if (!ip("route replace local 127.0.0.2/32 dev lo mtu 1400 table local")) return "ip";
+    if (wire.a.max_datagram_to(there) != 1400 - 28) return "the route";
+    if (wire.a.max_datagram_to(other.address()) != 65507) return "another remote";
+    if (!ip("route replace local 127.0.0.2/32 dev lo mtu 900 table local")) return "ip";
+    if (wire.a.max_datagram_to(there) != 900 - 28) return "a change";
+    if (!ip("route del local 127.0.0.2/32 dev lo table local")) return "ip";
+    if (wire.a.max_datagram_to(there) != 65507) return "without the route";
+    for (const char* const words :
+         {"link add d0 type veth peer name d1", "link set d1 up", "link set d0 up",
+          "addr add fd09::1/64 dev d0 nodad", "-6 route replace fd09::5/128 dev d0 mtu 1400"}) {
+      if (!ip(words)) return "ip -6";
+    }
+    UdpNic six(at("fd09::1"), pool);
+    engine::SocketAddress five = engine::parse_local_address("fd09::5");
+    five.set_port(htons(4000));
+    if (six.max_datagram_to(engine::to_nic_address(five, five)) != 1400 - 48) return "IPv6";
+    if (six.max_datagram_to(there) != 1500 - 48) return "what it can't address";
+    configure_lo(65536, false);
+    if (wire.a.max_datagram_to(there) != 65507) return "no way: what it could carry";
+    return nullptr;
   });
 }
 

@@ -1,0 +1,42 @@
+#include "engine/way_news.hpp"
+
+#include <fmt/format.h>
+
+#include "engine/log.hpp"
+
+namespace hawser::engine {
+
+std::string words_for(std::string_view nic, const UdpWayNews& news) {
+  const std::string to = to_text(news.to);
+  switch (news.kind) {
+    case UdpWayNews::Kind::fragmented:
+      return fmt::format(
+          "{}: the way to {} carries datagrams of {} bytes whole, and this session's have {}: they "
+          "go as IP fragments, several times slower. Sessions made from now on fit; give the route "
+          "its larger MTU again (`ip route get {}`), or connect anew",
+          nic, to, news.whole_bytes, news.bytes, to);
+    case UdpWayNews::Kind::unsegmented:
+      return fmt::format(
+          "{}: the kernel refuses to segment sends to {}, so packets go one by one, several times "
+          "slower. It is tried again now and then; the device may have lost its checksum offload "
+          "(`ethtool -k DEVICE`)",
+          nic, to);
+    case UdpWayNews::Kind::resumed: break;
+  }
+  return fmt::format("{}: sends to {} are segmented again", nic, to);
+}
+
+void WayNews::tell_now(std::span<UdpNic* const> nics) {
+  for (UdpNic* nic : nics) {
+    const std::optional<UdpWayNews> news = nic->take_news();
+    if (!news) continue;
+    const std::string words = words_for(nic->name(), *news);
+    if (news->kind == UdpWayNews::Kind::resumed) {
+      log_info(words);
+    } else {
+      log_warning(words);
+    }
+  }
+}
+
+}  // namespace hawser::engine
