@@ -87,9 +87,9 @@ class Endpoint {
   // Names the endpoint with this address as a peer; the handshake runs by itself, and operations
   // may be posted at once. The same address twice gives the same peer, until its session has ended
   // and its place is another's. An endpoint that connects to this one is named too, with an event.
-  //   ok: `peer` is set · again: max_peers are in use, by sessions that live · invalid_argument:
-  //   not an address of this version, or one's own · no_route: no NIC here can send to any that it
-  //   names · endpoint_closed.
+  //   ok: `peer` is set · again: max_peers are in use, by sessions that live or whose messages
+  //   nobody has received · invalid_argument: not an address of this version, or one's own ·
+  //   no_route: no NIC here can send to any that it names · endpoint_closed.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
 
   // Sends `bytes` bytes at `data` (may be null if bytes = 0).

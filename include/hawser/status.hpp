@@ -60,9 +60,10 @@ enum class Status : std::uint8_t {
   // No NIC of this endpoint can send to any NIC that the address names: they differ in kind, IP
   // version or fabric. Nothing was taken: compare both ends' NICs (describe_address).
   no_route,
-  // Completion: the peer has answered, for peer_timeout, that it has no place for another one: as
-  // many as its max_peers are there. No byte was delivered. Raise max_peers there, have it
-  // disconnect those that it needs no more, or call again later.
+  // Completion: the peer has answered, for 5/4 of peer_timeout, that it has no place for another
+  // one: its max_peers are taken by peers that live or whose messages it has not received. No byte
+  // was delivered. Raise max_peers there, have it receive what waits and disconnect those that it
+  // needs no more, or call again later.
   peer_full,
 };
 
