@@ -44,6 +44,9 @@ constexpr const char* kFooter =
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does,\n"
     "or if a launcher with PMIx started it: mpirun of Open MPI, srun --mpi=pmix.\n";
 
+constexpr const char* kInfoNics =
+    "a list as for `hawser run --nic`: says of each NIC of this host whether it is chosen, and why";
+
 constexpr const char* kStormFooter =
     "  hawser storm --seeds 1..10000          a swarm, on all processors\n"
     "  hawser storm --seed 42 --trace         what happened in one: storm-42.txt, storm-42.json\n"
@@ -97,6 +100,8 @@ int command(int argc, char** argv) {
   attacker_command->add_option("fragment_bytes", fragment_bytes)->required();
   CLI::App* const info_command =
       app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+  std::string nics_to_explain;
+  info_command->add_option("--nics", nics_to_explain, kInfoNics);
   CLI::App* const storm_command = app.add_subcommand(
       "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
   storm_command->footer(kStormFooter);
@@ -118,7 +123,7 @@ int command(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }
   if (*info_command) {
-    fmt::print("{}", hawser::tool::info_text());
+    fmt::print("{}", hawser::tool::info_text(nics_to_explain));
     return 0;
   }
   if (*storm_command) {

@@ -179,8 +179,8 @@ typedef struct hawser_host_nic {
   uint32_t mtu;             /* 0: not known */
   uint8_t up;
   uint8_t loopback;
-  uint8_t usable; /* one of those that one would use together: hawser::usable_nics() */
-  uint8_t reserved;
+  uint8_t usable;        /* one of those that one would use together: hawser::usable_nics() */
+  uint8_t address_state; /* 0: preferred; 1: deprecated; 2: tentative; 3: duplicate (RFC 4862) */
 } hawser_host_nic;
 
 /* Fills in the first `count` of them; returns how many there are. */

@@ -12,24 +12,17 @@ HostNic nic(const std::string& name, bool up = true, bool loopback = false,
   return {.name = name, .device = device, .up = up, .loopback = loopback};
 }
 
-TEST_CASE("own_udp_nics: a device is one NIC, however many addresses it has") {
-  const std::vector<HostNic> nics{nic("verbs:mlx5_0"),
-                                  nic("udp:fd00::7"),
-                                  nic("udp:10.0.0.7"),
-                                  nic("udp:10.0.0.8"),
-                                  nic("udp:fd01::7", true, false, "eth1"),
-                                  nic("udp:10.9.0.1", false, false, "docker0"),
-                                  nic("udp:127.0.0.1", true, true, "lo")};
-  CHECK(own_udp_nics(nics, 4) == std::vector<std::string>{"udp:10.0.0.7", "udp:fd01::7"});
-  CHECK(own_udp_nics(nics, 1) == std::vector<std::string>{"udp:10.0.0.7"});
-  CHECK(own_udp_nics({}, 4).empty());
-}
-
 TEST_CASE("own_address: RDMA ports beside it are no address") {
   const std::vector<HostNic> nics{nic("verbs:mlx5_0"), nic("udp:127.0.0.1", true, true),
                                   nic("udp:10.0.0.7", false), nic("udp:10.0.1.7"),
                                   nic("udp:10.0.2.7")};
   CHECK(own_address(nics) == "10.0.1.7:0");
+}
+
+TEST_CASE("own_address: an IPv6 address that is not preferred is passed over") {
+  HostNic deprecated = nic("udp:fd00::7");
+  deprecated.address_state = AddressState::deprecated;
+  CHECK(own_address(std::vector{deprecated, nic("udp:fd01::7")}) == "[fd01::7]:0");
 }
 
 TEST_CASE("own_address: IPv6 has brackets, and a host with RDMA ports alone has none") {

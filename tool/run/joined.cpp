@@ -93,12 +93,16 @@ bool is_loopback(const std::string& rendezvous) {
 }
 
 // The NICs of a rank that was told none: loopback ones if the job stays on this host, else one of
-// each network device, at most `wanted`.
-std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32_t wanted) {
-  if (is_loopback(place.rendezvous)) return loopback_nics(place.rank, wanted);
-  const std::vector<std::string> names = own_udp_nics(host_nics(), wanted);
-  if (names.empty()) throw InputError("this host has no address that is up; name NICs with --nic");
-  return names;
+// each network interface, at most as many as are asked for.
+void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
+  if (is_loopback(place.rendezvous)) {
+    options.nic_addresses = loopback_nics(place.rank, options.nics);
+    return;
+  }
+  NicChoice choice = choose_nics("udp");
+  if (choice.nics.size() > options.nics) choice.nics.resize(options.nics);
+  options.nic_addresses = std::move(choice.nics);
+  std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
 // Where a rank 0 listens that was told no rendezvous: any free port of loopback if the job stays on
@@ -238,7 +242,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   check_trace_file(options, place.rank);
   try {
     const auto server = open_rendezvous(options, joining);
-    if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
+    if (options.nic_addresses.empty()) choose_own_nics(place, options);
     options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
     say_what_runs(options, schedule, place);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
