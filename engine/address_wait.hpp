@@ -3,6 +3,9 @@
 // the kernel calls the address tentative, and bind answers EADDRNOTAVAIL.
 #pragma once
 
+#include <netinet/in.h>
+
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,11 +21,13 @@ struct AddressWaitHooks {
   std::function<void(const std::string&)> tell;       // a line for people
 };
 
-// Returns when the address is anything but tentative, or nothing is known of it. `nic` names it
+// Returns when the address is anything but tentative, or nothing is known of it. `name` names it
 // for people. Throws hawser::Error if it is a duplicate, or still tentative after some 5 s.
-void await_address(const std::string& nic, const AddressWaitHooks& hooks);
+void await_address(const std::string& name, const AddressWaitHooks& hooks);
 
-// The same of this host's address `text`, as a UDP NIC has it.
+// The same of this host's address; `interface` is its scope (0: any).
+void await_address(const std::string& name, const in6_addr& ip, std::uint32_t interface);
+// The same of the address that a UDP NIC is named by.
 void await_address(const std::string& text);
 
 }  // namespace hawser::engine

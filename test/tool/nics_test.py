@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command's choice of NICs on hosts that the test makes: network namespaces with cables between them.
+"""The command's choice of NICs and of addresses on hosts that the test makes: network namespaces with cables between them.
 
 Usage: nics_test.py HAWSER CASE     runs one case (ctest does)
        nics_test.py HAWSER          runs all
@@ -12,12 +12,14 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 
 import run_harness
-from cases import Skipped, case, check, finish, start_process, wait_for
+from cases import Skipped, case, check, finish, read_until, start_process, wait_for
 from run_harness import COMMAND
 
-SMALL = ["--ranks", "2", "--workload", "gpt2", "--scale", "4096", "--steps", "1"]
+SMALL_OF_OTHERS = ["--workload", "gpt2", "--scale", "4096", "--steps", "1"]  # who starts it says how many
+SMALL = ["--ranks", "2", *SMALL_OF_OTHERS]
 
 
 def ip(*words):
@@ -136,5 +138,58 @@ def one_list_for_hosts_with_unlike_names():
                 check(chosen == [address], f"{nics}: {chosen}\n{output}")
 
 
+def listener(host, address, port):
+    """A program that takes connections and says nothing."""
+    script = ("import socket; s = socket.socket(); "
+              f"s.bind(('{address}', {port})); s.listen(); print('ready', flush=True); s.accept(); s.accept()")
+    process = start_process(["ip", "netns", "exec", host, sys.executable, "-c", script])
+    read_until(process, "ready")
+    return process
+
+
+@case(gate=True)
+def a_name_of_several_addresses_is_tried_at_all_of_them():
+    """The name of rank 0's host stands for docker0's address too, at which something else listens on rank 1's."""
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        for host, address in ((a, "10.7.0.1/24"), (b, "10.7.0.2/24")):
+            made("-n", host, "addr", "add", address, "dev", "eth0")
+            made("-n", host, "link", "add", "docker0", "type", "bridge")
+            made("-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+            made("-n", host, "link", "set", "docker0", "up")
+        with open("names", "w", encoding="utf-8") as file:
+            file.write("127.0.0.1 localhost\n172.17.0.1 node0\n10.7.0.1 node0\n")
+        names = os.path.abspath("names")
+        stranger = listener(b, "172.17.0.1", 29400)
+        ranks = []
+        for rank, host in enumerate((a, b)):
+            variables = [f"HAWSER_RANK={rank}", "HAWSER_SIZE=2", "HAWSER_RENDEZVOUS=node0:29400"]
+            ranks.append(start_process(
+                ["ip", "netns", "exec", host, "unshare", "--mount", "sh", "-c",
+                 f"mount --bind {names} /etc/hosts && exec env \"$@\"", "sh", *variables, *COMMAND, "run",
+                 *SMALL_OF_OTHERS]))
+        for rank in ranks:
+            status, output = finish(rank)
+            check(status == 0, f"{status}\n{output}")
+        stranger.kill()
+
+
+@case
+def rank_0_waits_for_its_own_address_while_that_is_tentative():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
+        rank = start_process(["ip", "netns", "exec", a, "env", "HAWSER_RANK=0", "HAWSER_SIZE=1",
+                              "HAWSER_RENDEZVOUS=[fd07::1]:29400", *COMMAND, "run", *SMALL_OF_OTHERS])
+        status, output = finish(rank)
+        check(status == 0 and "no such address" not in output, f"{status}\n{output}")
+
+
 if __name__ == "__main__":
-    sys.exit(run_harness.main())
+    if os.path.sep in sys.argv[1]:
+        sys.argv[1] = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as own_folder:
+        os.chdir(own_folder)
+        exit_status = run_harness.main()
+        os.chdir("/")
+    sys.exit(exit_status)

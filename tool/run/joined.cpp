@@ -105,14 +105,19 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
   std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
-// Where a rank 0 listens that was told no rendezvous: any free port of loopback if the job stays on
-// this host, else of the first address that a UDP NIC may have.
-std::string own_rendezvous(const engine::JobPlace& place) {
-  if (place.local_size == place.size) return "127.0.0.1:0";
-  if (const auto address = own_address(host_nics())) return *address;
-  throw InputError(
-      "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
-      "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
+// The server of a rank 0 that was told no rendezvous: at loopback if the job stays on this host,
+// else at every address, as nobody knows by which of them other hosts can reach it.
+std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace& place) {
+  if (place.local_size == place.size) {
+    return std::make_unique<engine::RendezvousServer>("127.0.0.1:0", place.size);
+  }
+  engine::RendezvousServer::Everywhere where{own_addresses(host_nics())};
+  if (where.hosts.empty()) {
+    throw InputError(
+        "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
+        "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
+  }
+  return std::make_unique<engine::RendezvousServer>(where, place.size);
 }
 
 // The rendezvous' server, of rank 0; null for others. Where PMIx carries its address, `joining` has
@@ -125,8 +130,8 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
   if (place.rank == 0) {
     try {
       check_report_file(options);
-      server = std::make_unique<engine::RendezvousServer>(
-          is_known ? place.rendezvous : own_rendezvous(place), place.size);
+      server = is_known ? std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size)
+                        : serve_anywhere(place);
     } catch (const std::exception& error) {
       if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
       throw;

@@ -1,5 +1,6 @@
 #include "tool/run/own_address.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace hawser::tool {
@@ -14,13 +15,16 @@ bool leads_out(const HostNic& nic) {
 
 }  // namespace
 
-std::optional<std::string> own_address(std::span<const HostNic> nics) {
-  for (const HostNic& nic : nics) {
-    if (!leads_out(nic)) continue;
-    const std::string address = nic.name.substr(kUdp.size());
-    return address.find(':') == std::string::npos ? address + ":0" : "[" + address + "]:0";
-  }
-  return std::nullopt;
+std::vector<std::string> own_addresses(std::span<const HostNic> nics) {
+  std::vector<HostNic> leading;
+  std::ranges::copy_if(nics, std::back_inserter(leading), leads_out);
+  if (leading.empty()) return {};
+  const std::vector<std::string> chosen = choose_nics("udp", leading).nics;
+  std::ranges::stable_partition(
+      leading, [&](const HostNic& nic) { return std::ranges::count(chosen, nic.name) > 0; });
+  std::vector<std::string> addresses;
+  for (const HostNic& nic : leading) addresses.push_back(nic.name.substr(kUdp.size()));
+  return addresses;
 }
 
 }  // namespace hawser::tool
