@@ -139,7 +139,7 @@ typedef struct hawser_tunable {
 
 typedef struct hawser_engine_config {
   size_t struct_size;
-  const char* const* nics; /* "udp:127.0.0.1", ...; none twice */
+  const char* const* nics; /* "udp:127.0.0.1", ..., or lists as "if:eth0"; none twice */
   size_t nic_count;
   const hawser_tunable* tunables; /* those that are not to have their default */
   size_t tunable_count;
