@@ -17,6 +17,13 @@
 //   5 WELCOME  server  u64 epoch, 32 bytes secret; to a rank that joins again, the last GATHERED
 //   6 GATHERED server  for each rank: u32 length, its blob
 //   7 FAILED   server  u32 rank concerned or 0xffffffff, text         a BootstrapFailure
+//   8 HELLO    rank    "HAWSER01", u64 nonce
+//   9 HERE     server  u64 nonce
+//
+// A rank that knows several addresses of the server first asks HELLO at each of them, as others
+// may listen there: only the server that has this nonce answers HERE, once a connection. It answers
+// the nonce 0, of a rank that knows none, too. The rank joins over one connection and closes the
+// others.
 //
 // JOIN is answered by WELCOME or FAILED; the n-th POSTs of all ranks together by GATHERED to each.
 // A rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get
@@ -81,16 +88,24 @@ inline constexpr std::uint32_t kMaxJobSize = 65536;
 // Serves one job, in a thread of its own.
 class RendezvousServer {
  public:
+  // Addresses of this host, without ports, by which the ranks of other hosts may reach it.
+  struct Everywhere {
+    std::vector<std::string> hosts;
+  };
+
   // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any that is free. The processes of ranks
   // in `may_return` may end and join again, each as often as it is named. Throws BootstrapError.
   RendezvousServer(const std::string& address, std::uint32_t size,
                    const std::vector<std::uint32_t>& may_return = {});
+  // Listens at every address of this host, at a free port; address() then has all those of `where`.
+  RendezvousServer(const Everywhere& where, std::uint32_t size);
   // What was answered is still delivered; ranks that wait get an error.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // With the port that it has: what ranks are to be told.
+  // With the port that it has: what ranks are to be told. Several addresses are separated by
+  // commas.
   [[nodiscard]] const std::string& address() const;
 
   // The last process of this rank has ended, joined or not, and no other will come: who waits for
@@ -106,7 +121,8 @@ class RendezvousServer {
 // BootstrapError; after an error only the destructor is of use.
 class Rendezvous {
  public:
-  // Joins; tries again until the server is there, and its host's name is known.
+  // Joins; tries again until the server is there, and its host's name is known. Several addresses,
+  // and those that a name stands for, are tried side by side.
   Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
              std::uint32_t timeout_ms);
   ~Rendezvous();  // leaves: no error to the others unless they wait for this rank

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "engine/bootstrap.hpp"
+#include "engine/bootstrap_race.hpp"
 #include "engine/bootstrap_wire.hpp"
 #include "engine/clock.hpp"
 #include "engine/system_error.hpp"
@@ -28,10 +30,7 @@ namespace {
 // The server tells of a timeout, and who is missing; its word may take this much longer.
 constexpr auto kServerMayTake = milliseconds(3000);
 constexpr auto kLeaveWithin = milliseconds(1000);
-constexpr int kRetryMs = 20;
 constexpr int kAskAgainMs = 500;  // for a host's name
-// So long a way may be missing: a host that has just started gets its addresses and routes.
-constexpr auto kWayMayBeMissing = milliseconds(1000);
 
 // False if the time is over first.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
@@ -43,22 +42,6 @@ bool wait_for(const Descriptor& socket, short events, Time deadline) {
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
-}
-
-// A connected socket, or none; then `code` says why.
-Descriptor try_connect(const bootstrap::Endpoint& endpoint, Time deadline, int& code) {
-  Descriptor socket(
-      ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket && ::connect(socket.get(), endpoint.get(), endpoint.bytes) == 0) return socket;
-  code = errno;
-  if (!socket || code != EINPROGRESS) return {};
-  socklen_t bytes = sizeof code;
-  if (!wait_for(socket, POLLOUT, deadline)) {
-    code = ETIMEDOUT;
-  } else if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &bytes) == 0 && code == 0) {
-    return socket;
-  }
-  return {};
 }
 
 // A cluster may learn of a host's name only when the process there starts: asks until then.
@@ -73,43 +56,36 @@ std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time 
   }
 }
 
-// Whether the answer is this host's own: it has no way there, or may not take it. Nothing that
-// happens at the other end changes that.
-bool leads_nowhere(int code) {
-  return code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT || code == EINVAL ||
-         code == EACCES || code == EPERM;
+// Every address of the meeting.
+std::vector<bootstrap::Endpoint> endpoints_of(const bootstrap::Meeting& meeting, Time deadline) {
+  std::vector<bootstrap::Endpoint> all;
+  for (const std::string& address : meeting.addresses) {
+    std::ranges::move(resolve_until(address, deadline), std::back_inserter(all));
+  }
+  return all;
 }
 
-Descriptor connect_to(const std::string& address, std::uint32_t timeout_ms) {
+Descriptor connect_to(const std::string& text, std::uint32_t timeout_ms) {
   const Time deadline = monotonic_now() + milliseconds(timeout_ms);
-  const std::vector<bootstrap::Endpoint> endpoints = resolve_until(address, deadline);
-  int code = ETIMEDOUT;
-  Time had_way = monotonic_now();
-  do {
-    bool has_way = false;
-    for (const bootstrap::Endpoint& endpoint : endpoints) {
-      Descriptor socket = try_connect(endpoint, deadline, code);
-      has_way = has_way || !leads_nowhere(code);
-      if (!socket) continue;
-      const int on = 1;
-      static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
-      return socket;
-    }
-    if (has_way) had_way = monotonic_now();
-    if (monotonic_now() - had_way > kWayMayBeMissing) {
-      throw BootstrapError(
-          BootstrapFailure::unreachable,
-          system_error("This host has no way to the rendezvous at " + address, code).what() +
-              std::string("; look at its interfaces (is lo up?), routes and firewall"));
-    }
-    ::poll(nullptr, 0, kRetryMs);  // the server may start after its ranks
-  } while (monotonic_now() < deadline);
-  throw BootstrapError(BootstrapFailure::unreachable,
-                       system_error("No rendezvous answers at " + address + " within " +
-                                        std::to_string(timeout_ms) + " ms",
-                                    code)
-                               .what() +
-                           std::string(bootstrap::kWhereToLook));
+  const bootstrap::Meeting meeting = bootstrap::parse_meeting(text);
+  const std::vector<bootstrap::Endpoint> endpoints = endpoints_of(meeting, deadline);
+  const std::string shown = text_of(bootstrap::Meeting{meeting.addresses, 0});
+  bootstrap::Race race(endpoints, meeting.nonce != 0 || endpoints.size() > 1, meeting.nonce);
+  if (Descriptor socket = race.run(deadline)) {
+    const int on = 1;
+    static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+    return socket;
+  }
+  if (!race.has_way()) {
+    throw BootstrapError(BootstrapFailure::unreachable,
+                         "This host has no way to the rendezvous at " + shown + ": " +
+                             race.reasons() +
+                             "; look at its interfaces (is lo up?), routes and firewall");
+  }
+  throw BootstrapError(BootstrapFailure::unreachable, "No rendezvous answers at " + shown +
+                                                          " within " + std::to_string(timeout_ms) +
+                                                          " ms: " + race.reasons() +
+                                                          std::string(bootstrap::kWhereToLook));
 }
 
 [[noreturn]] void throw_failure(const Frame& frame) {

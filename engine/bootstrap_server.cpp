@@ -57,11 +57,18 @@ std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
   return text;
 }
 
+void check_size(std::uint32_t size) {
+  if (size > 0 && size <= kMaxJobSize) return;
+  throw BootstrapError(
+      BootstrapFailure::size_mismatch,
+      "A job has 1 to " + std::to_string(kMaxJobSize) + " ranks, not " + std::to_string(size));
+}
+
 }  // namespace
 
 class RendezvousServer::Service {
  public:
-  Service(const std::string& address, std::uint32_t size,
+  Service(Descriptor listener, bootstrap::Meeting meeting, std::uint32_t size,
           const std::vector<std::uint32_t>& may_return);
   ~Service();
   [[nodiscard]] const std::string& address() const { return address_; }
@@ -74,6 +81,7 @@ class RendezvousServer::Service {
     bool ending = false;    // has been told its last
     Time gone_by = kNever;  // closes then at the latest, and when the rank has closed
     bool gone = false;
+    bool has_asked = false;  // by HELLO
     std::vector<std::byte> in;
     std::vector<std::byte> out;
   };
@@ -94,6 +102,7 @@ class RendezvousServer::Service {
   void read(Connection& connection, Time now);
   void write(Connection& connection);
   void handle(Connection& connection, const Frame& frame, Time now);
+  void answer_hello(Connection& connection, BodyReader body);
   void join(Connection& connection, BodyReader body);
   void post(Connection& connection, BodyReader body, Time now);
   void leave(Connection& connection);
@@ -110,6 +119,7 @@ class RendezvousServer::Service {
   void fail_job(BootstrapFailure failure, std::uint32_t rank, const std::string& text);
   [[nodiscard]] bool done(proto::Duration after) const;
 
+  std::uint64_t nonce_;
   std::string address_;
   std::uint32_t size_;
   std::uint64_t epoch_;
@@ -130,15 +140,20 @@ class RendezvousServer::Service {
   std::thread thread_;
 };
 
-RendezvousServer::Service::Service(const std::string& address, std::uint32_t size,
-                                   const std::vector<std::uint32_t>& may_return)
-    : size_(size),
+// The addresses of the meeting get the listener's port.
+RendezvousServer::Service::Service(Descriptor listener, bootstrap::Meeting meeting,
+                                   std::uint32_t size, const std::vector<std::uint32_t>& may_return)
+    : nonce_(meeting.nonce),
+      size_(size),
       epoch_(wall_clock_ns()),
-      listener_(bootstrap::listen_at(address)),
+      listener_(std::move(listener)),
       wake_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       ranks_(size) {
   if (!wake_event_) throw system_error("No event descriptor can be opened");
-  address_ = bootstrap::with_port(address, bootstrap::port_of(listener_));
+  for (std::string& address : meeting.addresses) {
+    address = bootstrap::with_port(address, bootstrap::port_of(listener_));
+  }
+  address_ = text_of(meeting);
   fill_random(secret_);
   for (const std::uint32_t rank : may_return) ++ranks_.at(rank).may_return;
   thread_ = start_background_thread("hawser-rendez", [this] { run(); });
@@ -258,6 +273,9 @@ void RendezvousServer::Service::write(Connection& connection) {
 
 void RendezvousServer::Service::handle(Connection& connection, const Frame& frame, Time now) {
   BodyReader body(frame.body);
+  if (frame.type == FrameType::hello && connection.rank == kNoRank) {
+    return answer_hello(connection, body);
+  }
   if (frame.type == FrameType::join && connection.rank == kNoRank) return join(connection, body);
   if (connection.rank == kNoRank) return lose(connection);
   switch (frame.type) {
@@ -269,6 +287,15 @@ void RendezvousServer::Service::handle(Connection& connection, const Frame& fram
           name_ranks({connection.rank}) + " gave up: " + bootstrap::text_of(body.rest()));
     default: return lose(connection);
   }
+}
+
+void RendezvousServer::Service::answer_hello(Connection& connection, BodyReader body) {
+  const std::string magic = bootstrap::text_of(body.bytes(bootstrap::kMagic.size()));
+  const auto nonce = body.number<std::uint64_t>();
+  const bool is_meant =
+      magic == bootstrap::kMagic && body.complete() && (nonce == 0 || nonce == nonce_);
+  if (!is_meant || std::exchange(connection.has_asked, true)) return lose(connection);
+  bootstrap::append_frame(connection.out, FrameType::here, 0, BodyWriter().number(nonce).body());
 }
 
 void RendezvousServer::Service::join(Connection& connection, BodyReader body) {
@@ -434,12 +461,23 @@ void RendezvousServer::Service::fail_job(BootstrapFailure failure, std::uint32_t
 
 RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t size,
                                    const std::vector<std::uint32_t>& may_return) {
-  if (size == 0 || size > kMaxJobSize) {
-    throw BootstrapError(
-        BootstrapFailure::size_mismatch,
-        "A job has 1 to " + std::to_string(kMaxJobSize) + " ranks, not " + std::to_string(size));
+  check_size(size);
+  service_ = std::make_unique<Service>(bootstrap::listen_at(address),
+                                       bootstrap::Meeting{{address}, 0}, size, may_return);
+}
+
+RendezvousServer::RendezvousServer(const Everywhere& where, std::uint32_t size) {
+  check_size(size);
+  bootstrap::Meeting meeting;
+  for (const std::string& host : where.hosts) {
+    const bool is_v6 = host.find(':') != std::string::npos;
+    meeting.addresses.push_back(is_v6 ? "[" + host + "]:0" : host + ":0");
   }
-  service_ = std::make_unique<Service>(address, size, may_return);
+  while (meeting.nonce == 0) {
+    fill_random(std::as_writable_bytes(std::span(&meeting.nonce, 1)));
+  }
+  service_ = std::make_unique<Service>(bootstrap::listen_everywhere(), std::move(meeting), size,
+                                       std::vector<std::uint32_t>());
 }
 
 RendezvousServer::~RendezvousServer() = default;

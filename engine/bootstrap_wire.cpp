@@ -6,15 +6,19 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "engine/address_wait.hpp"
 #include "engine/system_error.hpp"
 
 namespace hawser::engine::bootstrap {
 namespace {
+
+constexpr char kNonceMark = '#';
 
 struct HostPort {
   std::string host;
@@ -51,6 +55,12 @@ bool is_loopback(const Endpoint& endpoint) {
   }
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);
   return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
+}
+
+std::uint16_t& port_field(Endpoint& endpoint) {
+  return endpoint.storage.ss_family == AF_INET6
+             ? reinterpret_cast<sockaddr_in6&>(endpoint.storage).sin6_port
+             : reinterpret_cast<sockaddr_in&>(endpoint.storage).sin_port;
 }
 
 bool is_literal(const std::string& host) {
@@ -126,28 +136,114 @@ std::string with_port(const std::string& address, std::uint16_t port) {
   return with_port(address, std::to_string(port));
 }
 
-Descriptor listen_at(const std::string& address) {
-  int code = 0;
-  std::vector<Endpoint> endpoints = resolve(address);
-  if (is_loopback_here_alone(address, endpoints)) {
-    // One socket of IPv6 serves both families; without IPv6, the other one does.
-    endpoints = resolve(with_port("[::]:0", split(address).port));
-    endpoints.push_back(resolve(with_port("0.0.0.0:0", split(address).port)).front());
+std::uint16_t port_of(const Endpoint& endpoint) {
+  Endpoint copy = endpoint;
+  return ntohs(port_field(copy));
+}
+
+void set_port(Endpoint& endpoint, std::uint16_t port) { port_field(endpoint) = htons(port); }
+
+std::string text_of(const Endpoint& endpoint) {
+  std::array<char, NI_MAXHOST> host{};
+  if (::getnameinfo(endpoint.get(), endpoint.bytes, host.data(), host.size(), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return "an address";
   }
+  const std::string name = host.data();
+  const bool is_v6 = endpoint.storage.ss_family == AF_INET6;
+  return (is_v6 ? "[" + name + "]" : name) + ":" + std::to_string(port_of(endpoint));
+}
+
+Meeting parse_meeting(const std::string& text) {
+  Meeting meeting;
+  const std::size_t mark = text.find(kNonceMark);
+  std::string_view list = std::string_view(text).substr(0, mark);
+  if (mark != std::string::npos) {
+    const char* const begin = text.data() + mark + 1;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(begin, end, meeting.nonce, 16);
+    if (error != std::errc() || at != end || meeting.nonce == 0) {
+      throw BootstrapError(BootstrapFailure::bad_address, "\"" + text + "\" is no rendezvous");
+    }
+  }
+  for (;;) {
+    const std::size_t comma = list.find(',');
+    meeting.addresses.emplace_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return meeting;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::string text_of(const Meeting& meeting) {
+  std::string text;
+  for (const std::string& address : meeting.addresses) {
+    text += (text.empty() ? "" : ",") + address;
+  }
+  if (meeting.nonce == 0) return text;
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), meeting.nonce, 16);
+  return text + kNonceMark + std::string(digits.data(), end.ptr);
+}
+
+namespace {
+
+// A socket that listens, or none; then `code` says why.
+Descriptor listen_on(const Endpoint& endpoint, int& code) {
+  Descriptor socket(
+      ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;  // a port whose last job has just ended is free
+  const int off = 0;
+  if (socket && endpoint.storage.ss_family == AF_INET6) {
+    static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off));
+  }
+  if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+      ::bind(socket.get(), endpoint.get(), endpoint.bytes) == 0 &&
+      ::listen(socket.get(), SOMAXCONN) == 0) {
+    return socket;
+  }
+  code = errno;
+  return {};
+}
+
+// One socket of IPv6 serves both families; without IPv6, the other one does.
+std::vector<Endpoint> everywhere(std::string_view port) {
+  std::vector<Endpoint> endpoints = resolve(with_port("[::]:0", port));
+  endpoints.push_back(resolve(with_port("0.0.0.0:0", port)).front());
+  return endpoints;
+}
+
+// A name with addresses that other hosts use: each of them may reach this host by another one.
+bool has_several(const std::string& address, const std::vector<Endpoint>& endpoints) {
+  const bool leads_out = !std::ranges::all_of(endpoints, is_loopback);
+  return !is_literal(split(address).host) && endpoints.size() > 1 && leads_out;
+}
+
+bool is_any_own(std::vector<Endpoint> endpoints) {
+  return std::ranges::any_of(endpoints, [](Endpoint& endpoint) {
+    int code = 0;
+    set_port(endpoint, 0);
+    return static_cast<bool>(listen_on(endpoint, code));
+  });
+}
+
+// It is there in a second or two.
+void await_own(const Endpoint& endpoint) {
+  if (endpoint.storage.ss_family != AF_INET6) return;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);
+  try {
+    await_address("The rendezvous' address " + text_of(endpoint), v6.sin6_addr, v6.sin6_scope_id);
+  } catch (const BootstrapError&) {
+    throw;
+  } catch (const Error& error) {
+    throw BootstrapError(BootstrapFailure::bad_address, error.what());
+  }
+}
+
+Descriptor listen_on_any(const std::vector<Endpoint>& endpoints, const std::string& address) {
+  int code = 0;
   for (const Endpoint& endpoint : endpoints) {
-    Descriptor socket(
-        ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const int on = 1;  // a port whose last job has just ended is free
-    const int off = 0;
-    if (socket && endpoint.storage.ss_family == AF_INET6) {
-      static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off));
-    }
-    if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-        ::bind(socket.get(), endpoint.get(), endpoint.bytes) == 0 &&
-        ::listen(socket.get(), SOMAXCONN) == 0) {
-      return socket;
-    }
-    code = errno;
+    await_own(endpoint);
+    if (Descriptor socket = listen_on(endpoint, code)) return socket;
   }
   const std::string text = "The rendezvous can't listen at " + address;
   if (code == EADDRINUSE) {
@@ -159,15 +255,25 @@ Descriptor listen_at(const std::string& address) {
   throw BootstrapError(BootstrapFailure::bad_address, system_error(text, code).what());
 }
 
+}  // namespace
+
+Descriptor listen_at(const std::string& address) {
+  std::vector<Endpoint> endpoints = resolve(address);
+  const bool is_everywhere = is_loopback_here_alone(address, endpoints) ||
+                             (has_several(address, endpoints) && is_any_own(endpoints));
+  if (is_everywhere) endpoints = everywhere(split(address).port);
+  return listen_on_any(endpoints, address);
+}
+
+Descriptor listen_everywhere() { return listen_on_any(everywhere("0"), "any port"); }
+
 std::uint16_t port_of(const Descriptor& socket) {
   Endpoint own;
   own.bytes = sizeof own.storage;
   if (::getsockname(socket.get(), own.get(), &own.bytes) != 0) {
     throw system_error("The rendezvous doesn't know its port");
   }
-  return ntohs(own.storage.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
+  return port_of(own);
 }
 
 }  // namespace hawser::engine::bootstrap

@@ -25,11 +25,14 @@ enum class FrameType : std::uint8_t {
   welcome = 5,
   gathered = 6,
   failed = 7,
+  hello = 8,
+  here = 9,
 };
 
 inline constexpr std::string_view kMagic = "HAWSER01";
 inline constexpr std::size_t kHeadBytes = 8;
 inline constexpr std::size_t kSecretBytes = 32;
+inline constexpr std::size_t kHereBytes = 8;
 // Behind a sentence about a server that isn't there: most often it could not start, and has said so
 // elsewhere.
 inline constexpr std::string_view kWhereToLook =
@@ -109,6 +112,22 @@ struct Endpoint {
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
+[[nodiscard]] std::uint16_t port_of(const Endpoint& endpoint);
+void set_port(Endpoint& endpoint, std::uint16_t port);
+// "10.0.0.1:29400" or "[fd00::1]:29400".
+[[nodiscard]] std::string text_of(const Endpoint& endpoint);
+
+// All addresses of a rendezvous: "10.0.0.1:29400,[fd00::1]:29400#0123456789abcdef". The number
+// behind # tells it from whatever else listens at an address that several hosts have; 0: there is
+// none, as in an address that people write.
+struct Meeting {
+  std::vector<std::string> addresses;  // at least one
+  std::uint64_t nonce = 0;
+};
+// Throws BootstrapError.
+[[nodiscard]] Meeting parse_meeting(const std::string& text);
+[[nodiscard]] std::string text_of(const Meeting& meeting);
+
 // Nobody knows the host by this name, or does not yet.
 class HostUnknown : public BootstrapError {
   using BootstrapError::BootstrapError;
@@ -121,9 +140,11 @@ class HostUnknown : public BootstrapError {
 // (127.0.1.1), and surely for something else on other hosts.
 [[nodiscard]] bool is_loopback_here_alone(const std::string& address,
                                           const std::vector<Endpoint>& endpoints);
-// Listens at `address`, without blocking; at every address of this host if it is such a name.
-// Throws BootstrapError.
+// Listens at `address`, without blocking; at every address of this host if it is such a name, or
+// one of several addresses. Throws BootstrapError.
 [[nodiscard]] Descriptor listen_at(const std::string& address);
+// Listens at every address of this host, at a free port. Throws BootstrapError.
+[[nodiscard]] Descriptor listen_everywhere();
 [[nodiscard]] std::uint16_t port_of(const Descriptor& socket);
 // `address` with another port.
 [[nodiscard]] std::string with_port(const std::string& address, std::uint16_t port);

@@ -37,6 +37,7 @@ size_t hawser_host_nics(hawser_host_nic* nics, size_t count) {
       nics[i].mtu = found[i].mtu;
       nics[i].up = found[i].up ? 1 : 0;
       nics[i].loopback = found[i].loopback ? 1 : 0;
+      nics[i].address_state = static_cast<uint8_t>(found[i].address_state);
       nics[i].usable = std::ranges::count(usable, found[i].name) > 0 ? 1 : 0;
     }
     all = found.size();

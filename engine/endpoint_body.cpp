@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 
+#include "engine/address_wait.hpp"
 #include "engine/clock.hpp"
 #include "engine/driver/memory_nic.hpp"
 #include "engine/driver/udp_nic.hpp"
@@ -50,6 +51,7 @@ std::uint32_t max_remotes(const Tunables& tunables) {
 std::unique_ptr<proto::Nic> open_udp(const NicSpec& spec, const EngineSettings& settings,
                                      proto::PacketPool& pool) {
   const Tunables& tunables = settings.tunables;
+  await_address(spec.where);
   UdpNicConfig config;
   config.address = spec.where;
   config.receive_bytes = tunables.nic_receive_bytes;

@@ -7,17 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <set>
 
+#include "engine/address_states.hpp"
+#include "engine/descriptor.hpp"
 #include "engine/driver/verbs.hpp"
 
 namespace hawser {
 namespace {
-
-constexpr std::size_t kMostNics = 16;  // of an engine
 
 std::string address_text(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -45,10 +45,45 @@ std::uint64_t number_in(const std::string& path) {
   return file && number > 0 ? static_cast<std::uint64_t>(number * 1000) / 1000 : 0;
 }
 
+AddressState state_of(const sockaddr* address, std::span<const engine::StatedAddress> states) {
+  if (address->sa_family != AF_INET6) return AddressState::preferred;
+  sockaddr_in6 v6;
+  std::memcpy(&v6, address, sizeof v6);
+  return engine::state_in(states, v6.sin6_addr, v6.sin6_scope_id).value_or(AddressState::preferred);
+}
+
+// Why no socket can have the address; empty: one can.
+std::string socket_refusal(const sockaddr* address) {
+  sockaddr_in6 any{};
+  const bool is_v6 = address->sa_family == AF_INET6;
+  const socklen_t length = is_v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(&any, address, length);
+  const engine::Descriptor socket(::socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any), length) == 0) {
+    return {};
+  }
+  return std::string("the system refuses a socket there: ") + std::strerror(errno);
+}
+
+// What keeps a NIC from being used, though its interface is up.
+void look_for_obstacles(HostNic& nic, const sockaddr* address,
+                        std::span<const engine::StatedAddress> states) {
+  nic.address_state = state_of(address, states);
+  if (nic.address_state == AddressState::tentative) {
+    nic.obstacle = "duplicate address detection has not ended";
+  } else if (nic.address_state == AddressState::duplicate) {
+    nic.obstacle = "another host of the link has this address";
+  } else if (nic.up) {
+    nic.obstacle = socket_refusal(address);
+  }
+  nic.up = nic.up && nic.obstacle.empty();
+}
+
 std::vector<HostNic> udp_nics() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  const std::vector<engine::StatedAddress> states = engine::read_address_states();
   std::vector<HostNic> nics;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr) continue;
@@ -62,14 +97,12 @@ std::vector<HostNic> udp_nics() {
     nic.mtu = static_cast<std::uint32_t>(number_in(folder + "/mtu"));
     nic.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     if (!nic.loopback) nic.bits_per_second = number_in(folder + "/speed") * 1'000'000;
+    look_for_obstacles(nic, entry->ifa_addr, states);
     nics.push_back(std::move(nic));
   }
   std::stable_partition(nics.begin(), nics.end(), [](const HostNic& nic) { return !nic.loopback; });
   return nics;
 }
-
-bool is_udp(const HostNic& nic) { return nic.name.starts_with("udp:"); }
-bool is_ipv4(const HostNic& nic) { return nic.name.find(':', 4) == std::string::npos; }
 
 }  // namespace
 
@@ -82,6 +115,7 @@ std::vector<HostNic> host_nics() {
     const engine::VerbsPortName parts = engine::parse_verbs_port(port.name);
     nic.device = parts.device;
     nic.up = port.usable;
+    if (!nic.up) nic.obstacle = port.description;
     // "100 Gb/sec (4X EDR)"
     nic.bits_per_second = number_in("/sys/class/infiniband/" + parts.device + "/ports/" +
                                     std::to_string(parts.port) + "/rate") *
@@ -90,23 +124,6 @@ std::vector<HostNic> host_nics() {
   }
   std::ranges::move(udp_nics(), std::back_inserter(nics));
   return nics;
-}
-
-std::vector<std::string> usable_nics() {
-  std::vector<HostNic> all = host_nics();
-  std::erase_if(all, [](const HostNic& nic) { return !nic.up; });
-  // The first kind of which there is one; of a device's addresses IPv4 before IPv6.
-  std::stable_partition(all.begin(), all.end(),
-                        [](const HostNic& nic) { return !is_udp(nic) || is_ipv4(nic); });
-  std::stable_partition(all.begin(), all.end(), [](const HostNic& nic) { return !nic.loopback; });
-  std::vector<std::string> names;
-  std::set<std::string> devices;
-  for (const HostNic& nic : all) {
-    if (is_udp(nic) != is_udp(all.front()) || nic.loopback != all.front().loopback) break;
-    const std::string port = is_udp(nic) ? nic.device : nic.name;
-    if (names.size() < kMostNics && devices.insert(port).second) names.push_back(nic.name);
-  }
-  return names;
 }
 
 }  // namespace hawser

@@ -12,7 +12,10 @@
 #include "engine/driver/fault_spec.hpp"
 #include "engine/driver/udp_address.hpp"
 #include "engine/driver/verbs.hpp"
+#include "engine/log.hpp"
 #include "engine/nearest_name.hpp"
+#include "engine/nic_list.hpp"
+#include "hawser/nics.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser {
@@ -40,9 +43,9 @@ std::string variable_of(std::string_view tunable) {
 }
 
 // What else the project reads: a process's place in its job, the log, the command's files.
-constexpr std::array<std::string_view, 9> kOtherVariables{
-    "HAWSER_RANK", "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK", "HAWSER_LOCAL_SIZE",
-    "HAWSER_LOG",  "HAWSER_LIFE", "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
+constexpr std::array<std::string_view, 10> kOtherVariables{
+    "HAWSER_NICS",       "HAWSER_RANK", "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK",
+    "HAWSER_LOCAL_SIZE", "HAWSER_LOG",  "HAWSER_LIFE", "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
 
 // A variable whose name is nearly one that is read was meant to be it. One that is nothing like any
 // is somebody else's (HAWSER_HOME of a module system).
@@ -88,6 +91,22 @@ void refuse_doubles(const std::vector<std::string>& names, const std::vector<Nic
   }
 }
 
+// The names of NICs that lists among them stand for.
+std::vector<std::string> names_of(const std::vector<std::string>& nics) {
+  if (std::ranges::all_of(nics, is_nic_name)) return nics;
+  std::string list;
+  for (const std::string& item : nics) list += (list.empty() ? "" : ",") + item;
+  NicChoice choice = choose_nics(list);
+  for (const std::string& note : choice.notes) log_warning(note);
+  return std::move(choice.nics);
+}
+
+void refuse_wrong_number(std::size_t nics) {
+  if (nics > 0 && nics <= proto::Endpoint::kMaxNics) return;
+  throw Error("An engine has 1 to " + std::to_string(proto::Endpoint::kMaxNics) + " NICs, not " +
+              std::to_string(nics));
+}
+
 }  // namespace
 
 void apply_environment(Tunables& tunables) {
@@ -110,12 +129,11 @@ void apply_environment(Tunables& tunables) {
 
 EngineSettings check(const EngineConfig& config) {
   EngineSettings settings;
-  if (config.nics.empty() || config.nics.size() > proto::Endpoint::kMaxNics) {
-    throw Error("An engine has 1 to " + std::to_string(proto::Endpoint::kMaxNics) + " NICs, not " +
-                std::to_string(config.nics.size()));
-  }
-  std::ranges::transform(config.nics, std::back_inserter(settings.nics), parse_nic_spec);
-  refuse_doubles(config.nics, settings.nics);
+  if (config.nics.empty()) refuse_wrong_number(0);
+  const std::vector<std::string> nics = names_of(config.nics);
+  refuse_wrong_number(nics.size());
+  std::ranges::transform(nics, std::back_inserter(settings.nics), parse_nic_spec);
+  refuse_doubles(nics, settings.nics);
   if (config.threads > kMaxThreads) {
     throw Error("An engine has at most " + std::to_string(kMaxThreads) + " threads, not " +
                 std::to_string(config.threads));

@@ -39,17 +39,43 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t c
 
 // Compared with what the peer has proven to be, not with what was said in its name. It may have
 // been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
-// of our present token proves that this is no packet of back then.
+// of our present token proves that this is no packet of back then. The same goes for an older
+// epoch, of a peer whose clock went back before it started again.
 bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   if (peer.verified_counter == 0) return true;
   const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
   const bool begins = peer.state == SessionState::calling || peer.state == SessionState::answered;
-  return ahead > 0 || (ahead == 0 && echoed && begins);
+  const bool may_be_of_now = ahead == 0 || said.epoch != peer.verified_epoch;
+  return ahead > 0 || (may_be_of_now && echoed && begins);
+}
+
+// A call of a process whose epoch is below the verified one: of one that is gone for long, or of
+// the present one, whose clock went back.
+bool calls_with_older_epoch(const Peer& peer, const wire::PacketView& packet) {
+  return packet.type == wire::PacketType::hello && packet.session->epoch < peer.verified_epoch;
+}
+
+// The sender of a cookie that is good was there after this peer was last heard.
+bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
+  return now - peer.last_heard >= SessionKeys::kCookiePeriod * 2;
 }
 
 bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
   return peer.verified_counter != 0 && peer.verified_epoch == said.epoch &&
          peer.verified_counter == said.counter;
+}
+
+template <class Core>
+Incarnation verified_of(Core& core, const wire::SessionPart& said) {
+  const Peer* const peer = core.find_peer(said.sender_id);
+  return peer == nullptr ? Incarnation{}
+                         : Incarnation{peer->verified_epoch, peer->verified_counter};
+}
+
+// Whether the sender of the HELLO receives at the address now.
+template <class Core>
+bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& address) {
+  return core.keys.is_cookie_good(said, address, verified_of(core, said), core.now);
 }
 
 template <class Core>
@@ -81,12 +107,20 @@ bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
 template <class Core>
 void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   const NicAddress& address = packet.nics[packet.header->nic()].address;
-  if (core.keys.is_cookie_good(*packet.session, address, core.now)) {
+  if (is_proven(core, *packet.session, address)) {
     core.call_elsewhere(peer, packet.nics);
     core.touch(peer);
   } else {
     core.send_challenge(nic, *packet.session, address);
   }
+}
+
+// A session that lives is not replaced by an older epoch. Its peer is asked whether it is there, as
+// one that is silent for long: if not, the caller's next HELLO finds the session ended.
+template <class Core>
+void question_before(Core& core, Peer& peer) {
+  peer.questioned = true;
+  core.touch(peer);
 }
 
 }  // namespace
@@ -269,7 +303,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   // It moved while it calls; whoever hears it there may answer there.
   if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
     const NicAddress& address = packet.nics[far].address;
-    if (!keys.is_cookie_good(said, address, now)) return send_challenge(nic, said, address);
+    if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);
     learn_addresses(peer, packet.nics);
   }
   peer.remote_sequence = said.sequence;
@@ -328,16 +362,31 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     drop(reason);
     return nullptr;
   };
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Also of a session that has failed: what still flies of it doesn't make it anew.
   if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
-    if (calls_elsewhere(*this, *peer, packet)) find_out_where(*this, nic, *peer, packet);
-    return refuse(DropReason::stale_session);
+    if (!calls_with_older_epoch(*peer, packet)) {
+      if (calls_elsewhere(*this, *peer, packet)) find_out_where(*this, nic, *peer, packet);
+      return refuse(DropReason::stale_session);
+    }
+    if (!is_proven(*this, said, address)) {
+      send_challenge(nic, said, address);
+      return nullptr;
+    }
+    if (peer->state == SessionState::ready) {
+      question_before(*this, *peer);
+      return refuse(DropReason::stale_session);
+    }
   }
   // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
-  // that in its name.
-  if (peer != nullptr && peer->state == SessionState::answered && !secret().empty() &&
-      ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0) {
+  // that in its name; unless the newer one has not been there for so long that the cookie of the
+  // older one is younger.
+  const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
+                         !secret().empty() &&
+                         ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
+  if (is_behind &&
+      (packet.type != wire::PacketType::hello || !was_silent_for_a_cookies_life(*peer, now))) {
     return refuse(DropReason::stale_session);
   }
   if (packet.type == wire::PacketType::welcome && !echoed) {
@@ -348,8 +397,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   const bool crowded = half_open_count >= tunables.max_half_open_sessions || peers.full();
   const bool must_prove =
       peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
-  const NicAddress& address = packet.nics[packet.header->nic()].address;
-  if (must_prove && !echoed && !keys.is_cookie_good(said, address, now)) {
+  if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {
     send_challenge(nic, said, address);
     return nullptr;
   }
@@ -397,7 +445,8 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
                                     const NicAddress& address) {
   ++counters.challenges_sent;
   answer_stranger(*this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
-    writer.part(wire::ChallengePart{keys.cookie(hello, address, now), {}});
+    const Incarnation verified = verified_of(*this, hello);
+    writer.part(wire::ChallengePart{keys.cookie(hello, address, verified, now), {}});
   });
 }
 

@@ -397,7 +397,7 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t remote_epoch = 0;
   std::uint32_t remote_counter = 0;
   std::uint32_t remote_sequence = 0;      // newest session packet applied
-  std::uint64_t verified_epoch = 0;       // the newest incarnation that was ever READY here
+  std::uint64_t verified_epoch = 0;       // the incarnation that was READY here last
   std::uint32_t verified_counter = 0;     // 0: none
   std::uint32_t counter = 0;              // of our handshake
   std::array<wire::NicRecord, 8> nics{};  // the first of them; Core::nic_of has them all

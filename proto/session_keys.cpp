@@ -26,6 +26,8 @@ struct CookieInput {
   std::uint64_t epoch;
   std::uint64_t counter;
   std::uint64_t token;
+  std::uint64_t verified_epoch;
+  std::uint64_t verified_counter;
   NicAddress address;
 };
 struct NameInput {
@@ -35,7 +37,7 @@ struct KeyInput {
   Purpose purpose;
   std::uint64_t seed;
 };
-static_assert(sizeof(CookieInput) == 6 * 8 + sizeof(NicAddress), "padding would not be hashed");
+static_assert(sizeof(CookieInput) == 8 * 8 + sizeof(NicAddress), "padding would not be hashed");
 
 template <class Input>
 void hash(std::span<unsigned char> out, const Input& input, std::span<const unsigned char> key) {
@@ -69,23 +71,24 @@ std::uint32_t SessionKeys::name_mask() const {
 }
 
 std::uint64_t SessionKeys::cookie(const wire::SessionPart& hello, const NicAddress& address,
-                                  Time now) const {
-  return cookie_of(hello, address, now.ns / kCookiePeriod.ns);
+                                  Incarnation verified, Time now) const {
+  return cookie_of(hello, address, verified, now.ns / kCookiePeriod.ns);
 }
 
 bool SessionKeys::is_cookie_good(const wire::SessionPart& hello, const NicAddress& address,
-                                 Time now) const {
+                                 Incarnation verified, Time now) const {
   if (hello.cookie == 0) return false;
   const std::int64_t period = now.ns / kCookiePeriod.ns;
-  return hello.cookie == cookie_of(hello, address, period) ||
-         hello.cookie == cookie_of(hello, address, period - 1);
+  return hello.cookie == cookie_of(hello, address, verified, period) ||
+         hello.cookie == cookie_of(hello, address, verified, period - 1);
 }
 
 std::uint64_t SessionKeys::cookie_of(const wire::SessionPart& hello, const NicAddress& address,
-                                     std::int64_t period) const {
-  return hash_to_number(CookieInput{Purpose::cookie, period, hello.sender_id, hello.epoch,
-                                    hello.counter, hello.my_token, address},
-                        key_);
+                                     Incarnation verified, std::int64_t period) const {
+  return hash_to_number(
+      CookieInput{Purpose::cookie, period, hello.sender_id, hello.epoch, hello.counter,
+                  hello.my_token, verified.epoch, verified.counter, address},
+      key_);
 }
 
 }  // namespace hawser::proto

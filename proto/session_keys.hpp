@@ -16,6 +16,12 @@
 
 namespace hawser::proto {
 
+// One process of an endpoint, and its handshake; counter 0: none.
+struct Incarnation {
+  std::uint64_t epoch = 0;
+  std::uint32_t counter = 0;
+};
+
 class SessionKeys {
  public:
   // A cookie is good in the period in which it was made, and in the next one.
@@ -30,15 +36,16 @@ class SessionKeys {
   [[nodiscard]] std::uint32_t name_mask() const;
 
   // Who made this HELLO and receives at this address at `now`: the cookie to send there. Nothing of
-  // it need be remembered. Never 0.
+  // it need be remembered. Never 0. `verified` is the sender's incarnation whose session was READY
+  // here last: a cookie from before another one was is good no more.
   [[nodiscard]] std::uint64_t cookie(const wire::SessionPart& hello, const NicAddress& address,
-                                     Time now) const;
+                                     Incarnation verified, Time now) const;
   [[nodiscard]] bool is_cookie_good(const wire::SessionPart& hello, const NicAddress& address,
-                                    Time now) const;
+                                    Incarnation verified, Time now) const;
 
  private:
   [[nodiscard]] std::uint64_t cookie_of(const wire::SessionPart& hello, const NicAddress& address,
-                                        std::int64_t period) const;
+                                        Incarnation verified, std::int64_t period) const;
 
   std::array<unsigned char, 32> key_{};
 };

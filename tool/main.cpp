@@ -44,6 +44,9 @@ constexpr const char* kFooter =
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does,\n"
     "or if a launcher with PMIx started it: mpirun of Open MPI, srun --mpi=pmix.\n";
 
+constexpr const char* kInfoNics =
+    "a list as for `hawser run --nic`: says of each NIC of this host whether it is chosen, and why";
+
 constexpr const char* kStormFooter =
     "  hawser storm --seeds 1..10000          a swarm, on all processors\n"
     "  hawser storm --seed 42 --trace         what happened in one: storm-42.txt, storm-42.json\n"
@@ -76,13 +79,19 @@ int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser
   return static_cast<int>(code);
 }
 
-CLI::App* add_info(CLI::App& app, std::string& to) {
+struct InfoOptions {
+  std::string to;
+  std::string nics;
+};
+
+CLI::App* add_info(CLI::App& app, InfoOptions& options) {
   CLI::App* const command =
       app.add_subcommand("info", "NICs and limits of this host, and every tunable");
   command
-      ->add_option("--to", to,
+      ->add_option("--to", options.to,
                    "the ways of this host's UDP NICs to that address, and their MTUs, alone")
       ->type_name("ADDRESS");
+  command->add_option("--nics", options.nics, kInfoNics)->type_name("LIST");
   return command;
 }
 
@@ -105,8 +114,8 @@ int command(int argc, char** argv) {
   attacker_command->add_option("attack", attack)->required();
   attacker_command->add_option("seed", seed)->required();
   attacker_command->add_option("fragment_bytes", fragment_bytes)->required();
-  std::string info_to;
-  CLI::App* const info_command = add_info(app, info_to);
+  InfoOptions info;
+  CLI::App* const info_command = add_info(app, info);
   CLI::App* const storm_command = app.add_subcommand(
       "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
   storm_command->footer(kStormFooter);
@@ -129,7 +138,7 @@ int command(int argc, char** argv) {
   }
   if (*info_command) {
     using hawser::tool::info_text, hawser::tool::ways_text;
-    fmt::print("{}", info_to.empty() ? info_text() : ways_text(info_to));
+    fmt::print("{}", info.to.empty() ? info_text(info.nics) : ways_text(info.to));
     return 0;
   }
   if (*storm_command) {

@@ -46,7 +46,9 @@ class Error : public std::runtime_error {
 struct EngineConfig {
   // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), "verbs:DEVICE[:PORT][@GID_INDEX]"
   // (a port of an RDMA device), or "memory:FABRIC" (all engines of this process that name the same
-  // FABRIC reach each other). At least 1, at most 16; no address and no port twice.
+  // FABRIC reach each other). An entry may also be a list that chooses NICs of this host, as in
+  // "if:eth*,!docker*" (choose_nics of hawser/nics.hpp). At least 1, at most 16; no address and no
+  // port twice.
   std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;
@@ -65,7 +67,7 @@ struct EndpointConfig {
   // each other. 0: drawn at random.
   std::uint64_t endpoint_id = 0;
   // Grows with every restart of the same endpoint (a bootstrap hands it out); a peer replaces a
-  // session only by a higher one. 0: taken from the system's clock.
+  // session that lives only by a higher one. 0: taken from the system's clock.
   std::uint64_t epoch = 0;
   // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
   // At most 64 bytes; empty means that anyone may connect.

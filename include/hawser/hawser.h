@@ -139,7 +139,7 @@ typedef struct hawser_tunable {
 
 typedef struct hawser_engine_config {
   size_t struct_size;
-  const char* const* nics; /* "udp:127.0.0.1", ...; none twice */
+  const char* const* nics; /* "udp:127.0.0.1", ..., or lists as "if:eth0"; none twice */
   size_t nic_count;
   const hawser_tunable* tunables; /* those that are not to have their default */
   size_t tunable_count;
@@ -179,8 +179,8 @@ typedef struct hawser_host_nic {
   uint32_t mtu;             /* 0: not known */
   uint8_t up;
   uint8_t loopback;
-  uint8_t usable; /* one of those that one would use together: hawser::usable_nics() */
-  uint8_t reserved;
+  uint8_t usable;        /* one of those that one would use together: hawser::usable_nics() */
+  uint8_t address_state; /* 0: preferred; 1: deprecated; 2: tentative; 3: duplicate (RFC 4862) */
 } hawser_host_nic;
 
 /* Fills in the first `count` of them; returns how many there are. */

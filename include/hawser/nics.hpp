@@ -1,11 +1,24 @@
-// What this host has for EngineConfig::nics.
+// What this host has for EngineConfig::nics, and the choice among it.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "hawser/engine.hpp"
+
 namespace hawser {
+
+// The kernel's word on an IPv6 address (RFC 4862, section 5). An address of any other kind is
+// preferred.
+enum class AddressState : std::uint8_t {
+  preferred = 0,
+  deprecated = 1,  // its preferred lifetime is over; it works, and nothing new should use it
+  tentative = 2,   // duplicate address detection has not ended: no socket can have it yet
+  duplicate = 3,   // duplicate address detection found another host with it: no socket can have it
+};
 
 struct HostNic {
   std::string name;    // as in EngineConfig::nics: "udp:10.0.0.1", "verbs:mlx5_0:1"
@@ -14,15 +27,64 @@ struct HostNic {
   bool loopback = false;
   std::uint32_t mtu = 0;              // bytes; 0: not known
   std::uint64_t bits_per_second = 0;  // of the link; 0: not known
+  AddressState address_state = AddressState::preferred;
+  std::string obstacle{};  // why it can't be used, in some words; empty: it can
 };
 
 // Every address of this host that a UDP NIC may use, loopback last, and every port of an RDMA
 // device, these first. IPv6 link-local addresses are left out. Asks the system, and may block.
 [[nodiscard]] std::vector<HostNic> host_nics();
 
-// The names of those that one would use together, in the order of host_nics(): the RDMA ports that
-// are up; where there are none, one address (IPv4, if there is one) of each network device that is
-// up; where there is only loopback, that. At most 16.
+// One NIC of the host, and whether it was chosen.
+struct NicCandidate {
+  HostNic nic;
+  bool chosen = false;
+  std::string reason;  // for people: why it was chosen, or why not
+};
+
+struct NicChoice {
+  std::vector<std::string> nics;         // the chosen ones, as EngineConfig::nics takes them
+  std::vector<NicCandidate> candidates;  // every NIC of the host, in the order of host_nics()
+  std::vector<std::string> notes;  // lines that the user should see: NICs that could not be had,
+                                   // items that match nothing
+};
+
+// The list is malformed, or chooses nothing. The text names each NIC of the host with the reason
+// why it was not chosen.
+class NicChoiceError : public Error {
+ public:
+  NicChoiceError(const std::string& text, std::vector<NicCandidate> candidates)
+      : Error(text), candidates_(std::move(candidates)) {}
+  [[nodiscard]] const std::vector<NicCandidate>& candidates() const noexcept { return candidates_; }
+
+ private:
+  std::vector<NicCandidate> candidates_;
+};
+
+// Chooses NICs by a list that may be the same for all hosts of a job. Items are separated by
+// commas:
+//
+//   udp:ADDRESS, verbs:DEVICE..., memory:FABRIC   this NIC, whether or not host_nics() lists it
+//   if:NAME      the network interface of that name; * and ? are wildcards, as in a shell
+//   net:PREFIX   addresses of that prefix, as in net:10.0.0.0/8 or net:fd00::/8
+//   udp, verbs   the network interfaces; the RDMA ports
+//   NAME, PREFIX, ADDRESS   the same without a word before it; NAME is an interface or RDMA device
+//   !ITEM        not these. A ^ before the first item negates all of them, as NCCL and UCX have it
+//
+// NICs come in the order of the items. Patterns choose what is up and whose address is preferred,
+// one address of each device (IPv4 if there is one), and loopback only where nothing else matches.
+// Without an item that includes, the first of these groups that has a member is chosen: the RDMA
+// ports; the network interfaces but for bridges of container managers (docker0, virbr0 and their
+// like); those bridges; loopback. At most 16.
+//
+// Throws NicChoiceError. Asks the system, and may block.
+[[nodiscard]] NicChoice choose_nics(std::string_view list);
+// The same among NICs that the caller names.
+[[nodiscard]] NicChoice choose_nics(std::string_view list, std::span<const HostNic> host);
+
+// The names of those that one would use together: what HAWSER_NICS of the environment chooses, or
+// else what an empty list does. Empty if it isn't set and no NIC of this host can be used. Throws
+// NicChoiceError if it is set and chooses nothing.
 [[nodiscard]] std::vector<std::string> usable_nics();
 
 }  // namespace hawser

@@ -8,10 +8,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
-#include <sstream>
 
 #include "hawser/engine.hpp"
 #include "hawser/nics.hpp"
+#include "plugin/ofi/log.hpp"
 #include "plugin/ofi/provider.hpp"
 #include "plugin/ofi/stats_table.hpp"
 
@@ -19,6 +19,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::string_view kPrefix = "FI_HAWSER_";
+constexpr std::string_view kNicsOfLibrary = "HAWSER_NICS";
 constexpr std::size_t kMostNics = 16;
 constexpr std::size_t kMostSecretBytes = 64;
 
@@ -27,7 +28,9 @@ struct Setting {
   const char* text;
 };
 constexpr std::array kSettings{
-    Setting{"nics", "NICs, as in udp:10.0.0.1,udp:10.0.1.1 or verbs:mlx5_0 (default: all usable)"},
+    Setting{"nics",
+            "NICs, as in udp:10.0.0.1, verbs:mlx5_0, if:eth0, net:10.0.0.0/8 or !docker* "
+            "(default: HAWSER_NICS, or all usable)"},
     Setting{"threads", "0: progress in calls of the program (default); 1: an engine thread"},
     Setting{"flush", "0: sends wait for the next progress, small ones share packets (default 1)"},
     Setting{"job_secret", "shared by the job's processes, at most 64 bytes (default: none)"},
@@ -75,7 +78,8 @@ std::string complaint_about_names() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    // Tunables may do without the first three letters; the provider's own settings may not.
+    // Tunables and NICs may do without the first three letters; the other settings may not.
+    if (name == kNicsOfLibrary) continue;
     const std::string whole = "FI_" + std::string(name);
     const bool is_setting = std::ranges::any_of(kSettings, [&](const Setting& setting) {
       return whole == std::string(kPrefix) + upper(setting.name);
@@ -113,24 +117,36 @@ std::string read_tunables(Config& config) {
   return {};
 }
 
+// What chooses the NICs, and the variable that has it.
+struct NicList {
+  std::string variable;
+  std::string text;
+};
+NicList nic_list() {
+  if (const char* const ours = variable("nics")) return {"FI_HAWSER_NICS", ours};
+  const char* const text = std::getenv(kNicsOfLibrary.data());
+  return {std::string(kNicsOfLibrary), text == nullptr ? "" : text};
+}
+
 std::string read_nics(Config& config) {
-  const char* const text = variable("nics");
-  if (text == nullptr) {
-    config.nics = usable_nics();
-  } else {
-    std::istringstream names(text);
-    for (std::string name; std::getline(names, name, ',');) config.nics.push_back(name);
+  const NicList list = nic_list();
+  if (list.variable != kNicsOfLibrary && list.text.empty()) {
+    return list.variable +
+           " is empty: name NICs, or unset it (`hawser info` lists what this host has)";
   }
-  if (config.nics.empty() || config.nics.size() > kMostNics) {
-    return "1 to 16 NICs are wanted, not " + std::to_string(config.nics.size()) +
-           "; name them in FI_HAWSER_NICS (`hawser info` lists what this host has)";
+  try {
+    NicChoice choice = choose_nics(list.text);
+    config.nics = std::move(choice.nics);
+    for (const std::string& note : choice.notes) complain(note);
+  } catch (const NicChoiceError& error) {
+    return (list.text.empty() ? "" : list.variable + ": ") + error.what();
+  }
+  if (config.nics.size() > kMostNics) {
+    return list.variable + ": 1 to 16 NICs are wanted, not " + std::to_string(config.nics.size());
   }
   for (const std::string& name : config.nics) {
-    const bool known =
-        name.starts_with("udp:") || name.starts_with("verbs:") || name.starts_with("memory:");
-    if (!known) return "FI_HAWSER_NICS: \"" + name + "\" is not udp:ADDRESS or verbs:DEVICE[:PORT]";
     if (!name.starts_with("memory:") && std::ranges::count(config.nics, name) > 1) {
-      return "FI_HAWSER_NICS: \"" + name + "\" is named twice";
+      return list.variable + ": \"" + name + "\" is named twice";
     }
   }
   return {};

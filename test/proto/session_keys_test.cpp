@@ -24,7 +24,7 @@ TEST_CASE("session_keys: known answers, from another implementation of BLAKE2b")
   CHECK(keys.token(5, 9) == 0x1678be65ed4f168a);
   NicAddress address;
   for (std::size_t i = 0; i < address.bytes.size(); ++i) address.bytes[i] = std::byte(i);
-  CHECK(keys.cookie(hello(), address, kNow) == 0xc0f420d33d92a627);
+  CHECK(keys.cookie(hello(), address, {5, 6}, kNow) == 0xcef6b728d20e7989);
 }
 
 TEST_CASE("session_keys: no token comes twice, whatever it is for") {
@@ -49,25 +49,28 @@ TEST_CASE("session_keys: a cookie is good for what it was made of, and for two p
   NicAddress address;
   address.bytes[0] = std::byte{1};
   wire::SessionPart part = hello();
-  CHECK_FALSE(keys.is_cookie_good(part, address, kNow));  // none
-  part.cookie = keys.cookie(part, address, kNow);
-  CHECK(keys.is_cookie_good(part, address, kNow));
-  CHECK(keys.is_cookie_good(part, address, kNow + SessionKeys::kCookiePeriod));
-  CHECK_FALSE(keys.is_cookie_good(part, address, kNow + SessionKeys::kCookiePeriod * 2));
-  CHECK_FALSE(keys.is_cookie_good(part, address, kNow - SessionKeys::kCookiePeriod));
-  CHECK_FALSE(SessionKeys(2).is_cookie_good(part, address, kNow));
+  CHECK_FALSE(keys.is_cookie_good(part, address, {}, kNow));  // none
+  part.cookie = keys.cookie(part, address, {}, kNow);
+  CHECK(keys.is_cookie_good(part, address, {}, kNow));
+  CHECK(keys.is_cookie_good(part, address, {}, kNow + SessionKeys::kCookiePeriod));
+  CHECK_FALSE(keys.is_cookie_good(part, address, {}, kNow + SessionKeys::kCookiePeriod * 2));
+  CHECK_FALSE(keys.is_cookie_good(part, address, {}, kNow - SessionKeys::kCookiePeriod));
+  CHECK_FALSE(SessionKeys(2).is_cookie_good(part, address, {}, kNow));
   const auto changed = [&](auto&& change) {
     wire::SessionPart other = part;
     change(other);
-    CHECK_FALSE(keys.is_cookie_good(other, address, kNow));
+    CHECK_FALSE(keys.is_cookie_good(other, address, {}, kNow));
   };
   changed([](wire::SessionPart& p) { ++p.sender_id; });
   changed([](wire::SessionPart& p) { ++p.epoch; });
   changed([](wire::SessionPart& p) { ++p.counter; });
   changed([](wire::SessionPart& p) { ++p.my_token; });
   changed([](wire::SessionPart& p) { ++p.cookie; });
+  // Another incarnation of the sender has been READY meanwhile.
+  CHECK_FALSE(keys.is_cookie_good(part, address, {1, 0}, kNow));
+  CHECK_FALSE(keys.is_cookie_good(part, address, {0, 1}, kNow));
   address.bytes[39] = std::byte{1};
-  CHECK_FALSE(keys.is_cookie_good(part, address, kNow));
+  CHECK_FALSE(keys.is_cookie_good(part, address, {}, kNow));
 }
 
 }  // namespace

@@ -159,6 +159,37 @@ TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
   }
 }
 
+// The wall clock of its host went back before it started again.
+TEST_CASE("sessions__a_peer_that_is_restarted_with_an_older_epoch_gets_in", "[S34][S35]") {
+  for (const bool it_calls : {true, false}) {
+    INFO((it_calls ? "it" : "the survivor") << " calls");
+    WorldConfig config;
+    config.clocks_go_back = true;
+    config.tunables.peer_timeout_ms = 300;
+    World world(config);
+    world.connect_all();
+    talk(world, 0, 1, milliseconds(50));
+    world.crash(1, true);
+    if (it_calls) {
+      // Nobody at node 0 waits for the peer, whose session lives as far as is known there.
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      (void)exchange.receive(0, kAnyNode, 1, 100);
+      (void)exchange.send(1, 0, 1, 100);
+      REQUIRE(exchange.run(milliseconds(290)));
+      exchange.check_all_ok();
+    } else {
+      std::string nothing(1, ' ');
+      (void)world.receive(0, world.peer(0, 1), 9, nothing);
+      world.run_for(milliseconds(400));
+      world.reconnect(0, 1);
+      talk(world, 0, 1, milliseconds(100));
+    }
+    talk(world, 0, 1, milliseconds(50));
+    talk(world, 1, 0, milliseconds(50));
+  }
+}
+
 TEST_CASE("sessions__a_crashed_peer_fails_its_own_operations_only") {
   WorldConfig config;
   config.nodes = 4;

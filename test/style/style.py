@@ -35,7 +35,7 @@ C_STD = set("inttypes.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h".s
 
 OS = re.compile(
     r"(sys|net|netinet|arpa|linux|asm|infiniband|bits)/.*"
-    r"|(unistd|poll|fcntl|sched|pthread|signal|spawn|dlfcn|ifaddrs|netdb|time|errno|termios|glob)\.h"
+    r"|(unistd|poll|fcntl|sched|pthread|signal|spawn|dlfcn|ifaddrs|netdb|time|errno|termios|glob|fnmatch)\.h"
     r"|(numa|numaif|ucontext|execinfo|link|malloc|dirent|pwd|getopt)\.h")
 
 

@@ -10,6 +10,7 @@ namespace hawser::test {
 
 namespace {
 constexpr proto::Duration kTurnCost = proto::microseconds(1);
+constexpr std::uint64_t kLatestEpoch = 1000;
 constexpr proto::Duration kHookedDelay = proto::microseconds(5);
 }  // namespace
 
@@ -109,7 +110,7 @@ void World::build(std::uint32_t index) {
   proto::EndpointConfig endpoint;
   endpoint.tunables = config_.tunables;
   endpoint.endpoint_id = node.id == 0 ? index + 1 : node.id;
-  endpoint.epoch = node.epoch;
+  endpoint.epoch = config_.clocks_go_back ? kLatestEpoch - node.epoch : node.epoch;
   endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
   if (!config_.secrets.empty())
     endpoint.job_secret = std::as_bytes(std::span(config_.secrets[index]));

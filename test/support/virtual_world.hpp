@@ -28,6 +28,7 @@ namespace hawser::test {
 
 struct WorldConfig {
   std::uint32_t nodes = 2;
+  bool clocks_go_back = false;  // of a node that starts again: its epoch is an older one
   std::uint32_t nics = 1;
   std::vector<std::uint32_t> nics_of;  // per node, where they differ
   // Per node and NIC, the fabric that it is in: no NIC can address one of another fabric. None: all
@@ -95,7 +96,7 @@ class World {
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to);
   // Connects anew, with the present address of the other.
   void reconnect(std::uint32_t from, std::uint32_t to);
-  // The endpoint goes without a word; with `restart`, a new one with a higher epoch takes its name.
+  // The endpoint goes without a word; with `restart`, a new one with another epoch takes its name.
   void crash(std::uint32_t node, bool restart);
   // The same, and another one of another name starts there.
   void replace(std::uint32_t node);

@@ -65,5 +65,26 @@ TEST_CASE("info: the way from each UDP NIC to an address") {
   }
 }
 
+TEST_CASE("info: why each NIC is chosen, or is not") {
+  const std::vector<HostNic> host{
+      {.name = "udp:10.0.0.7", .device = "eth0", .up = true},
+      {.name = "udp:fd08::1", .device = "eth1", .address_state = AddressState::tentative},
+      {.name = "udp:172.17.0.1", .device = "docker0", .up = true}};
+  CHECK_THAT(choice_text("", host),
+             Contains("Choice of NICs, where nothing names them\n") &&
+                 Contains("eth0         + chosen\n") &&
+                 Contains("eth1         - its address is tentative") &&
+                 Contains("docker0      - a bridge of this host's containers") &&
+                 Contains("  NIC udp:fd08::1 (eth1) is left out: "));
+  CHECK_THAT(choice_text("if:docker0,udp:10.9.9.9", host),
+             Contains("Choice of NICs by \"if:docker0,udp:10.9.9.9\"\n") &&
+                 Contains("docker0      + chosen by if:docker0\n") &&
+                 Contains("eth0         - no item matches it\n") &&
+                 Contains("  udp:10.9.9.9 is named, and not among the NICs of this host\n"));
+  CHECK_THAT(choice_text("!*", host),
+             Contains("eth0         - left out by !*\n") && Contains("  nothing is chosen\n"));
+  CHECK_THAT(choice_text("if:", host), Contains("  NIC \"if:\" lacks the interface's name"));
+}
+
 }  // namespace
 }  // namespace hawser::tool

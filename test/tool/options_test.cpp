@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
+#include "hawser/nics.hpp"
 #include "tool/error.hpp"
 #include "tool/run/options.hpp"
 
@@ -79,6 +81,30 @@ TEST_CASE("options: own NICs") {
                     "--nic verbs stands for all RDMA ports: leave the other --nic out");
   CHECK_THROWS_AS(parse("--ranks 0"), CLI::ParseError);
   CHECK_THROWS_AS(parse("--nics 17"), CLI::ParseError);
+}
+
+TEST_CASE("options: NICs by a list, in any of its places") {
+  const std::vector<std::string> loopback{"udp:127.0.0.1"};
+  CHECK(parse("--nic if:lo").nic_addresses == loopback);
+  CHECK(parse("--nics if:lo").nic_addresses == loopback);
+  CHECK(parse("--nics net:127.0.0.0/8 --ranks 2").nics == 1);
+  CHECK(parse("--nic udp:127.0.0.2 --nic if:lo").nic_addresses ==
+        std::vector<std::string>{"udp:127.0.0.2", "udp:127.0.0.1"});
+  CHECK(parse("--nic udp:127.0.0.2 --nic udp:127.0.0.3,udp:127.0.0.4").nics == 3);
+  CHECK_THROWS_AS(parse("--nic if:no-such-interface"), NicChoiceError);
+  CHECK_THROWS_WITH(parse("--nics if:lo --nic udp:127.0.0.2"),
+                    "--nics if:lo and --nic: put all of it into one list");
+}
+
+TEST_CASE("options: HAWSER_NICS stands for a --nic that is not there") {
+  ::setenv("HAWSER_NICS", "udp:127.0.0.5,udp:127.0.0.6", 1);
+  CHECK(parse("").nics == 2);
+  CHECK(parse("--nics 1").nic_addresses == std::vector<std::string>{"udp:127.0.0.5"});
+  CHECK(parse("--nic udp:127.0.0.7").nic_addresses == std::vector<std::string>{"udp:127.0.0.7"});
+  CHECK(parse("--nics if:lo").nic_addresses == std::vector<std::string>{"udp:127.0.0.1"});
+  ::setenv("HAWSER_NICS", "", 1);
+  CHECK(parse("").nic_addresses.empty());
+  ::unsetenv("HAWSER_NICS");
 }
 
 }  // namespace

@@ -12,30 +12,29 @@ HostNic nic(const std::string& name, bool up = true, bool loopback = false,
   return {.name = name, .device = device, .up = up, .loopback = loopback};
 }
 
-TEST_CASE("own_udp_nics: a device is one NIC, however many addresses it has") {
-  const std::vector<HostNic> nics{nic("verbs:mlx5_0"),
-                                  nic("udp:fd00::7"),
-                                  nic("udp:10.0.0.7"),
-                                  nic("udp:10.0.0.8"),
-                                  nic("udp:fd01::7", true, false, "eth1"),
-                                  nic("udp:10.9.0.1", false, false, "docker0"),
-                                  nic("udp:127.0.0.1", true, true, "lo")};
-  CHECK(own_udp_nics(nics, 4) == std::vector<std::string>{"udp:10.0.0.7", "udp:fd01::7"});
-  CHECK(own_udp_nics(nics, 1) == std::vector<std::string>{"udp:10.0.0.7"});
-  CHECK(own_udp_nics({}, 4).empty());
+using Addresses = std::vector<std::string>;
+
+TEST_CASE("own_addresses: RDMA ports, loopback and what is down are no address") {
+  const std::vector<HostNic> nics{nic("verbs:mlx5_0"), nic("udp:127.0.0.1", true, true, "lo"),
+                                  nic("udp:10.0.0.7", false, false, "eth1"),
+                                  nic("udp:10.0.1.7", true, false, "eth2"),
+                                  nic("udp:fd00::7", true, false, "eth3")};
+  CHECK(own_addresses(nics) == Addresses{"10.0.1.7", "fd00::7"});
+  CHECK(own_addresses(std::vector{nic("verbs:mlx5_0"), nic("verbs:mlx5_1")}).empty());
+  CHECK(own_addresses({}).empty());
 }
 
-TEST_CASE("own_address: RDMA ports beside it are no address") {
-  const std::vector<HostNic> nics{nic("verbs:mlx5_0"), nic("udp:127.0.0.1", true, true),
-                                  nic("udp:10.0.0.7", false), nic("udp:10.0.1.7"),
-                                  nic("udp:10.0.2.7")};
-  CHECK(own_address(nics) == "10.0.1.7:0");
+TEST_CASE("own_addresses: bridges of containers come last, and second addresses of a device") {
+  const std::vector<HostNic> nics{nic("udp:172.17.0.1", true, false, "docker0"),
+                                  nic("udp:10.0.0.8"), nic("udp:10.0.0.9"),
+                                  nic("udp:10.1.0.8", true, false, "eth1")};
+  CHECK(own_addresses(nics) == Addresses{"10.0.0.8", "10.1.0.8", "172.17.0.1", "10.0.0.9"});
 }
 
-TEST_CASE("own_address: IPv6 has brackets, and a host with RDMA ports alone has none") {
-  CHECK(own_address(std::vector{nic("udp:fd00::7")}) == "[fd00::7]:0");
-  CHECK(own_address(std::vector{nic("verbs:mlx5_0"), nic("verbs:mlx5_1")}) == std::nullopt);
-  CHECK(own_address({}) == std::nullopt);
+TEST_CASE("own_addresses: an IPv6 address that is not preferred is passed over") {
+  HostNic deprecated = nic("udp:fd00::7");
+  deprecated.address_state = AddressState::deprecated;
+  CHECK(own_addresses(std::vector{deprecated, nic("udp:fd01::7")}) == Addresses{"fd01::7"});
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "tool/info/info.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,15 +23,31 @@
 namespace hawser::tool {
 namespace {
 
-std::string nics_text() {
-  std::string text = "NICs of this host (for --nic and EngineConfig::nics)\n";
-  for (const HostNic& nic : host_nics()) {
+std::string state_text(const HostNic& nic) {
+  std::string text = nic.up ? "up" : "down";
+  switch (nic.address_state) {
+    case AddressState::preferred: break;
+    case AddressState::deprecated: text += ", deprecated"; break;
+    case AddressState::tentative: text = "tentative"; break;
+    case AddressState::duplicate: text = "duplicate"; break;
+  }
+  if (nic.mtu > 0) text += fmt::format(", MTU {}", nic.mtu);
+  return text;
+}
+
+std::string nics_text(std::span<const HostNic> host) {
+  std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
+  for (const HostNic& nic : host) {
     if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
-    text += fmt::format("  {:<40} {:<12} {}{}\n", nic.name, nic.device, nic.up ? "up" : "down",
-                        nic.mtu > 0 ? fmt::format(", MTU {}", nic.mtu) : "");
+    text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
   }
   text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
   return text;
+}
+
+std::string list_to_explain(const std::string& nics) {
+  const char* const variable = std::getenv("HAWSER_NICS");
+  return nics.empty() && variable != nullptr ? variable : nics;
 }
 
 std::string roce_text(const Tunables& tunables) {
@@ -162,8 +180,35 @@ std::string verbs_packets_text(const Tunables& tunables,
   return text;
 }
 
-std::string info_text() {
-  return nics_text() + "\n" + rdma_text() + "\n" + limits_text() + "\n" + tunables_text();
+std::string choice_text(const std::string& list, std::span<const HostNic> host) {
+  std::string text = list.empty() ? "Choice of NICs, where nothing names them\n"
+                                  : fmt::format("Choice of NICs by \"{}\"\n", list);
+  std::vector<NicCandidate> candidates;
+  std::vector<std::string> notes;
+  try {
+    NicChoice choice = choose_nics(list, host);
+    for (const std::string& name : choice.nics) {
+      if (std::ranges::find(host, name, &HostNic::name) != host.end()) continue;
+      notes.push_back(name + " is named, and not among the NICs of this host");
+    }
+    candidates = std::move(choice.candidates);
+    std::ranges::move(choice.notes, std::back_inserter(notes));
+  } catch (const NicChoiceError& error) {
+    candidates = error.candidates();
+    notes.emplace_back(candidates.empty() ? error.what() : "nothing is chosen");
+  }
+  for (const NicCandidate& candidate : candidates) {
+    text += fmt::format("  {:<40} {:<12} {} {}\n", candidate.nic.name, candidate.nic.device,
+                        candidate.chosen ? "+" : "-", candidate.reason);
+  }
+  for (const std::string& note : notes) text += fmt::format("  {}\n", note);
+  return text;
+}
+
+std::string info_text(const std::string& nics) {
+  const std::vector<HostNic> host = host_nics();
+  return nics_text(host) + "\n" + rdma_text() + "\n" + choice_text(list_to_explain(nics), host) +
+         "\n" + limits_text() + "\n" + tunables_text();
 }
 
 }  // namespace hawser::tool

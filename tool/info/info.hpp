@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/driver/verbs.hpp"
+#include "hawser/nics.hpp"
 #include "hawser/tunables.hpp"
 
 namespace hawser::tool {
@@ -18,8 +19,11 @@ namespace hawser::tool {
 [[nodiscard]] std::string verbs_packets_text(const Tunables& tunables,
                                              std::span<const engine::VerbsPortInfo> ports);
 
-// The whole text.
-[[nodiscard]] std::string info_text();
+// A line for each NIC of `host`: whether `list` chooses it, and why or why not.
+[[nodiscard]] std::string choice_text(const std::string& list, std::span<const HostNic> host);
+
+// The whole text; `nics` is the list to explain. Empty: HAWSER_NICS, or else the default choice.
+[[nodiscard]] std::string info_text(const std::string& nics);
 
 // `hawser info --to ADDRESS`: the way from each UDP NIC of this host to that address, and what a
 // full packet carries there. Throws InputError if it is no IP address.

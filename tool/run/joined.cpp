@@ -93,22 +93,31 @@ bool is_loopback(const std::string& rendezvous) {
 }
 
 // The NICs of a rank that was told none: loopback ones if the job stays on this host, else one of
-// each network device, at most `wanted`.
-std::vector<std::string> default_nics(const engine::JobPlace& place, std::uint32_t wanted) {
-  if (is_loopback(place.rendezvous)) return loopback_nics(place.rank, wanted);
-  const std::vector<std::string> names = own_udp_nics(host_nics(), wanted);
-  if (names.empty()) throw InputError("this host has no address that is up; name NICs with --nic");
-  return names;
+// each network interface, at most as many as are asked for.
+void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
+  if (is_loopback(place.rendezvous)) {
+    options.nic_addresses = loopback_nics(place.rank, options.nics);
+    return;
+  }
+  NicChoice choice = choose_nics("udp");
+  if (choice.nics.size() > options.nics) choice.nics.resize(options.nics);
+  options.nic_addresses = std::move(choice.nics);
+  std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
-// Where a rank 0 listens that was told no rendezvous: any free port of loopback if the job stays on
-// this host, else of the first address that a UDP NIC may have.
-std::string own_rendezvous(const engine::JobPlace& place) {
-  if (place.local_size == place.size) return "127.0.0.1:0";
-  if (const auto address = own_address(host_nics())) return *address;
-  throw InputError(
-      "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
-      "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
+// The server of a rank 0 that was told no rendezvous: at loopback if the job stays on this host,
+// else at every address, as nobody knows by which of them other hosts can reach it.
+std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace& place) {
+  if (place.local_size == place.size) {
+    return std::make_unique<engine::RendezvousServer>("127.0.0.1:0", place.size);
+  }
+  engine::RendezvousServer::Everywhere where{own_addresses(host_nics())};
+  if (where.hosts.empty()) {
+    throw InputError(
+        "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
+        "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
+  }
+  return std::make_unique<engine::RendezvousServer>(where, place.size);
 }
 
 // The rendezvous' server, of rank 0; null for others. Where PMIx carries its address, `joining` has
@@ -121,8 +130,8 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
   if (place.rank == 0) {
     try {
       check_report_file(options);
-      server = std::make_unique<engine::RendezvousServer>(
-          is_known ? place.rendezvous : own_rendezvous(place), place.size);
+      server = is_known ? std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size)
+                        : serve_anywhere(place);
     } catch (const std::exception& error) {
       if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
       throw;
@@ -238,7 +247,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   check_trace_file(options, place.rank);
   try {
     const auto server = open_rendezvous(options, joining);
-    if (options.nic_addresses.empty()) options.nic_addresses = default_nics(place, options.nics);
+    if (options.nic_addresses.empty()) choose_own_nics(place, options);
     options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
     say_what_runs(options, schedule, place);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "engine/driver/fault_spec.hpp"
 #include "engine/driver/verbs.hpp"
+#include "engine/nic_list.hpp"
+#include "hawser/nics.hpp"
 #include "tool/error.hpp"
 #include "tool/run/verbs_words.hpp"
 #include "tool/workload/builtin.hpp"
@@ -26,6 +30,15 @@ std::string a_number(const std::string& text) {
   return text.find_first_not_of("0123456789.eE+") == std::string::npos
              ? ""
              : "'" + text + "' is no number of seconds";
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+// Of --nics; a list is looked at with the NICs of the host.
+std::string number_of_nics(const std::string& text) {
+  std::string number = text;
+  return is_number(text) ? CLI::Range(1u, kMaxNics)(number) : "";
 }
 
 // The word of the fault grammar for `--name value`.
@@ -102,13 +115,17 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   RunOptions& o = options_;
   ranks_ = app.add_option("--ranks", o.ranks, "rank processes to start (8)")
                ->check(CLI::Range(1u, kMaxRanks));
-  app.add_option("--nics", o.nics, "NICs of each rank, on loopback addresses of its own (4)")
-      ->check(CLI::Range(1u, kMaxNics));
+  app.add_option("--nics", nics_,
+                 "how many NICs each rank has, on loopback addresses of its own (4); or a list as "
+                 "for --nic, as in if:eth*,!docker*")
+      ->check(number_of_nics);
   app.add_option(
          "--nic", o.nic_addresses,
-         "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; may be "
-         "repeated. Just the word verbs stands for every RDMA port of the host that can be used "
-         "(`hawser info` lists them), and for UDP NICs as without --nic if there is none")
+         "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; or what "
+         "chooses some on each host: if:NAME (* and ? are wildcards), net:PREFIX, and with a ! "
+         "before it what to leave out; may be repeated, or a list with commas, or HAWSER_NICS. "
+         "Just the word verbs stands for every RDMA port of the host that can be used, and for UDP "
+         "NICs as without --nic if there is none. `hawser info --nics LIST` explains a choice")
       ->allow_extra_args(false);
   app.add_option("--workload", o.workload, workload_help());
   app.add_option("--steps", o.steps, "how often to run the workload's step (6)")
@@ -214,15 +231,44 @@ void RunOptionParser::finish_timed_faults() {
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
 }
 
+// What chooses NICs, in one list; empty: nothing does.
+std::string RunOptionParser::nic_list() const {
+  const std::vector<std::string>& names = options_.nic_addresses;
+  const bool is_list = !nics_.empty() && !is_number(nics_);
+  if (is_list && !names.empty()) {
+    throw InputError("--nics " + nics_ + " and --nic: put all of it into one list");
+  }
+  if (is_list) return nics_;
+  if (!names.empty()) return fmt::format("{}", fmt::join(names, ","));
+  const char* const variable = std::getenv("HAWSER_NICS");
+  return variable == nullptr ? "" : variable;
+}
+
+// `--nic verbs`, alone.
+void RunOptionParser::choose_verbs_ports() {
+  RunOptions& o = options_;
+  if (o.nic_addresses.size() > 1) {
+    throw InputError("--nic verbs stands for all RDMA ports: leave the other --nic out");
+  }
+  VerbsChoice choice = choose_verbs(engine::has_verbs(), engine::verbs_ports(), kMaxNics);
+  o.nic_addresses = std::move(choice.nics);
+  o.nic_notes = std::move(choice.notes);
+}
+
 void RunOptionParser::finish_nics() {
   RunOptions& o = options_;
+  if (is_number(nics_)) o.nics = static_cast<std::uint32_t>(std::stoul(nics_));
   if (std::ranges::find(o.nic_addresses, "verbs") != o.nic_addresses.end()) {
-    if (o.nic_addresses.size() > 1) {
-      throw InputError("--nic verbs stands for all RDMA ports: leave the other --nic out");
+    choose_verbs_ports();
+  } else if (const std::string list = nic_list(); !list.empty()) {
+    const bool are_names =
+        !o.nic_addresses.empty() && std::ranges::all_of(o.nic_addresses, engine::is_nic_name);
+    if (!are_names) {
+      NicChoice choice = choose_nics(list);
+      o.nic_addresses = std::move(choice.nics);
+      o.nic_notes = std::move(choice.notes);
     }
-    VerbsChoice choice = choose_verbs(engine::has_verbs(), engine::verbs_ports(), kMaxNics);
-    o.nic_addresses = std::move(choice.nics);
-    o.nic_notes = std::move(choice.notes);
+    if (is_number(nics_) && o.nic_addresses.size() > o.nics) o.nic_addresses.resize(o.nics);
   }
   if (o.nic_addresses.size() > kMaxNics) {
     throw InputError(

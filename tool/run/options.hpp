@@ -23,8 +23,9 @@ inline constexpr std::uint32_t kMaxSteps = 1'000'000;
 struct RunOptions {
   std::uint32_t ranks = 8;
   std::uint32_t nics = 4;
-  std::vector<std::string> nic_addresses;  // instead of loopback ones; the same for every rank
-  std::vector<std::string> nic_notes;      // where they are not all that was asked for; lines
+  std::vector<std::string>
+      nic_addresses;                   // instead of loopback ones; every rank of a host has these
+  std::vector<std::string> nic_notes;  // where they are not all that was asked for; lines
   std::string workload = "gpt2";
   std::uint32_t steps = 6;
   std::uint64_t scale = 1;
@@ -58,12 +59,15 @@ class RunOptionParser {
  private:
   void add_lasting_faults(CLI::App& app);
   void add_timed_faults(CLI::App& app);
+  [[nodiscard]] std::string nic_list() const;
+  void choose_verbs_ports();
   void finish_nics();
   void finish_lasting_faults();
   void finish_timed_faults();
 
   RunOptions options_;
   CLI::Option* ranks_ = nullptr;
+  std::string nics_;  // a number or a list
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
   std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_,
       restart_rank_, attack_, tunable_;

@@ -8,37 +8,23 @@ namespace {
 
 constexpr std::string_view kUdp = "udp:";
 
-bool leads_out(const HostNic& nic) { return nic.up && !nic.loopback && nic.name.starts_with(kUdp); }
-
-bool is_v6(const HostNic& nic) { return nic.name.find(':', kUdp.size()) != std::string::npos; }
+bool leads_out(const HostNic& nic) {
+  return nic.up && !nic.loopback && nic.name.starts_with(kUdp) &&
+         nic.address_state == AddressState::preferred;
+}
 
 }  // namespace
 
-std::vector<std::string> own_udp_nics(std::span<const HostNic> nics, std::size_t most) {
-  std::vector<const HostNic*> chosen;
-  for (const HostNic& nic : nics) {
-    if (!leads_out(nic)) continue;
-    const auto same = std::ranges::find(chosen, nic.device, &HostNic::device);
-    if (same == chosen.end()) {
-      chosen.push_back(&nic);
-    } else if (is_v6(**same) && !is_v6(nic)) {
-      *same = &nic;
-    }
-  }
-  std::vector<std::string> names;
-  for (const HostNic* nic : chosen) {
-    if (names.size() < most) names.push_back(nic->name);
-  }
-  return names;
-}
-
-std::optional<std::string> own_address(std::span<const HostNic> nics) {
-  for (const HostNic& nic : nics) {
-    if (!leads_out(nic)) continue;
-    const std::string address = nic.name.substr(kUdp.size());
-    return address.find(':') == std::string::npos ? address + ":0" : "[" + address + "]:0";
-  }
-  return std::nullopt;
+std::vector<std::string> own_addresses(std::span<const HostNic> nics) {
+  std::vector<HostNic> leading;
+  std::ranges::copy_if(nics, std::back_inserter(leading), leads_out);
+  if (leading.empty()) return {};
+  const std::vector<std::string> chosen = choose_nics("udp", leading).nics;
+  std::ranges::stable_partition(
+      leading, [&](const HostNic& nic) { return std::ranges::count(chosen, nic.name) > 0; });
+  std::vector<std::string> addresses;
+  for (const HostNic& nic : leading) addresses.push_back(nic.name.substr(kUdp.size()));
+  return addresses;
 }
 
 }  // namespace hawser::tool

@@ -160,7 +160,7 @@ TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
                                                 {"FI_HAWSER_PEER_TIMEOUT_MS", "soon"},
                                                 {"FI_HAWSER_PEER_TIMEOUT_MS", "1"},
                                                 {"HAWSER_PEER_TIMEOUT_MS", "1"},
-                                                {"FI_HAWSER_NICS", "eth0"},
+                                                {"FI_HAWSER_NICS", "no-such-interface"},
                                                 {"FI_HAWSER_NICS", ""},
                                                 {"FI_HAWSER_FAULT_PLAN", "later:0:kill"},
                                                 {"FI_HAWSER_FAULT_PLAN", "1s:2:kill"},
@@ -180,6 +180,28 @@ TEST_CASE("Info__ours_outweighs_Hawser_s_own_variable") {
       {{"HAWSER_PEER_TIMEOUT_MS", "1"}, {"FI_HAWSER_PEER_TIMEOUT_MS", "5000"}});
   CHECK(answer_to([](fi_info&) {}) == 0);
   CHECK_NOTHROW(Node());
+}
+
+TEST_CASE("Info__NICs_are_chosen_by_a_list_of_either_variable") {
+  const auto domains = [](const Variables&) {
+    fi_info* found = nullptr;
+    Info wanted(fi_allocinfo());
+    wanted->fabric_attr->prov_name = ::strdup("hawser");
+    REQUIRE(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, wanted.get(), &found) == 0);
+    const Info owner(found);
+    std::vector<std::string> names;
+    for (; found != nullptr; found = found->next) names.emplace_back(found->domain_attr->name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(domains(Variables({{"FI_HAWSER_NICS", "if:lo"}})) == Names{"hawser", "udp:127.0.0.1"});
+  CHECK(domains(Variables({{"FI_HAWSER_NICS", "udp:127.0.0.2,net:127.0.0.0/8,!eth*"}})) ==
+        Names{"hawser", "udp:127.0.0.2", "udp:127.0.0.1"});
+  const Variables both({{"HAWSER_NICS", "udp:127.0.0.7,udp:127.0.0.8"}});
+  ::unsetenv("FI_HAWSER_NICS");
+  CHECK(domains(both) == Names{"hawser", "udp:127.0.0.7", "udp:127.0.0.8"});
+  CHECK(domains(Variables({{"FI_HAWSER_NICS", "udp:127.0.0.9"},
+                           {"HAWSER_NICS", "udp:127.0.0.7"}})) == Names{"hawser", "udp:127.0.0.9"});
 }
 
 TEST_CASE("Info__a_node_is_the_NIC_to_use_never_a_host_to_reach") {

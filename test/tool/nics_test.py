@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""The command's choice of NICs and of addresses on hosts that the test makes: network namespaces with cables between them.
+
+Usage: nics_test.py HAWSER CASE     runs one case (ctest does)
+       nics_test.py HAWSER          runs all
+       nics_test.py --list          names them
+
+Without the privilege to make a network namespace a case says so and ends with 77.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+
+import run_harness
+from cases import Skipped, case, check, finish, read_until, start_process, wait_for
+from run_harness import COMMAND
+
+SMALL_OF_OTHERS = ["--workload", "gpt2", "--scale", "4096", "--steps", "1"]  # who starts it says how many
+SMALL = ["--ranks", "2", *SMALL_OF_OTHERS]
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+
+
+def made(*words):
+    done = ip(*words)
+    check(done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}")
+
+
+@contextlib.contextmanager
+def hosts(*names):
+    """Namespaces with lo up, by names of this process."""
+    own = [f"hawser-{os.getpid()}-{name}" for name in names]
+    try:
+        for host in own:
+            if ip("netns", "add", host).returncode != 0:
+                raise Skipped("no permission to make a network namespace (or no iproute2)")
+            made("-n", host, "link", "set", "lo", "up")
+        yield own
+    finally:
+        for host in own:
+            ip("netns", "del", host)
+
+
+def cable(a, device_a, b, device_b):
+    made("-n", a, "link", "add", device_a, "type", "veth", "peer", "name", device_b, "netns", b)
+    made("-n", a, "link", "set", device_a, "up")
+    made("-n", b, "link", "set", device_b, "up")
+
+
+def write_in(host, path, text):
+    subprocess.run(["ip", "netns", "exec", host, "sh", "-c", f"echo {text} > {path}"], check=True)
+
+
+def never_ends_detection(host, device):
+    """Duplicate address detection of this device takes a minute."""
+    write_in(host, f"/proc/sys/net/ipv6/conf/{device}/dad_transmits", 60)
+
+
+def hawser(host, *words):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HAWSER_")}
+    return finish(start_process(["ip", "netns", "exec", host, *COMMAND, *words], env=plain))
+
+
+@case(gate=True)
+def tentative_addresses_are_left_out_with_a_line():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        cable(a, "eth1", b, "eth1")
+        never_ends_detection(a, "eth1")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0", "nodad")
+        made("-n", a, "addr", "add", "fd08::1/64", "dev", "eth1")
+        status, output = hawser(a, "info")
+        check(status == 0, output)
+        check("udp:fd08::1                              eth1         tentative" in output, output)
+        check("udp:fd07::1                              eth0         + chosen" in output, output)
+        check("eth1         - its address is tentative" in output, output)
+        status, output = hawser(a, "run", *SMALL, "--nic", "udp")
+        check(status == 0 and "2 ranks x 1 NIC" in output, f"{status}\n{output}")
+        check("NIC udp:fd08::1 (eth1) is left out: its address is tentative" in output, output)
+        status, output = hawser(a, "run", *SMALL, "--nic", "if:eth1")
+        check(status == 2 and "\"if:eth1\" chooses no NIC of this host" in output, f"{status}\n{output}")
+        check("udp:fd08::1 (eth1): its address is tentative" in output, output)
+
+
+@case
+def a_tentative_address_that_is_named_is_waited_for():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
+        status, output = hawser(a, "run", *SMALL, "--nic", "udp:fd07::1")
+        check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case
+def a_named_address_that_stays_tentative_is_told_as_what_it_is():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        never_ends_detection(a, "eth0")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
+        status, output = hawser(a, "run", *SMALL, "--nic", "udp:fd07::1")
+        check(status == 2 and "the address is still tentative after 5 s" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
+def a_duplicate_is_told_as_what_it_is():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        made("-n", b, "addr", "add", "fd07::1/64", "dev", "eth0", "nodad")
+        made("-n", a, "addr", "add", "10.7.0.1/24", "dev", "eth0")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
+        wait_for(lambda: "fd07::1" in ip("-n", a, "-6", "addr", "show", "dadfailed").stdout, "a duplicate")
+        status, output = hawser(a, "run", *SMALL, "--nic", "udp:fd07::1")
+        check(status == 2 and "another host of the link has this address" in output, f"{status}\n{output}")
+        check("no such address" not in output, output)
+        status, output = hawser(a, "run", *SMALL, "--nic", "if:eth0")
+        check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
+def one_list_for_hosts_with_unlike_names():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "ens5")
+        for host, device, address in ((a, "eth0", "10.7.0.1/24"), (b, "ens5", "10.7.0.2/24")):
+            made("-n", host, "addr", "add", address, "dev", device)
+            made("-n", host, "link", "add", "docker0", "type", "bridge")
+            made("-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+            made("-n", host, "link", "set", "docker0", "up")
+        for nics in ("net:10.7.0.0/16", "!docker*", "if:e*,!docker*"):
+            for host, address in ((a, "udp:10.7.0.1"), (b, "udp:10.7.0.2")):
+                status, output = hawser(host, "info", "--nics", nics)
+                check(status == 0, output)
+                chosen = [line.split()[0] for line in output.splitlines() if " + chosen" in line]
+                check(chosen == [address], f"{nics}: {chosen}\n{output}")
+
+
+def listener(host, address, port):
+    """A program that takes connections and says nothing."""
+    script = ("import socket; s = socket.socket(); "
+              f"s.bind(('{address}', {port})); s.listen(); print('ready', flush=True); s.accept(); s.accept()")
+    process = start_process(["ip", "netns", "exec", host, sys.executable, "-c", script])
+    read_until(process, "ready")
+    return process
+
+
+@case(gate=True)
+def a_name_of_several_addresses_is_tried_at_all_of_them():
+    """The name of rank 0's host stands for docker0's address too, at which something else listens on rank 1's."""
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        for host, address in ((a, "10.7.0.1/24"), (b, "10.7.0.2/24")):
+            made("-n", host, "addr", "add", address, "dev", "eth0")
+            made("-n", host, "link", "add", "docker0", "type", "bridge")
+            made("-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+            made("-n", host, "link", "set", "docker0", "up")
+        with open("names", "w", encoding="utf-8") as file:
+            file.write("127.0.0.1 localhost\n172.17.0.1 node0\n10.7.0.1 node0\n")
+        names = os.path.abspath("names")
+        stranger = listener(b, "172.17.0.1", 29400)
+        ranks = []
+        for rank, host in enumerate((a, b)):
+            variables = [f"HAWSER_RANK={rank}", "HAWSER_SIZE=2", "HAWSER_RENDEZVOUS=node0:29400"]
+            ranks.append(start_process(
+                ["ip", "netns", "exec", host, "unshare", "--mount", "sh", "-c",
+                 f"mount --bind {names} /etc/hosts && exec env \"$@\"", "sh", *variables, *COMMAND, "run",
+                 *SMALL_OF_OTHERS]))
+        for rank in ranks:
+            status, output = finish(rank)
+            check(status == 0, f"{status}\n{output}")
+        stranger.kill()
+
+
+@case
+def rank_0_waits_for_its_own_address_while_that_is_tentative():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
+        rank = start_process(["ip", "netns", "exec", a, "env", "HAWSER_RANK=0", "HAWSER_SIZE=1",
+                              "HAWSER_RENDEZVOUS=[fd07::1]:29400", *COMMAND, "run", *SMALL_OF_OTHERS])
+        status, output = finish(rank)
+        check(status == 0 and "no such address" not in output, f"{status}\n{output}")
+
+
+if __name__ == "__main__":
+    if os.path.sep in sys.argv[1]:
+        sys.argv[1] = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as own_folder:
+        os.chdir(own_folder)
+        exit_status = run_harness.main()
+        os.chdir("/")
+    sys.exit(exit_status)
