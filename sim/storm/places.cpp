@@ -13,6 +13,8 @@ namespace {
 // A call's interval grows up to this part of peer_timeout, and its jitter is up to half of it.
 constexpr std::int64_t kIntervals = 16;
 constexpr std::int64_t kQuickCalls = 8;
+// A call may begin so long before it is told.
+constexpr Duration kOneTurn = milliseconds(1);
 // A program that finds no place asks again after 10 ms at most.
 constexpr Duration kAsksAgain = milliseconds(25);
 
@@ -149,12 +151,17 @@ void Places::refresh_all(Duration at) {
 std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool refused,
                               Duration at) const {
   if (!judges_ || !side(caller, host).calls) return {};
+  const Duration timeout = milliseconds(plan_.tunables.peer_timeout_ms);
+  const Duration called_for = at - side(caller, host).called_at;
+  if (refused && is_calm_ && called_for + kOneTurn < timeout) {
+    return "host " + std::to_string(caller) + " has given up calling host " + std::to_string(host) +
+           " after " + us(called_for);
+  }
   const std::optional<Vacancy> place = vacancy(host, caller);
   if (!place) return {};
   const Duration since = std::max(place->since, side(caller, host).called_at);
   const Duration waited = reasons_.undisturbed(caller, host, since, at);
   Duration most = interval_ * 2 + timers_;
-  const Duration timeout = milliseconds(plan_.tunables.peer_timeout_ms);
   if (place->is_of_dead) most = most + patience_ - timeout / 2;
   if (!is_calm_) most = most + timeout;
   if (waited <= most) return {};
