@@ -72,11 +72,14 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
     std::string unjust = places_.on_answer(host, other, true, at);
     if (!unjust.empty()) accuse(std::move(unjust));
   }
+  const bool was_calling = places_.is_calling(host, other);
   places_.on_change(host, other, at);
+  // It answered a call, heard no more of it, and a newcomer wants the place.
+  const bool left_alone = few_places && !was_calling && status == Status::peer_unreachable;
   // The other end may have given its place away before it was READY there.
   const bool lost_its_place = !confirmed && may_have_forgotten(other, host);
   const bool silent = (status == Status::peer_timeout && !lost_its_place) ||
-                      status == Status::peer_unreachable ||
+                      (status == Status::peer_unreachable && !left_alone) ||
                       (status == Status::peer_full && !few_places);
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);

@@ -40,7 +40,8 @@ Places::Places(const Plan& plan, const Reasons& reasons, const Sessions& session
       sides_(plan.hosts.size() * plan.hosts.size()),
       gone_at_(plan.hosts.size(), Duration{-1}),
       free_of_living_(plan.hosts.size(), Duration{}),
-      free_(plan.hosts.size(), Vacancy{}) {
+      free_(plan.hosts.size(), Vacancy{}),
+      dead_until_(plan.hosts.size()) {
   const Tunables& t = plan.tunables;
   const Duration timeout = milliseconds(t.peer_timeout_ms);
   const Duration retry = microseconds(t.handshake_retry_us);
@@ -81,7 +82,9 @@ void Places::on_change(std::uint32_t host, std::uint32_t other, Duration at) {
   side(host, other).calls = side(host, other).called = false;
   refresh(host, at);
   // It could be had before its host noticed.
-  if (was_full && free_[host] && is_gone(other)) free_[host] = Vacancy{std::min(silent, at), true};
+  if (!is_gone(other)) return;
+  dead_until_[host] = std::max(dead_until_[host], std::min(silent, at));
+  if (was_full && free_[host]) free_[host] = Vacancy{std::min(silent, at), true};
 }
 
 void Places::set_left(std::uint32_t host, std::uint32_t other, bool is_left, Duration at) {
@@ -127,7 +130,7 @@ std::optional<Places::Vacancy> Places::vacancy(std::uint32_t host, std::uint32_t
   const std::uint64_t too_many = taken - plan_.tunables.max_peers;
   if (too_many >= silent.size()) return std::nullopt;
   std::ranges::sort(silent);
-  return Vacancy{std::max(*free_of_living_[host], silent[too_many]), true};
+  return Vacancy{std::max({*free_of_living_[host], silent[too_many], dead_until_[host]}), true};
 }
 
 void Places::refresh(std::uint32_t host, Duration at) {
@@ -160,7 +163,9 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
   const std::optional<Vacancy> place = vacancy(host, caller);
   if (!place) return {};
   const Duration since = std::max(place->since, side(caller, host).called_at);
-  const Duration waited = reasons_.undisturbed(caller, host, since, at);
+  // After that it listens, and calls no more.
+  const Duration until = refused ? std::min(at, side(caller, host).called_at + timeout) : at;
+  const Duration waited = reasons_.undisturbed(caller, host, std::min(since, until), until);
   Duration most = interval_ * 2 + timers_;
   if (place->is_of_dead) most = most + patience_ - timeout / 2;
   if (!is_calm_) most = most + timeout;
@@ -180,7 +185,9 @@ std::string Places::on_none(std::uint32_t host, std::uint32_t other, Duration at
   const Duration since = std::max(place->since, *asked_at);
   const Duration waited = reasons_.undisturbed(host, other, since, at);
   Duration most = kAsksAgain;
-  if (place->is_of_dead || !is_calm_) most = most + patience_ + timers_;
+  // Its own call to one that died may have begun late, and listens for some round trips at its end.
+  const Duration listens = microseconds(16 * plan_.tunables.initial_rtt_us);
+  if (place->is_of_dead || !is_calm_) most = most + patience_ + timers_ + listens;
   if (waited <= most) return {};
   return "host " + std::to_string(host) + " has no place for host " + std::to_string(other) +
          ", and has had one for " + us(waited) + ": at most " + us(most);

@@ -96,6 +96,8 @@ class Places {
   // By host: since when fewer living ones have places than there are; and fewer living and dead.
   std::vector<std::optional<proto::Duration>> free_of_living_;
   std::vector<std::optional<Vacancy>> free_;
+  std::vector<proto::Duration>
+      dead_until_;  // by host: a place could last not be had for one that died
 };
 
 }  // namespace hawser::sim
