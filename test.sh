@@ -4,7 +4,8 @@
 #   ./test.sh                   the gate's tests in the release preset: what every change has to pass
 #   ./test.sh PRESET ...        the same in release, debug, asan (address and undefined behaviour), tsan
 #                               (what is threaded); fuzz runs each fuzzer for HAWSER_FUZZ_SECONDS (20), and
-#                               storm the seeds 1 to HAWSER_STORM_SEEDS (12000)
+#                               storm the seeds 1 to HAWSER_STORM_SEEDS (12000), and a quarter as many
+#                               of those with partners that come and go, from 1,000,001 on
 #   ./test.sh PRESET -- ...     what follows -- goes to ctest, which then chooses among all tests of the
 #                               preset: ./test.sh asan -- -R codec
 #   ./test.sh deep [STAGE ...]  every other test, in stages; takes hours (./test.sh deep --list)
@@ -60,8 +61,11 @@ run_fuzzers() {
 
 run_storms() {
   local seeds=${HAWSER_STORM_SEEDS:-12000}
+  local partners=$((seeds / 4 + 1))
   "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json" &&
-    echo "$seeds storms, 0 failed"
+    "$root/build/release/tool/hawser" storm --seeds "1000001..$((1000000 + partners))" \
+      --json "$root/build/release/storm_partners.json" &&
+    echo "$((seeds + partners)) storms, 0 failed"
 }
 
 # The tests of a preset: those of the gate, or those that the caller has chosen.

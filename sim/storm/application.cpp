@@ -112,7 +112,15 @@ OperationId Application::name(Process& process, bool is_send, std::uint32_t reco
 
 void Application::connect(std::uint32_t from, std::uint32_t to) {
   answers_[from * world_.hosts() + to] = 0;
-  (void)world_.connect(from, to);
+  const Status status = world_.connect(from, to);
+  if (status == Status::ok) {
+    learn_name(from, world_.peer(from, to), to);
+    oracle_.places().on_calling(from, to, world_.since_start());
+  } else if (status == Status::again) {
+    world_.scribe().count_place(PlaceCell::none_here);
+    std::string unjust = oracle_.places().on_none(from, to, world_.since_start());
+    if (!unjust.empty()) oracle_.accuse(std::move(unjust));
+  }
 }
 
 // A peer that has failed, or was started again, is connected anew.
@@ -153,7 +161,7 @@ void Application::do_send(std::uint32_t index) {
   }
   const PeerId peer = reach(message.from, message.to);
   if (peer == kAnyPeer) {
-    if (world_.is_healed() && !world_.is_running(message.to))
+    if ((world_.is_healed() && !world_.is_running(message.to)) || gives_up(message.at))
       --undecided_;
     else
       again(Act::send, index, send_tries_[index]);
@@ -172,6 +180,7 @@ void Application::do_send(std::uint32_t index) {
     record.order = sender.posts++;
     record.session = oracle_.sessions().ends(message.from, message.to);
     record.at = world_.since_start();
+    oracle_.places().on_posted(message.from, message.to, record.at);
     sent_as_[index] = request.operation;
     note_send(index, request.operation);
     --undecided_;
@@ -179,8 +188,11 @@ void Application::do_send(std::uint32_t index) {
     if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);
     return;
   }
-  const bool ended = is_peer_failure(status) || status == Status::endpoint_closed;
-  if (ended && world_.is_healed() && (sender.closing || !world_.is_running(message.to))) {
+  const bool ended =
+      is_peer_failure(status) || status == Status::endpoint_closed ||
+      (status == Status::unknown_peer && is_forgotten(message.from, message.to, peer));
+  const bool is_vain = sender.closing || !world_.is_running(message.to) || gives_up(message.at);
+  if (ended && world_.is_healed() && is_vain) {
     --undecided_;
     return;
   }
@@ -212,6 +224,11 @@ void Application::do_receive(std::uint32_t index) {
   if (plan.claims || plan.puts_back) {
     const Status status =
         endpoint.claim(from, plan.context, plan.tag, plan.mask, envelope, claimed);
+    if (status == Status::ok) check_name(plan.host, envelope);
+    if (status == Status::unknown_peer && is_forgotten(plan.host, plan.from, from) &&
+        world_.is_running(plan.from)) {
+      connect(plan.host, plan.from);
+    }
     if (status == Status::ok && plan.held.ns > 0) return hold_claim(index, envelope, claimed);
     if (status == Status::ok && plan.puts_back) {
       (void)endpoint.put_back(world_.host(plan.host).now(), claimed);
@@ -260,7 +277,10 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   const Status status = host.endpoint().receive(host.now(), request);
   host.wake();
   if (status != Status::ok) {
-    const bool ended = is_peer_failure(status) || status == Status::endpoint_closed;
+    const bool ended =
+        is_peer_failure(status) || status == Status::endpoint_closed ||
+        (status == Status::unknown_peer && is_forgotten(plan.host, plan.from, request.peer));
+    if (ended && world_.is_healed() && gives_up(plan.at)) return true;
     if (ended && !receiver.closing && plan.from != kAnyHost && world_.is_running(plan.from)) {
       connect(plan.host, plan.from);
     } else if (ended && world_.is_healed()) {
@@ -275,8 +295,11 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   record.posted = true;
   record.life = receiver.life;
   record.order = receiver.posts++;
-  if (plan.from != kAnyHost) record.session = oracle_.sessions().ends(plan.host, plan.from);
   record.at = world_.since_start();
+  if (plan.from != kAnyHost) {
+    record.session = oracle_.sessions().ends(plan.host, plan.from);
+    oracle_.places().on_posted(plan.host, plan.from, record.at);
+  }
   record.clock = host.now();
   received_as_[index] = request.operation;
   note(Happening::Kind::posted_receive, plan.host, index,
@@ -332,6 +355,7 @@ void Application::drain(std::uint32_t at) {
   for (const std::uint16_t context : kContexts) {
     Envelope envelope;
     if (host.endpoint().probe(kAnyPeer, context, 0, 0, envelope) != Status::ok) continue;
+    check_name(at, envelope);
     ReceivePlan plan;
     plan.host = at;
     plan.context = context;
@@ -360,6 +384,7 @@ void Application::drain(std::uint32_t at) {
 void Application::turned(std::uint32_t host) {
   take_events(host);  // those of a session come before what ends in it
   take_completions(host);
+  if (has_few_places(plan_)) note_what_is_left(host);
   if (processes_[host].closing) consider_leaving(host);
 }
 
@@ -370,6 +395,7 @@ void Application::take_completions(std::uint32_t at) {
     n = host.endpoint().poll_completions(done_);
     for (const Completion& completion : std::span(done_).first(n)) {
       ++completions_;
+      here.is_noted = false;
       mix(at, completion);
       const auto index = static_cast<std::uint32_t>(completion.operation);
       const Operation operation = here.operations[index];
@@ -408,6 +434,7 @@ void Application::take_events(std::uint32_t at) {
     for (const Event& event : std::span(events_).first(n)) {
       world_.scribe().on_event(at, event);
       const auto other = static_cast<std::uint32_t>(event.endpoint_id - 1);
+      note_event(at, event);
       if (event.endpoint_id >= kStrangers) {
         if (event.kind == Event::Kind::peer_established) {
           oracle_.accuse("host " + std::to_string(at) + " has a session with a stranger");

@@ -23,6 +23,10 @@ class Application final : public Actor {
   void turned(std::uint32_t host);
   // The process dies now, and all that it had posted with it.
   void crashed(std::uint32_t host);
+  // A process has begun, later than the world.
+  void started(std::uint32_t host);
+  // What a process had to do with places, before it is gone: for the census, and for the judge.
+  void count_places(std::uint32_t host);
   // Every message has been posted or given up, and everything that was posted has completed.
   [[nodiscard]] bool is_done() const;
   // Every process that runs closes.
@@ -76,6 +80,9 @@ class Application final : public Actor {
     std::uint64_t posts = 0;
     bool closing = false;
     proto::Time closing_since{};  // by the host's clock
+    proto::Time told_refusal{};   // likewise
+    bool was_refused = false;     // since it got in last
+    bool is_noted = false;        // what is left of others, as of the last event or completion
   };
 
   [[nodiscard]] std::uint32_t caller(Act act, std::uint32_t index);
@@ -113,6 +120,16 @@ class Application final : public Actor {
   void receive_wrong(const CallPlan& call);
   void ask_wrong(const CallPlan& call);
   void cancel_again(const CallPlan& call);
+  void use_old_name(const CallPlan& call);
+
+  // ---- partners.cpp
+  void learn_name(std::uint32_t at, PeerId peer, std::uint32_t other);
+  void note_event(std::uint32_t at, const Event& event);
+  [[nodiscard]] bool is_forgotten(std::uint32_t at, std::uint32_t other, PeerId name);
+  [[nodiscard]] bool has_forgotten(std::uint32_t at, std::uint32_t other);
+  [[nodiscard]] bool gives_up(proto::Duration planned) const;
+  void note_what_is_left(std::uint32_t at);
+  void check_name(std::uint32_t at, const Envelope& envelope);
 
   // ---- claims.cpp
   void hold_claim(std::uint32_t receive, const Envelope& envelope, MessageId name);

@@ -29,6 +29,7 @@ void Application::do_call(std::uint32_t index) {
     case CallKind::receive_wrong: receive_wrong(call); break;
     case CallKind::ask_wrong: ask_wrong(call); break;
     case CallKind::cancel_again: cancel_again(call); break;
+    case CallKind::old_name: use_old_name(call); break;
     case CallKind::close_again: {
       Host& host = world_.host(call.host);
       if (process(call.host).closing) host.endpoint().close(host.now());
@@ -63,7 +64,7 @@ void Application::look(const CallPlan& call) {
   host.endpoint().nic_stats(nics);
   PeerStats peer;
   const PeerId known = world_.peer(call.host, call.other);
-  if (known != kAnyPeer) {
+  if (known != kAnyPeer && !has_forgotten(call.host, call.other)) {
     expect(call, host.endpoint().peer_stats(host.now(), known, peer), Status::ok);
     if (peer.endpoint_id != call.other + 1 || (peer.at_rest && !peer.paths.empty())) {
       oracle_.accuse("what host " + std::to_string(call.host) + " tells of a peer can't be");
@@ -76,6 +77,7 @@ void Application::look(const CallPlan& call) {
 void Application::connect_again(const CallPlan& call) {
   const PeerId before = world_.peer(call.host, call.other);
   if (before == kAnyPeer || !world_.is_running(call.other)) return;
+  if (has_forgotten(call.host, call.other)) return;
   connect(call.host, call.other);
   if (world_.peer(call.host, call.other) != before) oracle_.accuse("a peer has two names");
 }
@@ -138,7 +140,7 @@ void Application::send_wrong(const CallPlan& call) {
   Host& host = world_.host(call.host);
   Process& here = process(call.host);
   const PeerId peer = world_.peer(call.host, call.other);
-  if (here.free.empty() || peer == kAnyPeer) return;
+  if (here.free.empty() || peer == kAnyPeer || has_forgotten(call.host, call.other)) return;
   std::byte byte{};
   proto::SendRequest request;
   request.operation = name(here, true, 0);
@@ -230,6 +232,7 @@ void Application::ask_wrong(const CallPlan& call) {
       }
       return;
     case 6:  // of one host, what nobody sends
+      if (has_forgotten(call.host, call.other)) return;
       return expect(call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
                     Status::again);
     default:
@@ -251,6 +254,35 @@ void Application::cancel_again(const CallPlan& call) {
       expect(call, status, Status::ok);
     }
     return;
+  }
+}
+
+// An old name is nobody's: calls with it reach nobody, whoever has the place now.
+void Application::use_old_name(const CallPlan& call) {
+  Host& host = world_.host(call.host);
+  Process& here = process(call.host);
+  const std::vector<PeerId>& names = world_.old_names(call.host);
+  if (names.empty() || here.free.empty() || here.closing) return;
+  world_.scribe().count_place(PlaceCell::old_name_used);
+  const PeerId name = names[call.dice / 8 % names.size()];
+  std::byte byte{};
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  proto::SendRequest send;
+  send.peer = name;
+  send.operation = this->name(here, true, 0);
+  send.data = &byte;
+  send.bytes = 1;
+  proto::ReceiveRequest receive;
+  receive.peer = name;
+  receive.operation = send.operation;
+  PeerStats stats;
+  proto::Endpoint& endpoint = host.endpoint();
+  for (const Status status :
+       {endpoint.send(host.now(), send), endpoint.receive(host.now(), receive),
+        endpoint.probe(name, 0, 0, 0, envelope), endpoint.claim(name, 0, 0, 0, envelope, message),
+        endpoint.disconnect(host.now(), name), endpoint.peer_stats(host.now(), name, stats)}) {
+    expect(call, status, Status::unknown_peer);
   }
 }
 

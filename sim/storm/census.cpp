@@ -20,6 +20,12 @@ constexpr std::array<std::string_view, 4> kLossNames{"", "gap", "request", "evac
 constexpr std::array<std::string_view, 8> kStatusNames{
     "", "accepted", "no_room", "delivered", "truncated", "cancelled", "pending", "matched"};
 
+constexpr auto kPlaceNames = std::to_array<std::string_view>({
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_CENSUS_PLACES(HAWSER_NAME)
+#undef HAWSER_NAME
+});
+
 constexpr std::size_t cells(CensusGroup group) {
   return kCensusGroupTexts[static_cast<std::size_t>(group)].cells;
 }
@@ -29,6 +35,7 @@ static_assert(cells(CensusGroup::session_change) == kSessions * kSessions);
 static_assert(cells(CensusGroup::path_change) == (kPathStates + 1) * kPathStates * kReasons);
 static_assert(cells(CensusGroup::reason) >= kReasons);
 static_assert(cells(CensusGroup::event) >= static_cast<std::size_t>(Event::Kind::count_));
+static_assert(cells(CensusGroup::place) >= static_cast<std::size_t>(PlaceCell::count_));
 static_assert(cells(CensusGroup::session_end) > static_cast<std::size_t>(Status::peer_full));
 
 constexpr std::size_t path_cell(std::size_t from, std::size_t to, std::size_t reason) {
@@ -64,17 +71,20 @@ class Rows {
     for (std::size_t i = 0; i < kEventTexts.size(); ++i) {
       name(CensusGroup::event, i, kEventTexts[i].name, true);
     }
+    for (std::size_t i = 0; i < kPlaceNames.size(); ++i) {
+      name(CensusGroup::place, i, kPlaceNames[i], true);
+    }
     name_sessions();
     name_paths();
     using enum Status;
-    name_statuses(CensusGroup::session_end,
-                  {peer_unreachable, peer_timeout, peer_restarted, peer_closed, endpoint_closed});
+    name_statuses(CensusGroup::session_end, {peer_unreachable, peer_timeout, peer_restarted,
+                                             peer_closed, peer_full, endpoint_closed});
     name_statuses(CensusGroup::send_completion,
                   {ok, truncated, cancelled, peer_unreachable, peer_timeout, peer_restarted,
-                   peer_closed, endpoint_closed});
+                   peer_closed, peer_full, endpoint_closed});
     name_statuses(CensusGroup::receive_completion,
                   {ok, truncated, cancelled, peer_unreachable, peer_timeout, peer_restarted,
-                   peer_closed, endpoint_closed, store_full});
+                   peer_closed, peer_full, endpoint_closed, store_full});
   }
   [[nodiscard]] std::span<const CensusRow> rows() const { return rows_; }
 

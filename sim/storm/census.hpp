@@ -32,7 +32,25 @@ namespace hawser::sim {
   X(reason, 32, "Reasons of paths' changes, and of all other events") \
   X(event, 16, "events polled, by their kind")                        \
   X(send_completion, 24, "completions of sends, by Status")           \
-  X(receive_completion, 24, "completions of receives, by Status")
+  X(receive_completion, 24, "completions of receives, by Status")     \
+  X(place, 8, "what became of places for peers")
+
+// X(name, text)
+#define HAWSER_CENSUS_PLACES(X)                                                 \
+  X(given_away, "a place was given to another")                                 \
+  X(call_refused, "a call found no place")                                      \
+  X(none_here, "a program found none at its own endpoint")                      \
+  X(let_in_later, "a caller got in that was refused before")                    \
+  X(name_forgotten, "a program used a name, and its place had been given away") \
+  X(old_name_used, "a program used a name that was followed by a newer one")    \
+  X(kept_by_the_rest, "a call found no place, and what is left of one that has gone keeps one")
+
+enum class PlaceCell : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_CENSUS_PLACES(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
 
 enum class CensusGroup : std::uint8_t {
 #define HAWSER_ENUM(name, cells, text) name,
@@ -67,9 +85,9 @@ struct Census {
   std::array<std::uint64_t, kCensusCells> counts{};
 
   template <CensusGroup group>
-  void count(std::size_t cell) {
+  void count(std::size_t cell, std::uint64_t times = 1) {
     if (cell < kCensusGroupTexts[static_cast<std::size_t>(group)].cells) {
-      ++counts[census_base(group) + cell];
+      counts[census_base(group) + cell] += times;
     }
   }
   [[nodiscard]] std::uint64_t at(CensusGroup group, std::size_t cell) const {

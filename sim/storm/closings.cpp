@@ -89,6 +89,7 @@ void Application::consider_leaving(std::uint32_t at) {
     oracle_.accuse("host " + std::to_string(at) + " has closed, and operations are left");
   }
   any_closed_late_ |= !early;
+  count_places(at);
   std::vector<bool> stands(plan_.hosts.size());
   for (std::uint32_t i = 0; i < stands.size(); ++i) {
     stands[i] = world_.is_running(i) && world_.host(i).stands();
@@ -128,6 +129,7 @@ void Application::give_up_operations(std::uint32_t host) {
 void Application::crashed(std::uint32_t host) {
   turned(host);                          // what had completed, the process knew
   if (!world_.is_running(host)) return;  // it had just closed
+  count_places(host);
   if (processes_[host].closing) --closing_;
   processes_[host].closing = false;
   give_up_operations(host);
@@ -159,7 +161,8 @@ Duration Application::longest_hearing(std::uint32_t host, std::uint32_t other) c
 void Application::note_answers(std::uint32_t host, std::uint32_t other) {
   const Sessions& sessions = oracle_.sessions();
   const bool known = sessions.succeeded(host, other, sessions.ends(host, other) - 1);
-  const bool stays = std::ranges::none_of(plan_.faults, moves);
+  // An endpoint that has given the place away answers nothing.
+  const bool stays = std::ranges::none_of(plan_.faults, moves) && !has_few_places(plan_);
   answers_[host * world_.hosts() + other] = known && stays ? world_.life(host) + 1 : 0;
 }
 

@@ -173,6 +173,8 @@ Plan draw_plan(std::uint64_t seed) {
   draw_networks(networks, plan);
   Random standing(parts.next());
   if (!is_calm) draw_standing(standing, plan);
+  Random partners(parts.next());
+  if (seed >= kFirstOfPartners) draw_partners(partners, plan);
   return plan;
 }
 

@@ -48,6 +48,9 @@ void draw_ways(proto::Random& random, Plan& plan);
 void draw_networks(proto::Random& random, Plan& plan);
 void draw_standing(proto::Random& random, Plan& plan);
 
+// draw_partners.cpp; of seeds from kFirstOfPartners on, after all others
+void draw_partners(proto::Random& random, Plan& plan);
+
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them
 // stay as they were.
 inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;

@@ -14,6 +14,8 @@ using proto::Random;
 
 constexpr std::uint32_t kSmallDatagram = 512;
 constexpr std::size_t kMostNicsOfSmall = 7;
+// The calls after these are drawn where there is a reason for them.
+constexpr auto kCommonCalls = static_cast<std::uint64_t>(CallKind::old_name);
 
 void draw_intruder(Random& random, Plan& plan) {
   for (auto kind = kFirstIntruder; kind <= FaultKind::no_buffers;
@@ -94,7 +96,7 @@ void draw_calls(Random& random, Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint64_t count = random.below(12); count > 0; --count) {
     CallPlan call;
-    call.kind = static_cast<CallKind>(random.below(kCallKinds));
+    call.kind = static_cast<CallKind>(random.below(kCommonCalls));
     if (random.chance(0.3)) call.kind = CallKind::look;
     call.at = some_time(random, plan.heals_at + milliseconds(5));
     call.host = small(random, hosts);

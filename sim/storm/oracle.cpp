@@ -232,7 +232,12 @@ void Oracle::check_got(std::uint32_t index, const Completion& completion, std::u
 void Oracle::check_time(const ReceiveRecord& receive) {
   const SendRecord& send = sends_[receive.message];
   const MessagePlan& message = plan_.messages[receive.message];
-  const proto::Duration posted = std::max(send.at, receive.at);
+  proto::Duration posted = std::max(send.at, receive.at);
+  // The wait of a newcomer for its place is judged by places.hpp.
+  if (has_few_places(plan_)) {
+    posted = std::max({posted, sessions_.established(message.from, message.to),
+                       sessions_.established(message.to, message.from)});
+  }
   const bool ended = sessions_.any_ended(message.from, message.to, posted, receive.done) ||
                      sessions_.any_ended(message.to, message.from, posted, receive.done);
   const bool judged = !receive.plan.claims && send.held.empty() && !ended;

@@ -34,6 +34,10 @@
 //    1.5 close_timeout, everybody was told, and who sent what was delivered was told that;
 //  - what an endpoint holds stays within the tunables, and after the healing little is sent again
 //    (bounds.hpp);
+//  - a name that a host has for another one is that one's for ever, and stays as long as a session
+//    lives or a whole message lies there; after that it is nobody's;
+//  - a newcomer gets in as soon as a place can be had (places.hpp), and is refused for no other
+//    reason; of refusals their host tells, at most once a second;
 //  - a message comes in time while there is a way for it (liveness.hpp);
 //  - paths are asked whether they live at the pace of timers (chatter.hpp).
 #pragma once
@@ -46,6 +50,7 @@
 
 #include "sim/storm/guarded_buffer.hpp"
 #include "sim/storm/liveness.hpp"
+#include "sim/storm/places.hpp"
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
 #include "sim/storm/sessions.hpp"
@@ -99,6 +104,7 @@ class Oracle {
         reasons_(plan),
         liveness_(plan, reasons_),
         sessions_(plan.hosts.size()),
+        places_(plan, reasons_, sessions_),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
         gone_(plan.hosts.size(), proto::Duration{-1}) {}
@@ -128,6 +134,12 @@ class Oracle {
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
                                                              std::uint32_t other) const;
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
+  [[nodiscard]] Places& places() { return places_; }
+  // The host's endpoint does not know its newest name of the other one any more.
+  void on_forgotten(std::uint32_t host, std::uint32_t other);
+  // A message of `from` may still lie at `to`, from a session that has ended there. `surely`: it
+  // does, and was not claimed.
+  [[nodiscard]] bool lies_there(std::uint32_t from, std::uint32_t to, bool surely) const;
   // When everything that lives has completed.
   void judge();
   // At the very end: nothing was written where, or when, it must not be.
@@ -177,6 +189,7 @@ class Oracle {
   Reasons reasons_;
   Liveness liveness_;
   Sessions sessions_;
+  Places places_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<Failure> failures_;

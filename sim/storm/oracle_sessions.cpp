@@ -16,6 +16,31 @@ void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Dura
     accuse(host_name(host) + " says twice that its session with " + host_name(other) +
            " is established");
   }
+  std::string late = places_.on_answer(host, other, false, at);
+  if (!late.empty()) accuse(std::move(late));
+  places_.on_change(host, other, at);
+}
+
+// A peer is forgotten only when nothing of it is left.
+void Oracle::on_forgotten(std::uint32_t host, std::uint32_t other) {
+  const std::string forgets = host_name(host) + " has forgotten " + host_name(other);
+  if (!places_.can_run_out()) return accuse(forgets + ", and has places enough");
+  if (sessions_.lives(host, other)) return accuse(forgets + ", and their session lives");
+  if (places_.is_calling(host, other)) return accuse(forgets + ", which it calls");
+  if (lies_there(other, host, true)) accuse(forgets + ", of which it has a message");
+}
+
+bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const {
+  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
+    const SendRecord& send = sends_[i];
+    if (plan_.messages[i].from != from || plan_.messages[i].to != to) continue;
+    if (!send.posted || send.received > 0 || gone_[to] >= send.at) continue;
+    if (send.completion && send.completion->status == Status::cancelled) continue;
+    const bool is_whole = send.completion && send.completion->status == Status::ok;
+    const bool is_claimed = !send.held.empty();
+    if (surely ? is_whole && !is_claimed : sessions_.ended(to, from) >= send.at) return true;
+  }
+  return false;
 }
 
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
@@ -39,9 +64,23 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
            host_name(other) + ", which has ended nothing");
   }
   failures_.push_back({host, other, status});
+  const bool confirmed = !sessions_.lives(host, other) ||
+                         sessions_.established(other, host) >= sessions_.established(host, other);
   sessions_.on_ended(host, other, status, at);
-  const bool silent = status == Status::peer_timeout || status == Status::peer_unreachable ||
-                      status == Status::peer_full;
+  const bool few_places = has_few_places(plan_);
+  if (status == Status::peer_full && few_places) {
+    std::string unjust = places_.on_answer(host, other, true, at);
+    if (!unjust.empty()) accuse(std::move(unjust));
+  }
+  const bool was_calling = places_.is_calling(host, other);
+  places_.on_change(host, other, at);
+  // It answered a call, heard no more of it, and a newcomer wants the place.
+  const bool left_alone = few_places && !was_calling && status == Status::peer_unreachable;
+  // The other end may have given its place away before it was READY there.
+  const bool lost_its_place = !confirmed && may_have_forgotten(other, host);
+  const bool silent = (status == Status::peer_timeout && !lost_its_place) ||
+                      (status == Status::peer_unreachable && !left_alone) ||
+                      (status == Status::peer_full && !few_places);
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
   if (silent && !given_up && !left && !reasons_.explain_silence(host, other, status, at)) {
@@ -56,7 +95,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
 // Who has no slot for a peer left takes that of a caller who has not confirmed his call yet. It
 // takes many strangers to come to that.
 bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const {
-  if (plan_.has_secret || sessions_.lives(host, caller)) return false;
+  if (sessions_.lives(host, caller)) return false;
+  if (plan_.has_secret && !has_few_places(plan_)) return false;
   double callers = static_cast<double>(plan_.hosts.size()) - 1;
   for (const FaultPlan& fault : plan_.faults) {
     if (fault.kind == FaultKind::strangers && fault.host == host) callers += fault.amount;
@@ -71,6 +111,7 @@ void Oracle::on_died(std::uint32_t host, proto::Duration at) {
     failures_.push_back({host, other, Status::peer_restarted});
     sessions_.on_ended(host, other, Status::peer_restarted, at);
   }
+  places_.on_gone(host, at);
 }
 
 std::optional<proto::Duration> Oracle::waits_in_vain(std::uint32_t host,
@@ -137,6 +178,7 @@ bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
 void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
                        const std::vector<bool>& stands) {
   gone_[host] = at;
+  places_.on_gone(host, at);
   Closing& closing = closings_[host];
   closing.early = early;
   if (!early) return;

@@ -21,6 +21,9 @@ namespace hawser::sim {
 inline constexpr std::uint32_t kAnyHost = 0xffffffffu;
 // Endpoints' ids are those of hosts, from 1 on. From here on they are of strangers.
 inline constexpr std::uint64_t kStrangers = 1000;
+// Seeds from this one on draw partners that come and go (draw_partners.cpp). Those below it have
+// the plans that they had before there were any.
+inline constexpr std::uint64_t kFirstOfPartners = 1'000'001;
 
 struct PortPlan {
   std::uint32_t at_switch = 0;
@@ -34,6 +37,9 @@ struct HostPlan {
   proto::Duration turn{};
   proto::Duration wake_up{};
   proto::Duration clock{};
+  proto::Duration starts{};  // when its first process begins
+  std::uint32_t takes_over =
+      kAnyHost;  // the addresses of that host, if its process is gone by then
 };
 
 struct CablePlan {
@@ -85,7 +91,8 @@ struct ClosingPlan {
   X(receive_wrong, "receives what can't be received")                           \
   X(ask_wrong, "asks for, puts back, cancels and disconnects what isn't there") \
   X(cancel_again, "cancels a send twice")                                       \
-  X(close_again, "closes twice")
+  X(close_again, "closes twice")                                                \
+  X(old_name, "uses the name of a peer whose place was given away")
 
 enum class CallKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -193,6 +200,11 @@ struct Plan {
 // What a plan's tunables are unless they are drawn: defaults, but for what makes a world small,
 // which is memory that is taken at start, and times that a run would only wait for.
 [[nodiscard]] Tunables small_world();
+
+// Whether there are more hosts than an endpoint has places for.
+[[nodiscard]] inline bool has_few_places(const Plan& plan) {
+  return plan.tunables.max_peers + 1 < plan.hosts.size();
+}
 
 // The plan of a seed.
 [[nodiscard]] Plan draw_plan(std::uint64_t seed);

@@ -99,7 +99,6 @@ class Check {
     for (const TunableRow& row : kTunables) {
       demand_within(plan_.tunables.*row.field, row.minimum, row.maximum, row.name);
     }
-    demand(plan_.tunables.max_peers >= plan_.hosts.size(), "max_peers is less than the hosts");
     where_.clear();
     demand_time(plan_.heals_at, "heals_at_ns");
   }
@@ -176,6 +175,12 @@ class Check {
       demand_time(host.turn, "turn_ns", kMostTurn, Duration{1});
       demand_time(host.wake_up, "wake_up_ns", kMostWakeUp);
       demand_time(host.clock, "clock_ns");
+      demand_time(host.starts, "starts_ns");
+      if (host.takes_over == kAnyHost) continue;
+      demand(host.takes_over < plan_.hosts.size() && host.takes_over != i && host.starts.ns > 0,
+             "it can't take over the addresses of that host");
+      demand(!what_.empty() || plan_.hosts[host.takes_over].nics.size() == host.nics.size(),
+             "it takes over the addresses of a host with more NICs, or fewer");
     }
   }
   void check_messages() {

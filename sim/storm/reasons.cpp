@@ -108,6 +108,11 @@ Reasons::Reasons(const Plan& plan)
     moments.push_back(closing.at);
     moments.push_back(closing.at + kForEver);
   }
+  for (const HostPlan& host : plan.hosts) {
+    if (host.starts.ns == 0) continue;
+    moments.push_back({});
+    moments.push_back(host.starts);
+  }
   std::ranges::sort(moments);
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint32_t a = 0; a < hosts; ++a) {
@@ -230,6 +235,7 @@ bool Reasons::is_cut(std::uint32_t a, std::uint32_t b, Duration at, bool bound) 
       return (there || back) && is_active(fault, at);
     });
   };
+  if (at < std::max(plan_.hosts[a].starts, plan_.hosts[b].starts)) return true;
   for (const FaultPlan& fault : plan_.faults) {
     const bool theirs = fault.host == a || fault.host == b;
     if (theirs && is_active(fault, at) && strikes_host(fault)) return true;
@@ -291,6 +297,11 @@ bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status st
   const Span window{at - patience - own, at};
   const Duration cut = within(cut_[pair_of(host, other)], window);
   const Duration away = within(away_[other], window);
+  // A peer that was silent before is asked whether it lives when a newcomer wants its place, and
+  // has half of peer_timeout to answer.
+  if (status == Status::peer_timeout && has_few_places(plan_)) {
+    patience = patience - milliseconds(plan_.tunables.peer_timeout_ms) / 2;
+  }
   return cut * 4 + away >= patience * 3 / 4;
 }
 

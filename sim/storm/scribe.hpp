@@ -29,6 +29,9 @@ class Scribe {
   [[nodiscard]] void* new_process(std::uint32_t host);
 
   void on_event(std::uint32_t host, const Event& event) { desks_[host].taker.on_event(event); }
+  void count_place(PlaceCell cell, std::uint64_t times = 1) {
+    census_.count<CensusGroup::place>(static_cast<std::size_t>(cell), times);
+  }
   // The rest is for the recording only.
   void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
             const TraceRecord& record = {}) {

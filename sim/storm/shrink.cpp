@@ -21,7 +21,9 @@ std::size_t size_of(const Plan& plan) {
   std::size_t size = plan.faults.size() + plan.closings.size() + plan.calls.size() +
                      plan.messages.size() + plan.receives.size() + plan.hosts.size() +
                      plan.switches + plan.cables.size() + odd_tunables(plan);
-  for (const HostPlan& host : plan.hosts) size += host.nics.size();
+  for (const HostPlan& host : plan.hosts) {
+    size += host.nics.size() + (host.starts.ns > 0) + (host.takes_over != kAnyHost);
+  }
   return size;
 }
 
@@ -69,6 +71,7 @@ bool is_needed(const Plan& plan, std::uint32_t host) {
                              [&](const ReceivePlan& receive) {
                                return receive.host == host || receive.from == host;
                              }) ||
+         std::ranges::count(plan.hosts, host, &HostPlan::takes_over) > 0 ||
          std::ranges::any_of(plan.closings,
                              [&](const ClosingPlan& closing) {
                                return closing.host == host || closing.other == host;
@@ -87,6 +90,7 @@ void remove_host(Plan& plan, std::uint32_t gone) {
     if (host != kAnyHost && host > gone) --host;
   };
   plan.hosts.erase(plan.hosts.begin() + gone);
+  for (HostPlan& host : plan.hosts) move_up(host.takes_over);
   for (MessagePlan& message : plan.messages) {
     move_up(message.from);
     move_up(message.to);
@@ -367,6 +371,14 @@ void Shrinker::plain_hosts(Plan& plan) {
     for (PortPlan& nic : host.nics) nic.network = 0;
   }
   (void)take(plan, std::move(in_one_network));
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    Plan candidate = plan;
+    candidate.hosts[i].takes_over = kAnyHost;
+    if (plan.hosts[i].takes_over != kAnyHost) (void)take(plan, candidate);
+    candidate = plan;
+    candidate.hosts[i].starts = {};
+    if (plan.hosts[i].starts.ns > 0) (void)take(plan, std::move(candidate));
+  }
   const HostPlan plain{.nics = {}, .nic = {}, .turn = proto::nanoseconds(500)};
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     Plan candidate = plan;
@@ -376,6 +388,8 @@ void Shrinker::plain_hosts(Plan& plan) {
     host = plain;
     host.nic.needs_checksum = needs_checksum;
     host.nics = nics;
+    host.starts = plan.hosts[i].starts;
+    host.takes_over = plan.hosts[i].takes_over;
     for (PortPlan& nic : host.nics) nic.cable = {};
     if (take(plan, candidate)) continue;
     // Or piece by piece.

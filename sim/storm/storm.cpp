@@ -48,7 +48,7 @@ void check_quiet(World& world, Oracle& oracle) {
 void check_turning(World& world, Oracle& oracle) {
   if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
   for (std::uint32_t i = 0; i < world.hosts(); ++i) {
-    if (world.host(i).idle_turns() > kMostIdleTurns) {
+    if (world.has_started(i) && world.host(i).idle_turns() > kMostIdleTurns) {
       oracle.accuse("a timer is due, and nothing is done about it");
     }
   }
@@ -104,7 +104,8 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   Application* application = nullptr;
   World world(plan,
               {.turned = [&](std::uint32_t host) { application->turned(host); },
-               .crashed = [&](std::uint32_t host) { application->crashed(host); }},
+               .crashed = [&](std::uint32_t host) { application->crashed(host); },
+               .started = [&](std::uint32_t host) { application->started(host); }},
               scribe);
   Application made(plan, world, oracle);
   application = &made;
@@ -137,8 +138,11 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   }
   outcome.completions = made.completions();
   outcome.faults = world.begun();
+  for (std::uint32_t i = 0; i < world.hosts(); ++i) {
+    if (world.is_running(i)) made.count_places(i);
+    if (world.has_started(i)) outcome.turns += world.host(i).turns();
+  }
   outcome.census = scribe.census();
-  for (std::uint32_t i = 0; i < world.hosts(); ++i) outcome.turns += world.host(i).turns();
   return outcome;
 }
 

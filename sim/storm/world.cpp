@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::string_view kSecret = "the job's secret, of thirty bytes";
 
-// Of World's events: a fault's number and whether it begins or ends.
+// Of World's events: a fault's number and whether it begins or ends, or a host that starts.
 constexpr std::uint64_t kHeals = ~std::uint64_t{0};
+constexpr std::uint64_t kStarts = std::uint64_t{1} << 63;
 constexpr std::uint64_t beginning(std::size_t fault) { return fault * 2; }
 constexpr std::uint64_t ending(std::size_t fault) { return fault * 2 + 1; }
 
@@ -35,13 +36,19 @@ World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
       fabric_(events_, plan.seed),
       lives_(plan.hosts.size(), 0),
       peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
+      names_(plan.hosts.size()),
+      is_taken_over_(plan.hosts.size(), false),
       active_(plan.faults.size(), false) {
   scribe_.begin(events_);
   build_fabric();
   for (std::uint32_t i = 0; i < plan.hosts.size(); ++i) {
     told_dead_.emplace_back(plan.hosts[i].nics.size(), false);
     hosts_.emplace_back();
-    start(i, {});
+    if (plan.hosts[i].starts.ns == 0) {
+      start(i, {});
+    } else {
+      events_.at(kStart + plan.hosts[i].starts, *this, kStarts | i);
+    }
   }
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
     events_.at(kStart + plan.faults[i].at, *this, beginning(i));
@@ -62,6 +69,7 @@ void World::build_fabric() {
 
 void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   const HostPlan& plan = plan_.hosts[i];
+  names_[i] = {{}, std::vector<PeerId>(plan_.hosts.size(), kAnyPeer), {}};
   HostConfig config;
   config.endpoint.tunables = plan_.tunables;
   config.endpoint.endpoint_id = i + 1;
@@ -84,6 +92,19 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
       std::make_unique<Host>(events_, fabric_, book_, config, [this, i] { hooks_.turned(i); });
 }
 
+// A host that starts later may take over the addresses of another one that is gone.
+void World::start_late(std::uint32_t host) {
+  const std::uint32_t before = plan_.hosts[host].takes_over;
+  std::vector<std::uint32_t> numbers;
+  if (before != kAnyHost && has_started(before) && !is_running(before) && !is_taken_over_[before]) {
+    numbers = this->host(before).last_numbers();
+    is_taken_over_[before] = true;
+  }
+  start(host, numbers);
+  hooks_.started(host);
+  apply_all();
+}
+
 void World::crash(std::uint32_t host) {
   if (!is_running(host)) return;
   hooks_.crashed(host);
@@ -104,15 +125,24 @@ Status World::connect(std::uint32_t from, std::uint32_t to) {
   return status;
 }
 
+bool World::learn_name(std::uint32_t at, PeerId peer, std::uint32_t other) {
+  Names& names = names_[at];
+  const auto [known, is_new] = names.hosts.emplace(peer, other);
+  if (!is_new) return known->second == other;
+  PeerId& newest = names.newest[other];
+  if (newest != kAnyPeer) names.old.push_back(newest);
+  newest = peer;
+  return true;
+}
+
 std::uint32_t World::host_of(std::uint32_t at, PeerId peer) const {
-  const auto found = std::ranges::find(peers_[at], peer);
-  return found == peers_[at].end() || peer == kAnyPeer
-             ? kAnyHost
-             : static_cast<std::uint32_t>(found - peers_[at].begin());
+  const auto found = names_[at].hosts.find(peer);
+  return found == names_[at].hosts.end() ? kAnyHost : found->second;
 }
 
 void World::on_event(proto::Time, std::uint64_t what) {
   if (what == kHeals) return heal();
+  if ((what & kStarts) != 0) return start_late(static_cast<std::uint32_t>(what));
   const FaultPlan& fault = plan_.faults[what / 2];
   if (healed_) return;
   active_[what / 2] = what % 2 == 0;
@@ -141,12 +171,14 @@ void World::begin(const FaultPlan& fault) {
 
 void World::end(const FaultPlan& fault) {
   if (fault.kind == FaultKind::restart) {
-    if (is_running(fault.host)) return;
-    const std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
+    if (!has_started(fault.host) || is_running(fault.host)) return;
+    std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
+    if (is_taken_over_[fault.host]) numbers.clear();
     gone_.push_back(std::move(hosts_[fault.host]));  // events may still name it
     ++lives_[fault.host];
     std::fill(told_dead_[fault.host].begin(), told_dead_[fault.host].end(), false);
-    return start(fault.host, numbers);
+    start(fault.host, numbers);
+    return hooks_.started(fault.host);
   }
   if (fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move) {
     if (is_running(fault.host)) host(fault.host).nics()[fault.nic]->move();

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/core/host.hpp"
@@ -12,10 +14,12 @@
 
 namespace hawser::sim {
 
-// Called after each turn of a host, and before its process is gone.
+// Called after each turn of a host, before its process is gone, and when one has begun later than
+// the world.
 struct WorldHooks {
   std::function<void(std::uint32_t host)> turned;
   std::function<void(std::uint32_t host)> crashed;
+  std::function<void(std::uint32_t host)> started;
 };
 
 class World final : public Actor {
@@ -29,7 +33,11 @@ class World final : public Actor {
   [[nodiscard]] Scribe& scribe() { return scribe_; }
   [[nodiscard]] Fabric& fabric() { return fabric_; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(hosts_.size()); }
-  [[nodiscard]] bool is_running(std::uint32_t host) const { return hosts_[host]->is_running(); }
+  // Before that it has no process, and none of the rest of it.
+  [[nodiscard]] bool has_started(std::uint32_t host) const { return hosts_[host] != nullptr; }
+  [[nodiscard]] bool is_running(std::uint32_t host) const {
+    return has_started(host) && hosts_[host]->is_running();
+  }
   [[nodiscard]] Host& host(std::uint32_t i) { return *hosts_[i]; }
   [[nodiscard]] const Host& host(std::uint32_t i) const { return *hosts_[i]; }
   // How many processes this host had before the present one.
@@ -40,8 +48,20 @@ class World final : public Actor {
   [[nodiscard]] Status connect(std::uint32_t from, std::uint32_t to);
   // Its process has nothing left to do, and is gone.
   void leave(std::uint32_t host);
-  // The host that this peer is; kAnyHost if there is none.
+  // The present process of `at` hears that this is a name of that host. False: it was another
+  // one's.
+  [[nodiscard]] bool learn_name(std::uint32_t at, PeerId peer, std::uint32_t other);
+  // The host that this peer is, or was; kAnyHost if there is none.
   [[nodiscard]] std::uint32_t host_of(std::uint32_t at, PeerId peer) const;
+  // The newest name of the other one that was heard of; kAnyPeer: none.
+  [[nodiscard]] PeerId name(std::uint32_t at, std::uint32_t other) const {
+    return names_[at].newest[other];
+  }
+  // Those that were followed by newer ones, in the order in which they were.
+  [[nodiscard]] const std::vector<PeerId>& old_names(std::uint32_t at) const {
+    return names_[at].old;
+  }
+  [[nodiscard]] std::size_t count_names(std::uint32_t at) const { return names_[at].hosts.size(); }
 
   // By kind, those that have begun.
   [[nodiscard]] const std::array<std::uint32_t, kFaultKinds>& begun() const { return begun_; }
@@ -52,7 +72,14 @@ class World final : public Actor {
   void on_event(proto::Time now, std::uint64_t what) override;
 
  private:
+  // What a process calls others.
+  struct Names {
+    std::map<PeerId, std::uint32_t> hosts;
+    std::vector<PeerId> newest;  // by host
+    std::vector<PeerId> old;
+  };
   void build_fabric();
+  void start_late(std::uint32_t host);
   void start(std::uint32_t host, const std::vector<std::uint32_t>& numbers);
   void crash(std::uint32_t host);
   void begin(const FaultPlan& fault);
@@ -81,6 +108,8 @@ class World final : public Actor {
   std::vector<std::unique_ptr<Host>> gone_;
   std::vector<std::uint64_t> lives_;
   std::vector<std::vector<PeerId>> peers_;
+  std::vector<Names> names_;
+  std::vector<bool> is_taken_over_;           // its addresses are another host's
   std::vector<bool> active_;                  // by fault
   std::vector<std::vector<bool>> told_dead_;  // [host][nic]: its driver has said so
   std::array<std::uint32_t, kFaultKinds> begun_{};

@@ -170,6 +170,28 @@ TEST_CASE("partners__that_died_as_they_came_back_give_their_places", "[S30]") {
   }
 }
 
+// A client that was known before calls again, and dies before it hears the answer. Nothing here
+// waits for it, and its place goes to a newcomer.
+TEST_CASE("partners__that_died_while_they_were_answered_give_their_places", "[S29]") {
+  World world(server_and(3, 2));
+  std::uint64_t tag = 0;
+  for (std::uint32_t client = 1; client <= 2; ++client) {
+    REQUIRE(serve(world, client, ++tag).has_value());
+  }
+  world.disconnect(kServer, 1);
+  world.run_for(milliseconds(10));
+  const std::uint64_t answers = world.stats(kServer).handshakes_sent;
+  const std::string bytes = "not heard";
+  world.reconnect(1, kServer);
+  (void)world.send(1, kServer, ++tag, bytes);
+  REQUIRE(world.run_until([&] { return world.stats(kServer).handshakes_sent > answers; },
+                          milliseconds(100)));
+  world.crash(1, false);
+  world.run_for(milliseconds(600));
+  CHECK(serve(world, 3, ++tag).has_value());
+  CHECK(serve(world, 2, ++tag).has_value());
+}
+
 // All who are there live: a newcomer is refused, and nobody is the worse for it.
 TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   constexpr std::uint32_t kPlaces = 4;
@@ -201,6 +223,25 @@ TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   CHECK(world.stats(kServer).calls_refused > 1);
   for (std::uint32_t client = 1; client <= kPlaces; ++client) {
     CHECK(serve(world, client, ++tag).has_value());
+  }
+}
+
+// Each newcomer gets the place of the peer that has been gone for longest.
+TEST_CASE("partners__that_left_first_give_their_places_first", "[S29]") {
+  constexpr std::uint32_t kPlaces = 4;
+  World world(server_and(2 * kPlaces, kPlaces));
+  std::vector<std::uint32_t> places;
+  for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+    const auto peer = serve(world, client, client);
+    REQUIRE(peer.has_value());
+    places.push_back(peer_place(*peer));
+  }
+  const std::uint32_t order[] = {3, 1, 4, 2};
+  for (const std::uint32_t client : order) leave(world, client);
+  for (std::uint32_t i = 0; i < kPlaces; ++i) {
+    const auto peer = serve(world, kPlaces + 1 + i, 100 + i);
+    REQUIRE(peer.has_value());
+    CHECK(peer_place(*peer) == places[order[i] - 1]);
   }
 }
 

@@ -178,6 +178,29 @@ TEST_CASE("shrink__is_tired_at_its_limit") {
 }
 
 // A storm in which a session fails, for the first seed that has one.
+// A host that has another one's addresses stays with that one, whatever goes between them.
+TEST_CASE("shrink__partners_go_but_for_those_that_matter") {
+  int with_one = 0;
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    const Plan plan = sim::draw_plan(sim::kFirstOfPartners + i);
+    const auto fails = [](const Plan& some) {
+      return std::ranges::any_of(some.hosts, [](const sim::HostPlan& host) {
+        return host.takes_over != sim::kAnyHost && host.starts >= proto::milliseconds(1);
+      });
+    };
+    if (!fails(plan)) continue;
+    ++with_one;
+    CAPTURE(plan.seed);
+    const Plan small = shrunk(plan, fails);
+    CHECK(small.hosts.size() == 2);
+    CHECK(small.messages.empty());
+    CHECK(small.faults.empty());
+    CHECK(std::ranges::count(small.hosts, sim::kAnyHost, &sim::HostPlan::takes_over) == 1);
+    CHECK(std::ranges::count(small.hosts, proto::Duration{}, &sim::HostPlan::starts) == 1);
+  }
+  CHECK(with_one > 3);
+}
+
 TEST_CASE("shrink__of_a_real_storm") {
   const auto fails = [](const Plan& plan) {
     const sim::StormOutcome outcome = sim::run_storm(plan);

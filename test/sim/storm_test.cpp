@@ -1,6 +1,8 @@
 // Storms of some seeds, and that a seed is a run.
 #include <catch2/catch.hpp>
+#include <vector>
 
+#include "sim/storm/plan_check.hpp"
 #include "sim/storm/storm.hpp"
 
 namespace hawser::test {
@@ -17,9 +19,47 @@ TEST_CASE("storm__of_the_first_seeds") {
   }
 }
 
+// With more partners than places newcomers get in, are refused, and get the places of others.
+TEST_CASE("storm__of_partners_that_come_and_go") {
+  sim::Census sum;
+  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+    const sim::Plan plan = sim::draw_plan(sim::kFirstOfPartners + i);
+    INFO("seed " << plan.seed);
+    CHECK(sim::complaint_about(plan) == "");
+    const sim::StormOutcome outcome = sim::run_storm(plan);
+    CHECK(outcome.verdict == "");
+    for (std::size_t cell = 0; cell < sim::kCensusCells; ++cell) {
+      sum.counts[cell] += outcome.census.counts[cell];
+    }
+  }
+  for (std::size_t cell = 0; cell < sim::kCensusCells; ++cell) {
+    const sim::CensusRow& row = sim::census_rows()[cell];
+    const bool is_of_places = row.group == sim::CensusGroup::place || row.name == "peer_full" ||
+                              row.name == "peer_refused";
+    if (!is_of_places || !row.expected) continue;
+    INFO(sim::census_cell_name(cell));
+    CHECK(sum.counts[cell] > 0);
+  }
+}
+
+// Lower seeds keep the plans that they had before there were partners.
+TEST_CASE("storm__partners_are_those_of_later_seeds") {
+  for (const std::uint64_t seed : {sim::kFirstOfPartners - 1, std::uint64_t{12634}}) {
+    const sim::Plan plan = sim::draw_plan(seed);
+    INFO("seed " << seed);
+    CHECK_FALSE(sim::has_few_places(plan));
+    for (const sim::HostPlan& host : plan.hosts) CHECK(host.starts.ns == 0);
+  }
+  const sim::Plan plan = sim::draw_plan(sim::kFirstOfPartners);
+  CHECK(plan.hosts.back().starts > plan.heals_at);
+}
+
 TEST_CASE("storm__a_seed_is_a_run") {
   std::uint64_t last = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  std::vector<std::uint64_t> seeds;
+  for (std::uint64_t i = 0; i < 20; ++i) seeds.push_back(1 + i);
+  for (std::uint64_t i = 0; i < 10; ++i) seeds.push_back(sim::kFirstOfPartners + i);
+  for (const std::uint64_t seed : seeds) {
     INFO("seed " << seed);
     const sim::StormOutcome one = sim::run_storm(sim::draw_plan(seed));
     const sim::StormOutcome two = sim::run_storm(sim::draw_plan(seed));

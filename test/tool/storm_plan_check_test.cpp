@@ -19,7 +19,30 @@ TEST_CASE("storm_plan_check__all_that_is_drawn_is_taken", "[long]") {
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
     CAPTURE(seed);
     REQUIRE(complaint_about(draw_plan(seed)) == "");
+    if (seed > 2000) continue;
+    REQUIRE(complaint_about(draw_plan(kFirstOfPartners - 1 + seed)) == "");
   }
+}
+
+TEST_CASE("storm_plan_check__addresses_are_taken_over_of_another_host_that_was_there") {
+  const auto with = [](std::uint32_t before, proto::Duration starts) {
+    return complaint([&](Plan& plan) {
+      plan.hosts[1].nics = plan.hosts[0].nics;
+      plan.hosts[1].takes_over = before;
+      plan.hosts[1].starts = starts;
+    });
+  };
+  const std::string wrong = "hosts[1]: it can't take over the addresses of that host";
+  CHECK(with(0, proto::milliseconds(1)) == "");
+  CHECK(with(0, {}) == wrong);
+  CHECK(with(1, proto::milliseconds(1)) == wrong);
+  CHECK(with(99, proto::milliseconds(1)) == wrong);
+  CHECK(complaint([](Plan& plan) {
+          plan.hosts[1].nics = plan.hosts[0].nics;
+          plan.hosts[1].nics.push_back(plan.hosts[0].nics[0]);
+          plan.hosts[1].takes_over = 0;
+          plan.hosts[1].starts = proto::milliseconds(1);
+        }) == "hosts[1]: it takes over the addresses of a host with more NICs, or fewer");
 }
 
 TEST_CASE("storm_plan_check__contexts_are_those_that_are_looked_at") {

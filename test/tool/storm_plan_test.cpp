@@ -64,6 +64,34 @@ TEST_CASE("storm_plan__comes_back_from_a_file") {
   CHECK_THROWS_AS(write_plan("/nonexistent/x", plan, ""), InputError);
 }
 
+// Older files know neither networks nor hosts that start later.
+TEST_CASE("storm_plan__an_older_file_is_read") {
+  const nlohmann::json now = to_json(sim::draw_plan(3));
+  nlohmann::json then = now;
+  for (auto& host : then["hosts"]) {
+    host.erase("starts_ns");
+    host.erase("takes_over");
+    for (auto& nic : host["nics"]) nic.erase("network");
+  }
+  CHECK(to_json(plan_from_json(then)) == now);
+}
+
+TEST_CASE("storm_plan__partners_come_back_from_json") {
+  std::size_t late = 0;
+  std::size_t in_anothers_place = 0;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const sim::Plan plan = sim::draw_plan(sim::kFirstOfPartners + i);
+    const nlohmann::json json = to_json(plan);
+    CHECK(to_json(plan_from_json(json)) == json);
+    for (const sim::HostPlan& host : plan.hosts) {
+      late += host.starts.ns > 0;
+      in_anothers_place += host.takes_over != sim::kAnyHost;
+    }
+  }
+  CHECK(late > 20);
+  CHECK(in_anothers_place > 0);
+}
+
 TEST_CASE("storm_plan__what_is_wrong_is_told") {
   const nlohmann::json good = to_json(sim::draw_plan(3));
   const auto complaint = [&](const std::function<void(nlohmann::json&)>& spoil) -> std::string {
@@ -131,6 +159,11 @@ TEST_CASE("storm_plan__in_words") {
   fault.amount = 1;
   fault.other_host = 4;
   CHECK(fault_text(fault) == "flap of cable 4, for 3 ms");
+  sim::Plan replaced = sim::draw_plan(5);
+  replaced.hosts[1].starts = proto::milliseconds(2);
+  replaced.hosts[1].takes_over = 0;
+  CHECK(plan_text(replaced).find("    starts at 2 ms, with the addresses of h0\n") !=
+        std::string::npos);
   const std::string text = plan_text(sim::draw_plan(5));
   for (const char* const part : {"topology: ", "tunables that differ", "messages:\n", "receives:\n",
                                  "faults:\n", "all is healed\n"}) {

@@ -19,8 +19,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Plans that were written before there were networks lack it: then all NICs are in one.
+// Older plans lack these fields. Then all NICs are in one network, and all hosts are there from the
+// beginning.
 constexpr std::string_view kNetwork = "network";
+constexpr std::string_view kStarts = "starts_ns";
+constexpr std::string_view kTakesOver = "takes_over";
+constexpr bool may_lack(std::string_view name) {
+  return name == kNetwork || name == kStarts || name == kTakesOver;
+}
 
 // ---- the fields of each part of a plan, in their order. The bindings stop compiling when one is
 // added that is not written here.
@@ -54,12 +60,14 @@ void fields(sim::NicConfig& nic, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::HostPlan& host, Visit&& visit) {
-  auto& [nics, nic, turn, wake_up, clock] = host;
+  auto& [nics, nic, turn, wake_up, clock, starts, takes_over] = host;
   visit("nics", nics);
   visit("nic", nic);
   visit("turn_ns", turn);
   visit("wake_up_ns", wake_up);
   visit("clock_ns", clock);
+  visit(kStarts, starts);
+  visit(kTakesOver, takes_over);
 }
 template <class Visit>
 void fields(sim::CablePlan& cable, Visit&& visit) {
@@ -221,7 +229,7 @@ void read(const Json& json, const std::string& where, T& value) {
     for (const auto& [name, ignored] : json.items()) unknown.insert(name);
     fields(value, [&](std::string_view name, auto& field) {
       const auto found = json.find(std::string(name));
-      if (found == json.end() && name == kNetwork) return;
+      if (found == json.end() && may_lack(name)) return;
       if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
       unknown.erase(unknown.find(name));
       read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);

@@ -34,6 +34,12 @@ void add_topology(Out out, const sim::Plan& plan) {
                    host_name(h), span_text(host.turn), span_text(host.wake_up),
                    nic.max_datagram_bytes, nic.burst, nic.entropies, nic.send_slots, nic.data_slots,
                    nic.control_slots, nic.needs_checksum ? "" : ", no checksum");
+    if (host.starts.ns > 0) {
+      fmt::format_to(out, "    starts at {}{}\n", span_text(host.starts),
+                     host.takes_over == sim::kAnyHost
+                         ? ""
+                         : fmt::format(", with the addresses of {}", host_name(host.takes_over)));
+    }
     for (std::uint32_t n = 0; n < host.nics.size(); ++n) {
       const std::uint32_t network = host.nics[n].network;
       fmt::format_to(out, "    {} at s{}, {}{}\n", nic_name(h, n), host.nics[n].at_switch,
