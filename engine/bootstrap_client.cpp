@@ -11,6 +11,7 @@
 
 #include "engine/bootstrap.hpp"
 #include "engine/bootstrap_wire.hpp"
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/system_error.hpp"
 
@@ -182,6 +183,7 @@ std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
 }
 
 void Rendezvous::abort(std::string_view reason) noexcept {
+  const CancellationHold hold;
   try {
     BodyWriter body;
     body.text(reason.substr(0, kMaxBlobBytes));

@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 
+#include "engine/cancellation.hpp"
 #include "engine/driver/verbs.hpp"
 
 namespace hawser {
@@ -74,6 +75,7 @@ bool is_ipv4(const HostNic& nic) { return nic.name.find(':', 4) == std::string::
 }  // namespace
 
 std::vector<HostNic> host_nics() {
+  const engine::CancellationHold hold;
   std::vector<HostNic> nics;
   for (const engine::VerbsPortInfo& port : engine::verbs_ports()) {
     if (port.name == "*") continue;  // says why there is no list

@@ -12,6 +12,11 @@
 // engine threads make the progress; all calls on messages may then come from any thread, poll and
 // wait from one thread at a time.
 //
+// Cancellation (pthread_cancel). `wait` ends a thread that is cancelled, where it blocks: it
+// unwinds with no completion taken, and others go on with the endpoint. No other call is a
+// cancellation point, constructors and destructors included. The cancellation type must be
+// deferred, which it is unless the program changes it.
+//
 // Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
 // what to do. Nothing throws after that: calls answer with a Status.
 #pragma once

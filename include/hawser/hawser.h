@@ -7,6 +7,14 @@
  * refuses one that this library does not offer. Within a version structs that a caller fills in may
  * grow at their end: struct_size is the caller's sizeof, what lies beyond has its default. Structs
  * that the library fills in stay as they are.
+ *
+ * Threads that end. hawser_wait is a cancellation point (pthread_cancel), where it blocks: its
+ * thread ends there with no completion taken, and other threads go on with the endpoint. No other
+ * function is one: in all others cancellation is held off, and acts after they have returned. A
+ * thread whose cancellation type is asynchronous must not call any, as POSIX has it for nearly all
+ * functions.
+ *
+ * Stacks. docs/api.md has the table of what the functions need.
  */
 #pragma once
 
