@@ -13,7 +13,6 @@ using hawser::Status;
 using hawser::c_api::code;
 using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
-using hawser::c_api::kBatch;
 using hawser::c_api::same;
 
 static_assert(same(hawser::PathState::up, HAWSER_PATH_UP) &&
@@ -91,6 +90,9 @@ static_assert(sizeof(hawser_nic_stats) == 160 && sizeof(hawser_path_stats) == 72
               sizeof(hawser_peer_stats) == 32 && sizeof(hawser_event) == 40 &&
               sizeof(hawser_verdict) == 24 &&
               sizeof(hawser_trace_record) == sizeof(hawser::TraceRecord));
+
+// Converted at a time: they lie on a stack that may be small.
+constexpr std::size_t kEvents = 16;
 
 // ---- the array of statistics: counters, gauges, drops
 
@@ -256,11 +258,11 @@ hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser
 }
 
 size_t hawser_poll_events(hawser_endpoint* endpoint, hawser_event* events, size_t count) {
-  std::array<hawser::Event, kBatch> batch;
+  std::array<hawser::Event, kEvents> batch;
   std::size_t done = 0;
   while (done < count) {
     const std::size_t n =
-        endpoint->endpoint->poll_events(std::span(batch).first(std::min(count - done, kBatch)));
+        endpoint->endpoint->poll_events(std::span(batch).first(std::min(count - done, kEvents)));
     if (n == 0) break;
     for (const hawser::Event& from : std::span(batch).first(n)) events[done++] = event_of(from);
   }
