@@ -97,6 +97,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.at_rest = true;
     stats.established = record.state == SessionState::ready;
     stats.failure = record.failure;
+    stats.failure_reason = record.failure_reason;
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
   }
@@ -104,6 +105,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.endpoint_id = peer->remote_id;
   stats.established = peer->state == SessionState::ready;
   stats.failure = peer->failure;
+  stats.failure_reason = peer->failure_reason;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->last_heard);
   core.for_each_path(*peer, [&](const Path& path) {

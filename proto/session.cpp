@@ -83,6 +83,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
     return false;
   }
   peer.failure = Status::ok;
+  peer.failure_reason = Reason::none;
   draw_token(peer);
   peer.counter = handshake_counter;
   peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;

@@ -387,8 +387,9 @@ typedef struct hawser_peer_stats {
   uint64_t last_heard_ns_ago;
   uint8_t established;
   hawser_status failure;
-  uint8_t at_rest; /* quiet for long: it has no paths until it is woken */
-  uint8_t reserved[5];
+  uint8_t at_rest;        /* quiet for long: it has no paths until it is woken */
+  uint8_t failure_reason; /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
+  uint8_t reserved[4];
 } hawser_peer_stats;
 
 /* As above for the peer's paths; also HAWSER_UNKNOWN_PEER. */
@@ -439,7 +440,11 @@ enum {
   HAWSER_REASON_AWAITS_ANSWER,
   HAWSER_REASON_AWAITS_FRAGMENTS,
   HAWSER_REASON_AWAITS_MESSAGE,
-  HAWSER_REASON_NO_PLACE
+  HAWSER_REASON_NO_PLACE,
+  HAWSER_REASON_NEVER_HEARD,
+  HAWSER_REASON_UNHEARD,
+  HAWSER_REASON_ONE_WAY,
+  HAWSER_REASON_NICS_DOWN
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

@@ -463,5 +463,28 @@ TEST_CASE("Endpoint__traffic_from_several_threads") {
     REQUIRE(pair.next(*pair.a).status == Status::ok);
 }
 
+// As receives do, `probe` and `claim` say that nothing more will come from a peer that has gone.
+TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  PeerStats stats;
+  REQUIRE(pair.turn_until(
+      [&] { return pair.a->peer_stats(pair.b_of_a, stats) == Status::ok && stats.established; }));
+  REQUIRE(pair.b->disconnect(pair.a_of_b) == Status::ok);
+  REQUIRE(pair.turn_until([&] {
+    return pair.a->peer_stats(pair.b_of_a, stats) == Status::ok && stats.failure != Status::ok;
+  }));
+  CHECK(stats.failure_reason == Reason::status);
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  CHECK(pair.a->probe(pair.b_of_a, 0, 1, kAllBits, envelope) == Status::peer_closed);
+  CHECK(pair.a->claim(pair.b_of_a, 0, 1, kAllBits, envelope, message) == Status::peer_closed);
+  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::again);
+  pair.a->close();
+  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::endpoint_closed);
+  CHECK(pair.a->claim(kAnyPeer, 0, 1, kAllBits, envelope, message) == Status::endpoint_closed);
+}
+
 }  // namespace
 }  // namespace hawser::engine
