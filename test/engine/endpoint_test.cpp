@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/clock.hpp"
+#include "engine/system_error.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
@@ -484,6 +485,23 @@ TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
   pair.a->close();
   CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::endpoint_closed);
   CHECK(pair.a->claim(kAnyPeer, 0, 1, kAllBits, envelope, message) == Status::endpoint_closed);
+}
+
+// Two of a host's interfaces may have the same one.
+TEST_CASE("Endpoint__a_link_local_address_is_refused_without_its_interface") {
+  Engine engine({{"udp:fe80::1"}});
+  try {
+    (void)engine.create_endpoint({});
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), Catch::Contains("name the interface too, as in udp:fe80::1%eth0"));
+  }
+}
+
+TEST_CASE("Error__of_a_limit_of_the_system_says_which_one_to_raise") {
+  CHECK_THAT(system_error("No socket", EMFILE).what(), Catch::Contains("(ulimit -n)"));
+  CHECK_THAT(system_error("No socket", ENFILE).what(), Catch::Contains("fs.file-max"));
+  CHECK(std::string(system_error("No socket", EACCES).what()) == "No socket: Permission denied");
 }
 
 }  // namespace
