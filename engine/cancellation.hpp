@@ -1,9 +1,9 @@
-// What pthread_cancel may do to a thread that is in one of our calls.
+// Cancellation of a thread (pthread_cancel) that is in one of our calls.
 //
-// A thread that ended in the middle of a turn would leave an endpoint half changed, and one that
-// ended in a destructor, or anywhere that is noexcept, would end the process. So cancellation acts
-// in one place only: where Endpoint::wait blocks (wait_readable), with no lock taken, no turn under
-// way and no completion in hand. Every other system call that is a cancellation point
+// A thread that ended in the middle of a turn would leave an endpoint half changed. One that ended
+// in a destructor, or in a function that is noexcept, would end the process. Cancellation acts in
+// one place only: where Endpoint::wait blocks (wait_readable). No lock is taken there, no turn is
+// under way, and no completion is in hand. Every other system call that is a cancellation point
 // (pthreads(7)) is made under a CancellationHold. test/engine/cancellation_test.cpp makes all calls
 // from a thread that has been cancelled before.
 #pragma once

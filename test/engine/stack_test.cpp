@@ -117,7 +117,7 @@ struct Calls {
   }
 };
 
-// What docs/api.md promises.
+// The limits of docs/api.md.
 #ifdef HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
 constexpr std::size_t kMostOfATurn = 8 * 1024;
 constexpr std::size_t kMostOfAllElse = 32 * 1024;

@@ -16,7 +16,7 @@ using proto::milliseconds;
 
 constexpr proto::Duration kLong = milliseconds(10'000);
 
-// What a node sends is lost while `is_mute` says so of it.
+// Packets of a node are lost while `is_mute` says so of it.
 struct Mute {
   std::array<bool, 2> is_mute{};
 };
@@ -151,7 +151,7 @@ TEST_CASE("failure_reason__probe_and_claim_say_that_nothing_will_come", "[F6]") 
   CHECK(endpoint.probe(peer, 0, 2, ~std::uint64_t{0}, envelope) == Status::again);
   world.close(1);
   check_failure(world, 0, Status::peer_closed, Reason::status);
-  // What it has delivered stays.
+  // Messages that it has delivered stay.
   CHECK(endpoint.probe(peer, 0, 1, ~std::uint64_t{0}, envelope) == Status::ok);
   CHECK(endpoint.probe(peer, 0, 2, ~std::uint64_t{0}, envelope) == Status::peer_closed);
   CHECK(endpoint.claim(peer, 0, 2, ~std::uint64_t{0}, envelope, message) == Status::peer_closed);

@@ -72,7 +72,7 @@ TEST_CASE("Cancellation__of_a_thread_in_any_other_call_is_held_off") {
   const Variables more({{"FI_HAWSER_THREADS", threads}});
   bool made_all_calls = false;
   Cancellable caller([&] {
-    // What libfabric itself reads and loads is its own affair.
+    // Libfabric itself reads files and loads libraries, which is its own affair.
     Pair pair({.wait_obj = FI_WAIT_FD});
     (void)::pthread_cancel(::pthread_self());
     pass_a_message(pair);
