@@ -13,6 +13,7 @@
 #include "engine/bootstrap.hpp"
 #include "engine/bootstrap_race.hpp"
 #include "engine/bootstrap_wire.hpp"
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/system_error.hpp"
 
@@ -158,6 +159,7 @@ std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
 }
 
 void Rendezvous::abort(std::string_view reason) noexcept {
+  const CancellationHold hold;
   try {
     BodyWriter body;
     body.text(reason.substr(0, kMaxBlobBytes));

@@ -18,6 +18,7 @@
 #include "engine/background_thread.hpp"
 #include "engine/bootstrap.hpp"
 #include "engine/bootstrap_wire.hpp"
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/entropy.hpp"
 #include "engine/system_error.hpp"
@@ -160,12 +161,14 @@ RendezvousServer::Service::Service(Descriptor listener, bootstrap::Meeting meeti
 }
 
 RendezvousServer::Service::~Service() {
+  const CancellationHold hold;
   stop_.store(true);
   wake();
   thread_.join();
 }
 
 void RendezvousServer::Service::wake() {
+  const CancellationHold hold;
   const std::uint64_t one = 1;
   static_cast<void>(!::write(wake_event_.get(), &one, sizeof one));
 }

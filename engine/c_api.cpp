@@ -117,15 +117,15 @@ hawser_envelope envelope_of(const hawser::Envelope& from) {
 
 // Polls in batches, as the C structs are others; `first` makes the first one, which may wait.
 template <class First>
-std::size_t poll_with(hawser::Endpoint& endpoint, hawser_completion* out, std::size_t count,
+std::size_t poll_with(hawser_endpoint& endpoint, hawser_completion* out, std::size_t count,
                       First&& first) {
-  std::array<hawser::Completion, kBatch> batch;
+  auto& batch = endpoint.batch;
   std::size_t done = 0;
   std::size_t n = first(std::span(batch).first(std::min(count, kBatch)));
   for (;;) {
     for (std::size_t i = 0; i < n; ++i) out[done++] = completion_of(batch[i]);
     if (n < kBatch || done == count) return done;
-    n = endpoint.poll(std::span(batch).first(std::min(count - done, kBatch)));
+    n = endpoint.endpoint->poll(std::span(batch).first(std::min(count - done, kBatch)));
   }
 }
 
@@ -379,16 +379,15 @@ void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration regist
 void hawser_flush(hawser_endpoint* endpoint) { endpoint->endpoint->flush(); }
 
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count) {
-  hawser::Endpoint& target = *endpoint->endpoint;
-  return poll_with(target, completions, count,
-                   [&](std::span<hawser::Completion> batch) { return target.poll(batch); });
+  return poll_with(*endpoint, completions, count, [&](std::span<hawser::Completion> batch) {
+    return endpoint->endpoint->poll(batch);
+  });
 }
 
 size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
                    uint64_t timeout_ns) {
-  hawser::Endpoint& target = *endpoint->endpoint;
-  return poll_with(target, completions, count, [&](std::span<hawser::Completion> batch) {
-    return target.wait(batch, timeout_ns);
+  return poll_with(*endpoint, completions, count, [&](std::span<hawser::Completion> batch) {
+    return endpoint->endpoint->wait(batch, timeout_ns);
   });
 }
 

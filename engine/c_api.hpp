@@ -1,6 +1,8 @@
 // What the files of the C API share: its handles, and how what is thrown becomes a status.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <new>
@@ -15,10 +17,16 @@ struct hawser_engine {
   hawser::Engine engine;
 };
 
+namespace hawser::c_api {
+inline constexpr std::size_t kBatch = 64;
+}  // namespace hawser::c_api
+
 struct hawser_endpoint {
   hawser_trace_hook trace = nullptr;  // before the endpoint, which calls it to its end
   void* trace_context = nullptr;
   std::unique_ptr<hawser::Endpoint> endpoint;
+  // Of the one thread that polls or waits: 4 KiB that its stack, perhaps a fibre's, need not have.
+  std::array<hawser::Completion, hawser::c_api::kBatch> batch;
 };
 
 namespace hawser::c_api {
@@ -28,8 +36,6 @@ template <class Enum>
 constexpr bool same(Enum value, int number) {
   return static_cast<int>(value) == number;
 }
-
-inline constexpr std::size_t kBatch = 64;
 
 constexpr hawser_status code(Status status) { return static_cast<hawser_status>(status); }
 

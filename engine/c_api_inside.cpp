@@ -13,7 +13,6 @@ using hawser::Status;
 using hawser::c_api::code;
 using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
-using hawser::c_api::kBatch;
 using hawser::c_api::same;
 
 static_assert(same(hawser::PathState::up, HAWSER_PATH_UP) &&
@@ -57,7 +56,11 @@ static_assert(same(hawser::Reason::none, HAWSER_REASON_NONE) &&
               same(hawser::Reason::awaits_answer, HAWSER_REASON_AWAITS_ANSWER) &&
               same(hawser::Reason::awaits_fragments, HAWSER_REASON_AWAITS_FRAGMENTS) &&
               same(hawser::Reason::awaits_message, HAWSER_REASON_AWAITS_MESSAGE) &&
-              same(hawser::Reason::no_place, HAWSER_REASON_NO_PLACE));
+              same(hawser::Reason::no_place, HAWSER_REASON_NO_PLACE) &&
+              same(hawser::Reason::never_heard, HAWSER_REASON_NEVER_HEARD) &&
+              same(hawser::Reason::unheard, HAWSER_REASON_UNHEARD) &&
+              same(hawser::Reason::one_way, HAWSER_REASON_ONE_WAY) &&
+              same(hawser::Reason::nics_down, HAWSER_REASON_NICS_DOWN));
 static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::packet_retransmitted, HAWSER_TRACE_PACKET_RETRANSMITTED) &&
               same(hawser::TraceKind::packet_received, HAWSER_TRACE_PACKET_RECEIVED) &&
@@ -78,7 +81,7 @@ static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::message_status, HAWSER_TRACE_MESSAGE_STATUS) &&
               same(hawser::TraceKind::send_completed, HAWSER_TRACE_SEND_COMPLETED) &&
               same(hawser::TraceKind::receive_completed, HAWSER_TRACE_RECEIVE_COMPLETED));
-static_assert(same(hawser::Reason::count_, HAWSER_REASON_NO_PLACE + 1) &&
+static_assert(same(hawser::Reason::count_, HAWSER_REASON_NICS_DOWN + 1) &&
                   same(hawser::TraceKind::count_, HAWSER_TRACE_RECEIVE_COMPLETED + 1) &&
                   same(hawser::Event::Kind::count_, HAWSER_PEER_REFUSED + 1),
               "one that hawser.h does not have");
@@ -91,6 +94,9 @@ static_assert(sizeof(hawser_nic_stats) == 160 && sizeof(hawser_path_stats) == 72
               sizeof(hawser_peer_stats) == 32 && sizeof(hawser_event) == 40 &&
               sizeof(hawser_verdict) == 24 &&
               sizeof(hawser_trace_record) == sizeof(hawser::TraceRecord));
+
+// Converted at a time: they lie on a stack that may be small.
+constexpr std::size_t kEvents = 16;
 
 // ---- the array of statistics: counters, gauges, drops
 
@@ -249,6 +255,7 @@ hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser
     stats->at_rest = found.at_rest ? 1 : 0;
     stats->failure = code(found.failure);
     stats->fragment_bytes = found.fragment_bytes;
+    stats->failure_reason = static_cast<std::uint8_t>(found.failure_reason);
     const std::size_t room = std::min(*count, found.paths.size());
     for (std::size_t i = 0; i < room; ++i) paths[i] = path_stats_of(found.paths[i]);
     *count = found.paths.size();
@@ -257,11 +264,11 @@ hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser
 }
 
 size_t hawser_poll_events(hawser_endpoint* endpoint, hawser_event* events, size_t count) {
-  std::array<hawser::Event, kBatch> batch;
+  std::array<hawser::Event, kEvents> batch;
   std::size_t done = 0;
   while (done < count) {
     const std::size_t n =
-        endpoint->endpoint->poll_events(std::span(batch).first(std::min(count - done, kBatch)));
+        endpoint->endpoint->poll_events(std::span(batch).first(std::min(count - done, kEvents)));
     if (n == 0) break;
     for (const hawser::Event& from : std::span(batch).first(n)) events[done++] = event_of(from);
   }

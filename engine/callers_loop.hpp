@@ -30,4 +30,16 @@ class CallersLoop {
   mutable bool used_ = false;
 };
 
+// Makes the descriptor readable at the end of a wait, also of a thread's that is cancelled there.
+class LoopWaking {
+ public:
+  explicit LoopWaking(CallersLoop& loop) noexcept : loop_(loop) {}
+  ~LoopWaking() { loop_.wake_at(proto::Time{1}, proto::Time{1}); }
+  LoopWaking(const LoopWaking&) = delete;
+  LoopWaking& operator=(const LoopWaking&) = delete;
+
+ private:
+  CallersLoop& loop_;
+};
+
 }  // namespace hawser::engine

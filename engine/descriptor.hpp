@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "engine/cancellation.hpp"
+
 namespace hawser::engine {
 
 class Descriptor {
@@ -24,7 +26,9 @@ class Descriptor {
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
   void reset() noexcept {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ < 0) return;
+    const CancellationHold hold;
+    ::close(fd_);
     fd_ = -1;
   }
 

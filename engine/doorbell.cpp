@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "engine/cancellation.hpp"
 #include "engine/system_error.hpp"
 #include "proto/assert.hpp"
 
@@ -20,6 +21,7 @@ void Doorbell::ring() noexcept {
   std::uint32_t state = state_.fetch_or(0, std::memory_order_acq_rel);
   while (state == kArmed) {
     if (state_.compare_exchange_weak(state, kRung, std::memory_order_acq_rel)) {
+      const CancellationHold hold;
       const std::uint64_t one = 1;
       const ssize_t written = ::write(event_.get(), &one, sizeof one);
       HAWSER_ASSERT(written == sizeof one, "an eventfd takes 2^64 - 2 rings");
@@ -41,6 +43,7 @@ void Doorbell::disarm() noexcept {
   if (state != kRung) return;
   // The waker writes after it has changed the state. If it has not come to that yet, the state
   // stays as it is: the descriptor is about to be readable, and until then arm answers false.
+  const CancellationHold hold;
   std::uint64_t count = 0;
   if (::read(event_.get(), &count, sizeof count) == sizeof count) {
     state_.store(kIdle, std::memory_order_release);

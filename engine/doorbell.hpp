@@ -36,4 +36,21 @@ class Doorbell {
   std::atomic<std::uint32_t> state_{kIdle};
 };
 
+// A doorbell that is armed for a sleep, however that ends: a thread that is cancelled in it
+// unwinds.
+class ArmedDoorbell {
+ public:
+  explicit ArmedDoorbell(Doorbell& bell) noexcept : bell_(bell), armed_(bell.arm()) {}
+  ~ArmedDoorbell() { bell_.disarm(); }
+  ArmedDoorbell(const ArmedDoorbell&) = delete;
+  ArmedDoorbell& operator=(const ArmedDoorbell&) = delete;
+
+  // False: it has been rung already.
+  [[nodiscard]] bool is_armed() const noexcept { return armed_; }
+
+ private:
+  Doorbell& bell_;
+  bool armed_;
+};
+
 }  // namespace hawser::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/cancellation.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/engine_thread.hpp"
 #include "engine/inline_endpoint.hpp"
@@ -27,12 +28,17 @@ struct Engine::State {
   std::vector<std::unique_ptr<engine::EngineThread>> threads;
 };
 
-Engine::Engine(EngineConfig config) : state_(std::make_unique<State>(config)) {}
+Engine::Engine(EngineConfig config) {
+  const engine::CancellationHold hold;
+  state_ = std::make_unique<State>(config);
+}
 
 // A child of fork leaves its copy as it is: the threads are its parent's.
 Engine::~Engine() {
   if (state_->owner.is_here()) {
     HAWSER_ASSERT(state_->registry.empty(), "an endpoint outlives its engine");
+    const engine::CancellationHold hold;
+    state_.reset();
   } else {
     static_cast<void>(state_.release());
   }
@@ -43,6 +49,7 @@ std::unique_ptr<Endpoint> Engine::create_endpoint(const EndpointConfig& config) 
     throw Error(
         "This engine belongs to the process that made it; after a fork, a child makes its own");
   }
+  const engine::CancellationHold hold;
   if (state_->threads.empty()) {
     return std::make_unique<engine::InlineEndpoint>(state_->settings, config, state_->registry);
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/background_thread.hpp"
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "proto/assert.hpp"
 
@@ -18,6 +19,7 @@ EngineThread::EngineThread(const Tunables& tunables, unsigned index) : idle_(tun
 }
 
 EngineThread::~EngineThread() {
+  const CancellationHold hold;
   {
     const std::lock_guard lock(mutex_);
     HAWSER_ASSERT(wanted_.empty(), "an endpoint outlives its engine");
@@ -51,6 +53,7 @@ std::size_t EngineThread::load() const {
 
 // Returns when the thread has taken it over.
 void EngineThread::change(Served& served, bool in) noexcept {
+  const CancellationHold hold;
   std::unique_lock lock(mutex_);
   if (in) {
     wanted_.push_back(&served);
@@ -99,11 +102,10 @@ void EngineThread::pause(Time now, Time wake_at) {
   bool look_again = false;
   for (Served* served : served_) look_again |= served->arm();
   if (look_again) return;
-  const bool armed = bell_.arm();
+  const ArmedDoorbell bell(bell_);
   const bool work = changed_.load(std::memory_order_acquire) ||
                     std::ranges::any_of(served_, [](Served* s) { return s->has_commands(); });
-  if (armed && !work) sources_.wait(now, wake_at);
-  bell_.disarm();
+  if (bell.is_armed() && !work) sources_.wait(now, wake_at);
 }
 
 }  // namespace hawser::engine

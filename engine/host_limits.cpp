@@ -127,7 +127,9 @@ HostLimits read_host_limits() {
     limits.hugepage_bytes = *kib * 1024;
   }
   limits.cores = cores();
-  limits.memory_bytes = read_field("/proc/meminfo", "MemAvailable", 10).value_or(0) * 1024;
+  if (const auto kib = read_field("/proc/meminfo", "MemAvailable", 10)) {
+    limits.memory_bytes = *kib * 1024;
+  }
   limits.may_exceed_rmem_max = may_exceed_rmem_max();
   return limits;
 }

@@ -21,7 +21,7 @@ struct HostLimits {
   std::optional<std::uint64_t> hugepage_bytes;
   std::optional<std::uint64_t> open_files;  // RLIMIT_NOFILE
   std::uint64_t cores = 1;                  // that this process may run on
-  std::uint64_t memory_bytes = 0;
+  std::optional<std::uint64_t> memory_bytes;
   bool may_exceed_rmem_max = false;  // CAP_NET_ADMIN: SO_RCVBUFFORCE works
 };
 

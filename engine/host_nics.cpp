@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "engine/address_states.hpp"
+#include "engine/cancellation.hpp"
 #include "engine/descriptor.hpp"
 #include "engine/driver/verbs.hpp"
 
@@ -107,6 +108,7 @@ std::vector<HostNic> udp_nics() {
 }  // namespace
 
 std::vector<HostNic> host_nics() {
+  const engine::CancellationHold hold;
   std::vector<HostNic> nics;
   for (const engine::VerbsPortInfo& port : engine::verbs_ports()) {
     if (port.name == "*") continue;  // says why there is no list

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
@@ -35,6 +36,7 @@ InlineEndpoint::~InlineEndpoint() {
 
 Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer) {
   if (!body_.is_here()) return Status::endpoint_closed;
+  const CancellationHold hold;
   const Time now = monotonic_now();
   const Status status = body_->protocol().connect(now, address, peer);
   loop_.wake_at(now, now);
@@ -158,17 +160,16 @@ std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
 }
 
 std::size_t InlineEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  ::pthread_testcancel();
   if (!body_.is_here()) return 0;
+  const LoopWaking poll_is_due_at_end(loop_);
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
   for (;;) {
     TurnResult result;
     const std::size_t count = turn(now, completions, result);
     if (count > 0 || result.progressed) idle_.progressed();
-    if (count > 0 || now >= deadline || body_->protocol().is_through()) {
-      loop_.wake_at(now, now);
-      return count;
-    }
+    if (count > 0 || now >= deadline || body_->protocol().is_through()) return count;
     if (!result.progressed) pause(now, proto::earlier(result.wake_at, deadline));
     now = monotonic_now();
   }
@@ -181,12 +182,13 @@ void InlineEndpoint::pause(Time now, Time until) {
     return;
   }
   if (body_->arm()) return;  // to look once more
-  if (bell_.arm() && !body_->has_posted_faults()) sources_.wait(now, until);
-  bell_.disarm();
+  const ArmedDoorbell bell(bell_);
+  if (bell.is_armed() && !body_->has_posted_faults()) sources_.wait(now, until);
 }
 
 void InlineEndpoint::close() {
   if (!body_.is_here()) return;
+  const CancellationHold hold;
   Time now = monotonic_now();
   body_->protocol().close(now);
   proto::Duration left = closing_limit(body_->tunables());

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "engine/cancellation.hpp"
+
 namespace hawser::engine {
 namespace {
 
@@ -18,6 +20,7 @@ std::shared_ptr<spdlog::logger> make_logger() {
 }
 
 void log(spdlog::level::level_enum level, std::string_view message) noexcept {
+  const CancellationHold hold;
   try {
     static const std::shared_ptr<spdlog::logger> logger = make_logger();
     logger->log(level, message);

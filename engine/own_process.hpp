@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "engine/cancellation.hpp"
+
 namespace hawser::engine {
 
 class OwnProcess {
@@ -30,6 +32,7 @@ class OfProcess {
   template <class... Arguments>
   explicit OfProcess(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
   ~OfProcess() {
+    const CancellationHold hold;
     if (owner_.is_here()) value_.~T();
   }
   OfProcess(const OfProcess&) = delete;

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "engine/cancellation.hpp"
+
 namespace hawser::engine {
 namespace {
 
@@ -49,6 +51,7 @@ PmixJob::PmixJob(std::unique_ptr<Pmix> pmix) : pmix_(std::move(pmix)) {
 PmixJob::~PmixJob() { finalize(); }
 
 void PmixJob::finalize() noexcept {
+  const CancellationHold hold;
   if (open_) pmix_->finalize();
   open_ = false;
 }
@@ -81,6 +84,7 @@ std::string PmixJob::meet(const std::string& own, std::uint32_t timeout_ms) {
 
 void PmixJob::give_up(const std::string& reason, std::uint32_t timeout_ms) noexcept {
   if (!open_ || place_.rank != 0) return;
+  const CancellationHold hold;
   try {
     pmix_->put(kKey, kReason + reason);
     open_ = pmix_->fence(timeout_ms);

@@ -25,11 +25,11 @@ void PollSet::add(int fd) {
 
 void PollSet::remove(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-void PollSet::wait(proto::Time now, proto::Time until) const noexcept {
+void PollSet::wait(proto::Time now, proto::Time until) const {
   wait_readable(epoll_.get(), now, until);
 }
 
-void wait_readable(int fd, proto::Time now, proto::Time until) noexcept {
+void wait_readable(int fd, proto::Time now, proto::Time until) {
   if (until <= now) return;
   // ppoll takes nanoseconds; epoll_wait's milliseconds are longer than many of the timers here.
   timespec timeout{};

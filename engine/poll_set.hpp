@@ -15,7 +15,7 @@ class PollSet {
 
   // Sleeps until a descriptor of the set is readable or `until` has come; kNever: no limit. A
   // signal ends it too.
-  void wait(proto::Time now, proto::Time until) const noexcept;
+  void wait(proto::Time now, proto::Time until) const;
 
   // Readable while one of them is.
   [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
@@ -24,7 +24,7 @@ class PollSet {
   Descriptor epoll_;
 };
 
-// Sleeps until `fd` is readable or `until` has come, likewise.
-void wait_readable(int fd, proto::Time now, proto::Time until) noexcept;
+// Sleeps until `fd` is readable or `until` has come, likewise. Both are cancellation points.
+void wait_readable(int fd, proto::Time now, proto::Time until);
 
 }  // namespace hawser::engine

@@ -10,9 +10,18 @@
 
 namespace hawser::engine {
 
+// What to do about an error that a limit is the cause of; empty for all others.
+[[nodiscard]] inline std::string advice_on(int code) {
+  switch (code) {
+    case EMFILE: return "; raise this process's limit of open files (ulimit -n)";
+    case ENFILE: return "; raise the host's limit of open files (sysctl fs.file-max)";
+    default: return {};
+  }
+}
+
 // "what: why", with why from `code`, by default errno.
 [[nodiscard]] inline Error system_error(const std::string& what, int code = errno) {
-  return Error(what + ": " + std::generic_category().message(code));
+  return Error(what + ": " + std::generic_category().message(code) + advice_on(code));
 }
 
 }  // namespace hawser::engine

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 
+#include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
@@ -73,6 +74,7 @@ void ThreadedEndpoint::on_engine_thread(Function function) const {
 
 void ThreadedEndpoint::carry(Call& call) const {
   static_assert(alignof(Call) > kOperationMark);
+  const CancellationHold hold;
   const auto command = reinterpret_cast<std::uint64_t>(&call);
   // Full only while more than kCallRoom threads are in calls; the engine thread empties it.
   while (!commands_.push(command)) ::sched_yield();
@@ -252,7 +254,9 @@ std::size_t ThreadedEndpoint::poll(std::span<Completion> completions) {
 }
 
 std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint64_t timeout_ns) {
+  ::pthread_testcancel();
   if (!body_.is_here()) return 0;
+  const DescriptorArming armed_at_end(*this);
   std::size_t count = take_completions(completions);
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
@@ -262,15 +266,14 @@ std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint6
     if (advice != IdleClock::Advice::block) {
       pause_briefly(advice, idle_);
     } else {
-      if (consumer_bell_.arm() && completions_.read_available() == 0) {
+      const ArmedDoorbell bell(consumer_bell_);
+      if (bell.is_armed() && completions_.read_available() == 0) {
         wait_readable(consumer_bell_.descriptor(), now, deadline);
       }
-      consumer_bell_.disarm();
     }
     count = take_completions(completions);
     now = monotonic_now();
   }
-  arm_descriptor();
   return count;
 }
 
@@ -285,6 +288,7 @@ int ThreadedEndpoint::fd() const noexcept {
 
 void ThreadedEndpoint::close() {
   if (!body_.is_here()) return;
+  const CancellationHold hold;
   closing_.store(true, std::memory_order_relaxed);
   on_engine_thread([&](Time now) { body_->protocol().close(now); });
   std::unique_lock lock(calls_mutex_);

@@ -102,6 +102,17 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   }
   std::size_t take_completions(std::span<Completion> completions);
   void arm_descriptor();
+  // Arms it at the end of a wait, also of a thread's that is cancelled there.
+  class DescriptorArming {
+   public:
+    explicit DescriptorArming(ThreadedEndpoint& endpoint) : endpoint_(endpoint) {}
+    ~DescriptorArming() { endpoint_.arm_descriptor(); }
+    DescriptorArming(const DescriptorArming&) = delete;
+    DescriptorArming& operator=(const DescriptorArming&) = delete;
+
+   private:
+    ThreadedEndpoint& endpoint_;
+  };
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
     return body_->complaint_about_fault(nic, spec);

@@ -39,9 +39,31 @@ bool fetch_peer(Core& core, std::uint32_t peer) {
   return true;
 }
 
+// What is said of a message that isn't here: whether one may still come.
 template <class Core>
-bool names_anybody(const Core& core, PeerId peer) {
-  return peer == kAnyPeer || core.peers.index_of(peer) != kNoIndex;
+Status nothing_of(const Core& core, PeerId peer) {
+  if (peer == kAnyPeer) return Status::again;
+  const std::uint32_t index = core.peers.index_of(peer);
+  const bool awake = core.peers.is_awake(index);
+  const auto [state, failure] =
+      awake ? std::pair(core.peers.at(index).state, core.peers.at(index).failure)
+            : std::pair(core.peers.resting(index).state, core.peers.resting(index).failure);
+  return state == SessionState::failed ? failure : Status::again;
+}
+
+// Looks for an unmatched message; null: there is none, and `status` says why.
+template <class Core>
+const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t context,
+                                std::uint64_t tag, std::uint64_t mask, Envelope& envelope,
+                                Status& status) {
+  status = Status::endpoint_closed;
+  if (core.closing) return nullptr;
+  status = Status::unknown_peer;
+  if (peer != kAnyPeer && core.peers.index_of(peer) == kNoIndex) return nullptr;
+  const UnexpectedEntry* const found = core.matching.probe(peer, context, tag, mask);
+  status = found != nullptr ? Status::ok : nothing_of(core, peer);
+  if (found != nullptr) envelope = {found->peer, found->tag, found->bytes, found->immediate};
+  return found;
 }
 
 // Whether a short address says nothing new: it may have fewer NICs than a HELLO of the peer told.
@@ -297,22 +319,18 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
 
 Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope) const {
-  if (!names_anybody(*core_, peer)) return Status::unknown_peer;
-  const UnexpectedEntry* found = core_->matching.probe(peer, context, tag, mask);
-  if (found == nullptr) return Status::again;
-  envelope = {found->peer, found->tag, found->bytes, found->immediate};
-  return Status::ok;
+  Status status = Status::again;
+  (void)look_for(*core_, peer, context, tag, mask, envelope, status);
+  return status;
 }
 
 Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope, MessageId& message) {
   Core& core = *core_;
-  if (!names_anybody(core, peer)) return Status::unknown_peer;
-  const UnexpectedEntry* found = core.matching.probe(peer, context, tag, mask);
-  if (found == nullptr) return Status::again;
-  envelope = {found->peer, found->tag, found->bytes, found->immediate};
-  message = core.claim(*found);
-  return Status::ok;
+  Status status = Status::again;
+  const UnexpectedEntry* const found = look_for(core, peer, context, tag, mask, envelope, status);
+  if (found != nullptr) message = core.claim(*found);
+  return status;
 }
 
 Status Endpoint::put_back(Time now, MessageId name) {

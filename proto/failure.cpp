@@ -23,21 +23,59 @@ void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
   }
 }
 
+// Whether the peer was still heard long after it had acknowledged anything of a send.
+template <class Core>
+bool answers_nothing(const Core& core, const Peer& peer) {
+  const Time since = peer.last_heard - core.patience_with(peer) / 4;
+  if (peer.newest_acked_sent >= since) return false;
+  bool any = false;
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    const OutgoingMessage& message = core.outgoing.at(index);
+    any |= !message.finished && coarse_since(message.moved, since) > 0;
+  });
+  return any;
+}
+
+// Whether a NIC here has found the way to one of the peer's.
+template <class Core>
+bool has_way(Core& core, Peer& peer) {
+  for (std::size_t local = 0; local < core.nics.size(); ++local) {
+    for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
+      if (core.remote(peer, NicPair(local, far)) != kNoRemote) return true;
+    }
+  }
+  return false;
+}
+
+template <class Core>
+Reason reason_of(Core& core, Peer& peer, Status status) {
+  if (status == Status::peer_full) return Reason::no_place;
+  const bool was_ready = status == Status::peer_timeout;
+  if (!was_ready && status != Status::peer_unreachable) return Reason::status;
+  if (std::ranges::none_of(core.nics, [](const auto& nic) { return nic.up; })) {
+    return Reason::nics_down;
+  }
+  if (was_ready && peer.small_only_since != Time{}) return Reason::only_small;
+  if (was_ready) return answers_nothing(core, peer) ? Reason::one_way : Reason::unheard;
+  if (peer.state == SessionState::answered) return Reason::one_way;
+  return has_way(core, peer) ? Reason::never_heard : Reason::no_way;
+}
+
 }  // namespace
 
 void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   HAWSER_ASSERT(peer.state != SessionState::failed);
   const PeerId id = id_of(peer);
   const bool real = status != Status::endpoint_closed;
+  peer.failure_reason = reason_of(*this, peer, status);
   leave_half_open(peer);
   end_calling(peer);
   peer.state = SessionState::failed;
   peer.failure = status;
   if (tracing()) trace_session(peer);
   if (real) ++counters.peer_failures;
-  const bool small_only = status == Status::peer_timeout && peer.small_only_since != Time{};
   emit({.kind = Event::Kind::peer_failed,
-        .reason = small_only ? Reason::only_small : Reason::status,
+        .reason = peer.failure_reason,
         .status = status,
         .peer = id,
         .endpoint_id = peer.remote_id,

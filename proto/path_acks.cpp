@@ -231,7 +231,7 @@ void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Durat
 // Comes in front of the PATH_ACK of the same packets, while they have records.
 void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
   Path* path = path_of(peer, block.slot);
-  if (path == nullptr || path->generation != block.generation) return drop(DropReason::stale_path);
+  if (path == nullptr || path->generation != block.generation) return;  // its PATH_ACK is counted
   const std::uint64_t largest = expand(block.largest, path->sent.next());
   for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
     const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
@@ -241,7 +241,8 @@ void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block
 
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   Path* path = path_of(peer, ack.slot);
-  if (path == nullptr || path->generation != ack.generation) return drop(DropReason::stale_path);
+  const bool is_gone = path == nullptr || path->generation != ack.generation;
+  if (is_gone) return static_cast<void>(++counters.late_acknowledgements);
   const std::uint64_t largest = expand(ack.largest, path->sent.next());
   if (!before(largest, path->sent.next())) return drop(DropReason::bad_field);
   if (before(largest, path->sent.base())) return;  // all of it is settled

@@ -286,7 +286,8 @@ struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
   Status failure = Status::ok;  // FAILED: why
-  bool wanted = false;          // connect was called or operations were posted here
+  Reason failure_reason = Reason::none;
+  bool wanted = false;  // connect was called or operations were posted here
 
   std::uint32_t remote_index = 0xffffffffu;
   std::uint32_t fragment_bytes = 0;

@@ -103,6 +103,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.established = record.state == SessionState::ready;
     stats.failure = record.failure;
     stats.fragment_bytes = stats.established ? record.fragment_bytes : 0;
+    stats.failure_reason = record.failure_reason;
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
   }
@@ -111,6 +112,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.established = peer->state == SessionState::ready;
   stats.failure = peer->failure;
   stats.fragment_bytes = stats.established ? peer->fragment_bytes : 0;
+  stats.failure_reason = peer->failure_reason;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->last_heard);
   core.for_each_path(*peer, [&](const Path& path) {

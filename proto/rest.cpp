@@ -211,6 +211,7 @@ void describe(const Peer& peer, RestingPeer& record) {
       std::min<std::uint64_t>((peer.allowance + 1023) / 1024, 0xffffffff));
   record.state = peer.state;
   record.failure = peer.failure;
+  record.failure_reason = peer.failure_reason;
   record.verified = peer.verified_counter != 0;
   record.wanted = peer.wanted;
   record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
@@ -228,6 +229,7 @@ void describe(const Peer& peer, RestingPeer& record) {
 void restore(const RestingPeer& record, Peer& peer) {
   peer.state = record.state;
   peer.failure = record.failure;
+  peer.failure_reason = record.failure_reason;
   peer.wanted = record.wanted;
   peer.remote_epoch = record.remote_epoch;
   peer.remote_counter = record.remote_counter;

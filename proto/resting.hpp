@@ -52,6 +52,7 @@ struct RestingPeer {
   std::uint16_t unproven = 0;  // of the slots
   SessionState state = SessionState::ready;
   Status failure = Status::ok;
+  Reason failure_reason = Reason::none;
   bool wanted = false;
   bool verified = false;  // the epoch and the counter
   std::uint8_t final_count = 0;

@@ -104,6 +104,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
     return false;
   }
   peer.failure = Status::ok;
+  peer.failure_reason = Reason::none;
   draw_token(peer);
   peer.counter = handshake_counter;
   peer.offered_bytes = offer_to(*this, peer);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/cancellation.hpp"
 #include "engine/descriptor.hpp"
 #include "engine/system_error.hpp"
 
@@ -21,17 +22,20 @@ namespace hawser::engine {
 }
 
 inline void raise_event(int fd) {
+  const CancellationHold hold;
   const std::uint64_t one = 1;
   (void)!::write(fd, &one, sizeof one);  // full means that it is readable anyway
 }
 
 inline void lower_event(int fd) {
+  const CancellationHold hold;
   std::uint64_t count = 0;
   (void)!::read(fd, &count, sizeof count);
 }
 
 // -1: without limit.
 inline void wait_for_event(int fd, int milliseconds) {
+  const CancellationHold hold;
   pollfd polled{fd, POLLIN, 0};
   (void)::poll(&polled, 1, milliseconds);
 }

@@ -106,6 +106,12 @@ SocketAddress parse_local_address(const std::string& text) {
   if (!names_one_host(address)) {
     throw Error("udp:" + text + ": a NIC needs the address of one interface, not of any or many");
   }
+  if (is_link_local(address) && address.v6.sin6_scope_id == 0) {
+    throw Error("udp:" + text +
+                ": a link-local address is one of each interface; name the interface too, as in "
+                "udp:" +
+                text + "%eth0 (`ip -6 address` shows which has it)");
+  }
   return address;
 }
 

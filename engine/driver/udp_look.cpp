@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/cancellation.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -68,6 +69,7 @@ void UdpLook::look() {
     // poll skips what is negative.
     if ((watched.fd < 0) != attention_.asks(i)) watched.fd = ~watched.fd;
   }
+  const CancellationHold hold;
   if (::poll(watched_.data(), watched_.size(), 0) >= 0) return;
   for (pollfd& watched : watched_) watched.revents = POLLIN;  // interrupted: ask them all
 }

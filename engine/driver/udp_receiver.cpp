@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/cancellation.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -132,6 +133,7 @@ bool UdpReceiver::fill(std::size_t want) {
 }
 
 std::size_t UdpReceiver::call(unsigned messages) {
+  const CancellationHold hold;
   // A pending socket error is reported by one call and gone with it.
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     ++stats_.calls;

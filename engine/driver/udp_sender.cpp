@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/cancellation.hpp"
+
 namespace hawser::engine {
 namespace {
 
@@ -198,6 +200,7 @@ void UdpSender::count(const Message& message) {
 
 // The call for one message is 0.1 us cheaper than the one for many.
 int UdpSender::submit(std::size_t messages) {
+  const CancellationHold hold;
   if (messages > 1) {
     return ::sendmmsg(fd_, headers_.data(), static_cast<unsigned>(messages), MSG_DONTWAIT);
   }

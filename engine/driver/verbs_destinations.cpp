@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/cancellation.hpp"
 #include "proto/assert.hpp"
 
 namespace hawser::engine {
@@ -169,6 +170,7 @@ void VerbsDestinations::drop_handles() {
 }
 
 bool VerbsDestinations::make(std::uint32_t index) {
+  const CancellationHold hold;  // older kernels take commands by write(2)
   const VerbsAddress& address = destinations_[index].address;
   const VerbsQuality& quality = shape_.quality;
   ibv_ah_attr attributes{};
@@ -197,6 +199,7 @@ bool VerbsDestinations::make(std::uint32_t index) {
 }
 
 void VerbsDestinations::destroy(std::uint32_t index) {
+  const CancellationHold hold;
   for (std::uint16_t entropy = 0; entropy < shape_.entropies; ++entropy) {
     ibv_ah* const old = handle(index, entropy).exchange(nullptr, std::memory_order_acq_rel);
     if (old != nullptr) (void)ibv_destroy_ah(old);

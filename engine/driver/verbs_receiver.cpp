@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/cancellation.hpp"
 #include "engine/driver/verbs_locking.hpp"
 #include "engine/system_error.hpp"
 #include "hawser/engine.hpp"
@@ -236,6 +237,7 @@ bool VerbsReceiver::arm() {
 }
 
 bool VerbsReceiver::consume_events() {
+  const CancellationHold hold;
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   unsigned count = 0;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/cancellation.hpp"
 #include "engine/log.hpp"
 #include "engine/registration/registrations.hpp"
 
@@ -24,6 +25,7 @@ inline Status told_closed(std::string* why) {
 template <class OnDatapath>
 Status add_registration(Registrations& registrations, const proto::MemoryRange& range,
                         OnDatapath on_datapath, RegistrationId& registration, std::string* why) {
+  const CancellationHold hold;
   std::string sentence;
   RegistrationId taken = kNoRegistration;
   const Status status = registrations.take(range, taken, sentence);
@@ -49,6 +51,7 @@ Status add_registration(Registrations& registrations, const DmabufRange& range,
 template <class OnDatapath>
 Status end_registration(Registrations& registrations, RegistrationId registration,
                         Registrations::End how, OnDatapath on_datapath, std::string* why) {
+  const CancellationHold hold;
   std::string sentence;
   bool finish = false;
   Status status = Status::ok;

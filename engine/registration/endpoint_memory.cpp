@@ -1,15 +1,11 @@
 #include "engine/registration/endpoint_memory.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <string_view>
 
 #include "engine/background_thread.hpp"
+#include "engine/driver/event_descriptor.hpp"
 #include "engine/driver/verbs.hpp"
 #include "engine/log.hpp"
-#include "engine/system_error.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -34,9 +30,8 @@ std::string complaint(const Tunables& tunables, std::shared_ptr<Userfault>& user
 
 EndpointMemory::EndpointMemory(const Tunables& tunables, const std::vector<proto::Nic*>& nics)
     : pinning_(nics),
-      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wake_(make_event_descriptor("Registration")),
       registrations_(tunables.max_registrations, pinning_, [this] { wake(); }) {
-  if (!wake_) throw system_error("No event descriptor can be made");
   if (pinning_.empty()) {
     why_no_cache_ = "no NIC asks for registered memory";
     return;
@@ -76,17 +71,12 @@ void EndpointMemory::turn() {
   cache_->turn();
 }
 
-void EndpointMemory::wake() const {
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof one);  // full means that it is readable anyway
-}
+void EndpointMemory::wake() const { raise_event(wake_.get()); }
 
 void EndpointMemory::run() {
   while (!stopping_.load(std::memory_order_acquire)) {
-    pollfd fd{wake_.get(), POLLIN, 0};
-    (void)::poll(&fd, 1, -1);
-    std::uint64_t count = 0;
-    (void)!::read(wake_.get(), &count, sizeof count);
+    wait_for_event(wake_.get(), -1);
+    lower_event(wake_.get());
     registrations_.serve();
     if (!registrar_) continue;
     registrar_->serve();

@@ -12,6 +12,11 @@
 // engine threads make the progress; all calls on messages may then come from any thread, poll and
 // wait from one thread at a time.
 //
+// Cancellation (pthread_cancel). `wait` ends a thread that is cancelled, where it blocks: it
+// unwinds with no completion taken, and others go on with the endpoint. No other call is a
+// cancellation point, constructors and destructors included. The cancellation type must be
+// deferred, which it is unless the program changes it.
+//
 // Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
 // what to do. Nothing throws after that: calls answer with a Status.
 #pragma once
@@ -112,15 +117,16 @@ class Endpoint {
                                        std::uint64_t mask, void* data, std::uint64_t bytes,
                                        const ReceiveOptions& options, OperationId& operation) = 0;
 
-  // Looks for an unmatched message. ok: `envelope` is set · again: none is here.
+  // Looks for an unmatched message. ok: `envelope` is set · again: none is here, and one may come ·
+  // unknown_peer, endpoint_closed, or how the session ended: none is here, and none will come.
   [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope) = 0;
 
   // As probe, and takes the message out of matching: no receive gets it any more, only who has its
   // name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). It goes on counting among
   // max_receive_messages.
-  //   ok: `envelope` and `message` are set · again: none is here · unsupported: not an endpoint of
-  //   this engine, but somebody else's that has no claims.
+  //   ok: `envelope` and `message` are set · else: as probe · unsupported: not an endpoint of this
+  //   engine, but somebody else's that has no claims.
   [[nodiscard]] virtual Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope, MessageId& message);
 
@@ -157,7 +163,8 @@ class Endpoint {
   // blocks.
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 
-  // As poll, but waits up to `timeout_ns` for the first completion: spins, yields, then blocks.
+  // As poll, but waits up to `timeout_ns` for the first completion: spins, yields, then blocks. A
+  // cancellation point.
   virtual std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) = 0;
 
   // Readable when poll has something to do; for the caller's own event loop. Owned by the endpoint.

@@ -7,6 +7,14 @@
  * refuses one that this library does not offer. Within a version structs that a caller fills in may
  * grow at their end: struct_size is the caller's sizeof, what lies beyond has its default. Structs
  * that the library fills in stay as they are.
+ *
+ * Threads that end. hawser_wait is a cancellation point (pthread_cancel), where it blocks: its
+ * thread ends there with no completion taken, and other threads go on with the endpoint. No other
+ * function is one: in all others cancellation is held off, and acts after they have returned. A
+ * thread whose cancellation type is asynchronous must not call any, as POSIX has it for nearly all
+ * functions.
+ *
+ * Stacks. docs/api.md has the table of what the functions need.
  */
 #pragma once
 
@@ -379,8 +387,9 @@ typedef struct hawser_peer_stats {
   uint64_t last_heard_ns_ago;
   uint8_t established;
   hawser_status failure;
-  uint8_t at_rest; /* quiet for long: it has no paths until it is woken */
-  uint8_t reserved;
+  uint8_t at_rest;        /* quiet for long: it has no paths until it is woken */
+  uint8_t failure_reason; /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
+  uint8_t reserved[2];
   uint32_t fragment_bytes; /* payload of a full packet of the session; 0: there is none */
 } hawser_peer_stats;
 
@@ -432,7 +441,11 @@ enum {
   HAWSER_REASON_AWAITS_ANSWER,
   HAWSER_REASON_AWAITS_FRAGMENTS,
   HAWSER_REASON_AWAITS_MESSAGE,
-  HAWSER_REASON_NO_PLACE
+  HAWSER_REASON_NO_PLACE,
+  HAWSER_REASON_NEVER_HEARD,
+  HAWSER_REASON_UNHEARD,
+  HAWSER_REASON_ONE_WAY,
+  HAWSER_REASON_NICS_DOWN
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

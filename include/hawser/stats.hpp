@@ -54,6 +54,14 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 #undef HAWSER_TEXT
 }};
 
+// Whether runs without any fault have some of it: what came twice, or after the end of what it was
+// for. All others show that somebody sends what he should not, or a limit that is too low.
+[[nodiscard]] constexpr bool is_late(DropReason reason) noexcept {
+  using enum DropReason;
+  return reason == stale_session || reason == stale_path || reason == old_path_number ||
+         reason == below_floor || reason == duplicate_fragment;
+}
+
 // X(name, text)
 #define HAWSER_COUNTERS(X)                                                                      \
   X(data_packets_sent, "packets with a path number, retransmits included")                      \
@@ -86,6 +94,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(messages_received, "receives completed ok or truncated")                                    \
   X(handshakes_sent, "handshake packets sent")                                                  \
   X(challenges_sent, "handshakes answered by a challenge of their sender's address")            \
+  X(late_acknowledgements, "acknowledgements of paths that were given up since")                \
   X(resets_sent, "packets of ended sessions answered by a reset")                               \
   X(sessions_established, "sessions that became ready")                                         \
   X(peers_rested, "times that a quiet peer was put to rest")                                    \
@@ -198,6 +207,7 @@ struct PeerStats {
   bool at_rest = false;  // has been quiet; it has no paths until it is woken
   Status failure = Status::ok;
   std::uint32_t fragment_bytes = 0;  // payload of a full packet of the session; 0: there is none
+  Reason failure_reason = Reason::none;  // why it failed, as its event says
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;
   std::vector<PathStats> paths;

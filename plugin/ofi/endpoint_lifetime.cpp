@@ -8,6 +8,7 @@
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/log.hpp"
 #include "plugin/ofi/stats_table.hpp"
+#include "plugin/ofi/uncancelled.hpp"
 
 namespace hawser::ofi {
 namespace {
@@ -50,6 +51,7 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::close() {
+  const Uncancelled uncancelled;
   // In a child of fork: descriptors that are watched, and who waits for messages, are its parent's.
   if (owner_ != ::getpid()) return;
   watch(false);

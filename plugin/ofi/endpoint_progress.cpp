@@ -156,7 +156,10 @@ std::string Endpoint::describe_locked(Status status, PeerId name) {
   if (const fi_addr_t address = peers_->source_of(name); address != FI_ADDR_NOTAVAIL) {
     text += " (fi_addr " + std::to_string(address) + ")";
   }
-  text += ", heard " + std::to_string(peer.last_heard_ns_ago / kNanosPerMilli) + " ms ago; NICs:";
+  if (peer.failure == status && peer.failure_reason != Reason::status) {
+    text += ": " + std::string(kReasonTexts[static_cast<std::size_t>(peer.failure_reason)].text);
+  }
+  text += "; heard " + std::to_string(peer.last_heard_ns_ago / kNanosPerMilli) + " ms ago; NICs:";
   for (const NicStats& nic : endpoint_->nic_stats()) {
     text += " " + nic.name + " " + std::string(to_string(nic.state));
   }

@@ -1,5 +1,6 @@
 #include "plugin/ofi/event_queue.hpp"
 
+#include <pthread.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::size_t kUsualEvents = 256;
+constexpr std::chrono::hours kLongWait{1};
 
 class EventQueue : public fid_eq {
  public:
@@ -99,10 +101,14 @@ ssize_t EventQueue::write(std::uint32_t kind, const void* data, std::size_t byte
 
 ssize_t EventQueue::read(std::uint32_t& kind, void* out, std::size_t room, int timeout_ms,
                          std::uint64_t flags) {
+  if (timeout_ms != 0) ::pthread_testcancel();
   std::unique_lock lock(mutex_);
   const auto has_some = [this] { return !events_.empty(); };
   if (timeout_ms < 0) {
-    changed_.wait(lock, has_some);
+    // The wait without a limit is noexcept before libstdc++ 12, and a thread may be cancelled in
+    // it.
+    while (!changed_.wait_for(lock, kLongWait, has_some)) {
+    }
   } else if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), has_some)) {
     return -FI_EAGAIN;
   }

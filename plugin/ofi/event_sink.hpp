@@ -4,6 +4,7 @@
 // Locks, in the order in which they are taken: the sink's members, an endpoint, the sink's state.
 #pragma once
 
+#include <pthread.h>
 #include <rdma/fi_eq.h>
 
 #include <algorithm>
@@ -43,7 +44,8 @@ class EventSink {
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
   int control(int command, void* argument);
   // Calls `look` until it answers true, `stopped` is set, or the time is over (-1: never). Turns
-  // the endpoints between calls; blocks when that has been of no use for a while.
+  // the endpoints between calls; blocks when that has been of no use for a while. A thread that is
+  // cancelled ends in it, between turns and without a lock.
   template <class Look>
   bool wait_until(Look&& look, int timeout_ms);
 
@@ -89,6 +91,18 @@ class EventSink {
   static constexpr std::chrono::microseconds kSpin{50};
   static constexpr int kShortSleepMs = 1;
 
+  // Counts a thread while it sleeps, until its end there if it is cancelled.
+  class Sleeper {
+   public:
+    explicit Sleeper(std::atomic<unsigned>& count) : count_(count) { ++count_; }
+    ~Sleeper() { --count_; }
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+   private:
+    std::atomic<unsigned>& count_;
+  };
+
   Mutex members_mutex_;
   std::vector<Endpoint*> members_;
   fi_wait_obj object_;
@@ -99,6 +113,7 @@ class EventSink {
 
 template <class Look>
 bool EventSink::wait_until(Look&& look, int timeout_ms) {
+  ::pthread_testcancel();
   const Clock::time_point begin = Clock::now();
   const Clock::time_point end =
       timeout_ms < 0 ? Clock::time_point::max() : begin + std::chrono::milliseconds(timeout_ms);
@@ -110,17 +125,17 @@ bool EventSink::wait_until(Look&& look, int timeout_ms) {
     const Clock::time_point now = Clock::now();
     if (now >= end) return false;
     if (now - begin < kSpin || !waiting_ || object_ == FI_WAIT_YIELD) {
+      ::pthread_testcancel();
       std::this_thread::yield();
       continue;
     }
-    ++sleepers_;
+    const Sleeper sleeper(sleepers_);
     if (!look()) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - now).count();
       const int most = timeout_ms < 0 ? -1 : static_cast<int>(left) + 1;
       waiting_->wait(must_be_turned() ? kShortSleepMs : most);
       if (object_ != FI_WAIT_FD) waiting_->quiet();
     }
-    --sleepers_;
   }
 }
 

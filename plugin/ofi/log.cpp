@@ -7,15 +7,20 @@
 #include <set>
 
 #include "plugin/ofi/provider.hpp"
+#include "plugin/ofi/uncancelled.hpp"
 
 // Behind ours, as it uses errno without including it.
 #include <rdma/providers/fi_log.h>
 
 namespace hawser::ofi {
 
-void log_info(const std::string& text) { FI_INFO(&provider(), FI_LOG_CORE, "%s\n", text.c_str()); }
+void log_info(const std::string& text) {
+  const Uncancelled uncancelled;
+  FI_INFO(&provider(), FI_LOG_CORE, "%s\n", text.c_str());
+}
 
 void log_warning(const std::string& text) {
+  const Uncancelled uncancelled;
   FI_WARN(&provider(), FI_LOG_CORE, "%s\n", text.c_str());
 }
 
@@ -29,6 +34,7 @@ void complain(const std::string& text) {
 }
 
 void say(const std::string& text) {
+  const Uncancelled uncancelled;
   // One call: lines of several processes don't mix.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }

@@ -1,6 +1,10 @@
 // What can't be registered (too much, no memory to lock) is copied, as if it had not been asked
 // for: the program's call succeeds, the log says why. A registration holds for the endpoints that
 // are enabled by then; the others copy, or find it by Hawser's own cache.
+//
+// Access by others may be asked for, as over all providers: MPI libraries register windows before
+// they look whether there are one-sided operations. There are none here (no endpoint has FI_RMA),
+// so that nobody can use the key.
 #include "plugin/ofi/memory_region.hpp"
 
 #include <rdma/fi_errno.h>
@@ -26,7 +30,8 @@ constexpr std::uint64_t kLocal = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 
 class MemoryRegion : public fid_mr {
  public:
-  MemoryRegion(Domain& domain, const void* data, std::size_t bytes, void* context);
+  // `is_sent`: the program sends from it, or receives into it.
+  MemoryRegion(Domain& domain, const void* data, std::size_t bytes, bool is_sent, void* context);
   ~MemoryRegion();
 
  private:
@@ -50,7 +55,8 @@ fi_ops region_ops = [] {
   return completed(ops);
 }();
 
-MemoryRegion::MemoryRegion(Domain& domain, const void* data, std::size_t bytes, void* owner)
+MemoryRegion::MemoryRegion(Domain& domain, const void* data, std::size_t bytes, bool is_sent,
+                           void* owner)
     : fid_mr{}, domain_(domain) {
   fid.fclass = FI_CLASS_MR;
   fid.context = owner;
@@ -58,7 +64,7 @@ MemoryRegion::MemoryRegion(Domain& domain, const void* data, std::size_t bytes, 
   mem_desc = this;
   key = domain.next_key++;
   ++domain_.users;
-  if (!domain_.has_rdma() || bytes == 0) return;
+  if (!domain_.has_rdma() || bytes == 0 || !is_sent) return;
   domain_.for_each_endpoint([&](Endpoint& endpoint) {
     RegistrationId id = kNoRegistration;
     std::string why;
@@ -81,16 +87,18 @@ MemoryRegion::~MemoryRegion() {
 }
 
 int check(std::uint64_t access, std::uint64_t flags, std::uint64_t offset) {
-  if ((access & kRemote) != 0) return -FI_EOPNOTSUPP;
-  if (access == 0 || (access & ~kLocal) != 0 || flags != 0 || offset != 0) return -FI_EINVAL;
+  if (access == 0 || (access & ~(kLocal | kRemote)) != 0 || flags != 0 || offset != 0) {
+    return -FI_EINVAL;
+  }
   return 0;
 }
 
-int register_one(struct fid* fid, const void* data, std::size_t bytes, fid_mr** region,
-                 void* context) {
+int register_one(struct fid* fid, const void* data, std::size_t bytes, std::uint64_t access,
+                 fid_mr** region, void* context) {
   if (fid->fclass != FI_CLASS_DOMAIN || (data == nullptr && bytes > 0)) return -FI_EINVAL;
   try {
-    *region = new MemoryRegion(object_of<Domain, fid_domain>(fid), data, bytes, context);
+    *region = new MemoryRegion(object_of<Domain, fid_domain>(fid), data, bytes,
+                               (access & kLocal) != 0, context);
     return 0;
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;
@@ -100,7 +108,7 @@ int register_one(struct fid* fid, const void* data, std::size_t bytes, fid_mr** 
 int reg(struct fid* fid, const void* data, std::size_t bytes, std::uint64_t access,
         std::uint64_t offset, std::uint64_t, std::uint64_t flags, fid_mr** region, void* context) {
   const int wrong = check(access, flags, offset);
-  return wrong != 0 ? wrong : register_one(fid, data, bytes, region, context);
+  return wrong != 0 ? wrong : register_one(fid, data, bytes, access, region, context);
 }
 
 int regv(struct fid* fid, const iovec* iov, std::size_t count, std::uint64_t access,

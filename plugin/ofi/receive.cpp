@@ -127,7 +127,7 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
     status = look();
   }
   if (status != Status::ok) {
-    fail_locked(*operation, FI_ENOMSG, status);
+    fail_locked(*operation, is_end_of_session(status) ? error_of(status) : FI_ENOMSG, status);
     return 0;
   }
   fill_from_locked(*operation, envelope);

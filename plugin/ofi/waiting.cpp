@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <system_error>
 
+#include "plugin/ofi/uncancelled.hpp"
+
 namespace hawser::ofi {
 
 Waiting::Waiting()
@@ -22,6 +24,7 @@ Waiting::Waiting()
 }
 
 Waiting::~Waiting() {
+  const Uncancelled uncancelled;
   ::close(bell_);
   ::close(epoll_);
 }
@@ -39,11 +42,13 @@ void Waiting::forget(int descriptor) {
 }
 
 void Waiting::ring() {
+  const Uncancelled uncancelled;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
 }
 
 void Waiting::quiet() {
+  const Uncancelled uncancelled;
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t taken = ::read(bell_, &rings, sizeof rings);
 }

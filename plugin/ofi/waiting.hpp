@@ -20,7 +20,7 @@ class Waiting {
   // Makes the descriptor readable until `quiet`.
   void ring();
   void quiet();
-  // Until it is readable, or so many milliseconds; -1: for ever.
+  // Until it is readable, or so many milliseconds; -1: for ever. A cancellation point.
   void wait(int timeout_ms) const;
 
  private:

@@ -203,6 +203,20 @@ void Application::receive_wrong(const CallPlan& call) {
   expect(call, host.endpoint().receive(host.now(), request), wanted);
 }
 
+namespace {
+
+// Of a message that isn't there: how the session ended, if it has.
+Status said_of_nothing(const proto::Endpoint& endpoint, proto::Time now, PeerId peer,
+                       bool closing) {
+  if (closing) return Status::endpoint_closed;
+  PeerStats stats;
+  const Status known = endpoint.peer_stats(now, peer, stats);
+  if (known != Status::ok) return known;
+  return stats.failure == Status::ok ? Status::again : stats.failure;
+}
+
+}  // namespace
+
 void Application::ask_wrong(const CallPlan& call) {
   Host& host = world_.host(call.host);
   Process& here = process(call.host);
@@ -210,10 +224,12 @@ void Application::ask_wrong(const CallPlan& call) {
   Envelope envelope;
   MessageId message = kNoMessage;
   switch (call.dice % 9) {
-    case 0: return expect(call, endpoint.probe(kNobody, 0, 0, 0, envelope), Status::unknown_peer);
+    case 0:
+      return expect(call, endpoint.probe(kNobody, 0, 0, 0, envelope),
+                    here.closing ? Status::endpoint_closed : Status::unknown_peer);
     case 1:
       return expect(call, endpoint.claim(kNobody, 0, 0, 0, envelope, message),
-                    Status::unknown_peer);
+                    here.closing ? Status::endpoint_closed : Status::unknown_peer);
     case 2: return expect(call, endpoint.disconnect(host.now(), kNobody), Status::unknown_peer);
     case 3:
       message = MessageId{std::uint64_t{0x7fffffff} << 32 | call.dice / 8 % 2000};
@@ -233,10 +249,12 @@ void Application::ask_wrong(const CallPlan& call) {
       return;
     case 6:  // of one host, what nobody sends
       if (has_forgotten(call.host, call.other)) return;
-      return expect(call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
-                    Status::again);
+      return expect(
+          call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
+          said_of_nothing(endpoint, host.now(), world_.peer(call.host, call.other), here.closing));
     default:
-      return expect(call, endpoint.claim(kAnyPeer, 9, 0, 0, envelope, message), Status::again);
+      return expect(call, endpoint.claim(kAnyPeer, 9, 0, 0, envelope, message),
+                    here.closing ? Status::endpoint_closed : Status::again);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/clock.hpp"
+#include "engine/system_error.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
@@ -461,6 +462,46 @@ TEST_CASE("Endpoint__traffic_from_several_threads") {
   }
   for (std::size_t n = 0; n < kThreads * kEach; ++n)
     REQUIRE(pair.next(*pair.a).status == Status::ok);
+}
+
+// As receives do, `probe` and `claim` say that nothing more will come from a peer that has gone.
+TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  EndpointPair pair(setting);
+  PeerStats stats;
+  REQUIRE(pair.turn_until(
+      [&] { return pair.a->peer_stats(pair.b_of_a, stats) == Status::ok && stats.established; }));
+  REQUIRE(pair.b->disconnect(pair.a_of_b) == Status::ok);
+  REQUIRE(pair.turn_until([&] {
+    return pair.a->peer_stats(pair.b_of_a, stats) == Status::ok && stats.failure != Status::ok;
+  }));
+  CHECK(stats.failure_reason == Reason::status);
+  Envelope envelope;
+  MessageId message = kNoMessage;
+  CHECK(pair.a->probe(pair.b_of_a, 0, 1, kAllBits, envelope) == Status::peer_closed);
+  CHECK(pair.a->claim(pair.b_of_a, 0, 1, kAllBits, envelope, message) == Status::peer_closed);
+  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::again);
+  pair.a->close();
+  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::endpoint_closed);
+  CHECK(pair.a->claim(kAnyPeer, 0, 1, kAllBits, envelope, message) == Status::endpoint_closed);
+}
+
+// Two of a host's interfaces may have the same one.
+TEST_CASE("Endpoint__a_link_local_address_is_refused_without_its_interface") {
+  Engine engine({{"udp:fe80::1"}});
+  try {
+    (void)engine.create_endpoint({});
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), Catch::Contains("name the interface too, as in udp:fe80::1%eth0"));
+  }
+}
+
+TEST_CASE("Error__of_a_limit_of_the_system_says_which_one_to_raise") {
+  CHECK_THAT(system_error("No socket", EMFILE).what(), Catch::Contains("(ulimit -n)"));
+  CHECK_THAT(system_error("No socket", ENFILE).what(), Catch::Contains("fs.file-max"));
+  CHECK(std::string(system_error("No socket", EACCES).what()) == "No socket: Permission denied");
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ import tempfile
 
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
-from cases import case, check, finish, wait_for
-from run_harness import COMMAND, CSV, SMALL, TEXT, free_port, main, run, start
+from cases import SKIPPED, Skipped, case, check, finish, start_process, wait_for
+from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start
 
 @case
 def version():
@@ -43,6 +43,11 @@ def all_right():
     check(report["verified_bytes"] == 4 * 2 * 1944372, str(report["verified_bytes"]))
     check(report["counters"]["fragments_retransmitted"] <
           0.02 * report["counters"]["data_packets_sent"], output)
+    # What came twice or late is told apart from what looks like a fault.
+    for line in output.splitlines():
+        if line.startswith("packets not applied:"):
+            for reason in ("duplicate_fragment", "below_floor", "stale_path", "stale_session", "old_path_number"):
+                check(reason not in line, output)
 
 
 @case(gate=True)
@@ -148,6 +153,30 @@ def too_little_memory_may_be_locked():
         import resource  # pylint: disable=import-outside-toplevel
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
     run(SMALL, preexec_fn=limit)
+
+
+@case(gate=True)
+def too_few_open_files_are_told_with_what_to_do():
+    def limit():
+        import resource  # pylint: disable=import-outside-toplevel
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    for ranks in ("1", "4"):  # of a rank, and of their launcher
+        status, output = finish(start([*SMALL_OF_OTHERS, "--ranks", ranks], preexec_fn=limit))
+        check(status != 0 and "raise this process's limit of open files (ulimit -n)" in output, f"{status}\n{output}")
+
+
+@case
+def where_proc_is_not_mounted():
+    """Ranks are started all the same, and `info` makes up no figures."""
+    def without_proc(arguments):
+        script = 'umount -l /proc || exit 77; exec "$@"'
+        return finish(start_process(["unshare", "-m", "sh", "-c", script, "sh", *COMMAND, *arguments]))
+    status, output = without_proc(["run", *SMALL])
+    if status == SKIPPED or "unshare failed" in output:
+        raise Skipped("this user may not unmount /proc in a namespace of its own")
+    check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+    status, output = without_proc(["info"])
+    check(status == 0 and re.search(r"memory available +unknown", output), f"{status}\n{output}")
 
 
 @case(gate=True)

@@ -37,11 +37,19 @@ std::string state_text(const HostNic& nic) {
 
 std::string nics_text(std::span<const HostNic> host) {
   std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
+  bool only_loopback = true;
   for (const HostNic& nic : host) {
     if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
+    only_loopback = only_loopback && nic.loopback;
     text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
   }
   text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
+  if (only_loopback) {
+    text +=
+        "  -> no other host reaches these: give a device an address (ip address add), or name a "
+        "link-local one\n     together with its device, as in udp:fe80::1%eth0 (`ip -6 address` "
+        "lists them)\n";
+  }
   return text;
 }
 
@@ -100,7 +108,8 @@ std::string limits_text() {
   Tunables tunables;
   engine::apply_environment(tunables);
   engine::HostLimits limits = engine::read_host_limits();
-  limits.memory_bytes = available_memory_bytes();  // what `hawser run` goes by
+  const std::uint64_t available = available_memory_bytes();  // what `hawser run` goes by
+  if (available != kUnknownMemory) limits.memory_bytes = available;
   for (const engine::LimitRow& row : engine::describe(limits, tunables)) {
     text += fmt::format("  {:<24}{}\n", row.name, row.value);
     if (!row.advice.empty()) text += fmt::format("  {:<24}-> {}\n", "", row.advice);

@@ -1,6 +1,7 @@
 #include "tool/run/child.hpp"
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include <fmt/format.h>
+#include "engine/system_error.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -20,7 +21,7 @@ constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
 constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
 
 [[noreturn]] void fail(std::string_view what) {
-  throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
+  throw std::runtime_error(engine::system_error(std::string(what)).what());
 }
 
 struct Pipe {
@@ -51,6 +52,13 @@ Pipe make_pipe() {
   (void)::dup2(spare, STDERR_FILENO);
   ::close(spare);
   ::execve("/proc/self/exe", arguments, environment);
+  // Where /proc is not mounted: by the name under which the launcher was started.
+  const auto* const own_name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (own_name != nullptr) ::execve(own_name, arguments, environment);
+  constexpr std::string_view kWhy =
+      "cannot be started: the program finds itself neither by /proc/self/exe nor by its name; "
+      "mount /proc, or name the program by a whole path\n";
+  (void)!::write(STDERR_FILENO, kWhy.data(), kWhy.size());
   ::_exit(127);
 }
 

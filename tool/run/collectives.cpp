@@ -254,6 +254,15 @@ std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
                      to_string(failure.status), to_string(kind), failure.rank, failure.text);
 }
 
+// What this rank's own endpoint knows of the reason.
+std::string Collectives::why(std::uint32_t peer, Status status) const {
+  PeerStats stats;
+  const bool known = peer != rank_ && peer < peers_.size() &&
+                     router_.endpoint().peer_stats(peers_[peer], stats) == Status::ok;
+  if (!known || stats.failure != status || stats.failure_reason == Reason::status) return {};
+  return fmt::format(": {}", kReasonTexts[static_cast<std::size_t>(stats.failure_reason)].text);
+}
+
 void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
   tick();
   const Group& group = groups_[static_cast<std::size_t>(kind)];
@@ -263,7 +272,7 @@ void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
   told.peer = failure.rank < group.members.size() ? group.members[failure.rank] : failure.rank;
   // Nobody need have told: who gave this rank up may have ended since.
   if (is_peer_failure(failure.status) && was_away()) told.peer = rank_;
-  told.text = text_of(kind, failure, *told.peer);
+  told.text = text_of(kind, failure, *told.peer) + why(*told.peer, failure.status);
   // The group has told its own members; the others hear it in the world. Stay until they have.
   coll::Communicator& world = communicator(GroupKind::world);
   if (world.failure() == nullptr) world.abort(*told.peer, failure.status);

@@ -63,6 +63,7 @@ class Collectives {
   void tick();
   // Whether this process just did not run for so long that others have given it up.
   [[nodiscard]] bool was_away() const;
+  [[nodiscard]] std::string why(std::uint32_t peer, Status status) const;
   [[nodiscard]] std::string text_of(GroupKind kind, const coll::Failure& failure,
                                     std::uint32_t peer) const;
   // Tells all ranks that a group failed, and throws.

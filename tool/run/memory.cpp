@@ -4,7 +4,6 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -47,9 +46,8 @@ std::uint64_t peak_memory_bytes() {
 }
 
 std::uint64_t available_memory_bytes() {
-  constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));
-  std::uint64_t available = kernel > 0 ? kernel : kUnknown;
+  std::uint64_t available = kernel > 0 ? kernel : kUnknownMemory;
   const auto groups =
       cgroup_available_bytes([](const std::string& path) { return read_text(path.c_str()); });
   if (groups) available = std::min(available, *groups);

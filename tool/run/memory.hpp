@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace hawser::tool {
 
+inline constexpr std::uint64_t kUnknownMemory = std::numeric_limits<std::uint64_t>::max();
+
 // The smaller of what the kernel calls available and what the control groups leave.
-// The largest number if neither is known.
+// kUnknownMemory if neither is known, as where /proc is not mounted.
 [[nodiscard]] std::uint64_t available_memory_bytes();
 
 // "MemAvailable:   12 kB" of a /proc/meminfo text, in bytes; 0 if it isn't there.

@@ -76,6 +76,19 @@ std::string ways_text(const Summary& summary) {
   return text;
 }
 
+// In a run without faults, too, some packets come twice or too late: they are told apart.
+std::string drops_text(const Summary& summary, bool late) {
+  std::string text;
+  for (std::size_t i = 0; i < kDropReasons; ++i) {
+    const auto found = summary.drops.find(std::string(kDropReasonTexts[i].name));
+    if (found == summary.drops.end() || is_late(static_cast<DropReason>(i)) != late) continue;
+    text += fmt::format(" {} {}", found->first, found->second);
+  }
+  if (text.empty()) return text;
+  return (late ? "packets that came twice or late, as in any run:" : "packets not applied:") +
+         text + "\n";
+}
+
 std::string packets_text(const Summary& summary) {
   const std::uint64_t sent = counter(summary, "data_packets_sent");
   const auto with_share = [&](const char* name) {
@@ -106,12 +119,7 @@ std::string packets_text(const Summary& summary) {
     text += fmt::format("RDMA devices: {} of payload read in place, {} copied for them\n",
                         bytes_text(in_place), bytes_text(copied));
   }
-  if (!summary.drops.empty()) {
-    text += "packets not applied:";
-    for (const auto& [name, value] : summary.drops) text += fmt::format(" {} {}", name, value);
-    text += "\n";
-  }
-  return text;
+  return text + drops_text(summary, true) + drops_text(summary, false);
 }
 
 std::string states_text(const NicRow& row) {

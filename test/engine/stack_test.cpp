@@ -1,0 +1,199 @@
+// How much stack calls take, so that fibres, and threads with small stacks, can make them.
+// docs/api.md has the table. Sanitizers and unoptimized builds have other frames.
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "hawser/hawser.h"
+#include "test/engine/cancelled_calls.hpp"
+
+#ifdef __OPTIMIZE__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
+#endif
+#endif
+
+namespace hawser::engine {
+namespace {
+
+constexpr std::size_t kStack = 256 * 1024;
+constexpr std::size_t kGuard = 64 * 1024;
+constexpr std::uint8_t kPaint = 0xa5;
+
+// A thread whose stack is painted before it begins.
+class PaintedStack {
+ public:
+  PaintedStack() {
+    void* const all = ::mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(all != MAP_FAILED);
+    REQUIRE(::mprotect(all, kGuard, PROT_NONE) == 0);
+    memory_ = static_cast<std::uint8_t*>(all) + kGuard;
+  }
+  ~PaintedStack() { (void)::munmap(memory_ - kGuard, kGuard + kStack); }
+  PaintedStack(const PaintedStack&) = delete;
+  PaintedStack& operator=(const PaintedStack&) = delete;
+
+  // How many bytes below its own frame `run` takes.
+  [[nodiscard]] std::size_t depth_of(std::function<void()> run) {
+    std::fill_n(memory_, kStack, kPaint);
+    run_ = std::move(run);
+    pthread_attr_t attributes;
+    REQUIRE(::pthread_attr_init(&attributes) == 0);
+    REQUIRE(::pthread_attr_setstack(&attributes, memory_, kStack) == 0);
+    pthread_t thread{};
+    REQUIRE(::pthread_create(&thread, &attributes, begin, this) == 0);
+    REQUIRE(::pthread_join(thread, nullptr) == 0);
+    REQUIRE(::pthread_attr_destroy(&attributes) == 0);
+    const std::uint8_t* lowest = memory_;
+    while (*lowest == kPaint) ++lowest;
+    return static_cast<std::size_t>(top_ - lowest);
+  }
+
+ private:
+  static void* begin(void* self) {
+    auto& mine = *static_cast<PaintedStack*>(self);
+    mine.top_ = static_cast<const std::uint8_t*>(__builtin_frame_address(0));
+    mine.run_();
+    return nullptr;
+  }
+
+  std::uint8_t* memory_ = nullptr;
+  const std::uint8_t* top_ = nullptr;
+  std::function<void()> run_;
+};
+
+// Messages of all kinds, and what a program that polls does beside them. Nothing here has a large
+// frame of its own.
+struct Calls {
+  EndpointPair& pair;
+  std::vector<std::byte> sent = pattern(300'000, 1);
+  std::vector<std::byte> received = std::vector<std::byte>(300'000);
+  std::array<Completion, 4> some{};
+
+  void poll_until(std::size_t completions) {
+    for (const HangLimit limit; completions > 0 && !limit.is_over();) {
+      for (Endpoint* endpoint : {pair.a.get(), pair.b.get()}) {
+        completions -= endpoint->poll(some);
+      }
+    }
+  }
+  void pass(std::size_t bytes) {
+    OperationId operation = kNoOperation;
+    (void)pair.b->receive(pair.a_of_b, 0, 1, kAllBits, received.data(), bytes, {}, operation);
+    (void)pair.a->send(pair.b_of_a, 0, 1, sent.data(), bytes, {}, operation);
+    pair.a->flush();
+    poll_until(2);
+  }
+  void claim() {
+    OperationId operation = kNoOperation;
+    (void)pair.a->send(pair.b_of_a, 0, 2, sent.data(), 100, {}, operation);
+    Envelope envelope;
+    MessageId message = kNoMessage;
+    for (const HangLimit limit; !limit.is_over();) {
+      if (pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message) == Status::ok) break;
+      for (Endpoint* endpoint : {pair.a.get(), pair.b.get()}) (void)endpoint->poll({});
+    }
+    (void)pair.b->receive_claimed(message, received.data(), 100, {}, operation);
+    poll_until(2);
+  }
+  void wait() {
+    for (Endpoint* endpoint : {pair.a.get(), pair.b.get()}) (void)endpoint->wait(some, 1'000'000);
+  }
+  void all() {
+    for (int i = 0; i < 20; ++i) pass(i % 2 == 0 ? 64 : 300'000);
+    claim();
+    wait();
+    OperationId operation = kNoOperation;
+    (void)pair.b->receive(kAnyPeer, 0, 9, kAllBits, received.data(), 8, {}, operation);
+    (void)pair.b->cancel(operation);
+    poll_until(1);
+  }
+};
+
+// The limits of docs/api.md.
+#ifdef HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
+constexpr std::size_t kMostOfATurn = 8 * 1024;
+constexpr std::size_t kMostOfAllElse = 32 * 1024;
+#else
+constexpr std::size_t kMostOfATurn = kStack;
+constexpr std::size_t kMostOfAllElse = kStack;
+#endif
+
+}  // namespace
+
+TEST_CASE("Stack__messages_and_progress_take_little_of_it") {
+  const unsigned threads = GENERATE(0u, 1u);
+  const std::string faults = GENERATE("", "loss=0.05,duplicate=0.05,reorder=0.05,seed=3");
+  CAPTURE(threads, faults);
+  EndpointPair pair({"udp", threads}, short_close(), 2, faults);
+  Calls calls{pair};
+  PaintedStack stack;
+  const std::size_t depth = stack.depth_of([&] { calls.all(); });
+  CAPTURE(depth);
+  CHECK(std::ranges::mismatch(calls.received, calls.sent).in1 == calls.received.end());
+  CHECK(depth <= kMostOfATurn);
+}
+
+TEST_CASE("Stack__the_C_API_takes_little_more") {
+  const std::array<const char*, 1> nic{"udp:127.0.0.1"};
+  hawser_engine_config config{};
+  config.struct_size = sizeof config;
+  config.nics = nic.data();
+  config.nic_count = 1;
+  hawser_engine* engine = nullptr;
+  std::array<hawser_endpoint*, 2> ends{};
+  REQUIRE(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) == HAWSER_OK);
+  for (hawser_endpoint*& end : ends) {
+    REQUIRE(hawser_endpoint_create(engine, nullptr, &end, nullptr, 0) == HAWSER_OK);
+  }
+  std::size_t bytes = 0;
+  hawser_peer peer = 0;
+  const void* const address = hawser_endpoint_address(ends[1], &bytes);
+  REQUIRE(hawser_connect(ends[0], address, bytes, &peer) == HAWSER_OK);
+  std::array<hawser_completion, 4> some{};
+  std::array<hawser_event, 4> events{};
+  std::array<char, 8> sent{'h', 'a', 'w', 's', 'e', 'r', '!', 0};
+  std::array<char, 8> received{};
+  PaintedStack stack;
+  const std::size_t depth = stack.depth_of([&] {
+    hawser_operation operation = 0;
+    (void)hawser_receive(ends[1], HAWSER_ANY_PEER, 0, 1, ~std::uint64_t{0}, received.data(), 8,
+                         nullptr, &operation);
+    (void)hawser_send(ends[0], peer, 0, 1, sent.data(), 8, nullptr, &operation);
+    std::size_t done = 0;
+    for (const HangLimit limit; done < 2 && !limit.is_over();) {
+      for (hawser_endpoint* end : ends) {
+        done += hawser_poll(end, some.data(), some.size());
+        done += hawser_wait(end, some.data(), some.size(), 1000);
+        (void)hawser_poll_events(end, events.data(), events.size());
+      }
+    }
+  });
+  CAPTURE(depth);
+  CHECK(received == sent);
+  CHECK(depth <= kMostOfATurn);
+  (void)hawser_disconnect(ends[0], peer);
+  for (hawser_endpoint* end : ends) hawser_endpoint_destroy(end);
+  hawser_engine_destroy(engine);
+}
+
+TEST_CASE("Stack__all_other_calls_fit_into_a_usual_one") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  PaintedStack stack;
+  const std::size_t depth = stack.depth_of([&] {
+    EndpointPair pair({"udp", threads}, short_close(), 2, "seed=1");
+    make_all_calls(pair);
+  });
+  CAPTURE(depth);
+  CHECK(depth <= kMostOfAllElse);
+}
+
+}  // namespace hawser::engine
