@@ -15,7 +15,7 @@ namespace {
 // Between two events that tell of refused callers.
 constexpr Duration kTellsRefusals = milliseconds(1000);
 
-std::string host_name(std::uint32_t host) { return "host " + std::to_string(host); }
+std::string name_of_host(std::uint32_t host) { return "host " + std::to_string(host); }
 
 }  // namespace
 
@@ -29,12 +29,12 @@ void Application::learn_name(std::uint32_t at, PeerId peer, std::uint32_t other)
   if (peer == kAnyPeer) return;
   const PeerId before = world_.name(at, other);
   if (before != kAnyPeer && before != peer && oracle_.sessions().lives(at, other)) {
-    oracle_.accuse(host_name(at) + " has another name for " + host_name(other) +
+    oracle_.accuse(name_of_host(at) + " has another name for " + name_of_host(other) +
                    " in the middle of their session");
   }
   if (!world_.learn_name(at, peer, other)) {
-    oracle_.accuse(host_name(at) + " knows " + host_name(other) + " by the name of " +
-                   host_name(world_.host_of(at, peer)));
+    oracle_.accuse(name_of_host(at) + " knows " + name_of_host(other) + " by the name of " +
+                   name_of_host(world_.host_of(at, peer)));
   }
 }
 
@@ -58,13 +58,14 @@ void Application::note_event(std::uint32_t at, const Event& event) {
       return learn_name(at, event.peer, other);
     case Event::Kind::peer_refused: {
       if (!oracle_.places().can_run_out()) {
-        oracle_.accuse(host_name(at) + " refuses " + host_name(other) + ", and has places enough");
+        oracle_.accuse(name_of_host(at) + " refuses " + name_of_host(other) +
+                       ", and has places enough");
       }
       // The end of a turn has a later clock than its beginning.
       const proto::Time clock = world_.host(at).now();
       const Duration turn = plan_.hosts[at].turn;
       if (here.told_refusal.ns > 0 && clock + turn < here.told_refusal + kTellsRefusals) {
-        oracle_.accuse(host_name(at) + " tells twice in a second that it refuses callers");
+        oracle_.accuse(name_of_host(at) + " tells twice in a second that it refuses callers");
       }
       here.told_refusal = clock;
       for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
@@ -83,7 +84,7 @@ bool Application::is_forgotten(std::uint32_t at, std::uint32_t other, PeerId nam
   take_completions(at);
   world_.scribe().count_place(PlaceCell::name_forgotten);
   if (world_.host_of(at, name) != other) {
-    oracle_.accuse(host_name(at) + " used a name that was never one of " + host_name(other));
+    oracle_.accuse(name_of_host(at) + " used a name that was never one of " + name_of_host(other));
   } else if (name == world_.name(at, other)) {
     oracle_.on_forgotten(at, other);
   }
@@ -128,14 +129,14 @@ void Application::note_what_is_left(std::uint32_t at) {
 // An envelope names the sender of its message.
 void Application::check_name(std::uint32_t at, const Envelope& envelope) {
   if (envelope.immediate >= plan_.messages.size()) {
-    return oracle_.accuse(host_name(at) + " finds what nobody sent");
+    return oracle_.accuse(name_of_host(at) + " finds what nobody sent");
   }
   const std::uint32_t from = plan_.messages[envelope.immediate].from;
   const std::uint32_t said = world_.host_of(at, envelope.peer);
   if (said == from) return;
-  oracle_.accuse(host_name(at) + " finds message " + std::to_string(envelope.immediate) + " of " +
-                 host_name(from) + " under the name of " +
-                 (said == kAnyHost ? "nobody" : host_name(said)));
+  oracle_.accuse(name_of_host(at) + " finds message " + std::to_string(envelope.immediate) +
+                 " of " + name_of_host(from) + " under the name of " +
+                 (said == kAnyHost ? "nobody" : name_of_host(said)));
 }
 
 // Each place that was given away had a name that was told; each name that is nobody's any more was
@@ -148,13 +149,13 @@ void Application::count_places(std::uint32_t host) {
   const std::uint64_t known = stats.peers_awake + stats.peers_at_rest;
   const std::uint64_t names = world_.count_names(host);
   if (stats.peers_forgotten + known < names || stats.peers_forgotten > names) {
-    oracle_.accuse(host_name(host) + " counts " + std::to_string(stats.peers_forgotten) +
+    oracle_.accuse(name_of_host(host) + " counts " + std::to_string(stats.peers_forgotten) +
                    " places given away, knows " + std::to_string(known) + " peers, and had " +
                    std::to_string(names) + " names for them");
   }
   const bool told = process(host).told_refusal.ns > 0;
   if (told != (stats.calls_refused > 0) && stats.events_lost == 0) {
-    oracle_.accuse(host_name(host) + " counts " + std::to_string(stats.calls_refused) +
+    oracle_.accuse(name_of_host(host) + " counts " + std::to_string(stats.calls_refused) +
                    " refused calls, and told" + (told ? "" : " of none"));
   }
 }
