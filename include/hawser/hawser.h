@@ -389,7 +389,6 @@ typedef struct hawser_peer_stats {
   hawser_status failure;
   uint8_t at_rest;        /* quiet for long: it has no paths until it is woken */
   uint8_t failure_reason; /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
-  uint8_t reserved[2];
   uint32_t fragment_bytes; /* payload of a full packet of the session; 0: there is none */
 } hawser_peer_stats;
 
