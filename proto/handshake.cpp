@@ -115,8 +115,8 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
   }
 }
 
-// A session that lives is not replaced by an older epoch. Its peer is asked whether it is there, as
-// one that is silent for long: if not, the caller's next HELLO finds the session ended.
+// A session that lives is not replaced by an older epoch. Its peer is asked whether it is there: if
+// it has been silent for a peer timeout then, the caller's next HELLO finds the session ended.
 template <class Core>
 void question_before(Core& core, Peer& peer) {
   peer.questioned = true;

@@ -224,18 +224,23 @@ bool Endpoint::Core::pending(const Peer& peer) const {
 }
 
 // How long its silence is none: it may be away for as long as it said. A peer that is only asked
-// whether it lives was silent for the other half before, and a newcomer waits for its place.
+// whether it lives has half of that for its answer, as somebody waits for the place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
   const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
   return milliseconds(tunables.peer_timeout_ms) / part + peer.remote_absence;
 }
 
 // What this end was away for is no silence of the peer's. What is heard of it doesn't count while
-// nothing large reaches it.
+// nothing large reaches it. A peer that is only asked has been silent for all of its patience then,
+// too.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
   Time since = later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
   if (peer.small_only_since != Time{}) since = earlier(since, peer.small_only_since);
-  return since + patience_with(peer) + absence.since(since);
+  const Duration patience = patience_with(peer);
+  const Duration whole = milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+  Time at = since + patience;
+  if (patience < whole) at = later(at, peer.last_heard + whole);
+  return at + absence.since(since);
 }
 
 namespace {
