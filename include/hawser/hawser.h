@@ -387,8 +387,8 @@ typedef struct hawser_peer_stats {
   uint64_t last_heard_ns_ago;
   uint8_t established;
   hawser_status failure;
-  uint8_t at_rest;        /* quiet for long: it has no paths until it is woken */
-  uint8_t failure_reason; /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
+  uint8_t at_rest;         /* quiet for long: it has no paths until it is woken */
+  uint8_t failure_reason;  /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
   uint32_t fragment_bytes; /* payload of a full packet of the session; 0: there is none */
 } hawser_peer_stats;
 
