@@ -209,6 +209,7 @@ namespace {
 Status said_of_nothing(const proto::Endpoint& endpoint, proto::Time now, PeerId peer,
                        bool closing) {
   if (closing) return Status::endpoint_closed;
+  if (peer == kAnyPeer) return Status::again;  // not known yet: what anybody may send
   PeerStats stats;
   const Status known = endpoint.peer_stats(now, peer, stats);
   if (known != Status::ok) return known;
