@@ -3,17 +3,27 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hawser::ofi {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Whose reads this thread called last.
+thread_local const IdleReads* last_read = nullptr;
+
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
 
+void IdleReads::found() {
+  last_read = this;
+  last_.store(kNever, kRelaxed);
+}
+
 IdleReads::Advice IdleReads::advise() {
+  const bool reads_this_alone = std::exchange(last_read, this) == this;
   const std::int64_t begin = now();
   const std::int64_t last = last_.exchange(begin, kRelaxed);
   const unsigned left = blocks_left_.load(kRelaxed);
@@ -22,6 +32,7 @@ IdleReads::Advice IdleReads::advise() {
     return Advice::read_on;
   }
   if (left > 0) {
+    if (!reads_this_alone) return Advice::yield;
     blocks_left_.store(left - 1, kRelaxed);
     return Advice::block;
   }

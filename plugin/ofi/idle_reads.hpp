@@ -8,7 +8,8 @@
 // has come. So the next reads in vain block until a packet comes or a timer is due, for 500 us at
 // most: a thread that slept is run at once. After some of these a read yields once more, to see
 // whether others still want the processor. A read that stands alone neither yields nor blocks: its
-// program has something else to do.
+// program has something else to do. A thread that reads several queues in turn yields, and never
+// blocks: what it waits for may come to another one.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ class IdleReads {
   explicit IdleReads(std::uint64_t spin_us) : spin_(std::chrono::microseconds(spin_us)) {}
 
   // A read found something.
-  void found() { last_.store(kNever, std::memory_order_relaxed); }
+  void found();
   // A read found nothing. To be called without locks. `block(most)` waits until something may have
   // come, or for so long; false: there is nothing that it could wait for.
   template <class Block>

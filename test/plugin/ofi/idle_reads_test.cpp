@@ -98,6 +98,14 @@ TEST_CASE("IdleReads__beside_others_they_block_and_a_message_ends_that", "[long]
     REQUIRE(read_until([&] { return yields > before; }));
     CHECK(blocks >= granted);
   }
+  // Who reads another queue in between waits for either.
+  blocks = 0;
+  yields = 0;
+  REQUIRE(read_until([&] {
+    (void)fi_cq_read(pair.b.cq.get(), &entry, 1);
+    return yields >= 3;
+  }));
+  CHECK(blocks == 0);
   // A message ends such a read.
   std::array<char, 8> in{}, out{};
   REQUIRE(fi_trecv(pair.a.ep.get(), in.data(), in.size(), nullptr, pair.to_b, 1, 0, &in) == 0);
