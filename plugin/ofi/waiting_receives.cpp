@@ -1,14 +1,14 @@
 // Receives that Hawser does not have yet.
 //
 // Hawser holds max_operations receives and sends at a time. A program may post as many receives as
-// there is memory for: from the first that finds no room on they wait here, in the order of
-// posting, and are posted as others end. Tagged and untagged receives never match the same message,
-// so each kind has a queue of its own. Untagged ones also wait behind multi-receive buffers
-// (multi_receive.cpp).
+// there is memory for. The first that finds no room waits here, and all later ones wait behind it,
+// in the order of posting. They are posted as others end. Tagged and untagged receives never match
+// the same message, so each kind has a queue of its own. Untagged ones also wait behind
+// multi-receive buffers (multi_receive.cpp).
 //
-// The store of messages may be full of those that waiting receives are for, while the posted ones
-// wait for messages that find no room there. So waiting receives look into the store, too. No
-// posted receive matches what lies there; of those that wait the oldest gets it.
+// Messages that waiting receives are for may fill the store. The posted receives then wait for
+// messages that find no room there. Waiting receives therefore look into the store, too. No posted
+// receive matches what lies there. The oldest of those that wait gets it.
 #include <rdma/fi_errno.h>
 
 #include "plugin/ofi/endpoint.hpp"
@@ -57,9 +57,9 @@ void Endpoint::look_into_store_locked(OperationQueue& queue) {
   });
 }
 
-// What matches it, if anything does. `older` are those before it, which have looked in vain. What
-// matches one of them came since then, by an engine thread, and is that one's. `stops`: there is no
-// room for more.
+// The receive takes what matches it, if anything does. `older` are those before it, which have
+// looked in vain. A message that matches one of them came since then, by an engine thread, and is
+// that one's. `stops`: there is no room for more.
 bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& older,
                                       bool& stops) {
   const bool is_tagged = (receive.flags & FI_TAGGED) != 0;

@@ -3,8 +3,7 @@
 // A host knows max_peers others at a time. A peer takes a place while a session with it lives or is
 // being called for. It keeps the place for as long as something is left of it: a message that
 // nobody has received, a claim, a send that a NIC still reads. A peer whose process died keeps its
-// place until it has been silent for its patience, and for the time of the question whether it
-// lives.
+// place until it has been silent for its patience.
 //
 // A newcomer gets in within a bound from the moment when it calls and a place can be had:
 //  - The bound is two intervals between its calls, and the timers of a handshake.
