@@ -61,6 +61,7 @@ TEST_CASE("Cancellation__leaves_the_descriptor_of_the_endpoint_right") {
     if (fds[1].revents != 0) received_some = pair.b->poll(std::span(&completion, 1));
   }
   CHECK(received == sent);
+  poll_until(pair, 1);  // the send's
 }
 
 TEST_CASE("Cancellation__ends_a_thread_that_waits_again_and_again_without_blocking") {

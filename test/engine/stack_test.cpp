@@ -22,7 +22,7 @@
 namespace hawser::engine {
 namespace {
 
-constexpr std::size_t kStack = 256 * 1024;
+constexpr std::size_t kStack = 4096 * 1024;  // a sanitizer takes a megabyte for itself
 constexpr std::size_t kGuard = 64 * 1024;
 constexpr std::uint8_t kPaint = 0xa5;
 
