@@ -145,11 +145,8 @@ ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sourc
     if (is_asked_for_more()) return -FI_EAGAIN;
   }
   progress();
-  ssize_t taken = take(entries, count, sources);
-  if (taken == -FI_EAGAIN && pause([this] { return has_entries(); })) {
-    taken = take(entries, count, sources);
-  }
-  if (taken != -FI_EAGAIN) idle_reads_.found();
+  const ssize_t taken = take(entries, count, sources);
+  taken != -FI_EAGAIN ? idle_reads_.found() : idle_reads_.pause();
   return taken;
 }
 

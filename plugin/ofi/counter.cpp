@@ -73,8 +73,7 @@ Counter::~Counter() { --domain_.users; }
 void Counter::look() {
   const std::uint64_t before = value_ + errors_;
   progress();
-  const auto is_changed = [&] { return value_ + errors_ != before; };
-  if (is_changed() || pause(is_changed)) idle_reads_.found();
+  value_ + errors_ != before ? idle_reads_.found() : idle_reads_.pause();
 }
 
 void Counter::changed() {

@@ -79,8 +79,6 @@ class Endpoint : public fid_ep {
   ssize_t receive(const ReceiveCall& call);
   ssize_t cancel(void* op_context);
   void progress();
-  // Readable when it has something to do. -1: nobody may wait for that.
-  [[nodiscard]] int descriptor();
   // Nobody may sleep until something comes: it would not be told.
   [[nodiscard]] bool must_be_turned();
   [[nodiscard]] ssize_t sends_left();

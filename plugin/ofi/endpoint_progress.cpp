@@ -29,13 +29,6 @@ bool Endpoint::must_be_turned() {
   return domain_.threads() > 0 && (is_any_receive_waiting() || !waiting_sends_.empty());
 }
 
-// What comes to the mirror makes another descriptor readable.
-int Endpoint::descriptor() {
-  if (must_be_turned()) return -1;
-  const Lock lock(mutex_);
-  return endpoint_ && !mirror_ ? endpoint_->fd() : -1;
-}
-
 // Whether a message came whose sender waits.
 bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
   const std::size_t count = endpoint.poll(batch_);

@@ -1,18 +1,10 @@
 #include "plugin/ofi/event_sink.hpp"
 
-#include <poll.h>
 #include <rdma/fi_errno.h>
-
-#include <array>
 
 #include "plugin/ofi/endpoint.hpp"
 
 namespace hawser::ofi {
-namespace {
-
-constexpr std::size_t kMostPolled = 8;
-
-}  // namespace
 
 EventSink::EventSink(const Domain& domain, fi_wait_obj object)
     : idle_reads_(domain.config().tunables.spin_us),
@@ -34,23 +26,6 @@ void EventSink::remove(Endpoint& endpoint) {
 void EventSink::progress() {
   const Lock lock(members_mutex_);
   for (Endpoint* endpoint : members_) endpoint->progress();
-}
-
-bool EventSink::block(std::chrono::nanoseconds most) {
-  std::array<pollfd, kMostPolled> polled{};
-  std::size_t count = 0;
-  {
-    const Lock lock(members_mutex_);
-    if (members_.empty() || members_.size() > polled.size()) return false;
-    for (Endpoint* endpoint : members_) {
-      const int descriptor = endpoint->descriptor();
-      if (descriptor < 0) return false;
-      polled[count++] = {descriptor, POLLIN, 0};
-    }
-  }
-  const timespec time{0, most.count()};
-  (void)::ppoll(polled.data(), count, &time, nullptr);
-  return true;
 }
 
 bool EventSink::must_be_turned() {

@@ -66,22 +66,6 @@ class EventSink {
   std::atomic<unsigned> users{0};  // endpoints and poll sets
 
  protected:
-  // A read found nothing. Whether `look` has become true meanwhile.
-  template <class Look>
-  bool pause(Look&& look) {
-    bool found = false;
-    idle_reads_.pause([&](std::chrono::microseconds most) {
-      const Clock::time_point end = Clock::now() + most;
-      for (Clock::duration left = most; left.count() > 0 && !found; left = end - Clock::now()) {
-        if (!block(left)) return false;
-        progress();
-        found = look();
-      }
-      return true;
-    });
-    return found;
-  }
-
   IdleReads idle_reads_;
 
  private:
