@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kExtraOperations = 4096;
 // That copy their bytes, each with a place for them.
 constexpr std::size_t kInjects = 4096;
+constexpr std::size_t kCopied = 1024;
 
 Endpoint& endpoint_of(struct fid* fid) { return object_of<Endpoint, fid_ep>(fid); }
 
@@ -95,8 +96,9 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
       sends_(send_count_),
       receives_(receive_count_, most_receives(receive_count_)),
       injects_(std::min(send_count_, kInjects)),
+      copied_(std::min(send_count_, kCopied)),
       extras_(kExtraOperations),
-      copies_(new std::byte[injects_.size() * kInjectBytes]) {
+      copies_(new std::byte[(injects_.size() + copied_.size()) * kInjectBytes]) {
   fid.fclass = FI_CLASS_EP;
   fid.context = opener;
   fid.ops = &endpoint_fid_ops;

@@ -137,7 +137,7 @@ class Endpoint : public fid_ep {
   void resume_sends_locked();
   bool cancel_send_locked(void* op_context);
   [[nodiscard]] PeerId name_of_locked(const Operation& operation) const;
-  void write_early_locked(Operation& operation);
+  void write_early_locked(Operation& operation, Operation& entry);
 
   ssize_t receive_locked(const ReceiveCall& call);
   Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
@@ -189,9 +189,10 @@ class Endpoint : public fid_ep {
       batch_{};  // of one turn; clearing it each time would cost as much as one
   OperationPool sends_;
   OperationPool receives_;
-  OperationPool injects_;                // sends whose bytes are copied
-  OperationPool extras_;                 // peeks, messages of multi-receive buffers, early entries
-  std::unique_ptr<std::byte[]> copies_;  // a place for each of `injects_`
+  OperationPool injects_;                // sends whose bytes are copied because they must be,
+  OperationPool copied_;                 // and those whose entries need not wait then
+  OperationPool extras_;                 // peeks, messages of multi-receive buffers
+  std::unique_ptr<std::byte[]> copies_;  // a place for each of `injects_`, then of `copied_`
   WaitingSends waiting_sends_;
   std::uint64_t submitted_ = 0;       // sends that Hawser has
   std::uint64_t most_submitted_ = 0;  // so that receives have the rest of max_operations

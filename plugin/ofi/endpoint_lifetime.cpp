@@ -98,7 +98,8 @@ void Endpoint::keep_promises() {
 
 std::uint64_t Endpoint::promised_sends() {
   const Lock lock(mutex_);
-  return injects_.count_open([](const Operation& operation) { return operation.is_silent; });
+  constexpr auto kIsPromised = [](const Operation& operation) { return operation.is_silent; };
+  return injects_.count_open(kIsPromised) + copied_.count_open(kIsPromised);
 }
 
 // Each once, though one may be bound for both directions.
@@ -167,7 +168,8 @@ hawser::EngineConfig Endpoint::engine_config() const {
     config.prefer("max_receive_messages", kInlineMessages);
     config.prefer("unexpected_bytes", kInlineUnexpectedBytes);
   }
-  const std::uint64_t sends = std::min<std::uint64_t>(send_count_ + injects_.size(), kSubmitted);
+  const std::uint64_t sends =
+      std::min<std::uint64_t>(send_count_ + injects_.size() + copied_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
   // Who raises it means receives and sends each: neither is to take the other's room.

@@ -3,8 +3,9 @@
 // Libfabric's reads do not block, and libraries call them in a loop that ends when something came.
 // Where ranks share a processor, such a loop keeps those from running that would bring it. So reads
 // that follow each other closely spin for spin_us, then one yields the processor. How long that
-// takes tells whether others want it. If so, each read that follows one in vain yields, until yields
-// come back at once. A read that stands alone never yields: its program has something else to do.
+// takes tells whether others want it. If so, each read that follows one in vain yields, until
+// yields come back at once. A read that stands alone never yields: its program has something else
+// to do.
 //
 // A read doesn't block instead. The processor of who blocks falls idle where nobody else wants it,
 // and to wake it takes longer than a message's round trip: 40 us in a virtual machine. Beside

@@ -14,9 +14,9 @@
 
 namespace hawser::ofi {
 
-inline constexpr std::size_t kAddressBytes = 56;   // of an fi_av_insert (docs/ofi.md)
-inline constexpr std::size_t kCqDataBytes = 4;     // the other half of `immediate` says whether
-inline constexpr std::size_t kInjectBytes = 4096;  // copied, and free at once
+inline constexpr std::size_t kAddressBytes = 56;    // of an fi_av_insert (docs/ofi.md)
+inline constexpr std::size_t kCqDataBytes = 4;      // the other half of `immediate` says whether
+inline constexpr std::size_t kInjectBytes = 16384;  // copied, and free at once
 // Without a word of the program or of FI_HAWSER_MAX_OPERATIONS. Receives are posted to Hawser,
 // whose engine threads have tables that are written at the start; sends may wait outside.
 inline constexpr std::size_t kSendOperations = 65536;

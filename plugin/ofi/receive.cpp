@@ -172,7 +172,7 @@ ssize_t Endpoint::cancel(void* op_context) {
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   if (cancel_waiting_locked(op_context)) return 0;
-  for (OperationPool* pool : {&receives_, &sends_, &injects_}) {
+  for (OperationPool* pool : {&receives_, &sends_, &injects_, &copied_}) {
     const Operation* const found = pool->find_open([&](const Operation& operation) {
       if (operation.is_silent || operation.context != op_context || operation.id == kNoOperation) {
         return false;

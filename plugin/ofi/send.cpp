@@ -14,13 +14,16 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::uint64_t kDelivered = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+// What a completion tells of the peer. Without any of these it gives the buffer back.
+constexpr std::uint64_t kArrived = FI_TRANSMIT_COMPLETE | kDelivered;
 
-std::uint64_t immediate_of(const SendCall& call) {
-  const std::uint64_t waits = call.is_silent ? 0 : kSenderWaits;
+std::uint64_t immediate_of(const SendCall& call, bool is_waited_for) {
+  const std::uint64_t waits = is_waited_for ? kSenderWaits : 0;
   if ((call.flags & FI_REMOTE_CQ_DATA) == 0) return waits;
   return waits | kHasData | (call.remote_data & kDataMask);
 }
 
+constexpr const char* kSends = "sends (tx_attr->size; FI_HAWSER_MAX_OPERATIONS)";
 constexpr const char* kUnderWay =
     "sends under way: 32768 to all peers, 8192 to one (FI_HAWSER_MAX_MESSAGES_PER_PEER), or 258047 "
     "behind the oldest unfinished one to a peer";
@@ -29,7 +32,10 @@ constexpr const char* kUnderWay =
 
 // Where `operation` may lay its bytes.
 std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& call) {
-  std::byte* const place = copies_.get() + injects_.index_of(operation) * kInjectBytes;
+  const std::size_t index = operation.pool == &injects_
+                                ? injects_.index_of(operation)
+                                : injects_.size() + copied_.index_of(operation);
+  std::byte* const place = copies_.get() + index * kInjectBytes;
   if (call.bytes > 0) std::memcpy(place, call.data, call.bytes);
   return place;
 }
@@ -44,14 +50,13 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
-  const bool early = writes && (call.flags & FI_INJECT_COMPLETE) != 0 &&
-                     call.bytes <= kInjectBytes && extras_.has_room() && injects_.has_room();
+  const bool early = writes && (call.flags & kArrived) == 0 && call.bytes <= kInjectBytes &&
+                     (injects ? injects_ : copied_).has_room();
+  Operation* const entry = early ? sends_.take(*this) : nullptr;
+  if (early && entry == nullptr) return no_room_locked(kSends);
   const bool copies = injects || early;
-  Operation* const operation = (copies ? injects_ : sends_).take(*this);
-  if (operation == nullptr) {
-    return no_room_locked(copies ? "injected messages (4096)"
-                                 : "sends (tx_attr->size; FI_HAWSER_MAX_OPERATIONS)");
-  }
+  Operation* const operation = (injects ? injects_ : early ? copied_ : sends_).take(*this);
+  if (operation == nullptr) return no_room_locked(injects ? "injected messages (4096)" : kSends);
 
   operation->is_send = true;
   operation->context = call.op_context;
@@ -66,9 +71,14 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->buffer = copies ? copy_locked(*operation, call)
                              : static_cast<std::byte*>(const_cast<void*>(call.data));
   operation->length = call.bytes;
-  operation->data = immediate_of(call);
+  operation->data = immediate_of(call, !call.is_silent && !early);
   const ssize_t answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
-  if (answer == 0 && early) write_early_locked(*operation);
+  if (!early) return answer;
+  if (answer == 0) {
+    write_early_locked(*operation, *entry);
+  } else {
+    sends_.give(*entry);
+  }
   return answer;
 }
 
@@ -144,16 +154,15 @@ bool Endpoint::cancel_send_locked(void* op_context) {
 }
 
 // The program has its buffer back; what becomes of the copy concerns it only if it fails.
-void Endpoint::write_early_locked(Operation& operation) {
-  Operation* const entry = extras_.take(*this);
-  entry->is_send = true;
-  entry->context = operation.context;
-  entry->flags = operation.flags;
-  entry->tag = operation.tag;
+void Endpoint::write_early_locked(Operation& operation, Operation& entry) {
+  entry.is_send = true;
+  entry.context = operation.context;
+  entry.flags = operation.flags;
+  entry.tag = operation.tag;
   operation.writes_entry = false;
   operation.is_silent = true;
   operation.context = nullptr;
-  sending_.queue->push(*entry);
+  sending_.queue->push(entry);
 }
 
 }  // namespace hawser::ofi

@@ -19,17 +19,19 @@ TEST_CASE("Completion__delivered_and_matched_wait_for_a_receive_transmitted_does
   CHECK(pair.next_a().entry.op_context == &in);
 }
 
-TEST_CASE("Completion__FI_INJECT_COMPLETE_gives_the_buffer_back_at_once_if_it_is_short") {
+TEST_CASE("Completion__gives_a_short_buffer_back_at_once_unless_it_is_to_tell_of_the_peer") {
+  const std::uint64_t level = GENERATE(0ull, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE);
+  const std::size_t bytes = GENERATE(0u, 16384u, 16385u);
   Pair pair;
-  const std::size_t bytes = GENERATE(0u, 4096u, 4097u);
+  const bool is_early = level != FI_TRANSMIT_COMPLETE && bytes <= 16384;
   auto data = pattern(bytes, 1);
   const auto sent = data;
   std::vector<std::uint8_t> out(bytes);
   iovec iov{data.data(), bytes};
   const fi_msg_tagged message{&iov, nullptr, 1, pair.to_b, 1, 0, &data, 0};
-  REQUIRE(fi_tsendmsg(pair.a.ep.get(), &message, FI_INJECT_COMPLETE) == 0);
+  REQUIRE(fi_tsendmsg(pair.a.ep.get(), &message, level) == 0);
   const Entry early = pair.a.look();
-  CHECK(early.answer == (bytes <= 4096 ? 1 : -FI_EAGAIN));
+  CHECK(early.answer == (is_early ? 1 : -FI_EAGAIN));
   if (early.answer != 1) {
     REQUIRE(pair.next_a().answer == 1);
   } else {
