@@ -57,7 +57,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->context = call.op_context;
   operation->peer = route.peer;
   operation->address = call.to;
-  operation->is_by_mirror = route.from == mirror_.get();
+  operation->is_by_mirror = mirror_ && route.from == mirror_.get();
   operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;
@@ -67,6 +67,11 @@ ssize_t Endpoint::send(const SendCall& call) {
                              : static_cast<std::byte*>(const_cast<void*>(call.data));
   operation->length = call.bytes;
   operation->data = immediate_of(call);
+  if (route.is_asked()) {
+    asker_->push(call.to, *operation, Clock::now());
+    if (early) write_early_locked(*operation);
+    return 0;
+  }
   const ssize_t answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
   if (answer == 0 && early) write_early_locked(*operation);
   return answer;
