@@ -51,7 +51,7 @@ using AddressBytes = std::array<std::byte, kAddressBytes>;
 [[nodiscard]] bool is_socket_format(std::uint32_t format);
 // AF_UNSPEC: both families do.
 [[nodiscard]] int family_of(std::uint32_t format);
-// Of an address of this format. Strings may have any length.
+// The length of an address of this format. Strings may have any.
 [[nodiscard]] std::size_t least_bytes(std::uint32_t format);
 // From one element of an array to the next, as fi_av_insert takes it. Strings are pointed to.
 [[nodiscard]] std::size_t element_bytes(std::uint32_t format);

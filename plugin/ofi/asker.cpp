@@ -66,9 +66,11 @@ void Asker::ask(fi_addr_t address, const PortName& name, Clock::time_point now) 
   const Uncancelled uncancelled;
   Asked asked{.name = name, .nonce = new_nonce(), .next_at = now, .wait = kFirstWait};
   asked.give_up_at = now + patience_;
+  // At once: the program may go on to compute.
+  if (asked_.size() < kMostRequests) send_request(asked, now);
   by_nonce_.emplace(asked.nonce, address);
   asked_.emplace(address, asked);
-  due_at_ = now;
+  due_at_ = std::min(due_at_, asked.next_at);
   set_timer(now);
 }
 
@@ -107,12 +109,14 @@ bool Asker::has_sends() const {
   });
 }
 
-void Asker::send_request(const Asked& asked) {
+void Asker::send_request(Asked& asked, Clock::time_point now) {
   NamePacket packet;
   packet.nonce = asked.nonce;
   const SocketAddress to = is_mapped_ ? to_mapped_socket(asked.name) : to_socket(asked.name);
   // One that can't leave is sent again, as one that got lost.
   (void)::sendto(socket_.get(), &packet, sizeof packet, MSG_NOSIGNAL, to.get(), to.length);
+  asked.next_at = now + asked.wait;
+  asked.wait = std::min<Clock::duration>(2 * asked.wait, kLongestWait);
 }
 
 void Asker::send_due(Clock::time_point now) {
@@ -121,10 +125,8 @@ void Asker::send_due(Clock::time_point now) {
   due_at_ = Clock::time_point::max();
   for (auto& [address, asked] : asked_) {
     if (asked.next_at <= now && sent < kMostRequests) {
-      send_request(asked);
+      send_request(asked, now);
       ++sent;
-      asked.next_at = now + asked.wait;
-      asked.wait = std::min<Clock::duration>(2 * asked.wait, kLongestWait);
     }
     const Clock::time_point next = std::max<Clock::time_point>(asked.next_at, now + kBurstWait);
     due_at_ = std::min({due_at_, next, std::max(asked.give_up_at, now)});

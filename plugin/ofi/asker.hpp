@@ -37,14 +37,14 @@ class Asker {
   void ask(fi_addr_t address, const PortName& name, Clock::time_point now);
   // Waits for a name that is asked for.
   void push(fi_addr_t address, Operation& operation, Clock::time_point now);
-  // Asks for it no more. What waited for it is the caller's.
+  // Asks for it no more. The caller gets the operations that waited for it.
   [[nodiscard]] OperationQueue stop(fi_addr_t address);
   // The oldest that waits with a program's context; null: none does.
   [[nodiscard]] Operation* take(void* op_context);
   [[nodiscard]] bool has_sends() const;
 
-  // Sends what is due and reads what has come. Each name that ended is handed to `ended`, with its
-  // address if there is an answer, and with what waited for it.
+  // Sends the requests that are due, and reads the answers that have come. Each name that ended is
+  // handed to `ended`, with its address if there is an answer, and with what waited for it.
   template <class Ended>
   void turn(Clock::time_point now, Ended&& ended) {
     fi_addr_t address = FI_ADDR_NOTAVAIL;
@@ -73,7 +73,7 @@ class Asker {
   };
 
   [[nodiscard]] std::uint64_t new_nonce();
-  void send_request(const Asked& asked);
+  void send_request(Asked& asked, Clock::time_point now);
   void send_due(Clock::time_point now);
   [[nodiscard]] bool read_answer(fi_addr_t& address, AddressBytes& bytes);
   [[nodiscard]] std::vector<fi_addr_t> find_hopeless(Clock::time_point now) const;

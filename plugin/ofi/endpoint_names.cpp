@@ -2,8 +2,8 @@
 // one asks for theirs.
 //
 // An endpoint has a port if its fi_info names one, or if its addresses are socket addresses. It
-// asks for a port name as soon as that is in the AV, so that it knows who sends from there. What is
-// for somebody who has not answered waits: sends and receives in the order of the calls.
+// asks for a port name as soon as that is in the AV, so that it knows who sends from there. Sends
+// and receives for a peer that has not answered wait, in the order of the calls.
 #include <rdma/fi_errno.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // The datagrams by which a port name becomes an address. A request and its answer have the same
-// form, and the same size: whoever asks with a false source makes nobody send more than it sent.
+// form and size, so a request with a forged source makes nobody send more than was sent.
 //
 //   0        4         5      6      8       16               72
 //   +--------+---------+------+------+-------+----------------+
@@ -9,7 +9,7 @@
 //   magic    tells strangers' datagrams apart
 //   version  1; others are dropped
 //   kind     1 request, 2 answer
-//   nonce    64 random bits of the one who asks, echoed: others can't answer for the one asked
+//   nonce    64 random bits of the one who asks, echoed: a host that can't read them can't answer
 //   address  of an answer: the endpoint's own (address_format.hpp); of a request zeros
 #pragma once
 
