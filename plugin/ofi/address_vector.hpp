@@ -1,45 +1,51 @@
-// fid_av: addresses of endpoints, 56 bytes each: a length, a short address (hawser/address.hpp),
-// zeros. An fi_addr_t is an index for maps and tables alike, and none is ever used again.
+// fid_av: addresses of endpoints, 56 bytes each (address_format.hpp), and port names of endpoints
+// that have to be asked for theirs. An fi_addr_t is an index for maps and tables alike, and none is
+// used again soon. That of a port name stands for the endpoint that answered first, for as long as
+// it is there.
 #pragma once
 
 #include <rdma/fi_domain.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/domain.hpp"
-#include "plugin/ofi/info.hpp"
 
 namespace hawser::ofi {
-
-using AddressBytes = std::array<std::byte, kAddressBytes>;
-
-// False: not even one NIC fits.
-[[nodiscard]] bool pack_address(std::span<const std::byte> address, AddressBytes& out);
-// The short address in it; empty if it is none.
-[[nodiscard]] std::span<const std::byte> unpack_address(const AddressBytes& bytes);
 
 class AddressVector : public fid_av {
  public:
   AddressVector(Domain& domain, std::size_t count, void* context);
   ~AddressVector();
 
-  // `errors`: one for each address, or null. Returns how many were taken.
-  int insert(const std::byte* addresses, std::size_t count, fi_addr_t* out, int* errors);
+  // Those that are none in the AV's format are refused. `errors`: one for each address, or null.
+  // Returns how many were taken.
+  int insert(std::span<const std::optional<AddressBytes>> addresses, fi_addr_t* out, int* errors);
   int remove(const fi_addr_t* addresses, std::size_t count);
+  // Of an endpoint. False: nobody has answered for the port name yet, or there is no such fi_addr.
   [[nodiscard]] bool find(fi_addr_t address, AddressBytes& bytes);
+  // As it was inserted.
+  [[nodiscard]] bool inserted(fi_addr_t address, AddressBytes& bytes);
+  // None: it was inserted by its address, or there is no such fi_addr.
+  [[nodiscard]] std::optional<PortName> name_of(fi_addr_t address);
+  // Somebody answered for a port name. The first answer counts.
+  void set_answer(fi_addr_t address, const AddressBytes& bytes);
+  // Port names that nobody has answered for yet.
+  [[nodiscard]] std::vector<fi_addr_t> unanswered();
   // Of an endpoint's id; FI_ADDR_NOTAVAIL if it was never inserted.
   [[nodiscard]] fi_addr_t find(std::uint64_t endpoint_id);
 
   void add(Endpoint& endpoint);
   void remove(Endpoint& endpoint);
   [[nodiscard]] std::size_t expected() const { return expected_; }
+  [[nodiscard]] std::uint32_t format() const { return domain_.address_format(); }
 
   std::atomic<unsigned> users{0};  // endpoints
 
@@ -49,9 +55,13 @@ class AddressVector : public fid_av {
   // Endpoints' locks come before the entries', and the list's before theirs.
   std::mutex endpoints_mutex_;
   std::vector<Endpoint*> endpoints_;
-  std::mutex mutex_;                   // of the entries
-  std::vector<AddressBytes> entries_;  // of one that was removed: zeros
-  std::deque<fi_addr_t> free_;         // of these, the oldest first
+  [[nodiscard]] fi_addr_t add_locked(const AddressBytes& bytes);
+  void erase_locked(fi_addr_t address);
+
+  std::mutex mutex_;                               // of the entries
+  std::vector<AddressBytes> entries_;              // of one that was removed: zeros
+  std::deque<fi_addr_t> free_;                     // of these, the oldest first
+  std::unordered_map<fi_addr_t, PortName> names_;  // of those inserted by one
   std::unordered_map<std::uint64_t, fi_addr_t> by_id_;
 };
 

@@ -62,7 +62,8 @@ Domain::Domain(Fabric& fabric, const fi_info& info, Config config, void* opener)
       fabric_(fabric),
       config_(std::move(config)),
       locking_(info.domain_attr->threading != FI_THREAD_DOMAIN),
-      threads_(threads_of(config_, info.domain_attr->data_progress)) {
+      threads_(threads_of(config_, info.domain_attr->data_progress)),
+      address_format_(info.addr_format) {
   fid.fclass = FI_CLASS_DOMAIN;
   fid.context = opener;
   fid.ops = &domain_fid_ops;
@@ -88,7 +89,9 @@ void Domain::remove(Endpoint& endpoint) {
 }
 
 int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
-  if (info == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
+  if (info == nullptr || info->domain_attr == nullptr || !is_known_format(info->addr_format)) {
+    return -FI_EINVAL;
+  }
   try {
     Config config;
     if (const std::string complaint = read_config(config); !complaint.empty()) {

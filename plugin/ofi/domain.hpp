@@ -23,6 +23,8 @@ class Domain : public fid_domain {
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] bool is_locking() const { return locking_; }
   [[nodiscard]] unsigned threads() const { return threads_; }
+  // Of its AVs and endpoints (address_format.hpp).
+  [[nodiscard]] std::uint32_t address_format() const { return address_format_; }
   [[nodiscard]] bool has_rdma() const;
   // What the program was written for.
   [[nodiscard]] std::uint32_t api_version() const { return fabric_.api_version; }
@@ -43,6 +45,7 @@ class Domain : public fid_domain {
   Config config_;  // its NICs are this domain's
   bool locking_;
   unsigned threads_;
+  std::uint32_t address_format_;
   std::mutex mutex_;  // of the list
   std::vector<Endpoint*> endpoints_;
 };

@@ -76,6 +76,16 @@ fi_ops_ep endpoint_ops = [] {
 
 std::size_t or_usual(std::size_t asked, std::size_t usual) { return asked != 0 ? asked : usual; }
 
+// What was left out is any address, and a port of the system's choice where there has to be one. In
+// our own format libraries put another endpoint's address there, which asks for nothing.
+bool source_of(const fi_info& info, Source& source) {
+  source.at.is_v6 = family_of(info.addr_format) == AF_INET6;
+  if (info.src_addr == nullptr) return true;
+  const auto read = read_source(info.addr_format, info.src_addr, info.src_addrlen);
+  if (read) source = *read;
+  return read.has_value() || info.addr_format == FI_FORMAT_UNSPEC;
+}
+
 // A program that asks for few is told when it has posted as many.
 std::size_t most_receives(std::size_t asked) {
   return asked < kThreadReceiveOperations ? asked : std::max(asked, kMostReceives);
@@ -83,9 +93,11 @@ std::size_t most_receives(std::size_t asked) {
 
 }  // namespace
 
-Endpoint::Endpoint(Domain& domain, const fi_info& info, void* opener)
+Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, void* opener)
     : fid_ep{},
       domain_(domain),
+      format_(info.addr_format),
+      source_(source),
       caps_(info.caps != 0 ? info.caps : kCaps),
       send_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
       receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
@@ -125,6 +137,7 @@ ssize_t Endpoint::receives_left() {
 void Endpoint::forget(fi_addr_t address) {
   const Lock lock(mutex_);
   if (peers_) peers_->forget(address);
+  if (asker_) fail_asked_locked(asker_->stop(address), FI_ECANCELED, Status::cancelled);
 }
 
 Status Endpoint::register_memory(const void* data, std::size_t bytes, RegistrationId& id,
@@ -139,11 +152,16 @@ void Endpoint::release_memory(RegistrationId id) {
   if (endpoint_) endpoint_->release_memory(id);
 }
 
-// An address that is nobody's yet is connected to; our own goes by the mirror.
+// An address that is nobody's yet is connected to; our own goes by the mirror. One that is a port
+// name is asked for first.
 ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
+  if (asker_) settle_locked(to);
   route.from = endpoint_.get();
   const Status status = peers_->find(to, route.peer);
-  if (status == Status::unknown_peer) return -FI_EINVAL;
+  if (status == Status::unknown_peer) {
+    route = {};
+    return ask_locked(to);
+  }
   if (status == Status::again) {
     complain("max_peers of an endpoint are in use: raise FI_HAWSER_MAX_PEERS");
     return -FI_ENOMEM;
@@ -158,12 +176,11 @@ ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
   return 0;
 }
 
-ssize_t Endpoint::source_locked(fi_addr_t from, PeerId& peer) {
-  peer = kAnyPeer;
+ssize_t Endpoint::source_locked(fi_addr_t from, Route& route) {
+  route = {endpoint_.get(), kAnyPeer};
   if (from == FI_ADDR_UNSPEC || (caps_ & FI_DIRECTED_RECV) == 0) return 0;
-  Route route;
   const ssize_t answer = route_locked(from, route);
-  if (answer == 0) peer = route.from == endpoint_.get() ? route.peer : us_to_mirror_;
+  if (mirror_ && route.from == mirror_.get()) route = {endpoint_.get(), us_to_mirror_};
   return answer;
 }
 
@@ -194,8 +211,11 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* co
   if (info == nullptr || info->ep_attr == nullptr) return -FI_EINVAL;
   if (info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
   if (info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1) return -FI_ENOSYS;
+  if (info->addr_format != object_of<Domain>(domain).address_format()) return -FI_EINVAL;
   try {
-    *endpoint = new Endpoint(object_of<Domain>(domain), *info, context);
+    Source source;
+    if (!source_of(*info, source)) return -FI_EINVAL;
+    *endpoint = new Endpoint(object_of<Domain>(domain), *info, source, context);
     return 0;
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;

@@ -4,6 +4,7 @@
 //   endpoint.cpp            the tables of calls; what all operations share
 //   send.cpp, receive.cpp   the calls on messages
 //   multi_receive.cpp       buffers that take several messages
+//   endpoint_names.cpp      port names: being asked for the address, asking for those of others
 //   endpoint_progress.cpp   completions, faults by plan
 //
 // One lock guards all of it. Functions whose names end in _locked expect that it is held.
@@ -13,6 +14,7 @@
 #include <rdma/fi_tagged.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -21,9 +23,11 @@
 
 #include "hawser/engine.hpp"
 #include "plugin/ofi/address_vector.hpp"
+#include "plugin/ofi/asker.hpp"
 #include "plugin/ofi/completion_queue.hpp"
 #include "plugin/ofi/counter.hpp"
 #include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/name_port.hpp"
 #include "plugin/ofi/operation.hpp"
 #include "plugin/ofi/peers.hpp"
 #include "plugin/ofi/stall.hpp"
@@ -64,7 +68,7 @@ struct ReceiveCall {
 
 class Endpoint : public fid_ep {
  public:
-  Endpoint(Domain& domain, const fi_info& info, void* context);
+  Endpoint(Domain& domain, const fi_info& info, const Source& source, void* context);
   ~Endpoint();
 
   // endpoint_lifetime.cpp
@@ -88,6 +92,8 @@ class Endpoint : public fid_ep {
   [[nodiscard]] std::uint64_t receive_flags() const { return receive_flags_; }
 
   void forget(fi_addr_t address);
+  // For the addresses behind these port names.
+  void ask(std::span<const fi_addr_t> addresses);
   // A sentence on why it failed.
   [[nodiscard]] std::string describe(const Operation& operation);
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes, RegistrationId& id,
@@ -115,9 +121,18 @@ class Endpoint : public fid_ep {
   int bind_counter(Counter& counter, std::uint64_t flags);
   [[nodiscard]] hawser::EngineConfig engine_config() const;
   void start();
+  void abandon_start();
   void watch(bool on);
   template <class Function>
-  void for_each_sink(Function&& function);
+  void for_each_sink(Function&& function) {
+    // Each once, though one may be bound for both directions.
+    std::array<EventSink*, 4> sinks{sending_.queue, receiving_.queue, sending_.counter,
+                                    receiving_.counter};
+    for (std::size_t i = 0; i < sinks.size(); ++i) {
+      const bool seen = std::find(sinks.begin(), sinks.begin() + i, sinks[i]) != sinks.begin() + i;
+      if (sinks[i] != nullptr && !seen) function(*sinks[i]);
+    }
+  }
   void share_operations(std::uint64_t operations);
   void close();
   void keep_promises();
@@ -127,9 +142,12 @@ class Endpoint : public fid_ep {
   struct Route {
     hawser::Endpoint* from = nullptr;
     PeerId peer = kAnyPeer;
+    // The peer's address is not known yet: `asker_` takes what is for it.
+    [[nodiscard]] bool is_asked() const { return from == nullptr; }
   };
   ssize_t route_locked(fi_addr_t to, Route& route);
-  ssize_t source_locked(fi_addr_t from, PeerId& peer);
+  // Of a receive: from anybody if none is named.
+  ssize_t source_locked(fi_addr_t from, Route& route);
   ssize_t make_mirror_locked(fi_addr_t own);
   std::byte* copy_locked(const Operation& operation, const SendCall& call);
   ssize_t begin_send_locked(Operation& operation, bool flush);
@@ -142,7 +160,9 @@ class Endpoint : public fid_ep {
   ssize_t receive_locked(const ReceiveCall& call);
   Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
   ssize_t post_locked(Operation& operation);
-  ssize_t peek_locked(const ReceiveCall& call, PeerId peer);
+  // Hands a receive to Hawser, or lets it wait for its turn.
+  ssize_t place_receive_locked(Operation& operation);
+  ssize_t peek_locked(const ReceiveCall& call, Route route);
   ssize_t receive_claimed_locked(const ReceiveCall& call);
   ssize_t discard_locked(Operation& operation, MessageId message);
 
@@ -173,7 +193,21 @@ class Endpoint : public fid_ep {
   void retire_locked(Operation& buffer);
   void child_ended_locked(Operation& child);
 
+  void open_port();
+  [[nodiscard]] PortName port_name() const;
+  ssize_t ask_locked(fi_addr_t address);
+  void turn_names_locked();
+  void drop_asker_locked();
+  void settle_locked(fi_addr_t address);
+  void resume_asked_locked(fi_addr_t address, OperationQueue waiting);
+  void fail_asked_locked(OperationQueue waiting, int error, Status status);
+  bool cancel_asked_locked(void* op_context);
+  [[nodiscard]] bool has_waiting_sends() const;
+  [[nodiscard]] std::string describe_silence(fi_addr_t address);
+
   Domain& domain_;
+  std::uint32_t format_;  // of fi_getname
+  Source source_;
   std::uint64_t caps_;
   std::uint64_t send_flags_;  // defaults of calls without flags
   std::uint64_t receive_flags_;
@@ -211,6 +245,11 @@ class Endpoint : public fid_ep {
   PeerId mirror_to_us_ = kAnyPeer;            // our name there
   PeerId us_to_mirror_ = kAnyPeer;            // its name here
   std::unique_ptr<Peers> peers_;
+  std::unique_ptr<NamePort> port_;       // where others ask for our address; null: nowhere
+  std::unique_ptr<NameThread> answers_;  // for us, where progress goes on by itself
+  std::unique_ptr<Asker> asker_;         // null: nobody is asked
+  Clock::time_point port_look_at_{};     // when requests are looked for again
+  Clock::duration patience_{};           // with somebody who doesn't answer
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
   std::vector<PeerId> told_;  // by place: the peer of which that was told

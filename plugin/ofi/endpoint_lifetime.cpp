@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "hawser/address.hpp"
 #include "plugin/ofi/endpoint.hpp"
@@ -53,7 +54,11 @@ Endpoint::~Endpoint() {
 void Endpoint::close() {
   const Uncancelled uncancelled;
   // In a child of fork: descriptors that are watched, and who waits for messages, are its parent's.
-  if (owner_ != ::getpid()) return;
+  if (owner_ != ::getpid()) {
+    if (answers_) answers_->abandon();
+    return;
+  }
+  answers_.reset();
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
   keep_promises();
@@ -63,6 +68,13 @@ void Endpoint::close() {
     (void)endpoint_->disconnect(us_to_mirror_);
   }
   endpoint_->close();
+  if (port_) {
+    log_info("UDP port " + to_text(port_->at()) + " answered " + std::to_string(port_->answered()) +
+             " requests for the endpoint's address, and dropped " +
+             std::to_string(port_->dropped()) + " other datagrams");
+  }
+  asker_.reset();
+  port_.reset();
   peers_.reset();
   mirror_.reset();
   endpoint_.reset();
@@ -80,7 +92,7 @@ void Endpoint::keep_promises() {
   for (;;) {
     const std::uint64_t promised = promised_sends();
     const auto spent = Clock::now() - begin;
-    if (promised == 0 && (waiting_sends_.empty() || spent >= waits)) return;
+    if (promised == 0 && (!has_waiting_sends() || spent >= waits)) return;
     if (spent >= promises) {
       complain(std::to_string(promised) +
                " messages that were reported as sent are not known to have arrived, and their "
@@ -100,17 +112,6 @@ std::uint64_t Endpoint::promised_sends() {
   const Lock lock(mutex_);
   constexpr auto kIsPromised = [](const Operation& operation) { return operation.is_silent; };
   return injects_.count_open(kIsPromised) + copied_.count_open(kIsPromised);
-}
-
-// Each once, though one may be bound for both directions.
-template <class Function>
-void Endpoint::for_each_sink(Function&& function) {
-  std::array<EventSink*, 4> sinks{sending_.queue, receiving_.queue, sending_.counter,
-                                  receiving_.counter};
-  for (std::size_t i = 0; i < sinks.size(); ++i) {
-    const bool seen = std::find(sinks.begin(), sinks.begin() + i, sinks[i]) != sinks.begin() + i;
-    if (sinks[i] != nullptr && !seen) function(*sinks[i]);
-  }
 }
 
 int Endpoint::bind(struct fid* other, std::uint64_t flags) {
@@ -213,7 +214,17 @@ void Endpoint::start() {
   }
   endpoint_id_ = endpoint_id_of(endpoint_->address());
   peers_ = std::make_unique<Peers>(*endpoint_, *addresses_);
+  patience_ = std::chrono::milliseconds(limits.peer_timeout_ms);
+  open_port();
   enabled_at_ = Clock::now();
+}
+
+void Endpoint::abandon_start() {
+  answers_.reset();
+  port_.reset();
+  peers_.reset();
+  endpoint_.reset();
+  engine_.reset();
 }
 
 int Endpoint::enable() {
@@ -228,29 +239,38 @@ int Endpoint::enable() {
     start();
   } catch (const hawser::Error& error) {
     complain(error.what());
-    endpoint_.reset();
-    engine_.reset();
+    abandon_start();
     return -FI_EINVAL;
+  } catch (const PortError& error) {
+    complain(error.what());
+    abandon_start();
+    return -error.number();
   } catch (const std::exception& error) {
     complain(error.what());
-    endpoint_.reset();
-    engine_.reset();
+    abandon_start();
     return -FI_ENOMEM;
   }
   watch(true);
   addresses_->add(*this);
   for_each_sink([&](EventSink& sink) { sink.add(*this); });
+  ask(addresses_->unanswered());
   return 0;
 }
 
 // An endpoint whose descriptor nobody wants need not keep it up to date.
 void Endpoint::watch(bool on) {
+  // A thread of its own looks at the port.
+  const std::array<int, 3> descriptors{endpoint_->fd(), port_ && !answers_ ? port_->fd() : -1,
+                                       asker_ ? asker_->fd() : -1};
   for_each_sink([&](EventSink& sink) {
     if (!sink.is_waitable()) return;
-    if (on) {
-      sink.watch(endpoint_->fd());
-    } else {
-      sink.forget(endpoint_->fd());
+    for (const int descriptor : descriptors) {
+      if (descriptor < 0) continue;
+      if (on) {
+        sink.watch(descriptor);
+      } else {
+        sink.forget(descriptor);
+      }
     }
   });
 }
@@ -273,11 +293,13 @@ int Endpoint::control_flags(int command, std::uint64_t& flags) {
 
 int Endpoint::name(void* address, std::size_t* bytes) {
   if (!endpoint_) return -FI_EOPBADSTATE;
-  const std::size_t room = *bytes;
-  *bytes = address_.size();
+  if (bytes == nullptr) return -FI_EINVAL;
+  const bool by_port = is_socket_format(format_);
+  const auto name = write_address(format_, by_port ? pack_name(port_name()) : address_);
+  const std::size_t room = std::exchange(*bytes, name.size());
   if (address == nullptr || room == 0) return -FI_ETOOSMALL;
-  std::memcpy(address, address_.data(), std::min(room, address_.size()));
-  return room < address_.size() ? -FI_ETOOSMALL : 0;
+  std::memcpy(address, name.data(), std::min(room, name.size()));
+  return room < name.size() ? -FI_ETOOSMALL : 0;
 }
 
 int Endpoint::option(int name, void* value, std::size_t* bytes) {

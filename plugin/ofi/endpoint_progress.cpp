@@ -44,6 +44,7 @@ bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
 }
 
 void Endpoint::progress_locked() {
+  if (port_ || asker_) turn_names_locked();
   const std::vector<PlannedFault>& plan = domain_.config().fault_plan;
   if (next_fault_ < plan.size() && Clock::now() - enabled_at_ >= plan[next_fault_].at) {
     const PlannedFault& fault = plan[next_fault_++];
@@ -136,6 +137,10 @@ void Endpoint::fail_locked(Operation& operation, int error, Status status) {
 
 std::string Endpoint::describe(const Operation& operation) {
   const Lock lock(mutex_);
+  const bool has_peer = operation.peer != kAnyPeer || operation.is_by_mirror;
+  if (!has_peer && operation.status == Status::peer_unreachable) {
+    return describe_silence(operation.address);
+  }
   return describe_locked(operation.status, operation.is_by_mirror ? kAnyPeer : operation.peer);
 }
 

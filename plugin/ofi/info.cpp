@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hawser/nics.hpp"
 #include "hawser/types.hpp"
+#include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/log.hpp"
 #include "plugin/ofi/nic_object.hpp"
 #include "plugin/ofi/provider.hpp"
@@ -74,12 +76,12 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   }
 }
 
-bool fill_source(fi_info& info, const std::string& domain) {
-  const auto address = source_address(domain);
-  info.src_addr = std::malloc(address.size());  // fi_freeinfo frees it
-  if (info.src_addr == nullptr) return false;
-  std::memcpy(info.src_addr, address.data(), address.size());
-  info.src_addrlen = address.size();
+// fi_freeinfo frees it.
+bool fill_address(void*& address, std::size_t& length, const std::vector<std::byte>& bytes) {
+  address = std::malloc(bytes.size());
+  if (address == nullptr) return false;
+  std::memcpy(address, bytes.data(), bytes.size());
+  length = bytes.size();
   return true;
 }
 
@@ -108,7 +110,7 @@ void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, c
   // What goes on by itself does for who would turn it by hand, too.
   take_hint(attr.data_progress, asked.data_progress);
   attr.resource_mgmt = FI_RM_ENABLED;
-  attr.av_type = FI_AV_TABLE;
+  attr.av_type = FI_AV_UNSPEC;  // an fi_addr is an index, and does for a map as well
   take_hint(attr.av_type, asked.av_type);
   attr.mr_mode = registration_mode(version, hints);
   attr.mr_key_size = sizeof(std::uint64_t);
@@ -126,16 +128,44 @@ const HostNic* find_nic(const std::vector<HostNic>& nics, const std::string& nam
   return found == nics.end() ? nullptr : &*found;
 }
 
+// What node, service and hints say of addresses.
+struct Wanted {
+  std::uint32_t format = FI_FORMAT_UNSPEC;
+  std::optional<Source> source{};        // none: any
+  std::vector<std::byte> destination{};  // in `format`; empty: none
+};
+
+// Where an endpoint of a domain of these NICs is asked for its address.
+PortName source_at(const std::vector<std::string>& members, const Wanted& wanted) {
+  PortName at = wanted.source ? wanted.source->at : PortName{};
+  at.is_v6 = at.is_v6 || family_of(wanted.format) == AF_INET6;
+  if (members.size() != 1 || !at.is_any()) return at;
+  const std::optional<PortName> nic = of_nic(members.front());
+  if (!nic || (is_socket_format(wanted.format) && nic->is_v6 != at.is_v6)) return at;
+  const std::uint16_t port = at.port;
+  at = *nic;
+  at.port = port;
+  return at;
+}
+
 Info make_info(const std::string& domain, const std::vector<std::string>& members,
-               const fi_info* hints, const Config& config, std::uint32_t version) {
+               const fi_info* hints, const Config& config, std::uint32_t version,
+               const Wanted& wanted) {
   Info info(fi_allocinfo());
   if (!info) return info;
   info->caps =
       hints != nullptr && hints->caps != 0 ? hints->caps | FI_LOCAL_COMM | FI_REMOTE_COMM : kCaps;
   // One who names neither direction means both.
   if ((info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
-  info->addr_format = FI_FORMAT_UNSPEC;
-  if (!fill_source(*info, domain)) return nullptr;
+  info->addr_format = wanted.format;
+  Source source{.domain = domain, .at = source_at(members, wanted)};
+  if (!fill_address(info->src_addr, info->src_addrlen, write_source(wanted.format, source))) {
+    return nullptr;
+  }
+  if (!wanted.destination.empty() &&
+      !fill_address(info->dest_addr, info->dest_addrlen, wanted.destination)) {
+    return nullptr;
+  }
   fill_endpoint(*info, hints);
   fill_queues(*info, hints, config);
   fill_domain(*info, hints, domain, config, version);
@@ -159,37 +189,121 @@ bool lists_nics(const fi_info* hints, bool by_source) {
          (hints->domain_attr != nullptr && hints->domain_attr->name != nullptr);
 }
 
-bool is_other_source(const fi_info& hints, const std::string& domain) {
-  if (hints.src_addr == nullptr) return false;
-  const auto ours = source_address(domain);
-  return hints.src_addrlen != ours.size() ||
-         std::memcmp(hints.src_addr, ours.data(), ours.size()) != 0;
-}
-
-bool names_source(const std::string& nic, const char* node) {
-  return node == nullptr || nic == std::string("udp:") + node || nic == node;
+// A source by its address is the domain of the NIC that has it. Where no NIC of UDP is used, RDMA
+// ports serve whatever address the host has.
+bool is_source(const std::string& domain, const std::vector<std::string>& nics,
+               const Source& source) {
+  if (!source.is_of(domain)) return false;
+  if (!source.domain.empty() || source.at.is_any()) return true;
+  PortName at = source.at;
+  at.port = 0;
+  const auto has = [&](const std::string& nic) { return of_nic(nic) == at; };
+  if (std::ranges::any_of(nics, [](const std::string& nic) { return of_nic(nic).has_value(); })) {
+    return has(domain);
+  }
+  return domain == kName;
 }
 
 // Whether a domain of that name does. If not, FI_LOG_LEVEL=info tells why.
-bool does(const fi_info* hints, const std::string& name, bool by_source, const Config& config) {
-  if (hints == nullptr) return true;
-  const char* complaint = complaint_about(*hints, name, config);
-  // FI_SOURCE: node and service say it, not the hints.
-  if (complaint == nullptr && !by_source && is_other_source(*hints, name)) {
-    complaint = "another src_addr";
+bool does(const fi_info* hints, const std::string& name, const Wanted& wanted,
+          const Config& config) {
+  const char* complaint = hints != nullptr ? complaint_about(*hints, name, config) : nullptr;
+  if (complaint == nullptr && wanted.source && !is_source(name, config.nics, *wanted.source)) {
+    complaint = "another source address";
   }
   if (complaint == nullptr) return true;
   log_info("domain " + name + " is not listed, as the hints ask for: " + complaint);
   return false;
 }
 
-}  // namespace
+struct Request {
+  const char* node;
+  const char* service;
+  std::uint64_t flags;
+  const fi_info* hints;
+  [[nodiscard]] bool names_source() const { return (flags & FI_SOURCE) != 0; }
+  [[nodiscard]] bool names_anything() const { return node != nullptr || service != nullptr; }
+  [[nodiscard]] bool is_string() const {
+    return node != nullptr && std::strstr(node, "://") != nullptr;
+  }
+};
 
-std::array<std::byte, kAddressBytes> source_address(const std::string& domain) {
-  std::array<std::byte, kAddressBytes> address{};
-  std::memcpy(address.data() + 1, domain.data(), std::min(domain.size(), address.size() - 1));
-  return address;
+std::optional<PortName> find_node(const Request& request, std::uint32_t format) {
+  std::string why = "the service must be in the string";
+  std::optional<PortName> name;
+  if (!request.is_string()) {
+    name = look_up(request.node, request.service,
+                   {.family = family_of(format),
+                    .is_source = request.names_source(),
+                    .is_numeric = (request.flags & FI_NUMERICHOST) != 0},
+                   why);
+  } else if (request.service == nullptr) {
+    name = from_uri(request.node);
+    why = "this is no address";
+    if (name && family_of(format) != AF_UNSPEC && family_of(format) != name->family()) name.reset();
+  }
+  if (!name) {
+    log_info(std::string("node ") + (request.node != nullptr ? request.node : "(none)") +
+             ", service " + (request.service != nullptr ? request.service : "(none)") + ": " + why);
+  }
+  return name;
 }
+
+// The source: node and service with FI_SOURCE, else the hints'. False: it can't be.
+bool want_source(const Request& request, Wanted& wanted) {
+  const fi_info* const hints = request.hints;
+  if (!request.names_source()) {
+    if (hints == nullptr || hints->src_addr == nullptr) return true;
+    wanted.source = read_source(wanted.format, hints->src_addr, hints->src_addrlen);
+    return wanted.source.has_value();
+  }
+  const std::optional<PortName> name = find_node(request, wanted.format);
+  if (!name) return false;
+  wanted.source = Source{.at = *name};
+  // Any address is not one of a family, unless the format is.
+  if (name->is_any() && !is_socket_format(wanted.format)) wanted.source->at.is_v6 = false;
+  return true;
+}
+
+bool want_destination(const Request& request, Wanted& wanted) {
+  const fi_info* const hints = request.hints;
+  if (request.names_source() || !request.names_anything()) {
+    if (hints == nullptr || hints->dest_addr == nullptr) return true;
+    const auto read = hints->dest_addrlen >= least_bytes(wanted.format)
+                          ? read_address(wanted.format, hints->dest_addr)
+                          : std::nullopt;
+    if (read) wanted.destination = write_address(wanted.format, *read);
+    return read.has_value();
+  }
+  if (const auto own = request.is_string() ? from_string(request.node) : std::nullopt) {
+    if (request.service == nullptr) wanted.destination = write_address(wanted.format, *own);
+    return !wanted.destination.empty();
+  }
+  // Without a service it says where to look, and nobody can be asked there.
+  const std::optional<PortName> name = find_node(request, wanted.format);
+  if (name) wanted.destination = write_name(wanted.format, *name);
+  return name.has_value();
+}
+
+// The first format that does: FI_SOCKADDR leaves open which.
+std::optional<Wanted> wanted_by(const Request& request) {
+  const fi_info* const hints = request.hints;
+  const std::uint32_t format =
+      hints != nullptr ? hints->addr_format : std::uint32_t{FI_FORMAT_UNSPEC};
+  const std::vector<std::uint32_t> formats =
+      format == FI_SOCKADDR ? std::vector<std::uint32_t>{FI_SOCKADDR_IN, FI_SOCKADDR_IN6}
+                            : std::vector<std::uint32_t>{format};
+  for (const std::uint32_t candidate : formats) {
+    Wanted wanted{.format = candidate};
+    if (is_known_format(candidate) && want_source(request, wanted) &&
+        want_destination(request, wanted)) {
+      return wanted;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info) {
@@ -199,23 +313,19 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
       complain(complaint);
       return -FI_EINVAL;
     }
-    // A name of a host is nobody's address here: those come from fi_getname.
-    const bool by_source = (flags & FI_SOURCE) != 0;
-    if (!by_source && (node != nullptr || service != nullptr)) {
-      log_info("no node or service can be resolved: addresses come from fi_getname");
-      return -FI_ENODATA;
-    }
-    std::vector<std::pair<std::string, std::vector<std::string>>> domains;
-    if (!by_source || node == nullptr) domains.emplace_back(kName, config.nics);
+    const Request request{node, service, flags, hints};
+    if (request.names_source() && !request.names_anything()) return -FI_EINVAL;
+    const std::optional<Wanted> wanted = wanted_by(request);
+    if (!wanted) return -FI_ENODATA;
+    std::vector<std::pair<std::string, std::vector<std::string>>> domains{{kName, config.nics}};
     for (const std::string& nic : config.nics) {
-      if (lists_nics(hints, by_source) && (!by_source || names_source(nic, node)))
-        domains.emplace_back(nic, std::vector{nic});
+      if (lists_nics(hints, request.names_source())) domains.emplace_back(nic, std::vector{nic});
     }
     Info first;
     fi_info** last = nullptr;
     for (const auto& [name, members] : domains) {
-      if (!does(hints, name, by_source, config)) continue;
-      Info made = make_info(name, members, hints, config, version);
+      if (!does(hints, name, *wanted, config)) continue;
+      Info made = make_info(name, members, hints, config, version, *wanted);
       if (!made) return -FI_ENOMEM;
       fi_info** const next = &made->next;
       if (first) {

@@ -5,7 +5,6 @@
 
 #include <rdma/fabric.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -45,10 +44,6 @@ inline constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MULTI_RECV;
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info);
-
-// What an fi_info has as its source: no endpoint's address yet, but which domain's it will be. It
-// begins with 0 where those of endpoints have their length, so fi_av_insert takes none.
-[[nodiscard]] std::array<std::byte, kAddressBytes> source_address(const std::string& domain);
 
 // Why a domain of that name doesn't do for these hints, in some words; null if it does.
 [[nodiscard]] const char* complaint_about(const fi_info& hints, const std::string& domain,

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "hawser/types.hpp"
+#include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/info.hpp"
 #include "plugin/ofi/provider.hpp"
 
@@ -63,7 +64,9 @@ const char* about(const fi_domain_attr& asked, const std::string& domain, const 
 
 const char* complaint_about(const fi_info& hints, const std::string& domain, const Config& config) {
   if (!within(hints.caps, kCaps)) return "caps";
-  if (hints.addr_format != FI_FORMAT_UNSPEC) return "another address format";
+  if (hints.addr_format != FI_SOCKADDR && !is_known_format(hints.addr_format)) {
+    return "another address format";
+  }
   if (hints.fabric_attr != nullptr && is_other_name(hints.fabric_attr->name, kName)) {
     return "another fabric";
   }

@@ -31,24 +31,32 @@ ssize_t Endpoint::receive(const ReceiveCall& call) {
 
 ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
   if ((call.flags & (FI_CLAIM | FI_PEEK)) == FI_CLAIM) return receive_claimed_locked(call);
-  PeerId peer = kAnyPeer;
-  if (const ssize_t answer = source_locked(call.from, peer); answer != 0) return answer;
-  if ((call.flags & FI_PEEK) != 0) return peek_locked(call, peer);
-  Operation* const operation = new_receive_locked(call, peer);
+  Route route;
+  if (const ssize_t answer = source_locked(call.from, route); answer != 0) return answer;
+  if ((call.flags & FI_PEEK) != 0) return peek_locked(call, route);
+  Operation* const operation = new_receive_locked(call, route.peer);
   if (operation == nullptr) return no_room_locked(kReceives);
-  OperationQueue& queue = call.context == kTaggedContext ? waiting_tagged_ : waiting_untagged_;
-  if (operation->is_multi || !queue.empty()) {
-    queue.push(*operation);
+  if (route.is_asked()) {
+    asker_->push(call.from, *operation, Clock::now());
+    return 0;
+  }
+  const ssize_t answer = place_receive_locked(*operation);
+  if (answer != 0) receives_.give(*operation);
+  return answer;
+}
+
+ssize_t Endpoint::place_receive_locked(Operation& operation) {
+  const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
+  OperationQueue& queue = is_tagged ? waiting_tagged_ : waiting_untagged_;
+  if (operation.is_multi || !queue.empty()) {
+    queue.push(operation);
     advance_locked(queue);
     return 0;
   }
-  const ssize_t answer = post_locked(*operation);
-  if (answer == -FI_EAGAIN) {
-    queue.push(*operation);
-    return 0;
-  }
-  if (answer != 0) receives_.give(*operation);
-  return answer;
+  const ssize_t answer = post_locked(operation);
+  if (answer != -FI_EAGAIN) return answer;
+  queue.push(operation);
+  return 0;
 }
 
 Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
@@ -99,7 +107,7 @@ void Endpoint::fill_from_locked(Operation& operation, const Envelope& envelope) 
 
 // Answered at once. What lies in a socket unread has not come: if nothing is found, the endpoint is
 // turned and asked again.
-ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
+ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
   const bool claims = (call.flags & (FI_CLAIM | FI_DISCARD)) != 0;
   if (claims && claims_.size() == claims_.capacity()) {
     return no_room_locked("claimed messages (FI_HAWSER_MAX_RECEIVE_MESSAGES)");
@@ -112,6 +120,9 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
   Envelope envelope;
   MessageId message = kNoMessage;
   const auto look = [&] {
+    // Nothing is known of somebody who has not answered.
+    if (route.is_asked()) return Status::again;
+    const PeerId peer = route.peer;
     Status status = Status::ok;
     if (!claims || !waiting_tagged_.empty()) {
       status = endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
@@ -121,9 +132,10 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, PeerId peer) {
     return endpoint_->claim(peer, kTaggedContext, call.tag, ~call.ignore, envelope, message);
   };
   Status status = look();
-  if (status == Status::unknown_peer && peers_->renew(call.from, peer)) status = look();
+  if (status == Status::unknown_peer && peers_->renew(call.from, route.peer)) status = look();
   if (status == Status::again) {
     progress_locked();
+    if (route.is_asked() && source_locked(call.from, route) != 0) route = {};
     status = look();
   }
   if (status != Status::ok) {
@@ -183,7 +195,7 @@ ssize_t Endpoint::cancel(void* op_context) {
     });
     if (found != nullptr) return 0;
   }
-  return cancel_send_locked(op_context) ? 0 : -FI_ENOENT;
+  return cancel_send_locked(op_context) || cancel_asked_locked(op_context) ? 0 : -FI_ENOENT;
 }
 
 }  // namespace hawser::ofi

@@ -50,7 +50,10 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
-  const bool early = writes && (call.flags & kArrived) == 0 && call.bytes <= kInjectBytes &&
+  // Who sends to a name that is still asked for hears whether there is one.
+  const bool may_be_early =
+      route.is_asked() ? (call.flags & FI_INJECT_COMPLETE) != 0 : (call.flags & kArrived) == 0;
+  const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
                      (injects ? injects_ : copied_).has_room();
   Operation* const entry = early ? sends_.take(*this) : nullptr;
   if (early && entry == nullptr) return no_room_locked(kSends);
@@ -62,7 +65,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->context = call.op_context;
   operation->peer = route.peer;
   operation->address = call.to;
-  operation->is_by_mirror = route.from == mirror_.get();
+  operation->is_by_mirror = mirror_ && route.from == mirror_.get();
   operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;
@@ -72,7 +75,12 @@ ssize_t Endpoint::send(const SendCall& call) {
                              : static_cast<std::byte*>(const_cast<void*>(call.data));
   operation->length = call.bytes;
   operation->data = immediate_of(call, !call.is_silent && !early);
-  const ssize_t answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
+  ssize_t answer = 0;
+  if (route.is_asked()) {
+    asker_->push(call.to, *operation, Clock::now());
+  } else {
+    answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
+  }
   if (!early) return answer;
   if (answer == 0) {
     write_early_locked(*operation, *entry);

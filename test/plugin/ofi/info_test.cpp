@@ -92,6 +92,7 @@ TEST_CASE("Info__attributes_tell_what_there_is") {
   CHECK(info->domain_attr->cq_data_size == 4);
   CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
   CHECK(info->domain_attr->resource_mgmt == FI_RM_ENABLED);
+  CHECK(info->domain_attr->av_type == FI_AV_UNSPEC);  // either does
   CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
   CHECK(info->tx_attr->comp_order == 0);
   CHECK(info->ep_attr->max_msg_size == (std::uint64_t{1} << 40) - 1);
@@ -136,7 +137,8 @@ TEST_CASE("Info__what_is_not_there_is_not_listed") {
   CHECK(answer_to([](fi_info& i) { i.tx_attr->size = (1 << 20) + 1; }) == none);
   CHECK(answer_to([](fi_info& i) { i.tx_attr->op_flags = FI_COMMIT_COMPLETE; }) == none);
   CHECK(answer_to([](fi_info& i) { i.domain_attr->cq_data_size = 8; }) == none);
-  CHECK(answer_to([](fi_info& i) { i.addr_format = FI_SOCKADDR_IN; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.addr_format = FI_SOCKADDR_IB; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.addr_format = FI_SOCKADDR_IN; }) == 0);
   CHECK(answer_to([](fi_info& i) { i.domain_attr->name = ::strdup("eth7"); }) == none);
   CHECK(answer_to([](fi_info& i) { i.domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ENDPOINT; }) == 0);
   CHECK(answer_to([](fi_info& i) { i.mode = FI_CONTEXT | FI_CONTEXT2; }) == 0);
@@ -204,7 +206,7 @@ TEST_CASE("Info__NICs_are_chosen_by_a_list_of_either_variable") {
                            {"HAWSER_NICS", "udp:127.0.0.7"}})) == Names{"hawser", "udp:127.0.0.9"});
 }
 
-TEST_CASE("Info__a_node_is_the_NIC_to_use_never_a_host_to_reach") {
+TEST_CASE("Info__a_source_is_the_NIC_to_use_and_a_destination_is_where_to_ask") {
   const Variables variables;
   fi_info* found = nullptr;
   const Info wanted = hints();
@@ -214,5 +216,9 @@ TEST_CASE("Info__a_node_is_the_NIC_to_use_never_a_host_to_reach") {
   CHECK(std::string(found->domain_attr->name) == "udp:127.0.0.2");
   CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.9", nullptr, FI_SOURCE, wanted.get(), &found) ==
         -FI_ENODATA);
-  CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "7", 0, wanted.get(), &found) == -FI_ENODATA);
+  CHECK(owner->dest_addr == nullptr);
+  REQUIRE(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", "7", 0, wanted.get(), &found) == 0);
+  const Info reaching(found);
+  CHECK(std::string(found->domain_attr->name) == "hawser");
+  CHECK(found->dest_addrlen == 56);
 }

@@ -77,8 +77,15 @@ Node::Node(const NodeOptions& options) {
   wanted->tx_attr->size = options.send_count;
   wanted->rx_attr->size = options.receive_count;
   wanted->domain_attr->threading = options.threading;
-  info = get_info(wanted.get());
-  if (!info) throw std::runtime_error("fi_getinfo finds nothing");
+  wanted->addr_format = options.addr_format;
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+  };
+  fi_info* found = nullptr;
+  check(fi_getinfo(FI_VERSION(1, 17), or_null(options.node), or_null(options.service),
+                   options.info_flags, wanted.get(), &found),
+        "fi_getinfo");
+  info.reset(found);
   info->fabric_attr->api_version = options.version;
   fid_fabric* opened_fabric = nullptr;
   check(fi_fabric(info->fabric_attr, &opened_fabric, nullptr), "fi_fabric");

@@ -80,6 +80,11 @@ struct NodeOptions {
   std::size_t receive_count = 0;
   std::uint32_t version = FI_VERSION(1, 17);  // that the program was written for
   bool counts = false;                        // with counters for both directions
+  // Of fi_getinfo.
+  std::string node{};  // "": none
+  std::string service{};
+  std::uint64_t info_flags = 0;
+  std::uint32_t addr_format = FI_FORMAT_UNSPEC;
 };
 
 // A fabric, a domain, an AV, a CQ for both directions, and an endpoint, enabled.

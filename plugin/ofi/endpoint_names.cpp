@@ -1,0 +1,167 @@
+// Port names: the port at which others ask for this endpoint's address, and the endpoints that this
+// one asks for theirs.
+//
+// An endpoint has a port if its fi_info names one, or if its addresses are socket addresses. It
+// asks for a port name as soon as that is in the AV, so that it knows who sends from there. Sends
+// and receives for a peer that has not answered wait, in the order of the calls.
+#include <rdma/fi_errno.h>
+
+#include <string>
+#include <utility>
+
+#include "hawser/nics.hpp"
+#include "plugin/ofi/endpoint.hpp"
+#include "plugin/ofi/finished.hpp"
+#include "plugin/ofi/log.hpp"
+
+namespace hawser::ofi {
+namespace {
+
+// Between two looks at the port. One costs a call of the system.
+constexpr std::chrono::microseconds kBetweenLooks{200};
+
+}  // namespace
+
+void Endpoint::open_port() {
+  const bool is_of_sockets = is_socket_format(format_);
+  if (source_.at.port == 0 && !is_of_sockets) return;
+  port_ = std::make_unique<NamePort>(source_.at, is_of_sockets);
+  // Where the program need not call for its messages to move, it need not call for this.
+  if (domain_.threads() > 0) answers_ = std::make_unique<NameThread>(*port_, address_);
+}
+
+// A port that takes requests at any address goes by that of the first NIC that has one. An RDMA
+// port has none: any of the host's does.
+PortName Endpoint::port_name() const {
+  PortName name = port_->at();
+  if (!name.is_any()) return name;
+  const auto use = [&](const std::string& nic) {
+    const std::optional<PortName> found = of_nic(nic);
+    if (!found || found->is_v6 != name.is_v6) return false;
+    name.ip = found->ip;
+    name.scope = found->scope;
+    return true;
+  };
+  for (const std::string& nic : domain_.config().nics) {
+    if (use(nic)) return name;
+  }
+  for (const HostNic& nic : host_nics()) {
+    if (nic.up && use(nic.name)) return name;
+  }
+  return name;
+}
+
+void Endpoint::ask(std::span<const fi_addr_t> addresses) {
+  const Lock lock(mutex_);
+  if (!endpoint_) return;
+  for (const fi_addr_t address : addresses) (void)ask_locked(address);
+}
+
+ssize_t Endpoint::ask_locked(fi_addr_t address) {
+  const std::optional<PortName> name = addresses_->name_of(address);
+  if (!name) return -FI_EINVAL;
+  try {
+    if (!asker_) {
+      asker_ = std::make_unique<Asker>(patience_);
+      for_each_sink([&](EventSink& sink) {
+        if (sink.is_waitable()) sink.watch(asker_->fd());
+      });
+    }
+    asker_->ask(address, *name, Clock::now());
+    return 0;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return -FI_ENOMEM;
+  }
+}
+
+void Endpoint::turn_names_locked() {
+  const Clock::time_point now = Clock::now();
+  if (port_ && !answers_ && now >= port_look_at_) {
+    port_->answer(address_);
+    port_look_at_ = now + kBetweenLooks;
+  }
+  if (!asker_) return;
+  asker_->turn(now, [&](fi_addr_t address, const std::optional<AddressBytes>& bytes,
+                        OperationQueue waiting) {
+    if (bytes) {
+      addresses_->set_answer(address, *bytes);
+      resume_asked_locked(address, waiting);
+      return;
+    }
+    if (!waiting.empty()) complain(describe_silence(address));
+    fail_asked_locked(waiting, FI_EHOSTUNREACH, Status::peer_unreachable);
+  });
+  if (asker_->is_empty()) drop_asker_locked();
+}
+
+// An answer that comes late makes no descriptor readable that nobody reads.
+void Endpoint::drop_asker_locked() {
+  for_each_sink([&](EventSink& sink) {
+    if (sink.is_waitable()) sink.forget(asker_->fd());
+  });
+  asker_.reset();
+}
+
+// Another endpoint of the AV may have got the answer first.
+void Endpoint::settle_locked(fi_addr_t address) {
+  AddressBytes bytes;
+  if (!asker_->is_asking(address) || !addresses_->find(address, bytes)) return;
+  resume_asked_locked(address, asker_->stop(address));
+}
+
+void Endpoint::resume_asked_locked(fi_addr_t address, OperationQueue waiting) {
+  if (waiting.empty()) return;
+  Route route;
+  if (const ssize_t answer = route_locked(address, route); answer != 0 || route.is_asked()) {
+    fail_asked_locked(waiting, answer != 0 ? static_cast<int>(-answer) : FI_EOTHER,
+                      Status::unknown_peer);
+    return;
+  }
+  while (!waiting.empty()) {
+    Operation& operation = *waiting.pop();
+    const bool is_by_mirror = mirror_ && route.from == mirror_.get();
+    if (operation.is_send) {
+      operation.peer = route.peer;
+      operation.is_by_mirror = is_by_mirror;
+      waiting_sends_.push(name_of_locked(operation), operation);
+      continue;
+    }
+    operation.peer = is_by_mirror ? us_to_mirror_ : route.peer;
+    const ssize_t answer = place_receive_locked(operation);
+    if (answer != 0) fail_locked(operation, static_cast<int>(-answer), operation.status);
+  }
+  if (!waiting_sends_.empty()) resume_sends_locked();
+}
+
+void Endpoint::fail_asked_locked(OperationQueue waiting, int error, Status status) {
+  while (!waiting.empty()) {
+    Operation& operation = *waiting.pop();
+    if (operation.is_multi) operation.flags |= FI_MULTI_RECV;
+    fail_locked(operation, error, status);
+  }
+}
+
+bool Endpoint::cancel_asked_locked(void* op_context) {
+  Operation* const operation = asker_ ? asker_->take(op_context) : nullptr;
+  if (operation == nullptr) return false;
+  OperationQueue one;
+  one.push(*operation);
+  fail_asked_locked(one, FI_ECANCELED, Status::cancelled);
+  return true;
+}
+
+bool Endpoint::has_waiting_sends() const {
+  return !waiting_sends_.empty() || (asker_ && asker_->has_sends());
+}
+
+std::string Endpoint::describe_silence(fi_addr_t address) {
+  const std::optional<PortName> name = addresses_->name_of(address);
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count();
+  std::string text(to_string(Status::peer_unreachable));
+  if (!name) return text;
+  return text + ": no endpoint was found at UDP port " + to_text(*name) + " (fi_addr " +
+         std::to_string(address) + "), which was asked for " + std::to_string(waited) + " ms";
+}
+
+}  // namespace hawser::ofi

@@ -1,0 +1,67 @@
+// The UDP port at which an endpoint is asked for its address. It holds nothing of those who ask.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "plugin/ofi/address_format.hpp"
+#include "plugin/ofi/descriptor.hpp"
+#include "plugin/ofi/port_name.hpp"
+
+namespace hawser::ofi {
+
+// A port can't be had; `number` is the system's errno.
+class PortError : public std::runtime_error {
+ public:
+  PortError(int number, const PortName& at);
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+class NamePort {
+ public:
+  // Binds. An `at` without an address takes requests at every one of the host: of both families
+  // unless `is_of_one_family`. Port 0: the system chooses. Throws PortError.
+  NamePort(const PortName& at, bool is_of_one_family);
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  // With the port that it has got.
+  [[nodiscard]] const PortName& at() const { return at_; }
+  // Answers what has come, 64 requests at most.
+  void answer(const AddressBytes& address);
+  [[nodiscard]] std::uint64_t answered() const { return answered_; }
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // that were no requests
+
+ private:
+  PortName at_;
+  Descriptor socket_;
+  std::atomic<std::uint64_t> answered_{0};
+  std::atomic<std::uint64_t> dropped_{0};
+};
+
+// Answers while the program is elsewhere. It touches the port alone, so it needs no lock.
+class NameThread {
+ public:
+  // Throws std::system_error.
+  NameThread(NamePort& port, const AddressBytes& address);
+  ~NameThread();
+  NameThread(const NameThread&) = delete;
+  NameThread& operator=(const NameThread&) = delete;
+  // In a child of fork: there is no such thread.
+  void abandon() { (void)thread_.release(); }
+
+ private:
+  void run();
+
+  NamePort& port_;
+  AddressBytes address_;
+  Descriptor stop_;
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace hawser::ofi

@@ -1,0 +1,23 @@
+// Endpoints that are asked for their addresses at UDP ports, and those that ask.
+#pragma once
+
+#include <string>
+
+#include "test/plugin/ofi/scene.hpp"
+
+namespace hawser::test {
+
+// A port below those that the system gives out, another in each process.
+[[nodiscard]] std::string service(int i = 0);
+[[nodiscard]] NodeOptions server_options(const std::string& node,
+                                         std::uint32_t format = FI_FORMAT_UNSPEC, int port = 0);
+[[nodiscard]] NodeOptions client_options(const std::string& node,
+                                         std::uint32_t format = FI_FORMAT_UNSPEC, int port = 0);
+
+int insert_address(Node& node, const void* address, fi_addr_t& out);
+[[nodiscard]] fi_addr_t insert_destination(Node& node);
+// One message of `from`, received by `at`.
+[[nodiscard]] int receive_one(Node& at, Node& from, fi_addr_t source = FI_ADDR_UNSPEC,
+                              std::uint64_t tag = 1);
+
+}  // namespace hawser::test
