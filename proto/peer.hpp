@@ -315,6 +315,7 @@ struct alignas(kCacheLine) Peer {
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
   bool refused : 1 = false;           // CALLING: it has said that it has no place
+  bool outdated : 1 = false;          // CALLING: it has said that our epoch is no higher
   bool questioned : 1 = false;        // somebody needs to know whether it lives; until it is heard
   NicPair route{};                    // over which it was last heard
   std::uint8_t turn_slot = 0;         // where the next choice of a path begins
