@@ -125,6 +125,12 @@ Duration calls_for(const Core& core, const Peer& peer) {
   return peer.refused ? timeout + timeout / 4 : timeout;
 }
 
+// How long it listens after its last call: the answer may be a CHALLENGE first.
+template <class Core>
+Duration listens_for(const Core& core, const Peer& peer) {
+  return peer.response.overdue(core.granularity) * 4;
+}
+
 }  // namespace
 
 // An operation or connect wants the session to exist.
@@ -166,6 +172,7 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   learn_nics(peer, records);
   peer.cookie = 0;
   peer.refused = peer.outdated = false;
+  peer.timeout_put_off = false;
   peer.calls = 0;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.calling_since = now;
@@ -227,14 +234,15 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   if (knows) return say_hello(peer);
   if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
-  const Duration silence = now - peer.calling_since - absence.since(peer.calling_since);
-  if (silence >= calls_for(*this, peer)) {
-    // Away ourselves until now: answers that come meanwhile must get a chance.
-    if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
+  const Time end = peer.calling_since + absence.since(peer.calling_since) + calls_for(*this, peer);
+  if (end <= now && peer.timeout_put_off) {
     return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
   }
   peer.called_at = now;
   say_hello(peer);
+  // It calls until the end, the last time then: a place may have become free only now.
+  peer.timeout_put_off = end <= now;
+  peer.call_at = peer.timeout_put_off ? now + listens_for(*this, peer) : earlier(peer.call_at, end);
   if (peer.calls == kQuickCalls) end_calling(peer);
 }
 
