@@ -436,6 +436,14 @@ struct alignas(kCacheLine) Peer {
 };
 static_assert(sizeof(Peer) <= 1280);
 
+// Peers whose messages were turned away for want of a descriptor. The one that is to be asked next
+// comes first.
+struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
+  std::uint32_t asked = 0;  // messages, in asked_turn
+  std::uint32_t asked_turn = 0;
+  std::uint32_t reserves_used = 0;  // of all peers
+};
+
 // Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
 [[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
   return bytes <= std::uint64_t{fragment_bytes} << 28;
