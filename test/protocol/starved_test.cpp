@@ -100,13 +100,16 @@ TEST_CASE("starved__peers_take_turns", "[M9]") {
 TEST_CASE("starved__a_peer_that_is_received_from_leaves_descriptors_to_others", "[M9]") {
   constexpr std::uint32_t kBusy = 2;
   constexpr std::uint32_t kOther = 3;
-  Starved s(4, 8, 0);
+  // Two are the busy one's beside its reserve.
+  Starved s(4, 8, kDescriptors - 2);
+  REQUIRE_FALSE(s.is_here(kBusy, 3));
+  REQUIRE_FALSE(s.is_here(kOther, 1));
   for (std::uint64_t i = 0; i < 4; ++i) {
     (void)s.exchange.receive(0, kBusy, Starved::tag(kBusy, i), 10);
     s.world.run_for(kSoon);
   }
   CHECK(s.is_here(kBusy, 4));
-  CHECK(s.is_here(kOther, 8));
+  CHECK(s.is_here(kOther, 1));
 }
 
 // The question or its answer is lost. The next question comes as soon as after the first one of
