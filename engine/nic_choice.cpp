@@ -170,7 +170,7 @@ class Chooser {
   [[nodiscard]] std::string complaint() const {
     std::string text = items_.empty()
                            ? "This host has no NIC that can be used"
-                           : "NICs \"" + std::string(list_) + "\" chooses no NIC of this host";
+                           : "NICs \"" + std::string(list_) + "\" choose no NIC of this host";
     std::string comma = ": ";
     for (const NicCandidate& candidate : choice_.candidates) {
       text += comma + candidate.nic.name +

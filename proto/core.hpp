@@ -128,7 +128,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::send_link> senders;
   IndexList<Peer, &Peer::ack_link> ackers;
   IndexList<Peer, &Peer::touch_link> touched;
-  IndexList<Peer, &Peer::starved_link> starved;
+  StarvedPeers starved;
   IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
   IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
   Places peer_places;
@@ -501,7 +501,7 @@ struct Endpoint::Core {
     store_judged_at = kNever;
   }
   void solicit(Peer& peer);
-  void descriptor_freed(Peer& by);
+  void descriptor_freed(Peer& by, bool in_reserve);
   void expire_solicitation(Peer& peer);
   void no_longer_starved(Peer& peer);
   [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);

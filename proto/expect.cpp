@@ -194,17 +194,60 @@ void Endpoint::Core::no_longer_starved(Peer& peer) {
   peer.say_solicitation = false;
 }
 
-void Endpoint::Core::solicit(Peer& peer) {
+namespace {
+
+// Asks a starved peer, which is the last one of them then.
+template <class Core>
+void ask(Core& core, Peer& peer) {
+  const std::uint32_t index = core.index_of(peer);
+  core.starved.remove(core.peers, index);
+  core.starved.push_back(core.peers, index);
   peer.say_solicitation = true;
   peer.ack_now = true;
-  owe(peer);
+  core.owe(peer);
 }
 
-// By the same peer, which may be short of them itself, or for the one that waits longest.
-void Endpoint::Core::descriptor_freed(Peer& by) {
+// But for those that peers have in reserve.
+template <class Core>
+bool all_taken(const Core& core) {
+  return core.unmatched - core.starved.reserves_used >= core.tunables.max_receive_messages;
+}
+
+// The peer that waits longest, and of which not all has been asked for; else the one that was asked
+// first, as that may be lost. Null: all are being asked.
+template <class Core>
+Peer* next_starved(Core& core) {
+  constexpr int kMostLooks = 16;
+  Peer* asked = nullptr;
+  std::uint32_t index = core.starved.front();
+  for (int left = kMostLooks; left > 0 && index != kNoIndex; --left) {
+    Peer& peer = core.peers.at(index);
+    index = core.starved.next(core.peers, index);
+    if (peer.say_solicitation) continue;
+    if (before(peer.solicited_to, peer.starved_to)) return &peer;
+    if (asked == nullptr) asked = &peer;
+  }
+  if (asked != nullptr) asked->solicited_to = asked->next_to_process;
+  return asked;
+}
+
+}  // namespace
+
+// What is asked for will find a place. If the question or its answer is lost, the next one comes
+// soon.
+void Endpoint::Core::solicit(Peer& peer) {
+  peer.solicit_backoff = 0;
+  peer.solicit_at = earlier(peer.solicit_at, now + peer.response.overdue(granularity) * 2);
+  ask(*this, peer);
+  touch(peer);
+}
+
+// The one that a peer has in reserve serves nobody else. Others are for all, one after the other.
+void Endpoint::Core::descriptor_freed(Peer& by, bool in_reserve) {
   if (starved.empty()) return;
-  const bool own = starved.contains(peers, index_of(by));
-  solicit(own ? by : peers.at(starved.front()));
+  if (in_reserve && starved.contains(by) && !by.say_solicitation) solicit(by);
+  if (all_taken(*this)) return;
+  if (Peer* next = next_starved(*this)) solicit(*next);
 }
 
 void Endpoint::Core::expire_solicitation(Peer& peer) {
@@ -217,7 +260,15 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
                      longest);
   peer.solicited_to = peer.next_to_process;
   peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
-  solicit(peer);
+  ask(*this, peer);
+  // It was asked for what has a place, and nothing came of that: ever more others may take it.
+  constexpr int kMostDoublings = 4;
+  if (all_taken(*this)) return;
+  for (int others = 1 << std::min(peer.solicit_backoff - 1, kMostDoublings); others > 0; --others) {
+    Peer* const next = next_starved(*this);
+    if (next == nullptr) break;
+    ask(*this, *next);
+  }
 }
 
 // Requests for the first fragments of messages that are not known, as many as have a descriptor
@@ -228,7 +279,12 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
   std::uint64_t number =
       before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
   std::uint64_t free = 1;
-  if (unmatched < tunables.max_receive_messages) free = tunables.max_receive_messages - unmatched;
+  // What others were asked for in this turn takes some of them.
+  if (starved.asked_turn != turn_number) starved.asked = 0;
+  starved.asked_turn = turn_number;
+  const std::uint32_t taken = unmatched - starved.reserves_used + starved.asked;
+  if (taken < tunables.max_receive_messages) free = tunables.max_receive_messages - taken;
+
   for (; free > 0 && before(number, peer.starved_to); ++number) {
     if (peer.incoming.get(number)) continue;
     if (!writer.request(to_wire(number), 0, kFirst)) {
@@ -244,12 +300,10 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
       trace(record);
     }
     --free;
+    ++starved.asked;
   }
   peer.solicited_to = number;
   peer.say_solicitation = false;
-  const std::uint32_t index = index_of(peer);
-  starved.remove(peers, index);
-  starved.push_back(peers, index);  // the others' turn
   return true;
 }
 

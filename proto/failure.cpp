@@ -57,6 +57,7 @@ Reason reason_of(Core& core, Peer& peer, Status status) {
   }
   if (was_ready && peer.small_only_since != Time{}) return Reason::only_small;
   if (was_ready) return answers_nothing(core, peer) ? Reason::one_way : Reason::unheard;
+  if (peer.outdated) return Reason::stale_epoch;
   if (peer.state == SessionState::answered) return Reason::one_way;
   return has_way(core, peer) ? Reason::never_heard : Reason::no_way;
 }

@@ -49,10 +49,10 @@ bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   return ahead > 0 || (may_be_of_now && echoed && begins);
 }
 
-// A call of a process whose epoch is below the verified one: of one that is gone for long, or of
-// the present one, whose clock went back.
-bool calls_with_older_epoch(const Peer& peer, const wire::PacketView& packet) {
-  return packet.type == wire::PacketType::hello && packet.session->epoch < peer.verified_epoch;
+// A call of a process whose epoch is not above the verified one: of one that is gone for long, of
+// the present one, whose clock went back, or of one that has taken another one's name.
+bool calls_with_stale_epoch(const Peer& peer, const wire::PacketView& packet) {
+  return packet.type == wire::PacketType::hello && packet.session->epoch <= peer.verified_epoch;
 }
 
 // The sender of a cookie that is good was there after this peer was last heard.
@@ -115,12 +115,20 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
   }
 }
 
-// A session that lives is not replaced by an older epoch. Its peer is asked whether it is there: if
-// it has been silent for a peer timeout then, the caller's next HELLO finds the session ended.
+// How long a peer is called that does not answer.
 template <class Core>
-void question_before(Core& core, Peer& peer) {
-  peer.questioned = true;
-  core.touch(peer);
+Duration calls_for(const Core& core, const Peer& peer) {
+  const Duration timeout = milliseconds(core.tunables.peer_timeout_ms);
+  // The places of those that died as it began to call are free after a peer timeout of theirs; and
+  // the session of the process before this one has ended, which is allowed its absence, too.
+  if (peer.outdated) return timeout + timeout / 4 + milliseconds(core.tunables.longest_absence_ms);
+  return peer.refused ? timeout + timeout / 4 : timeout;
+}
+
+// How long it listens after its last call: the answer may be a CHALLENGE first.
+template <class Core>
+Duration listens_for(const Core& core, const Peer& peer) {
+  return peer.response.overdue(core.granularity) * 4;
 }
 
 }  // namespace
@@ -163,7 +171,8 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   if (same) return;
   learn_nics(peer, records);
   peer.cookie = 0;
-  peer.refused = false;
+  peer.refused = peer.outdated = false;
+  peer.timeout_put_off = false;
   peer.calls = 0;
   peer.call_interval = microseconds(tunables.handshake_retry_us);
   peer.calling_since = now;
@@ -225,16 +234,15 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   if (knows) return say_hello(peer);
   if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
-  const Duration silence = now - peer.calling_since - absence.since(peer.calling_since);
-  // The places of those that died as it began to call are free after a peer timeout of theirs.
-  const Duration timeout = milliseconds(tunables.peer_timeout_ms);
-  if (silence >= (peer.refused ? timeout + timeout / 4 : timeout)) {
-    // Away ourselves until now: answers that come meanwhile must get a chance.
-    if (put_off(peer.call_at, peer.timeout_put_off, peer.response.overdue(granularity) * 4)) return;
+  const Time end = peer.calling_since + absence.since(peer.calling_since) + calls_for(*this, peer);
+  if (end <= now && peer.timeout_put_off) {
     return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
   }
   peer.called_at = now;
   say_hello(peer);
+  // It calls until the end, the last time then: a place may have become free only now.
+  peer.timeout_put_off = end <= now;
+  peer.call_at = peer.timeout_put_off ? now + listens_for(*this, peer) : earlier(peer.call_at, end);
   if (peer.calls == kQuickCalls) end_calling(peer);
 }
 
@@ -354,6 +362,65 @@ Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
   return same && !ended ? found : admit(nic, packet, found);
 }
 
+namespace {
+
+// Answers who is no peer. Takes no state, and is shorter than the HELLO.
+template <class Core, class Write>
+void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
+                     const NicAddress& address, wire::PacketType type, Write&& write) {
+  Nic& through = *core.nics[nic].nic;
+  TxPacket packet;
+  if (through.open_remote(address, packet.remote) != Status::ok) return;
+  if (core.pool.take(std::span(&packet.buffer, 1)) == 1) {
+    wire::PacketWriter writer(*packet.buffer);
+    writer.begin(type, hello.my_index, hello.my_token, 0).slot =
+        wire::CommonHeader::slot_byte(0, nic);
+    write(writer);
+    wire::sign(writer, core.secret());
+    packet.header_bytes = writer.finish(core.checksum);
+    packet.entropy = core.nics[nic].next_entropy();
+    (void)core.send_one(nic, packet);
+  }
+  through.close_remote(packet.remote);
+}
+
+// Its caller goes on calling.
+template <class Core>
+void turn_away(Core& core, std::size_t nic, const wire::SessionPart& hello,
+               const NicAddress& address, std::uint8_t flags) {
+  ++core.session_sequence;
+  answer_stranger(core, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
+    writer.part(wire::ClosingPart{core.session_sequence, 0, flags, 0, {}});
+  });
+}
+
+// A session packet that is not of now, of a peer that is known. Is it of a process whose clock went
+// back, and that may follow the verified one? What else it says is answered here.
+template <class Core>
+bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  if (calls_elsewhere(core, peer, packet)) {
+    find_out_where(core, nic, peer, packet);
+  } else if (calls_with_stale_epoch(peer, packet)) {
+    if (!is_proven(core, said, address)) {
+      core.send_challenge(nic, said, address);
+      return false;
+    }
+    const bool is_older = said.epoch < peer.verified_epoch;
+    if (is_older && peer.state != SessionState::ready) return true;
+    // Is the other process still there? If it has been silent for a peer timeout then, the caller's
+    // next HELLO finds the session ended.
+    peer.questioned |= is_older;
+    core.touch(peer);
+    turn_away(core, nic, said, address, wire::kClosingStaleEpoch);
+  }
+  core.drop(DropReason::stale_session);
+  return false;
+}
+
+}  // namespace
+
 // A session packet of a session that is not known: is it believed? Then the peer is what it says.
 // Null: no. `peer` is null if nobody of that name is known.
 Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
@@ -366,18 +433,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Also of a session that has failed: what still flies of it doesn't make it anew.
   if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
-    if (!calls_with_older_epoch(*peer, packet)) {
-      if (calls_elsewhere(*this, *peer, packet)) find_out_where(*this, nic, *peer, packet);
-      return refuse(DropReason::stale_session);
-    }
-    if (!is_proven(*this, said, address)) {
-      send_challenge(nic, said, address);
-      return nullptr;
-    }
-    if (peer->state == SessionState::ready) {
-      question_before(*this, *peer);
-      return refuse(DropReason::stale_session);
-    }
+    if (!may_follow(*this, nic, *peer, packet)) return nullptr;
   }
   // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
   // that in its name; unless the newer one has not been there for so long that the cookie of the
@@ -415,30 +471,6 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   return peer;
 }
 
-namespace {
-
-// Answers who is no peer. Takes no state, and is shorter than the HELLO.
-template <class Core, class Write>
-void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
-                     const NicAddress& address, wire::PacketType type, Write&& write) {
-  Nic& through = *core.nics[nic].nic;
-  TxPacket packet;
-  if (through.open_remote(address, packet.remote) != Status::ok) return;
-  if (core.pool.take(std::span(&packet.buffer, 1)) == 1) {
-    wire::PacketWriter writer(*packet.buffer);
-    writer.begin(type, hello.my_index, hello.my_token, 0).slot =
-        wire::CommonHeader::slot_byte(0, nic);
-    write(writer);
-    wire::sign(writer, core.secret());
-    packet.header_bytes = writer.finish(core.checksum);
-    packet.entropy = core.nics[nic].next_entropy();
-    (void)core.send_one(nic, packet);
-  }
-  through.close_remote(packet.remote);
-}
-
-}  // namespace
-
 // Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
 // can know.
 void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
@@ -454,10 +486,7 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
 void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
                                   const NicAddress& address) {
   ++counters.calls_refused;
-  ++session_sequence;
-  answer_stranger(*this, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
-    writer.part(wire::ClosingPart{session_sequence, 0, wire::kClosingNoPlace, 0, {}});
-  });
+  turn_away(*this, nic, hello, address, wire::kClosingNoPlace);
   if (now < peer_places.tell_at) return;
   peer_places.tell_at = now + kTellRefusals;
   warns = true;

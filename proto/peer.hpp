@@ -315,6 +315,7 @@ struct alignas(kCacheLine) Peer {
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
   bool refused : 1 = false;           // CALLING: it has said that it has no place
+  bool outdated : 1 = false;          // CALLING: it has said that our epoch is no higher
   bool questioned : 1 = false;        // somebody needs to know whether it lives; until it is heard
   NicPair route{};                    // over which it was last heard
   std::uint8_t turn_slot = 0;         // where the next choice of a path begins
@@ -434,6 +435,14 @@ struct alignas(kCacheLine) Peer {
   ListLink starved_link;
 };
 static_assert(sizeof(Peer) <= 1280);
+
+// Peers whose messages were turned away for want of a descriptor. The one that is to be asked next
+// comes first.
+struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
+  std::uint32_t asked = 0;  // messages, in asked_turn
+  std::uint32_t asked_turn = 0;
+  std::uint32_t reserves_used = 0;  // of all peers
+};
 
 // Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
 [[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {

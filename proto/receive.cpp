@@ -10,6 +10,7 @@
 // chunks are held only by unmatched messages.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/core.hpp"
 #include "proto/prefetch.hpp"
@@ -81,7 +82,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
   const bool lowest = number == peer.next_to_process;
   bool in_reserve = false;
-  if (unmatched >= tunables.max_receive_messages) {
+  if (unmatched - starved.reserves_used >= tunables.max_receive_messages) {
     const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
                                 .context = envelope.context,
@@ -96,7 +97,10 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   message->peer = index_of(peer);
   message->number = number;
   message->in_reserve = in_reserve;
-  peer.reserve_used |= in_reserve;
+  if (in_reserve) {
+    peer.reserve_used = true;
+    ++starved.reserves_used;
+  }
   ++unmatched;
   ++peer.messages;
   ++peer.half_messages;
@@ -108,9 +112,13 @@ void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
   HAWSER_ASSERT(unmatched > 0);
   --unmatched;
   Peer& peer = peers.at(message.peer);
-  if (message.in_reserve) peer.reserve_used = false;
-  message.in_reserve = false;
-  descriptor_freed(peer);
+  const bool in_reserve = std::exchange(message.in_reserve, false);
+  if (in_reserve) {
+    HAWSER_ASSERT(starved.reserves_used > 0);
+    peer.reserve_used = false;
+    --starved.reserves_used;
+  }
+  descriptor_freed(peer, in_reserve);
 }
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,

@@ -37,10 +37,7 @@ void Endpoint::Core::process_in_order(Peer& peer) {
   // take the reserve, or the descriptor of a receive that waits for it. So the endpoint asks at
   // once.
   const bool asked = before(peer.next_to_process, peer.solicited_to);
-  if (peer.solicit_at != kNever && !asked) {
-    peer.solicit_at = earlier(peer.solicit_at, now + peer.response.overdue(granularity) * 2);
-    solicit(peer);
-  }
+  if (peer.solicit_at != kNever && !asked) solicit(peer);
 }
 
 // Its turn to match has come.
@@ -81,6 +78,33 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   touch(peer);
 }
 
+namespace {
+
+// A receive waits that no message here matches. The lowest number of a peer needs no other
+// descriptor, so it is asked for if it was turned away.
+template <class Core>
+void solicit_for_receive(Core& core, PeerId from) {
+  constexpr int kMostAsked = 8;
+  const auto ask = [&core](std::uint32_t index) {
+    Peer& peer = core.peers.at(index);
+    if (!peer.reserve_used || peer.incoming.get(peer.next_to_process)) return;
+    peer.solicited_to = peer.next_to_process;
+    core.solicit(peer);
+  };
+  if (from != kAnyPeer) {
+    if (core.starved.contains(core.peers, peer_place(from))) ask(peer_place(from));
+    return;
+  }
+  std::uint32_t index = core.starved.front();
+  for (int left = kMostAsked; left > 0 && index != kNoIndex; --left) {
+    const std::uint32_t following = core.starved.next(core.peers, index);
+    ask(index);
+    index = following;
+  }
+}
+
+}  // namespace
+
 void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   const PostedReceive receive{.operation = request.operation,
                               .peer = request.peer,
@@ -93,10 +117,13 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   if (const auto found = matching.post(receive)) {
     store_moves();
     match(incoming.at(found->rx_message), receive);
-  } else if (request.peer != kAnyPeer) {
-    Peer& peer = peers.at(peer_place(request.peer));
-    ++peer.posted_receives;
-    touch(peer);
+  } else {
+    if (request.peer != kAnyPeer) {
+      Peer& peer = peers.at(peer_place(request.peer));
+      ++peer.posted_receives;
+      touch(peer);
+    }
+    if (!starved.empty()) solicit_for_receive(*this, request.peer);
   }
   if (store_full_since != Time{}) {
     store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));

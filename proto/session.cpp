@@ -116,7 +116,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.last_heard = now;
   peer.announcing = false;
   peer.close_sent = false;
-  peer.refused = false;
+  peer.refused = peer.outdated = false;
   peer.close_answered = false;
   peer.doubted = 0;
   peer.ways = Ways::one;

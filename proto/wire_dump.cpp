@@ -74,6 +74,7 @@ class Describer {
     if (p.flags & kClosingLast) out_ << " LAST";
     if (p.flags & kClosingOnPurpose) out_ << " ON_PURPOSE";
     if (p.flags & kClosingNoPlace) out_ << " NO_PLACE";
+    if (p.flags & kClosingStaleEpoch) out_ << " STALE_EPOCH";
   }
 
   void part(const ChallengePart& p) { out_ << " | cookie 0x" << std::hex << p.cookie << std::dec; }

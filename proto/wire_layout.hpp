@@ -56,9 +56,10 @@ inline constexpr std::uint8_t kFlagSprayed = 8;
 inline constexpr std::uint8_t kFlagInsists = 16;
 
 // ClosingPart::flags
-inline constexpr std::uint8_t kClosingLast = 1;       // CLOSE: no part follows this one
-inline constexpr std::uint8_t kClosingOnPurpose = 2;  // RESET: the session was closed, not lost
-inline constexpr std::uint8_t kClosingNoPlace = 4;    // RESET: a call that finds max_peers others
+inline constexpr std::uint8_t kClosingLast = 1;        // CLOSE: no part follows this one
+inline constexpr std::uint8_t kClosingOnPurpose = 2;   // RESET: the session was closed, not lost
+inline constexpr std::uint8_t kClosingNoPlace = 4;     // RESET: a call that finds max_peers others
+inline constexpr std::uint8_t kClosingStaleEpoch = 8;  // RESET: a call of no higher epoch
 
 // EnvelopePart::eflags
 inline constexpr std::uint8_t kEnvelopeDelivered = 1;

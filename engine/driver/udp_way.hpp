@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kMaxIpBytes = 65535;
 // IP and UDP headers of a datagram from such an address.
 [[nodiscard]] constexpr std::uint32_t udp_headers(bool is_v6) { return 8 + (is_v6 ? 40 : 20); }
 
-// The MTU of the way from `local` to `remote`, by that device if one is named; 0: there is none, or
-// it can't be asked for now.
+// The MTU of the way from `local` to `remote`, by that device if one is named. 0: at this moment no
+// socket can be had, or no route to `remote`.
 [[nodiscard]] std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote,
                                     std::string_view device = {});
 

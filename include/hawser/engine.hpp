@@ -72,7 +72,8 @@ struct EndpointConfig {
   // each other. 0: drawn at random.
   std::uint64_t endpoint_id = 0;
   // Grows with every restart of the same endpoint (a bootstrap hands it out); a peer replaces a
-  // session that lives only by a higher one. 0: taken from the system's clock.
+  // session that lives only by a higher one, and calls with another one fail (`stale_epoch`).
+  // 0: taken from the system's clock.
   std::uint64_t epoch = 0;
   // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
   // At most 64 bytes; empty means that anyone may connect.

@@ -27,42 +27,45 @@
 namespace hawser {
 
 // X(name, text)
-#define HAWSER_REASONS(X)                                                                    \
-  X(none, "no reason")                                                                       \
-  X(driver, "the driver of the NIC says so")                                                 \
-  X(peer_said, "the peer says so of its NIC")                                                \
-  X(moved, "the address of a NIC has changed")                                               \
-  X(silence, "younger packets of other paths were acknowledged")                             \
-  X(requests, "what was sent on it was asked for again, round after round")                  \
-  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths")      \
-  X(only_small,                                                                              \
-    "packets of a fragment's size are lost, small ones pass: compare the MTUs of switches")  \
-  X(unanswered, "probes were not answered")                                                  \
-  X(answered, "a packet of the path was acknowledged")                                       \
-  X(proven, "full-size probes were acknowledged in a row")                                   \
-  X(asked, "an operation or connect asks for the session")                                   \
-  X(handshake, "the handshake is through")                                                   \
-  X(status, "the event's status says why")                                                   \
-  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere")      \
-  X(works_again, "packets pass again")                                                       \
-  X(wider_verdict, "a verdict on one of the link's NICs explains it")                        \
-  X(session_ended, "the session is over")                                                    \
-  X(no_way, "the driver of the NIC finds no way to the other NIC")                           \
-  X(awaits_path, "what is to be sent waits for a path that carries data")                    \
-  X(awaits_answer, "the peer does not say what became of a message")                         \
-  X(awaits_fragments, "the rest of a message does not come, however often it is asked for")  \
-  X(awaits_message, "a message does not come, and later ones of its sender wait for it")     \
-  X(no_place, "max_peers are in use, and none of their sessions has ended")                  \
-  X(never_heard,                                                                             \
-    "no packet of the peer ever came here: look whether it runs, whether its address is of " \
-    "now, whether both have one job secret, and whether a firewall is between them")         \
-  X(unheard,                                                                                 \
-    "no packet of the peer came for peer_timeout: it has died or hangs, or no way leads "    \
-    "here from it any more")                                                                 \
-  X(one_way,                                                                                 \
-    "the peer was heard, and yet answered nothing: packets come from it and none reaches "   \
-    "it, so compare routes and firewalls of that direction")                                 \
-  X(nics_down, "every NIC of this endpoint is down: look at its links (`ip link`, `rdma link`)")
+#define HAWSER_REASONS(X)                                                                        \
+  X(none, "no reason")                                                                           \
+  X(driver, "the driver of the NIC says so")                                                     \
+  X(peer_said, "the peer says so of its NIC")                                                    \
+  X(moved, "the address of a NIC has changed")                                                   \
+  X(silence, "younger packets of other paths were acknowledged")                                 \
+  X(requests, "what was sent on it was asked for again, round after round")                      \
+  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths")          \
+  X(only_small,                                                                                  \
+    "packets of a fragment's size are lost, small ones pass: compare the MTUs of switches")      \
+  X(unanswered, "probes were not answered")                                                      \
+  X(answered, "a packet of the path was acknowledged")                                           \
+  X(proven, "full-size probes were acknowledged in a row")                                       \
+  X(asked, "an operation or connect asks for the session")                                       \
+  X(handshake, "the handshake is through")                                                       \
+  X(status, "the event's status says why")                                                       \
+  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere")          \
+  X(works_again, "packets pass again")                                                           \
+  X(wider_verdict, "a verdict on one of the link's NICs explains it")                            \
+  X(session_ended, "the session is over")                                                        \
+  X(no_way, "the driver of the NIC finds no way to the other NIC")                               \
+  X(awaits_path, "what is to be sent waits for a path that carries data")                        \
+  X(awaits_answer, "the peer does not say what became of a message")                             \
+  X(awaits_fragments, "the rest of a message does not come, however often it is asked for")      \
+  X(awaits_message, "a message does not come, and later ones of its sender wait for it")         \
+  X(no_place, "max_peers are in use, and none of their sessions has ended")                      \
+  X(never_heard,                                                                                 \
+    "no packet of the peer ever came here: look whether it runs, whether its address is of "     \
+    "now, whether both have one job secret, and whether a firewall is between them")             \
+  X(unheard,                                                                                     \
+    "no packet of the peer came for peer_timeout: it has died or hangs, or no way leads "        \
+    "here from it any more")                                                                     \
+  X(one_way,                                                                                     \
+    "the peer was heard, and yet answered nothing: packets come from it and none reaches "       \
+    "it, so compare routes and firewalls of that direction")                                     \
+  X(nics_down, "every NIC of this endpoint is down: look at its links (`ip link`, `rdma link`)") \
+  X(stale_epoch,                                                                                 \
+    "the peer has a session with another process of this endpoint's id, whose epoch is no "      \
+    "lower: give each process an id of its own, and one that starts anew a higher epoch")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

@@ -444,7 +444,8 @@ enum {
   HAWSER_REASON_NEVER_HEARD,
   HAWSER_REASON_UNHEARD,
   HAWSER_REASON_ONE_WAY,
-  HAWSER_REASON_NICS_DOWN
+  HAWSER_REASON_NICS_DOWN,
+  HAWSER_REASON_STALE_EPOCH
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

@@ -156,18 +156,22 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
   if (!judges_ || !side(caller, host).calls) return {};
   const Duration timeout = milliseconds(plan_.tunables.peer_timeout_ms);
   const Duration called_for = at - side(caller, host).called_at;
-  if (refused && is_calm_ && called_for + kOneTurn < timeout) {
+  if (refused && is_calm_ && called_for + kOneTurn < timeout + timeout / 4) {
     return "host " + std::to_string(caller) + " has given up calling host " + std::to_string(host) +
            " after " + us(called_for);
   }
   const std::optional<Vacancy> place = vacancy(host, caller);
   if (!place) return {};
-  const Duration since = std::max(place->since, side(caller, host).called_at);
+  const Duration called_at = side(caller, host).called_at;
+  const Duration absence = patience_ - timeout;
+  // One that died is asked whether it lives, and has half of its patience for the answer.
+  const Duration asked_until = place->is_of_dead ? called_at + timeout / 2 + absence : called_at;
+  const Duration since = std::max(place->since, asked_until);
   // After that it listens, and calls no more.
-  const Duration until = refused ? std::min(at, side(caller, host).called_at + timeout) : at;
+  const Duration until = refused ? std::min(at, called_at + timeout + timeout / 4) : at;
   const Duration waited = reasons_.undisturbed(caller, host, std::min(since, until), until);
   Duration most = interval_ * 2 + timers_;
-  if (place->is_of_dead) most = most + patience_ - timeout / 2;
+  if (place->is_of_dead) most = most + absence;  // it is asked no sooner, and allowed it twice
   if (!is_calm_) most = most + timeout;
   if (waited <= most) return {};
   return "host " + std::to_string(caller) + (refused ? " was refused by" : " was let in by") +

@@ -7,7 +7,9 @@
 //
 // A newcomer gets in within a bound from the moment when it calls and a place can be had:
 //  - The bound is two intervals between its calls, and the timers of a handshake.
-//  - Half of peer_timeout and the longest absence are added if the place is that of a dead peer.
+//  - The place of a dead peer can be had when it was silent for its patience. The peer is asked
+//  first, so that takes half of peer_timeout and the longest absence from the call on, and the
+//  longest absence is added to the bound.
 //  - peer_timeout is added if the plan has other faults than ends of processes: calls may be lost.
 // Only undisturbed time counts (reasons.hpp).
 #pragma once

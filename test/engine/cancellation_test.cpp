@@ -16,16 +16,6 @@ namespace {
 
 using test::Cancellable;
 
-void check_that_messages_pass(EndpointPair& pair) {
-  const std::vector<std::byte> sent = pattern(70'000, 3);
-  std::vector<std::byte> received(sent.size());
-  post_receive(*pair.b, pair.a_of_b, 1, received);
-  post_send(*pair.a, pair.b_of_a, 1, sent);
-  CHECK(pair.next(*pair.b).status == Status::ok);
-  CHECK(pair.next(*pair.a).status == Status::ok);
-  CHECK(received == sent);
-}
-
 TEST_CASE("Cancellation__ends_a_thread_that_waits_and_others_go_on_with_its_endpoint") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
@@ -33,7 +23,7 @@ TEST_CASE("Cancellation__ends_a_thread_that_waits_and_others_go_on_with_its_endp
   check_that_messages_pass(pair);
   Completion none;
   Cancellable waiter([&] { (void)pair.b->wait(std::span(&none, 1), kHangLimitNs); });
-  CHECK(waiter.falls_asleep());
+  CHECK(waiter.blocks_in_kernel());
   waiter.cancel();
   CHECK(waiter.was_cancelled());
   check_that_messages_pass(pair);
@@ -48,7 +38,7 @@ TEST_CASE("Cancellation__leaves_the_descriptor_of_the_endpoint_right") {
   std::array<pollfd, 2> fds{{{pair.a->fd(), POLLIN, 0}, {pair.b->fd(), POLLIN, 0}}};
   Completion completion;
   Cancellable waiter([&] { (void)pair.b->wait(std::span(&completion, 1), kHangLimitNs); });
-  CHECK(waiter.falls_asleep());
+  CHECK(waiter.blocks_in_kernel());
   waiter.cancel();
   CHECK(waiter.was_cancelled());
   std::vector<std::byte> received(100);

@@ -128,4 +128,15 @@ inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
+// A message of several packets from one to the other.
+inline void check_that_messages_pass(EndpointPair& pair) {
+  const std::vector<std::byte> sent = pattern(70'000, 3);
+  std::vector<std::byte> received(sent.size());
+  post_receive(*pair.b, pair.a_of_b, 1, received);
+  post_send(*pair.a, pair.b_of_a, 1, sent);
+  CHECK(pair.next(*pair.b).status == Status::ok);
+  CHECK(pair.next(*pair.a).status == Status::ok);
+  CHECK(received == sent);
+}
+
 }  // namespace hawser::engine

@@ -62,16 +62,6 @@ int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
   return 0;
 }
 
-void check_that_messages_pass(EndpointPair& pair) {
-  const std::vector<std::byte> sent = pattern(70'000, 3);
-  std::vector<std::byte> received(sent.size());
-  post_receive(*pair.b, pair.a_of_b, 1, received);
-  post_send(*pair.a, pair.b_of_a, 1, sent);
-  CHECK(pair.next(*pair.b).status == Status::ok);
-  CHECK(pair.next(*pair.a).status == Status::ok);
-  CHECK(received == sent);
-}
-
 TEST_CASE("Fork__a_child_is_refused_and_harms_nobody") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

@@ -93,7 +93,7 @@ TEST_CASE("choose_nics__by_interface") {
   CHECK(names("if:lo") == Names{"udp:127.0.0.1"});
   CHECK(names(" if:eth0 , ib0 ") == Names{"udp:10.0.0.7", "udp:fd02::7"});
   // A name is whole: eth1 is not the beginning of eth10.
-  CHECK_THAT(error_of("if:eth1"), Contains("\"if:eth1\" chooses no NIC of this host"));
+  CHECK_THAT(error_of("if:eth1"), Contains("\"if:eth1\" choose no NIC of this host"));
 }
 
 TEST_CASE("choose_nics__by_prefix") {
@@ -187,7 +187,7 @@ TEST_CASE("choose_nics__an_address_that_gives_no_socket_costs_a_line") {
 
 TEST_CASE("choose_nics__errors_list_what_there_was_and_why_not") {
   CHECK_THAT(error_of("if:eth3,!docker*"),
-             Contains("NICs \"if:eth3,!docker*\" chooses no NIC of this host: ") &&
+             Contains("NICs \"if:eth3,!docker*\" choose no NIC of this host: ") &&
                  Contains("udp:10.0.0.7 (eth0): no item matches it; ") &&
                  Contains("udp:10.3.0.7 (eth3): eth3 is down; ") &&
                  Contains("udp:172.17.0.1 (docker0): left out by !docker*"));

@@ -1,4 +1,5 @@
 // An endpoint with few places serves many partners, one after the other.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -111,6 +112,40 @@ TEST_CASE("Partners__that_find_no_place_are_told_and_so_is_who_has_none") {
     for (std::size_t i = 0; i < n; ++i) told |= events[i].kind == Event::Kind::peer_refused;
   }
   CHECK(told);
+}
+
+// Two processes by one name and of one epoch: who comes second is told why its call comes to
+// nothing, and who came first is none the worse.
+TEST_CASE("Partners__of_a_name_that_is_taken_are_told_so") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Tunables tunables = short_close();
+  tunables.longest_absence_ms = 0;
+  tunables.peer_timeout_ms = 500;
+  Engine at_server({nic_names(setting, 0, 1), setting.threads, short_close(), ""});
+  Engine at_clients({nic_names(setting, 1, 1), setting.threads, tunables, ""});
+  EndpointConfig config;
+  config.endpoint_id = 7;
+  config.epoch = 3;
+  const auto server = at_server.create_endpoint({});
+  const auto first = at_clients.create_endpoint(config);
+  const auto second = at_clients.create_endpoint(config);
+  (void)serve(*server, *first);
+  PeerId to = kAnyPeer;
+  REQUIRE(second->connect(server->address(), to) == Status::ok);
+  std::vector<std::byte> bytes(8);
+  post_receive(*second, to, 1, bytes);
+  CHECK(next_of(*second, *server).status == Status::peer_unreachable);
+  PeerStats stats;
+  REQUIRE(second->peer_stats(to, stats) == Status::ok);
+  CHECK(stats.failure_reason == Reason::stale_epoch);
+  std::array<Event, 16> events;
+  const std::size_t told = second->poll_events(events);
+  const auto failed =
+      std::ranges::find(std::span(events).first(told), Event::Kind::peer_failed, &Event::kind);
+  REQUIRE(failed != std::span(events).first(told).end());
+  CHECK(failed->reason == Reason::stale_epoch);
+  (void)serve(*server, *first);
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 // its host went back: when it gets in, and what it can't do.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <string>
+
+#include "test/protocol/exchange.hpp"
 #include "test/protocol/session_scene.hpp"
+#include "test/support/seeded.hpp"
 
 namespace hawser::test {
 namespace {
@@ -120,6 +125,142 @@ TEST_CASE("older_epochs__an_older_epoch_follows_a_newer_call_that_is_silent_for_
     s.settle();
     CHECK(s.peer.heard() == (long_silent ? "CHALLENGE" : ""));
   }
+}
+
+// A caller with the name of a peer that is there: it is told what is wrong, once it has shown where
+// it is, and nobody else is told or loses anything.
+TEST_CASE("older_epochs__a_caller_whose_epoch_is_no_higher_is_told_so", "[S37]") {
+  const std::uint64_t epoch = GENERATE(0u, 1u);
+  INFO("epoch " << epoch << " beside 1");
+  Scene s(State::ready);
+  ScriptedPeer other(s.world(), 0, kPeerId, kSecret);
+  other.epoch = epoch;
+  other.token ^= 0xff00;
+  other.index = 9;
+  other.say(PacketType::hello);
+  s.settle();
+  const std::vector<ScriptedPeer::Seen> asked = other.seen();
+  REQUIRE(asked.size() == 1);
+  REQUIRE(asked[0].type == PacketType::challenge);
+  other.cookie = asked[0].cookie;
+  other.say(PacketType::hello);
+  s.settle();
+  const std::vector<ScriptedPeer::Seen> told = other.seen();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].type == PacketType::reset);
+  CHECK(told[0].closing.flags == proto::wire::kClosingStaleEpoch);
+  CHECK(told[0].header.token == other.token);
+  CHECK(told[0].header.receiver == other.index);
+  CHECK(s.peer.heard().empty());
+  CHECK(s.stats().established);
+  s.peer.speak();
+  s.settle();
+  CHECK(s.stats().established);
+}
+
+// The answer says why a call came to nothing. It ends no call, and without a MAC it says nothing.
+TEST_CASE("older_epochs__that_an_epoch_is_stale_ends_no_call", "[S37]") {
+  Scene s(State::calling);
+  const auto answer = [&s] { s.peer.end(PacketType::reset, proto::wire::kClosingStaleEpoch); };
+  const auto give_up = [&s] {
+    s.world().run_for(milliseconds(450));
+    CHECK(s.stats().failure == Status::peer_unreachable);
+    return s.stats().failure_reason;
+  };
+  SECTION("the other one answers after all") {
+    answer();
+    s.settle();
+    s.peer.echo = true;
+    s.peer.say(PacketType::welcome);
+    s.settle();
+    CHECK(s.stats().established);
+  }
+  SECTION("nobody does") {
+    answer();
+    s.world().run_for(milliseconds(350));
+    CHECK(s.stats().failure == Status::ok);
+    CHECK(give_up() == Reason::stale_epoch);
+  }
+  SECTION("the MAC is wrong") {
+    s.peer.damage_mac = true;
+    answer();
+    CHECK(give_up() == Reason::never_heard);
+  }
+  SECTION("it is said in the name of another session") {
+    ++s.peer.their_token;
+    answer();
+    CHECK(give_up() == Reason::never_heard);
+  }
+  SECTION("the next call begins anew") {
+    answer();
+    CHECK(give_up() == Reason::stale_epoch);
+    (void)s.peer.heard();
+    s.connect();
+    CHECK(give_up() == Reason::never_heard);
+  }
+}
+
+// Of a session that is READY it is a RESET like others.
+TEST_CASE("older_epochs__a_session_whose_name_went_to_another_process_ends", "[S37]") {
+  Scene s(State::ready);
+  s.peer.end(PacketType::reset, proto::wire::kClosingStaleEpoch);
+  s.settle();
+  CHECK(s.stats().failure == Status::peer_restarted);
+}
+
+// Two processes of one name and one epoch, which call the same peer.
+TEST_CASE("older_epochs__two_processes_of_one_name", "[S37][F6]") {
+  WorldConfig config = tiny_world();
+  config.nodes = 3;
+  config.ids = {1, 2, 2};
+  config.tunables.peer_timeout_ms = 300;
+  World world(config);
+  std::string in(4, ' ');
+  const std::string out = "mine";
+  (void)world.receive(0, kAnyPeer, 1, in);
+  (void)world.send(1, 0, 1, out);
+  REQUIRE(world.run_until_completed(1, 1, milliseconds(100)));
+  (void)world.send(2, 0, 2, out);
+  REQUIRE(world.run_until_completed(2, 1, milliseconds(500)));
+  CHECK(world.completions(2)[0].status == Status::peer_unreachable);
+  const auto failed = std::ranges::find(world.events(2), Event::Kind::peer_failed, &Event::kind);
+  REQUIRE(failed != world.events(2).end());
+  CHECK(failed->reason == Reason::stale_epoch);
+  CHECK(world.peer_stats(2, 0).failure_reason == Reason::stale_epoch);
+  CHECK(world.peer_stats(1, 0).established);
+  (void)world.receive(0, kAnyPeer, 3, in);
+  (void)world.send(1, 0, 3, out);
+  REQUIRE(world.run_until_completed(1, 2, milliseconds(100)));
+  CHECK(world.completions(1)[1].status == Status::ok);
+}
+
+// It starts again at once, before its peer can know that the process before it is gone. It goes on
+// calling until that has been silent for long enough.
+TEST_CASE("older_epochs__a_process_that_follows_at_once_gets_in", "[S34][S35]") {
+  const bool waits = GENERATE(true, false);
+  const std::uint64_t absence_ms = GENERATE(0u, 400u);
+  INFO("its peer waits " << waits << ", absence " << absence_ms);
+  for_each_seed(20, [&](proto::Random& random) {
+    WorldConfig config = tiny_world();
+    config.seed = random.next();
+    config.clocks_go_back = true;
+    config.tunables.peer_timeout_ms = 500;
+    config.tunables.longest_absence_ms = absence_ms;
+    World world(config);
+    std::string in(4, ' ');
+    std::string more(4, ' ');
+    const std::string out = "here";
+    (void)world.receive(0, kAnyPeer, 1, in);
+    (void)world.send(1, 0, 1, out);
+    REQUIRE(world.run_until_completed(1, 1, milliseconds(100)));
+    if (waits) (void)world.receive(0, world.completions(0)[0].peer, 2, more);
+    world.run_for(milliseconds(static_cast<std::int64_t>(random.below(20))));
+    world.crash(1, true);
+    (void)world.receive(0, kAnyPeer, 3, in);
+    (void)world.send(1, 0, 3, out);
+    REQUIRE(world.run_until_completed(1, 1, milliseconds(1100)));
+    CHECK(world.completions(1)[0].status == Status::ok);
+  });
 }
 
 }  // namespace

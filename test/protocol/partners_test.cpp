@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "test/protocol/partners.hpp"
+#include "test/support/seeded.hpp"
 
 namespace hawser::test {
 namespace {
@@ -141,6 +142,30 @@ TEST_CASE("partners__that_died_as_others_called_give_their_places", "[S30][S31]"
   REQUIRE(world.run_until_completed(kServer, first + newcomers, milliseconds(625)));
   for (const std::string& message : in) CHECK(message == out);
   CHECK(world.stats(kServer).calls_refused > 0);
+}
+
+// A place becomes free in the last moment for which the newcomer calls.
+TEST_CASE("partners__that_leave_last_give_their_places_to_who_still_calls", "[S31]") {
+  for_each_seed(20, [](proto::Random& random) {
+    constexpr std::uint32_t kPlaces = 2;
+    WorldConfig config = server_and(kPlaces + 1, kPlaces);
+    config.seed = random.next();
+    World world(config);
+    std::uint64_t tag = 0;
+    for (std::uint32_t client = 1; client <= kPlaces; ++client) {
+      REQUIRE(serve(world, client, ++tag).has_value());
+    }
+    std::string in(4, ' ');
+    const std::string out = "late";
+    (void)world.receive(kServer, kAnyPeer, ++tag, in);
+    const OperationId send = world.send(kPlaces + 1, kServer, tag, out);
+    world.run_for(milliseconds(624));  // of 625
+    REQUIRE(world.completion(kPlaces + 1, send) == nullptr);
+    world.close(1);
+    REQUIRE(world.run_until([&] { return world.completion(kPlaces + 1, send) != nullptr; },
+                            milliseconds(100)));
+    CHECK(world.completion(kPlaces + 1, send)->status == Status::ok);
+  });
 }
 
 // A partner that is known came back, and died before it heard the answer. Nobody here waits for it,

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Cases of stages.sh: what fails a run of stages, and what its summary says."""
+"""Cases of stages.sh and deep.sh: what fails a run of stages, and what its summary says."""
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
 import unittest
 
-STAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stages.sh")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+STAGES = os.path.join(FOLDER, "stages.sh")
 HANG_LIMIT_S = 120
 
 
@@ -94,6 +96,42 @@ class Stages(unittest.TestCase):
         status, lines = self.run_stages("stage first 9 true", budget=-5)
         self.assertEqual(status, 0, lines)
         self.assertRegex(lines[-1], r"^passed in \d+ s, \d+ s over the budget of -5 s$")
+
+
+class Deep(unittest.TestCase):
+    """deep.sh in a tree whose other scripts only say what they were called with."""
+
+    def run_deep(self, missing, *stages):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        root = scratch.name
+        runner = os.path.join(root, "test", "runner")
+        os.makedirs(runner)
+        for script in ("deep.sh", "stages.sh"):
+            shutil.copy(os.path.join(FOLDER, script), runner)
+        for script, text in (("setup.sh", f'[[ $1 != {missing} ]] || {{ echo "no package for $1"; exit 1; }}'),
+                             ("build.sh", "exit 0"), ("test.sh", "exit 0")):
+            path = os.path.join(root, script)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f'#!/usr/bin/env bash\necho "{script} $*"\n{text}\n')
+            os.chmod(path, 0o755)
+        ended = subprocess.run([os.path.join(runner, "deep.sh"), *stages], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, check=False, timeout=HANG_LIMIT_S)
+        return ended.returncode, ended.stdout
+
+    def test_a_missing_package_of_one_stage_fails_the_run_and_the_stages_run(self):
+        status, output = self.run_deep("suites", "suites", "storms")
+        self.assertEqual(status, 1, output)
+        self.assertIn("no package for suites", output)
+        self.assertRegex(output, r"packages, suites .*FAILED \(exit 1\)")
+        self.assertIn("test.sh release -- -L ^deep$ -R ^suites: ", output)
+        self.assertRegex(output, r"\nsuites .* ok\n")
+        self.assertIn("test.sh storm", output)
+
+    def test_without_the_packages_of_all_stages_none_runs(self):
+        status, output = self.run_deep("test", "suites", "storms")
+        self.assertEqual(status, 1, output)
+        self.assertNotIn("test.sh", output)
 
 
 if __name__ == "__main__":

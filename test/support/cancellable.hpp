@@ -26,8 +26,8 @@ class Cancellable {
   Cancellable(const Cancellable&) = delete;
   Cancellable& operator=(const Cancellable&) = delete;
 
-  // Until it sleeps in the kernel. False: it did not within kHangLimit.
-  [[nodiscard]] bool falls_asleep() const {
+  // Waits until the thread blocks in the kernel. False: it did not within kHangLimit.
+  [[nodiscard]] bool blocks_in_kernel() const {
     return comes_true([this] { return id_ != 0 && state() == 'S'; });
   }
   void cancel() const { (void)::pthread_cancel(thread_); }

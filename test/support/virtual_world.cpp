@@ -109,7 +109,8 @@ void World::build(std::uint32_t index) {
   }
   proto::EndpointConfig endpoint;
   endpoint.tunables = config_.tunables;
-  endpoint.endpoint_id = node.id == 0 ? index + 1 : node.id;
+  const std::uint64_t id = config_.ids.empty() ? index + 1 : config_.ids[index];
+  endpoint.endpoint_id = node.id == 0 ? id : node.id;
   endpoint.epoch = config_.clocks_go_back ? kLatestEpoch - node.epoch : node.epoch;
   endpoint.seed = config_.seed * 77 + index + node.epoch * 1000;
   if (!config_.secrets.empty())

@@ -28,7 +28,8 @@ namespace hawser::test {
 
 struct WorldConfig {
   std::uint32_t nodes = 2;
-  bool clocks_go_back = false;  // of a node that starts again: its epoch is an older one
+  bool clocks_go_back = false;     // of a node that starts again: its epoch is an older one
+  std::vector<std::uint64_t> ids;  // of the nodes' endpoints; none: they are counted from 1
   std::uint32_t nics = 1;
   std::vector<std::uint32_t> nics_of;  // per node, where they differ
   // Per node and NIC, the fabric that it is in: no NIC can address one of another fabric. None: all

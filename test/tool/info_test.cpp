@@ -1,5 +1,6 @@
 #include "tool/info/info.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 namespace hawser::tool {
@@ -63,6 +64,18 @@ TEST_CASE("info: the way from each UDP NIC to an address") {
     CHECK_THROWS_WITH(ways_text(wrong),
                       Contains("--to " + std::string(wrong)) && Contains("address of a host"));
   }
+}
+
+TEST_CASE("info: a host that has loopback alone is told that no other reaches it") {
+  const HostNic loopback{.name = "udp:127.0.0.1", .device = "lo", .up = true, .loopback = true};
+  const HostNic six{.name = "udp:::1", .device = "lo", .up = true, .loopback = true};
+  const HostNic card{.name = "udp:10.0.0.7", .device = "eth0", .up = true};
+  const HostNic port{.name = "verbs:mlx5_0", .device = "mlx5_0", .up = true};
+  const auto warns = Contains("-> no other host reaches these: give a device an address");
+  CHECK_THAT(nics_text({}), warns);
+  CHECK_THAT(nics_text(std::array{loopback, six}), warns && Contains("  udp:::1 "));
+  CHECK_THAT(nics_text(std::array{loopback, card}), !warns && Contains("  udp:10.0.0.7 "));
+  CHECK_THAT(nics_text(std::array{port, loopback}), warns && !Contains("mlx5_0"));
 }
 
 TEST_CASE("info: why each NIC is chosen, or is not") {

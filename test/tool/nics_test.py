@@ -20,6 +20,7 @@ from run_harness import COMMAND
 
 SMALL_OF_OTHERS = ["--workload", "gpt2", "--scale", "4096", "--steps", "1"]  # who starts it says how many
 SMALL = ["--ranks", "2", *SMALL_OF_OTHERS]
+RENUMBERED_LIMIT_S = 12
 
 
 def ip(*words):
@@ -83,7 +84,7 @@ def tentative_addresses_are_left_out_with_a_line():
         check(status == 0 and "2 ranks x 1 NIC" in output, f"{status}\n{output}")
         check("NIC udp:fd08::1 (eth1) is left out: its address is tentative" in output, output)
         status, output = hawser(a, "run", *SMALL, "--nic", "if:eth1")
-        check(status == 2 and "\"if:eth1\" chooses no NIC of this host" in output, f"{status}\n{output}")
+        check(status == 2 and "\"if:eth1\" choose no NIC of this host" in output, f"{status}\n{output}")
         check("udp:fd08::1 (eth1): its address is tentative" in output, output)
 
 
@@ -172,6 +173,29 @@ def a_name_of_several_addresses_is_tried_at_all_of_them():
             status, output = finish(rank)
             check(status == 0, f"{status}\n{output}")
         stranger.kill()
+
+
+@case
+def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
+    """Its sessions follow to the new address, and its connection to the rendezvous does not (docs/running.md)."""
+    with hosts("a", "b") as (a, b):
+        for net, device in ((7, "eth0"), (8, "eth1")):
+            cable(a, device, b, device)
+            made("-n", a, "addr", "add", f"10.{net}.0.1/24", "dev", device)
+            made("-n", b, "addr", "add", f"10.{net}.0.2/24", "dev", device)
+        ranks = []
+        for rank, host in enumerate((a, b)):
+            variables = [f"HAWSER_RANK={rank}", "HAWSER_SIZE=2", "HAWSER_RENDEZVOUS=10.7.0.1:29400"]
+            ranks.append(start_process(
+                ["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", "--nic", "if:eth*", "--timeout",
+                 str(RENUMBERED_LIMIT_S), "--workload", "gpt2", "--scale", "512", "--steps", "2000"]))
+        read_until(ranks[0], "% of the run")
+        made("-n", b, "addr", "del", "10.7.0.2/24", "dev", "eth0")
+        made("-n", b, "addr", "add", "10.7.0.3/24", "dev", "eth0")
+        for rank in ranks:
+            status, output = finish(rank)
+            check(status == 1 and "still not ended 10 s after --timeout" in output, f"{status}\n{output}")
+            check("lost" not in output and "ok: every byte" not in output, output)
 
 
 @case

@@ -35,24 +35,6 @@ std::string state_text(const HostNic& nic) {
   return text;
 }
 
-std::string nics_text(std::span<const HostNic> host) {
-  std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
-  bool only_loopback = true;
-  for (const HostNic& nic : host) {
-    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
-    only_loopback = only_loopback && nic.loopback;
-    text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
-  }
-  text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
-  if (only_loopback) {
-    text +=
-        "  -> no other host reaches these: give a device an address (ip address add), or name a "
-        "link-local one\n     together with its device, as in udp:fe80::1%eth0 (`ip -6 address` "
-        "lists them)\n";
-  }
-  return text;
-}
-
 std::string list_to_explain(const std::string& nics) {
   const char* const variable = std::getenv("HAWSER_NICS");
   return nics.empty() && variable != nullptr ? variable : nics;
@@ -186,6 +168,24 @@ std::string verbs_packets_text(const Tunables& tunables,
   };
   if (any(true)) text += roce_text(tunables);
   if (any(false)) text += infiniband_text(tunables);
+  return text;
+}
+
+std::string nics_text(std::span<const HostNic> host) {
+  std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
+  bool only_loopback = true;
+  for (const HostNic& nic : host) {
+    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
+    only_loopback = only_loopback && nic.loopback;
+    text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
+  }
+  text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
+  if (only_loopback) {
+    text +=
+        "  -> no other host reaches these: give a device an address (ip address add), or name a "
+        "link-local one\n     together with its device, as in udp:fe80::1%eth0 (`ip -6 address` "
+        "lists them)\n";
+  }
   return text;
 }
 

@@ -19,6 +19,9 @@ namespace hawser::tool {
 [[nodiscard]] std::string verbs_packets_text(const Tunables& tunables,
                                              std::span<const engine::VerbsPortInfo> ports);
 
+// The UDP NICs of `host`, a line each, and a warning if no other host reaches any of them.
+[[nodiscard]] std::string nics_text(std::span<const HostNic> host);
+
 // A line for each NIC of `host`: whether `list` chooses it, and why or why not.
 [[nodiscard]] std::string choice_text(const std::string& list, std::span<const HostNic> host);
 

@@ -40,7 +40,7 @@ TEST_CASE("Cancellation__ends_a_thread_that_waits_for_a_completion") {
   Cancellable waiter([&] {
     for (;;) (void)fi_cq_sread(pair.b.cq.get(), &none, 1, nullptr, -1);
   });
-  if (object != FI_WAIT_YIELD) CHECK(waiter.falls_asleep());
+  if (object != FI_WAIT_YIELD) CHECK(waiter.blocks_in_kernel());
   waiter.cancel();
   CHECK(waiter.was_cancelled());
   pass_a_message(pair);
@@ -56,7 +56,7 @@ TEST_CASE("Cancellation__ends_a_thread_that_waits_for_a_counter_or_an_event") {
   });
   Cancellable reads(
       [&] { (void)fi_eq_sread(events.get(), &kind, event.data(), event.size(), -1, 0); });
-  CHECK(reads.falls_asleep());
+  CHECK(reads.blocks_in_kernel());
   for (Cancellable* waiter : {&counts, &reads}) {
     waiter->cancel();
     CHECK(waiter->was_cancelled());
