@@ -7,9 +7,9 @@
 // yields come back at once. A read that stands alone never yields: its program has something else
 // to do.
 //
-// A read doesn't block instead. The processor of who blocks falls idle where nobody else wants it,
-// and to wake it takes longer than a message's round trip: 40 us in a virtual machine. Beside
-// programs that compute, a yield costs a time slice, and to be woken costs no less.
+// A read doesn't block instead. The processor of a thread that blocks falls idle where nobody else
+// wants it, and to wake it takes longer than a message's round trip: 40 us in a virtual machine.
+// Beside programs that compute, a yield costs a time slice, and being woken costs no less.
 #pragma once
 
 #include <atomic>

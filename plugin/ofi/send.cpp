@@ -14,7 +14,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::uint64_t kDelivered = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-// What a completion tells of the peer. Without any of these it gives the buffer back.
+// A completion with one of these flags tells of the peer. Others give the buffer back.
 constexpr std::uint64_t kArrived = FI_TRANSMIT_COMPLETE | kDelivered;
 
 std::uint64_t immediate_of(const SendCall& call, bool is_waited_for) {
@@ -50,7 +50,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
-  // Who sends to a name that is still asked for hears whether there is one.
+  // A program that sends to a name that is still asked for hears whether there is one.
   const bool may_be_early =
       route.is_asked() ? (call.flags & FI_INJECT_COMPLETE) != 0 : (call.flags & kArrived) == 0;
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
