@@ -1,0 +1,174 @@
+// What random loss costs collectives of small and medium messages, as MPI libraries make them:
+// ranks go from step to step by what they have received themselves, and give no hint of what they
+// wait for. The times are virtual: what they are is decided by the protocol alone.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "test/support/virtual_world.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::Duration;
+using proto::milliseconds;
+using proto::Time;
+
+enum class Kind { all_reduce, all_to_all };
+
+// A rank doesn't wait for such a send.
+constexpr std::size_t kCopiedBytes = 4096;
+
+// Ranks that carry out the same collective one time after the other. An all-reduce is recursive
+// doubling; in an all-to-all each rank posts everything at once.
+class Collective {
+ public:
+  Collective(World& world, Kind kind, std::size_t bytes)
+      : world_(world), kind_(kind), bytes_(bytes, 'x'), ranks_(world.nodes()) {
+    for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+      ranks_[i].seen = world.completions(i).size();
+      ranks_[i].buffers.assign(ranks_.size(), std::string(bytes, '\0'));
+    }
+  }
+
+  // Microseconds of a step in the mean.
+  double run(std::uint64_t steps) {
+    const Time begin = world_.now();
+    for (std::uint32_t i = 0; i < ranks_.size(); ++i) start_round(i);
+    const auto done = [&] {
+      bool all = true;
+      for (std::uint32_t i = 0; i < ranks_.size(); ++i) all &= advance(i, steps);
+      return all;
+    };
+    REQUIRE(world_.run_until(done, milliseconds(100'000)));
+    return static_cast<double>((world_.now() - begin).ns) / 1000 / static_cast<double>(steps);
+  }
+
+ private:
+  struct Rank {
+    std::uint64_t step = 0;
+    std::uint32_t round = 0;
+    std::size_t seen = 0;
+    std::size_t open = 0;
+    std::vector<std::string> buffers;
+  };
+
+  [[nodiscard]] std::uint32_t rounds() const {
+    std::uint32_t rounds = 0;
+    while (std::size_t{1} << rounds < ranks_.size()) ++rounds;
+    return kind_ == Kind::all_reduce ? rounds : 1;
+  }
+
+  void exchange(std::uint32_t node, std::uint32_t other, std::uint64_t tag) {
+    Rank& rank = ranks_[node];
+    (void)world_.receive(node, world_.peer(node, other), tag, rank.buffers[other]);
+    (void)world_.send(node, other, tag, bytes_);
+    rank.open += bytes_.size() <= kCopiedBytes ? 1 : 2;
+  }
+
+  void start_round(std::uint32_t node) {
+    Rank& rank = ranks_[node];
+    const std::uint64_t tag = rank.step * 16 + rank.round;
+    if (kind_ == Kind::all_reduce) {
+      exchange(node, node ^ (1u << rank.round), tag);
+    } else {
+      for (std::uint32_t other = 0; other < ranks_.size(); ++other) {
+        if (other != node) exchange(node, other, tag);
+      }
+    }
+    world_.wake(node);
+  }
+
+  // Whether the rank has done so many steps.
+  bool advance(std::uint32_t node, std::uint64_t steps) {
+    Rank& rank = ranks_[node];
+    const auto& completions = world_.completions(node);
+    for (; rank.seen < completions.size(); ++rank.seen) {
+      const Completion& completion = completions[rank.seen];
+      REQUIRE(completion.status == Status::ok);
+      if (completion.kind == OperationKind::receive || bytes_.size() > kCopiedBytes) --rank.open;
+    }
+    while (rank.open == 0 && rank.step < steps) {
+      if (++rank.round == rounds()) {
+        rank.round = 0;
+        ++rank.step;
+      }
+      if (rank.step < steps) start_round(node);
+    }
+    return rank.step == steps;
+  }
+
+  World& world_;
+  Kind kind_;
+  std::string bytes_;
+  std::vector<Rank> ranks_;
+};
+
+struct Cost {
+  double clean_us = 0;
+  double lossy_us = 0;
+  std::uint64_t spurious = 0;
+  std::uint64_t sent = 0;
+  [[nodiscard]] double ratio() const { return lossy_us / clean_us; }
+};
+
+Cost cost_of_loss(Kind kind, std::uint32_t nodes, std::uint32_t nics, std::size_t bytes,
+                  std::uint64_t steps, std::uint64_t seeds) {
+  Cost cost;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    for (const bool lossy : {false, true}) {
+      WorldConfig config;
+      config.nodes = nodes;
+      config.nics = nics;
+      config.seed = seed;
+      config.faults = "delay=5us,rate=4000000000";
+      World world(config);
+      world.connect_all();
+      world.run_for(milliseconds(20));
+      Collective collective(world, kind, bytes);
+      (void)collective.run(50);  // windows and response times are what they become
+      if (lossy) {
+        for (std::uint32_t node = 0; node < nodes; ++node) {
+          world.apply(node, "delay=5us,rate=4000000000,loss=0.05");
+        }
+      }
+      Collective measured(world, kind, bytes);
+      (lossy ? cost.lossy_us : cost.clean_us) += measured.run(steps) / static_cast<double>(seeds);
+      for (std::uint32_t node = 0; node < nodes && lossy; ++node) {
+        cost.sent += world.stats(node).data_packets_sent;
+        cost.spurious += world.stats(node).spurious_retransmits;
+      }
+    }
+  }
+  return cost;
+}
+
+std::string told(Kind kind, std::uint32_t nics, std::size_t bytes, const Cost& cost) {
+  return std::string(kind == Kind::all_reduce ? "all-reduce" : "all-to-all") + ", " +
+         std::to_string(nics) + " NICs, " + std::to_string(bytes) +
+         " B: " + std::to_string(cost.clean_us) + " us, lossy " + std::to_string(cost.lossy_us) +
+         " us, " + std::to_string(cost.ratio()) + " times, " + std::to_string(cost.spurious) +
+         " spurious of " + std::to_string(cost.sent) + " packets\n";
+}
+
+// What 5% loss costs four ranks: docs/early_probes.md has the figures, and how to better them.
+TEST_CASE("lossy_collectives__cost_no_more_than_a_timer_a_loss") {
+  const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
+  std::string table;
+  for (const Kind kind : {Kind::all_reduce, Kind::all_to_all}) {
+    for (const std::uint32_t nics : {1u, 2u}) {
+      for (const std::size_t bytes : {8, 4096, 16384, 65536, 262144, 1048576}) {
+        if (bytes > 65536 && !tables) continue;
+        const Cost cost = cost_of_loss(kind, 4, nics, bytes, tables ? 1000 : 400, tables ? 3 : 1);
+        table += told(kind, nics, bytes, cost);
+        INFO(told(kind, nics, bytes, cost));
+        if (tables) continue;
+        CHECK(cost.ratio() < (kind == Kind::all_reduce ? 12.0 : 24.0));
+        CHECK(cost.spurious * 200 <= cost.sent);
+      }
+    }
+  }
+  if (tables) WARN(table);
+}
+
+}  // namespace
+}  // namespace hawser::test
