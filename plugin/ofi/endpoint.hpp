@@ -150,6 +150,8 @@ class Endpoint : public fid_ep {
   ssize_t source_locked(fi_addr_t from, Route& route);
   ssize_t make_mirror_locked(fi_addr_t own);
   std::byte* copy_locked(const Operation& operation, const SendCall& call);
+  // Whether a message has gone to or fro.
+  [[nodiscard]] bool has_met_locked(const Route& route) const;
   ssize_t begin_send_locked(Operation& operation, bool flush);
   [[nodiscard]] Status submit_locked(Operation& operation);
   void resume_sends_locked();

@@ -70,6 +70,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
     tell_locked(completion.status, names_peer ? name_of_locked(operation) : completion.peer);
   }
   if (operation.is_send) {
+    if (completion.status == Status::ok && !operation.is_by_mirror) peers_->met(operation.peer);
     --submitted_;
     if (is_end_of_session(completion.status))
       fail_waiting_locked(name_of_locked(operation), completion.status);
@@ -85,6 +86,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   }
   operation.length = completion.bytes;
   if (completion.peer != kAnyPeer) {
+    if (completion.status == Status::ok) peers_->met(completion.peer);
     operation.peer = completion.peer;
     if ((caps_ & FI_SOURCE) != 0) operation.source = peers_->source_of(completion.peer);
   }

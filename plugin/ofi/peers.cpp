@@ -77,6 +77,16 @@ void Peers::set_own(fi_addr_t address, PeerId peer) {
   set(address, peer);
 }
 
+void Peers::met(PeerId peer) {
+  const std::uint32_t place = peer_place(peer);
+  if (place < by_place_.size() && by_place_[place].peer == peer) by_place_[place].is_met = true;
+}
+
+bool Peers::has_met(PeerId peer) const {
+  const std::uint32_t place = peer_place(peer);
+  return place < by_place_.size() && by_place_[place].peer == peer && by_place_[place].is_met;
+}
+
 void Peers::forget(fi_addr_t address) {
   if (address >= peers_.size() || peers_[address] == kAnyPeer) return;
   const PeerId peer = std::exchange(peers_[address], kAnyPeer);

@@ -32,6 +32,9 @@ class Peers {
   void set(fi_addr_t address, PeerId peer);
   // The same of the endpoint's own address, which lives as long as the endpoint.
   void set_own(fi_addr_t address, PeerId peer);
+  // A message to this peer or from it has arrived.
+  void met(PeerId peer);
+  [[nodiscard]] bool has_met(PeerId peer) const;
   // The address was removed.
   void forget(fi_addr_t address);
   // Now and then: somebody who calls may have found no place.
@@ -42,6 +45,7 @@ class Peers {
     PeerId peer = kAnyPeer;
     fi_addr_t address = FI_ADDR_NOTAVAIL;  // the first of them
     std::uint32_t addresses = 0;           // how many it goes by
+    bool is_met = false;
   };
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer);
   bool end_leaving();

@@ -40,6 +40,11 @@ std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& cal
   return place;
 }
 
+bool Endpoint::has_met_locked(const Route& route) const {
+  if (route.is_asked()) return false;
+  return (mirror_ && route.from == mirror_.get()) || peers_->has_met(route.peer);
+}
+
 ssize_t Endpoint::send(const SendCall& call) {
   constexpr std::uint64_t kFlags = kSendFlags | FI_REMOTE_CQ_DATA | FI_MORE;
   const bool injects = (call.flags & FI_INJECT) != 0;
@@ -50,9 +55,9 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
-  // A program that sends to a name that is still asked for hears whether there is one.
-  const bool may_be_early =
-      route.is_asked() ? (call.flags & FI_INJECT_COMPLETE) != 0 : (call.flags & kArrived) == 0;
+  // A program whose first message finds nobody hears of that by its entry.
+  const bool may_be_early = (call.flags & kArrived) == 0 &&
+                            ((call.flags & FI_INJECT_COMPLETE) != 0 || has_met_locked(route));
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
                      (injects ? injects_ : copied_).has_room();
   Operation* const entry = early ? sends_.take(*this) : nullptr;

@@ -22,8 +22,16 @@ TEST_CASE("Completion__delivered_and_matched_wait_for_a_receive_transmitted_does
 TEST_CASE("Completion__gives_a_short_buffer_back_at_once_unless_it_is_to_tell_of_the_peer") {
   const std::uint64_t level = GENERATE(0ull, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE);
   const std::size_t bytes = GENERATE(0u, 16384u, 16385u);
+  const bool is_met = GENERATE(false, true);
   Pair pair;
-  const bool is_early = level != FI_TRANSMIT_COMPLETE && bytes <= 16384;
+  if (is_met) {
+    char got = 0;
+    REQUIRE(fi_trecv(pair.b.ep.get(), &got, 1, nullptr, pair.to_a, 2, 0, &got) == 0);
+    REQUIRE(fi_tsend(pair.a.ep.get(), "a", 1, nullptr, pair.to_b, 2, nullptr) == 0);
+    REQUIRE(pair.next_b().answer == 1);
+    REQUIRE(pair.next_a().answer == 1);
+  }
+  const bool is_early = bytes <= 16384 && (level == FI_INJECT_COMPLETE || (level == 0 && is_met));
   auto data = pattern(bytes, 1);
   const auto sent = data;
   std::vector<std::uint8_t> out(bytes);

@@ -321,7 +321,9 @@ TEST_CASE("NameService__a_new_endpoint_at_the_same_port_is_found_by_inserting_it
   }
   Node server(server_options("127.0.0.1"));
   int number = 2;
-  const ssize_t answer = fi_tsend(client.ep.get(), &number, 4, nullptr, to_first, 1, &number);
+  iovec iov{&number, 4};
+  const fi_msg_tagged message{&iov, nullptr, 1, to_first, 1, 0, &number, 0};
+  const ssize_t answer = fi_tsendmsg(client.ep.get(), &message, FI_TRANSMIT_COMPLETE);
   if (answer == 0) {
     CHECK(client.next(&server).answer == -FI_EAVAIL);
   } else {
