@@ -257,13 +257,14 @@ int Endpoint::enable() {
   return 0;
 }
 
-// An endpoint whose descriptor nobody wants need not keep it up to date.
 void Endpoint::watch(bool on) {
-  // A thread of its own looks at the port.
-  const std::array<int, 3> descriptors{endpoint_->fd(), port_ && !answers_ ? port_->fd() : -1,
-                                       asker_ ? asker_->fd() : -1};
   for_each_sink([&](EventSink& sink) {
     if (!sink.is_waitable()) return;
+    // An endpoint whose descriptor was asked for sets a timer with each turn from then on.
+    const std::array<int, 3> descriptors{
+        endpoint_->fd(),
+        port_ && !answers_ ? port_->fd() : -1,  // a thread of its own looks at the port
+        asker_ ? asker_->fd() : -1};
     for (const int descriptor : descriptors) {
       if (descriptor < 0) continue;
       if (on) {

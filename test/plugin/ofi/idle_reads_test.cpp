@@ -1,6 +1,7 @@
-// Reads in vain, and the processor. The provider's yields come here, as the program's own
-// sched_yield goes before libc's.
+// Reads in vain, and the processor. The provider's yields and timers come here, as the program's
+// own sched_yield and timerfd_settime go before libc's.
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +16,7 @@ using namespace hawser::test;
 namespace {
 
 std::atomic<int> yields{0};
+std::atomic<int> timers_set{0};
 std::atomic<int> taken_us{0};  // by who has the processor meanwhile
 
 void spin(std::chrono::microseconds time) {
@@ -32,6 +34,26 @@ extern "C" int sched_yield() noexcept {
   ++yields;
   spin(std::chrono::microseconds(taken_us));
   return static_cast<int>(::syscall(SYS_sched_yield));
+}
+
+extern "C" int timerfd_settime(int fd, int flags, const itimerspec* set,
+                               itimerspec* before) noexcept {
+  ++timers_set;
+  return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, set, before));
+}
+
+// In a virtual machine that takes as long as ten messages.
+TEST_CASE("IdleReads__set_no_timer_where_nobody_waits_for_a_descriptor") {
+  const bool waits = GENERATE(false, true);
+  Pair pair({.wait_obj = waits ? FI_WAIT_FD : FI_WAIT_NONE});
+  timers_set = 0;
+  std::array<char, 4> out{};
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
+    REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
+    REQUIRE(pair.next_b().answer == 1);
+  }
+  CHECK((timers_set > 0) == waits);
 }
 
 TEST_CASE("IdleReads__what_follows_a_read_in_vain_yields_soon_what_stands_alone_does_not") {
