@@ -31,7 +31,10 @@ int CallersLoop::descriptor() const noexcept {
 
 void CallersLoop::wake_at(Time now, Time when) noexcept {
   if (!used_) return;
-  if (when == armed_ && when > now) return;  // is set, and has not gone off
+  const bool is_readable = armed_ <= now;
+  // What is readable stays so. A timer that goes off too early costs one poll in vain: less than to
+  // set it with every turn.
+  if (is_readable ? when <= now : armed_ <= when) return;
   set_timer(when);
   armed_ = when;
 }

@@ -18,7 +18,8 @@ class CallersLoop {
   // Whether somebody may be waiting for it.
   [[nodiscard]] bool is_used() const noexcept { return used_; }
 
-  // Readable at `when`; if that has passed, at once.
+  // Readable at `when`; if that has passed, at once. May be readable once before, at a time that an
+  // earlier call named.
   void wake_at(proto::Time now, proto::Time when) noexcept;
 
  private:

@@ -1,9 +1,13 @@
 // How endpoints wait: in wait, in a caller's event loop over fd(), and what idleness costs.
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
@@ -14,6 +18,19 @@
 #include "engine/deadlines.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
+
+namespace {
+
+std::atomic<int> timers_set{0};
+
+}  // namespace
+
+// Goes before libc's, and counts.
+extern "C" int timerfd_settime(int fd, int flags, const itimerspec* set,
+                               itimerspec* before) noexcept {
+  ++timers_set;
+  return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, set, before));
+}
 
 namespace hawser::engine {
 namespace {
@@ -62,6 +79,30 @@ TEST_CASE("CallersLoop__is_readable_when_the_time_has_come") {
   loop.wake_at(now, kNever);
   loop.wake_at(monotonic_now(), due);
   CHECK(readable(fd, 0));
+}
+
+// In a virtual machine a timer takes as long to set as ten messages.
+TEST_CASE("CallersLoop__keeps_a_timer_that_is_set_for_earlier") {
+  PollSet sources;
+  CallersLoop loop(sources);
+  const int fd = loop.descriptor();
+  const Time now = monotonic_now();
+  timers_set = 0;
+  for (int turn = 0; turn < 100; ++turn) loop.wake_at(now, now);  // is readable already
+  CHECK(timers_set == 0);
+  for (int turn = 0; turn < 100; ++turn) loop.wake_at(now, now + milliseconds(20 + turn));
+  loop.wake_at(now, kNever);
+  CHECK(timers_set == 1);
+  CHECK(readable(fd, kHangLimitMs));
+  // It has gone off; what was asked for last holds from now on.
+  loop.wake_at(monotonic_now(), kNever);
+  CHECK(timers_set == 2);
+  CHECK_FALSE(readable(fd, 0));
+  // An earlier time counts.
+  loop.wake_at(now, now + milliseconds(1'000'000));
+  loop.wake_at(now, now + milliseconds(1));
+  CHECK(timers_set == 4);
+  CHECK(readable(fd, kHangLimitMs));
 }
 
 // Both endpoints are moved by an event loop that knows nothing but their descriptors: whenever one
