@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Configures (again where packages have changed) and builds a preset of CMakePresets.json: ./build.sh PRESET [TARGET ...]
 # Where nobody watches, it says nothing unless something fails.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare]
 # Costs one dpkg-query where nothing is missing.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs tests.
 #
 #   ./test.sh                   the gate's tests in the release preset: what every change has to pass
@@ -21,7 +22,7 @@ while (($#)) && [[ $1 != -- ]]; do
   case $1 in
     release | debug | asan | tsan | fuzz | storm) presets+=("$1") ;;
     *)
-      sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
+      sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
       exit 2
       ;;
   esac

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs every bench that tells figures of this machine, and writes them as one markdown page, with ratios.
 
 Usage: bench/all.py [--build build/release] [--output FILE] [--short] [--only NAME ...]. Runtime: half an hour, of which `peers` takes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Question: how does Hawser over an RDMA device compare with what else runs over it, on the same devices, in this run?
 
 Metric: bytes a second of a stream between two processes, 8-byte messages a second, and seconds of 8-byte round trips; rounds alternate A B C A B C;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: how fast does a fabric of thousands of hosts carry packets, and which event queue is
 // the faster one under it? Metric: packet-hops per CPU-second (a hop is a packet over a link), and
 // resident memory, of a permutation: each host sends a message to one other, 4086 bytes of payload

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what do hosts that run the whole protocol cost on the fabric of experiments, and what
 // decides how many fit? Metric: resident bytes of a host when it is made, with a session each way,
 // and at the end of a permutation (each host sends one message to one other; leaf-spine, 400 Gb/s,

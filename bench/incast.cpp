@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: when many send to one at once, does the receiver lose packets in its own sockets, and
 // is it as fast as with one sender?
 // Metric: GB/s of 4 MiB messages over UDP on loopback from 31 endpoints against the same number of

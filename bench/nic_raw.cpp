@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what do the NIC drivers themselves cost, and carry, with no protocol over them?
 // Metric: one thread that sends a burst, reaps and receives it: ns a datagram inside tx_burst +
 // reap and inside rx_burst; then a sending and a receiving thread with a window of receive_bytes:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what memory does one more peer cost an endpoint of 8 NICs, at rest and active?
 // Metric: resident bytes of what the endpoint took from the heap (its pages that mincore calls
 // resident; transparent huge pages are off), divided by peers. 4096 peers of 8 NICs each connect

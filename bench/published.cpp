@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what do senders with a fixed window get out of the Ultra Ethernet Consortium's
 // published matrices and fabrics, beside htsim's senders? So it can be told what in a published
 // figure is the fabric's and what the protocol's. Metric: when the first and the last sender have

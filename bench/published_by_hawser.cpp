@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what does the protocol do with the Ultra Ethernet Consortium's published matrices, as
 // it is shipped, beside htsim's senders? Metric: when the first and the last sender know that all
 // has arrived, from the moment that sessions are up; what was retransmitted and dropped. 4096 bytes

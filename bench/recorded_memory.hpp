@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an object takes from the heap, and how much of that is in memory: for programs that measure
 // it. Linking this replaces operator new and delete.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: do the reduction kernels keep up with memory, so that collectives are bound by the
 // network? Metric: GB/s of each kernel, counting the bytes it reads and writes (three streams),
 // beside memcpy (two streams), for a chunk that stays in cache (256 KiB a stream) and for one that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: do two engine threads carry twice what one does, and how soon does a thread that sleeps
 // in wait() hear of a message?
 // Metric: GB/s of 1 MiB messages between two pairs of endpoints of one engine, whose threads are

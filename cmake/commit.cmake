@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes the commit of the tree SOURCE to the file OUTPUT as a C++ source, when the build runs; only if it
 # has changed, so that nothing is built anew for nothing. A tree that differs from its commit says so.
 execute_process(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Third-party libraries, all from Debian packages (packages.txt), as targets whose includes are
 # SYSTEM: hawser_dpdk, hawser_verbs (where libibverbs is), hawser_isal, hawser_sodium,
 # Boost::headers, CLI11::CLI11, fmt::fmt, spdlog::spdlog, nlohmann_json::nlohmann_json,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # How every target of the tree is built. The folders call these functions, and those of tests.cmake:
 #
 #   hawser_library(NAME SOURCES a.cpp ... [ALONE b.cpp ...] LINKS target ...)   static library; LINKS are PUBLIC

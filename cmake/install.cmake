@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` installs, and what cpack makes Debian packages of (package/debian.cmake), once
 # the target hawser_installed is built.
 #

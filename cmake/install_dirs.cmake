@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Where things are installed, known before the folders are read, so that each can name its own:
 # CMAKE_INSTALL_* of GNUInstallDirs, and HAWSER_PROVIDER_DIR for providers of libfabric.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # How every test of the tree is built and labelled. The folders call these functions and no add_test:
 #
 #   hawser_test(NAME LINKS target ...                        Catch2 executable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by build.sh and test.sh; sets `without_aslr`, a prefix of commands.
 # The sanitizers of these compilers lose their shadow memory where the kernel randomizes addresses by
 # more than 28 bits. There all their programs, also those that the build starts, run without randomization.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barrier by dissemination (Hensgen, Finkel and Manber, 1988): in stage i everyone tells the rank
 // 2^i further on and hears from the one 2^i back; after ceil(log2 n) stages all have heard of all.
 #pragma once

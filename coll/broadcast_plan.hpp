@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Broadcast along a tree, piece by piece: piece k is passed on to every child once it is here.
 //
 // The tree is binomial, or a chain (root, root + 1, ...) where that takes fewer piece times: a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives among an ordered list of endpoints.
 //
 // All ranks make a communicator of the same id, ranks and options, and start the same collectives

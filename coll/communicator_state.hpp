@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a communicator consists of; outlives it while operations are in flight.
 //
 // Started collectives stand in line. The first max_active of them run, each with a block of scratch

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shares one endpoint between communicators and the application.
 //
 // An endpoint has one stream of completions, and the router is its only reader. A completion goes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What collectives reduce: element types and operations.
 #pragma once
 

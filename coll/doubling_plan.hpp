@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-reduce of little data by recursive doubling (Thakur, Rabenseifner and Gropp, 2005).
 //
 // With p the largest power of two up to n: each of the first 2(n - p) ranks pairs up with its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eight 16-bit floats at a time to f32 and back, with the processor's own means (F16C, AVX2).
 //
 // The portable conversions of float16.hpp vectorise too, but narrowing costs them most of the

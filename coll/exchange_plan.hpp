@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-to-all: everyone has a block for everyone.
 //
 // Pairwise exchange: in round k the ranks i and j with i + j = k (mod n) swap, so every rank has

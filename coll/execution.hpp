@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one plan: keeps a window of its sends and receives in flight, in the order of their waits.
 //
 // An entry goes pending -> in flight -> (receives: arrived ->) done. The window begins at the first

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bf16 and IEEE half precision to f32 and back, rounding to nearest even.
 //
 // All are selects and integer arithmetic without branches, so that loops over them vectorise

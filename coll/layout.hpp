@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How contexts, tags, signatures and groups are put together (docs/collectives.md, "On the wire").
 //
 //   context:   0x8000 | id mod 2^14

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plan: one collective of one rank as pure arithmetic.
 //
 // It lists the messages to send and to receive, each list numbered from 0, and says of every entry

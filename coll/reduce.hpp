@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // out[i] = left[i] op right[i].
 #pragma once
 

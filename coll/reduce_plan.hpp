@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduce to one rank along a tree, piece by piece: a rank sends piece k to its parent once it has
 // reduced its own with those of all its children.
 //

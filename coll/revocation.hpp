@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the members of a communicator learn that it has failed.
 //
 // Every member keeps one receive posted, for the abort tag from anyone. Who is revoked, by its own

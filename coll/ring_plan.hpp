@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-reduce, reduce-scatter and all-gather around a ring (Patarasuk and Yuan, 2009).
 //
 // Every rank sends to the next and receives from the previous. The data is n blocks. In n - 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* docs/example.cpp in C: two endpoints, two NICs each, one packet in twenty lost on the way; a
  * message there, found by a claim before it is received, and its answer back. */
 #include <hawser/hawser.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints, two NICs each, one packet in twenty lost on the way: a message there and its
 // answer back.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/address_states.hpp"
 
 #include <linux/if_addr.h>

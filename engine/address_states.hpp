@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's word on this host's IPv6 addresses: RTM_GETADDR of rtnetlink(7).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an address names, in words: hawser::describe_address.
 #include <arpa/inet.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/address_wait.hpp"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for an IPv6 address that no socket can have yet. Duplicate address detection (RFC 4862,
 // section 5.4) takes a second or two after an interface comes up or an address is added. Until then
 // the kernel calls the address tentative, and bind answers EADDRNOTAVAIL.

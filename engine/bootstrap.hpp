@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous: how the ranks of a job find each other. One process (a launcher, or rank 0) runs
 // a RendezvousServer; each rank joins it, gets the job's epoch and secret, makes its endpoint with
 // them, and exchanges addresses by all_gather. Nothing of it is on the path of messages.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's side of the rendezvous.
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank's way to the rendezvous among several addresses. It tries them side by side, as RFC 8305
 // ("Happy Eyeballs") does, so that an address that swallows packets costs no time. It takes the
 // first at which the rendezvous itself answers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server of a rendezvous: one thread, one poll loop, a handful of bytes per rank.
 #include <errno.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames and addresses of the rendezvous, for both of its sides. The format is in bootstrap.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hawser.h over engine.hpp: values converted, exceptions kept in. What the calls mean is decided
 // elsewhere. c_api_inside.cpp has statistics, events and traces.
 #include "engine/c_api.hpp"

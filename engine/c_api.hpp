@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files of the C API share: its handles, and how what is thrown becomes a status.
 #pragma once
 

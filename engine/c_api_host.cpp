@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hawser.h over nics.hpp and address.hpp.
 #include <algorithm>
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hawser.h over engine.hpp: statistics, events, verdicts and traces.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The descriptor that an endpoint without a thread of its own shows to its caller's event loop:
 // readable when a source is, and when the time has come that was set.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cancellation of a thread (pthread_cancel) that is in one of our calls.
 //
 // A thread that ended in the middle of a turn would leave an endpoint half changed. One that ended

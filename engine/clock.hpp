@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only place that reads a clock. Poll loops read it once a turn and hand the value down.
 #pragma once
 

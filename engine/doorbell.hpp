@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wakes one thread that sleeps in the kernel, and costs no system call while it doesn't.
 //
 // The sleeper:  arm(); look once more for work; if there is none, wait until descriptor() is

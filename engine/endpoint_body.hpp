@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint without its thread: NICs, fault layers, packet pool and the protocol over them. One
 // thread at a time uses it, whoever makes its progress; only post_fault is for all.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The endpoints that an engine has at the moment, so that inject_fault reaches them. Any thread.
 #pragma once
 

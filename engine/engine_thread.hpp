@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that makes the progress of endpoints: the poll loop. It reads the clock once a turn,
 // serves all its endpoints, and when none has anything to do it spins, yields, then sleeps until a
 // NIC has something, an endpoint's deadline comes or somebody rings.

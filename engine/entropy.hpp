@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Randomness that a stranger can't guess, from the operating system: identities, seeds, secrets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this host allows, and what to do where it allows too little.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "hawser/nics.hpp"
 
 #include <arpa/inet.h>

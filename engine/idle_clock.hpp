@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a thread with nothing to do waits: it spins for spin_us, then yields the processor for
 // yield_us, then blocks in the kernel. Spinning is the fastest to react; yielding lets others that
 // share the core run; blocking leaves the core to them and costs a wake-up.

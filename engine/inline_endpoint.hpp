@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint whose progress is made by the one thread that uses it, in poll, wait and close.
 //
 // Calls go straight to the protocol. Each reads the clock: the time of the last poll may be long

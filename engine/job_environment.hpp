@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a process stands in its job, by the environment that its launcher gave it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine tells people, through spdlog's logger "hawser". An application that registers a
 // logger of that name before the first message gets them; otherwise they go to standard error, from
 // the level in the environment variable HAWSER_LOG (debug, info, warn, error, off; default warn).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The name that somebody may have meant who wrote another one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choice among a host's NICs: hawser::choose_nics. Pure, but for the calls that ask the host.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list that chooses NICs, read: the grammar of hawser::choose_nics in hawser/nics.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The string that names a NIC, read.
 #pragma once
 

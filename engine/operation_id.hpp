@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An OperationId is generation << 32 | index: the index is dense, the generation changes with each
 // use.
 #pragma once

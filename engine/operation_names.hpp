@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of operations for an endpoint that one thread uses: free indices on a stack, a generation
 // each. See OperationTable for the same between threads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations of an endpoint that an engine thread serves: their names, their limit, and the
 // request of each on its way to the engine thread.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose an object is after fork(2): the child has a copy of all memory, but none of the threads,
 // and it shares sockets, RDMA objects and event descriptors with its parent. What it did to its
 // copy of an endpoint would be done to the parent's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/packet_pool.hpp"
 
 #include <rte_config.h>

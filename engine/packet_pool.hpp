@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pools of packet buffers: one for each endpoint, which one thread uses.
 //
 // Buffers lie in memory that is mapped for the pool, and those that are free on a stack, whose top

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank asks of PMIx, the interface through which mpirun, srun and others tell the processes
 // that they start where they stand, and let them tell each other something once.
 #pragma once

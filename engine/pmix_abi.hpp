@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of libpmix is used, as its header declares it. Declared here once more, so that neither this
 // tree's build nor its users need that header: the layouts have been the same since PMIx 2 and are
 // what its standard promises (https://pmix.github.io/pmix-standard). Where the header is there, a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job whose ranks a PMIx launcher starts: where this one stands, and how the address of rank 0's
 // rendezvous gets to the others. Rank 0 puts it, all pass one fence, the others get it. After that
 // PMIx is done with: who dies later is noticed by others.

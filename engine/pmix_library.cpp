@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pmix by libpmix, which is loaded when it is asked for: most jobs are started by others, and hosts
 // that have no PMIx run the same command.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptors that a thread waits for together, and the wait itself.
 #pragma once
 

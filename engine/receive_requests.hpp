@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of hawser::Endpoint that receive ask of the protocol; the operation has no name
 // yet.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Charges max_messages_per_peer at the call: how many sends to a peer are unfinished, those that
 // wait in the command ring included.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an engine was asked to be, checked: the strings of an EngineConfig and the environment
 // turned into values.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint whose progress is made by an engine thread.
 //
 // Operations go to the engine thread through a ring, and their completions come back through a

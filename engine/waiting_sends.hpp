@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends that were accepted and that the protocol can't take yet, since a pool that all peers share
 // is empty for the moment (message descriptors, handshakes). They wait here, in order, per peer; so
 // the commands behind them in the ring, to other peers, don't. At most one entry an operation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells people, by the log, what has become of the ways of UDP NICs: at most a line a NIC and
 // second. The counters datagrams_fragmented, segmentation_refused and segmentation_resumed have
 // all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This file is compiled without ThreadSanitizer, which takes rte_ring's inlined assembly-backed
 // ordering for races. HAWSER_THREAD_SANITIZER says that the rest of the program has it; then the
 // ordering that the ring gives is told by hand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bounded queue of 64-bit words between threads: an rte_ring over memory of our own.
 //
 // It carries commands from application threads to an engine thread, and the indices of free

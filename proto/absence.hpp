@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When this end was away itself: nothing could be heard meanwhile, so what waits for others waits
 // that much longer. Of all that waits since some moment the longest absence since then counts: a
 // longer one that ended before is no help, so the longest ones of each recent time are remembered.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states,
 // in control packets at the end of a turn that has polled every NIC, or in front of a small
 // payload.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint's address as others get it: the long form, which has everything, and the short one
 // (include/hawser/address.hpp).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NICs that return with another address (docs/protocol.md §6): who moved announces it, the peer
 // learns it, and both prove each path to or from that NIC by probes before it carries data.
 //

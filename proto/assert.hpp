@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assertions for broken invariants: they stay in release, say where and what, and abort.
 //
 // They are for what only a bug in this code can break. A bad packet is a counted DropReason, a bad

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of a peer's paths are bound. A session has a slot for each pair of NICs that it begins
 // with, but a path costs memory at both ends; so a peer begins with two, its home paths, and has
 // more while it needs them (docs/protocol.md §10):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What has arrived: PathWindow for the numbers of one path, FragmentBitmap for the fragments of one
 // message, and BlockPool, the memory of the latter.
 #pragma once

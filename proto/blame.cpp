@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verdicts of an endpoint (docs/protocol.md §10): what its paths show, when that is judged, and
 // which verdicts stand. verdicts.hpp is the judgement itself.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets for one remote, on the way to their NIC (transmit.cpp).
 #pragma once
 

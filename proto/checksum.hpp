@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC32C (Castagnoli; RFC 3720 appendix B.4): the end-to-end check of packets on fabrics that have
 // none of their own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a session ends on purpose, and how an end that is gone says so (docs/protocol.md §6): CLOSE
 // with the final statuses until it is answered, CLOSED, RESET.
 //

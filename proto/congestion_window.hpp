@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the
 // family of Swift (SIGCOMM 2020) and UEC's NSCC, of which is that marks count only with delay.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which pairs of NICs control goes over.
 //
 // One packet goes over the pair last heard, unless what is known of that pair says otherwise; then

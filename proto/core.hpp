@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one endpoint: everything that the protocol's files share, in slabs made at start.
 // One file per event or decision works on it, each with its own header comment:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which timer fires next: an indexed binary min-heap of (deadline, id).
 //
 // Each id below the capacity has at most one deadline; update moves it either way in O(log n), next

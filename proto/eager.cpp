@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages of one fragment that come in their turn and find their receive posted: from the packet
 // into the receive's buffer, without a descriptor.
 //

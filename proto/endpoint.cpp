@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public face of proto/: checks arguments, charges limits, hands over to the Core.
 #include "proto/endpoint.hpp"
 

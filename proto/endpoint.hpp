@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol of one endpoint: operations in, packets through the NICs it was given, completions
 // out.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
 // missing when it does not.
 //

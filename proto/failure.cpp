@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a session fails (docs/protocol.md §12). closing.cpp ends them on purpose.
 //
 // Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still

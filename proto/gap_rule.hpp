@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layer 1 of loss detection: is a packet lost, given that a later one of the same path was
 // acknowledged? A pure function after RFC 9002 §6.1.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bytes a receiver lets be under way to it that it granted, over all peers.
 //
 // It should be what its share of its NICs brings in within a response time: with less the link is

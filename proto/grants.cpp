@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grants: what of long messages may come, so that what many send to this endpoint at once is what
 // it can take.
 //

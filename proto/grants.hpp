@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an endpoint has granted and who waits for a grant. The rules work on it in grants.cpp.
 #pragma once
 

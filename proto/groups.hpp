@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far the groups are of which this endpoint awaits messages: a step of a collective is over
 // when the last of its messages is, so the last ones deserve the shortest detection interval.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake (docs/protocol.md §6): who calls when, what a HELLO must prove before it is
 // believed, and how both sides learn of each other.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which entropy each packet of a path takes: its lanes. A lane that has just brought a packet back
 // unmarked is taken again first, as its way was free a moment ago (REPS, arXiv 2407.21625); then,
 // in turn, one with nothing under way, so that all ways through the fabric are tried; then one with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubly linked lists through objects of a slab or an array, by index.
 //
 // The links lie in the objects, so an object can be on as many lists at once as it has ListLinks,

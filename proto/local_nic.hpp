@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One NIC of the endpoint, as all of its peers share it.
 #pragma once
 

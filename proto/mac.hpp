@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The MAC of session packets (HELLO, WELCOME, CHALLENGE, CLOSE, CLOSED, RESET): BLAKE2b-128 keyed
 // with the job's secret over all headers, with the fields `checksum` and `mac` taken as 0. It
 // covers the common header so that neither the type nor the session (`receiver`, `token`) of a

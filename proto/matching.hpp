@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tag matching: which receive gets which message.
 //
 // The order is MPI's. A message goes to the earliest posted receive that it matches; a receive gets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of each message number: a 32-bit value for numbers in [floor, floor + kSpan).
 //
 // A value is what its owner makes of it (a slab index, a final status). Numbers lie in blocks of 64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NIC contract: what the protocol asks of a NIC, and what every driver must keep.
 //
 // A Nic is one endpoint's share of one device port: a data queue and a control queue (two UD queue

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which pairs of NICs the first slots of a session stand for.
 //
 // Each NIC that can address one at the other end is in a pair, and no NIC is in many more pairs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several small messages in one packet.
 //
 // Messages to one peer share a packet if they have one fragment each, were never sent before, wait

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large tables as pages of their own, which go back to the system with their owner.
 //
 // From the heap they would not: an allocator that has once given a large block back keeps what it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
 // at first. docs/protocol.md §10 has the table of states; binding.cpp says which paths there are.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an endpoint knows of one peer and of the messages and paths between them.
 //
 // Plain data: the rules live in the files named after the event (session, transmit, path_acks,

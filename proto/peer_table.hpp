@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The peers of an endpoint, by the index that is their name on the wire, and their place in the
 // API. A PeerId says too how often the place was given away, so that the name of who was there
 // before is nobody's.

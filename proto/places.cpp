@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places. An endpoint knows max_peers peers at a time, and serves as many as come one after the
 // other (docs/protocol.md §6). A newcomer who finds no place free gets one of these:
 //

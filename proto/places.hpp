@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State of the choice whose place goes to a newcomer (places.cpp).
 #pragma once
 

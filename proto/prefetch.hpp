@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is about to be worked on, fetched while something else is done. Of thousands of peers
 // few are in the cache, and the lines of one, fetched one after the other as they are come upon,
 // take longer than what is done with them. A hint: it changes nothing.

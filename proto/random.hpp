@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Randomness for the protocol: seeded by the caller, the same sequence on every machine.
 //
 // xoshiro256** 1.0 by D. Blackman and S. Vigna (prng.di.unimi.it, public domain; "Scrambled linear

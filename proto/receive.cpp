@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Incoming messages: a fragment's way from the packet to its place, and the floor.
 //
 // A number's entry in peer.incoming is either a descriptor's index or, once the message is

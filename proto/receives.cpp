@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives: posting, matching in the order of message numbers, completion.
 //
 // Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts

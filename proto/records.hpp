@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an endpoint keeps beside its peers and messages: stored payload, verdicts, operations, and
 // what the tables of incoming messages say.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handles that drivers have given for the NICs of peers: a list per peer, the pair of NICs that
 // was used last first.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far packets of one NIC overtake each other on their way, in the time between their
 // departures, and so how long one that was overtaken is waited for. RFC 8985 (RACK-TLP) §6.2 for
 // what one connection is there; shared by all paths of a NIC, as one flow alone is over before it

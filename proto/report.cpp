@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of an endpoint, for people and tests. Nothing here decides anything.
 #include <algorithm>
 #include <optional>

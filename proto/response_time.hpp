@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The response time of a path or a peer: smoothed round trip, variance and latest (RFC 6298, RFC
 // 9002 §5), measured from departure to the processing of the answer, the absences of both hosts
 // included. Loss timers derive from it, so that a busy host looks slow, not dead.

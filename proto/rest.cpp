@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rest: a peer that has been quiet gives its Peer back and leaves a record (RestingPeer); it wakes
 // when anything is to be done with it, and goes on where it was. Neither side asks or tells the
 // other: docs/protocol.md §6.

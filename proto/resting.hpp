@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is kept of a peer that has been quiet: enough to go on with its session as if nothing had
 // been, in less than an eighth of a Peer. rest.cpp decides when, and makes the one of the other.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A first-in first-out ring of fixed capacity, for one thread.
 //
 // The capacity is the asked-for one rounded up to a power of two. The two counters run free and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean,
 // when it asks for its status, and when it is over.
 //

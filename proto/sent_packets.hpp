@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in flight on one path: a record per path number, from the oldest that still matters to
 // the newest, in blocks of a pool that all paths of an endpoint share.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Message and path numbers: 64 bits in state, their low 32 bits on the wire.
 //
 // All arithmetic here is modulo 2^64. Numbers that are compared lie within a window, far closer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an endpoint makes up so that nobody else can: the tokens of its sessions, the names of its
 // peers on the wire, and the cookies by which the sender of a HELLO proves that it receives where
 // it says.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A slab: a fixed number of objects, handed out and taken back. Memory for all is taken at
 // construction, and touched only when as many are in use at once: a place that was used before is
 // given first.

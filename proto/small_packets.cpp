@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets that carry no data: envelopes that ask for a status, and probes of paths.
 #include "proto/core.hpp"
 #include "proto/sequence.hpp"

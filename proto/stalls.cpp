@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands still though its peer is heard. Nothing in the protocol makes that happen for long,
 // so where it does somebody must be able to see it: an event says what is waited for, and a counter
 // counts.

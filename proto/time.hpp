@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time as the protocol sees it: nanoseconds that somebody else counted. proto/ never reads a clock.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records for the caller's trace hook (hawser/trace.hpp). All of these are called only where
 // tracing() says so, so that who does not trace pays for a branch.
 #include "hawser/trace.hpp"

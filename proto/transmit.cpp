@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
 //
 // The path is chosen per burst: of the UP paths with room in their window the one whose window is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass of the poll loop. First half: reap, NIC events, receive (control before data) from every
 // NIC. Second half: expired timers, urgent acknowledgements, data, other acknowledgements (what
 // could ride on data has), re-arm. An acknowledgement so leaves only after every NIC has been

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a message its sender may send unasked, before its receive has matched and was granted
 // more. Both ends work it out, from the same numbers.
 #pragma once

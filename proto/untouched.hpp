@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for a fixed number of objects, taken at once and not written to: what an endpoint may need
 // at its limits costs address space, and only what it has used costs memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is to blame for paths on which nothing passes: a local NIC, a remote one, or the link between
 // two (docs/protocol.md §10, hawser/events.hpp).
 //

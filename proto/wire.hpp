@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire codec: bytes into views that point at them, and values into bytes.
 //
 // `parse` is the one function that turns a datagram into a PacketView or a DropReason, and

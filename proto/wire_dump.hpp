@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets in words, for traces and test failures. Allocates: not for the datapath.
 #pragma once
 

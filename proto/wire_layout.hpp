@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lies where in a packet: structs, constants and the tables of packet types and blocks.
 //
 // docs/protocol.md is the specification: §3 and §4 draw the headers, §5 the blocks, §6 the session

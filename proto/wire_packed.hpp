@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The payload of a PACKED packet: several messages of one fragment each (docs/protocol.md §4).
 //
 // The packet's own headers are those of the first message's DATA packet, and its bytes come first;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "hawser/stats.hpp"
 #include "proto/checksum.hpp"
 #include "proto/wire.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the person who gave the command can put right. main() prints the text and exits with 2.
 #pragma once
 

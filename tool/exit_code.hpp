@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the command ends; scripts rely on the numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process gets from the one that started it, made what the command counts on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command. `hawser rank` and `hawser attacker` are not for people: they are how the launcher
 // starts its processes.
 #include <fmt/format.h>

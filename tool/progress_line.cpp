@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tool/progress_line.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line that tells how far a command is: over and over in its place on a terminal, else a new
 // one every few seconds.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Standard streams as commands need them: a report that can't be written is an error.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading JSON that people wrote: what is not expected is an error that says where it is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of files and devices may be any bytes; JSON and HTML are UTF-8. What is not becomes U+FFFD.
 #pragma once
 

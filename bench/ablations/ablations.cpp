@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what does each mechanism of the protocol buy? Metric: each plan's own, as shipped and
 // with one mechanism left out (mechanisms.ablations), as a ratio: above 1 the mechanism helps.
 // Runtime: that of the plans, once more for each mechanism. docs/experiments.md has the table, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: does the fabric of sim/fabric say the same as ns-3 (a packet simulator that it shares
 // no line with) of one drop-tail queue in a switch that eight bursty sources overrun? Both get
 // exactly the same schedule of departures. Metric: of each flow, the packets that arrived and that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The schedule on the fabric of sim/fabric.
 #include "bench/against_ns3/schedule.hpp"
 #include "sim/fabric/network.hpp"

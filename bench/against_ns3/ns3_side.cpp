@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The schedule on ns-3: point-to-point devices with drop-tail queues. The switch is a callback that
 // hands what a source's cable brings to the bottleneck's device. What is made equal: a device puts
 // a PPP header of 2 bytes before each packet, so packets are that much shorter here; and its queue

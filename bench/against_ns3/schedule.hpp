@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both simulators are given: when each packet of each source departs. And what each of them
 // gives back: when it arrived.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Question: how does Hawser's all-reduce compare with that of an MPI over the kernel's TCP, on this machine, in this run?
 
 Metric: microseconds of an all-reduce, the median of many in a job, and of it the median and quartiles over jobs that alternate A B C A B C;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transports that are open in a process, and its processor time.
 #pragma once
 

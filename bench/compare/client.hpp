@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two processes at work. The client decides what is next and says it over the wire; the server
 // does its side of that.
 #pragma once

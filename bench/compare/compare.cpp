@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: how does Hawser over UDP compare with what it stands on (raw UDP), and with what else
 // carries messages over the kernel's network: TCP bare, libfabric's reliable endpoints over TCP
 // (`rxm`) and over UDP (`rxd`), UCX over TCP (`ucx`); on this machine, in this run, for messages of

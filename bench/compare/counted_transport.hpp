@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transports of libraries that say of each operation only that one more is done: what a stream and
 // a round trip are over them. A stream ends with an empty message back.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hawser over UDP NICs on loopback, or other NICs, progress inline, a window of messages under way:
 // a send leaves it when the message is known to be in the receiver's buffer.
 #include <algorithm>

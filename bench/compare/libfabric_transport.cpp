@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libfabric's reliable datagram endpoints over IPv4 loopback: tagged messages, one queue of
 // completions, progress by this thread. `tcp;ofi_rxm` puts messages on TCP; `udp;ofi_rxd` does in
 // user space over UDP what Hawser does. A send is complete, and leaves the window, when its buffer

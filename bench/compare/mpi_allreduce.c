@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What allreduce.py times of an MPI: `mpi_allreduce BYTES COUNT` prints the median, in
  * microseconds, of COUNT all-reduces of that many bytes of f32. As `hawser run` has it, a barrier
  * comes before each and its time is that of the rank that took longest. Wrong sums end it. */

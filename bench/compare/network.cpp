@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/compare/network.hpp"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network namespace of this process's own, whose loopback loses packets.
 #pragma once
 

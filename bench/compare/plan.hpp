@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is compared, and what came out.
 #pragma once
 

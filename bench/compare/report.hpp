@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What came out, as tables and as JSON.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Markdown tables of what `bench/compare --json FILE` wrote: ratios first. Usage: tables.py FILE [--undisturbed]
 
 --undisturbed: of those samples alone in which the processes hardly waited for their cores; as rounds have then lost some, ratios are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP on loopback, without frames: a call for each message at both ends, and a byte back for each
 // quarter of the window, or for each message if the window is small.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One way of moving messages between the two processes of a comparison.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transports by name.
 #pragma once
 

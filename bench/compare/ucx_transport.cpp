@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCX's tagged messages (UCP) over TCP on loopback alone: no shared memory. Progress by this
 // thread. A send is complete, and leaves the window, when its buffer may be used again.
 #include <ucp/api/ucp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw UDP on loopback: what the kernel gives to one that adds nothing. Sends of up to 15 segments
 // of up to 4144 bytes with UDP_SEGMENT, be they of one message or of as many, receives with
 // UDP_GRO, CRC32C over each datagram at both ends as Hawser has it (or none), a copy to the place

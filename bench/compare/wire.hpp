@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of text between the two processes of a comparison, over a socket that both have.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what does the engine itself cost, in ns a packet or message, sending and receiving
 // apart? Metric: time in the calls and turns of the sending and of the receiving endpoint, divided
 // by data packets (bulk) or messages (8 B); two endpoints in one thread, no checksum. The best and

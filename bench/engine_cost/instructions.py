@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the instructions that the protocol spends on a packet of long messages, or on a short message, with valgrind.
 
     instructions.py ENGINE_COST [--update]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/engine_cost/measured_pair.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints in one thread, of which one sends messages to the other, and the time that each
 // spends in its calls and turns.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/engine_cost/passing_nic.hpp"
 
 #include <algorithm>

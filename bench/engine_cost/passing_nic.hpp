@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC that costs next to nothing, so that what is left is the protocol's own: a packet is handed
 // to the other NIC of the pair where it lies. Headers stay in their buffers until the receiver has
 // gone past them; payloads of up to 64 bytes are put behind them, longer ones are not carried at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What ofi.py times of many small messages: `message_rate BYTES COUNT` prints microseconds a
  * message, of COUNT windows of 64 sends that rank 1 answers with one. */
 #include <mpi.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Question: what does MPI gain or lose over Hawser's libfabric provider, beside libfabric's own over TCP and over UDP, on this machine, in this run?
 
 Metric: between two ranks the microseconds of a message one way, and nanoseconds of processor for each byte, both ranks together, and

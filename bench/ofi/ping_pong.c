@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What ofi.py times between two ranks: `ping_pong BYTES COUNT` prints microseconds one way, and the
  * processor time of both ranks for each byte that moved, in nanoseconds. */
 #include <mpi.h>

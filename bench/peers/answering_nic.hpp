@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC at whose other end are as many peers as one likes, each no more than a few words: a double
 // for measuring what they cost the endpoint that owns the NIC. A peer welcomes who says HELLO,
 // acknowledges each packet, says of each message that it was delivered, and, if it is to, sends a

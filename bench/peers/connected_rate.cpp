@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/peers/connected_rate.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One host among many on the fabric of experiments, in virtual time: leaf-spine of 32 ports a leaf
 // and as many spines, 400 Gb/s, 1 us a cable, queues of 1 MiB. All hosts run the protocol as
 // shipped; that in port 0 has limits for as many peers as there are, the others, which have work

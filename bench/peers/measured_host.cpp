@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/peers/measured_host.hpp"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host whose costs are measured: a real endpoint, unchanged, whose peers are those of an
 // AnsweringNic. Limits apart, its tunables are the defaults.
 //

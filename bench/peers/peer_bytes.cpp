@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/peers/peer_bytes.hpp"
 
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one more peer takes of an endpoint's memory, measured from what the endpoint took from the
 // heap and what of that is resident.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Question: what do 2 to 16,384 peers cost one host: queues of its NIC, memory, the rate of its
 // messages, its processor, and the time and packets of connecting to all of them?
 // Metric, for each number of peers: queues of the NIC that were used, beside the queue pairs of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Debian packages, by `cpack -G DEB` in a build folder:
 #
 #   libhawser0       the shared library

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw memory that starts on a cache line; its pages are touched only when used, and those of large
 // pieces go back to the system with their owner (proto/pages.hpp).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of an endpoint's receive queues a turn asks, where each question is a system call that
 // costs as much as receiving a small packet, found something or not.
 //

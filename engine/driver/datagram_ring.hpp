@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A receive ring in memory: a bounded queue of datagrams, any number of senders in any threads, one
 // receiver. (After Vyukov's bounded queue: each cell has a sequence number that says which datagram
 // it holds.)

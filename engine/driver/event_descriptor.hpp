@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A descriptor that one thread raises and another waits for.
 #pragma once
 

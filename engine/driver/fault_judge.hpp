@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides what becomes of each packet of one direction: rolls the dice of DirectionFaults, keeps
 // the state of the bursty channel and of the limited link. All randomness comes from the seed, and
 // from the same seed the same packets have the same fates.

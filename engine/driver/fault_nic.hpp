@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fault NIC: wraps any NIC and does to its packets, both ways, what bad fabrics and dying NICs
 // do.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The receiving half of the fault NIC: fates of arrivals.
 #include <algorithm>
 #include <array>

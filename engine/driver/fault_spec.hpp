@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What faults a NIC injects, and the words that say so. The grammar is in docs/faults.md.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending half of the fault NIC: fates of packets handed over, sends of what was held, reaping.
 #include <algorithm>
 #include <array>

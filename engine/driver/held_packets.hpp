@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets of one direction that the fault layer holds back: a copy of each in a preallocated slot.
 //
 // A slot is free, then taken by its user, who fills it and puts it in one of three places:

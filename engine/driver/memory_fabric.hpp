@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric inside one process: NICs that attach to it reach each other, from any thread.
 //
 // The receive rings of a NIC belong to its port, which lives for as long as anybody sends to it;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory NIC: datagrams between the engines of one process, through rings in memory. What the
 // engine itself costs is measured on it, and the protocol is tested on it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handles that a driver has given out: address -> dense handle, counted. No heap after
 // construction; a look-up is a hash chain, so that opening many remotes stays linear in all.
 #pragma once

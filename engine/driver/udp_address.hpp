@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IP addresses in the three forms that the UDP NIC needs: text, socket address, NicAddress.
 #pragma once
 

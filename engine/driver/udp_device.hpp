@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The network device that has a NIC's address, and the addresses that it has now.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells an endpoint's UDP NICs which of their queues to ask in a turn: what Attention decides, and
 // poll finds readable. And when to look at their addresses: what UdpWatch hears.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP NIC: an IP address of this host, with a data and a control socket on it. No hardware and
 // no privilege needed. The kernel copies at the send, so buffers are free at once and the cookies
 // come with the next reap.

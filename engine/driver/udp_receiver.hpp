@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The receiving side of one UDP socket: many messages by one system call, each into a slab of its
 // own, and each split again into the datagrams that the kernel coalesced (UDP_GRO).
 //

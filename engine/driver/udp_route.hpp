@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Over which device the kernel's routing tables send to a remote. A NIC is a device. Where two
 // devices lead to a remote equally well, the kernel sends everything by one of them, so each NIC
 // names its own with what it sends.

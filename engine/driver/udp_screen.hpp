@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps strangers' datagrams out of a socket's receive buffer: the kernel looks at the first words
 // of each, and what can't be meant for this endpoint goes to a second socket on the same port,
 // whose buffer is as small as the kernel makes it and which nobody reads. So a flood of them

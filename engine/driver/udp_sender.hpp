@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending side of one UDP socket: neighbours of a burst that go to the same remote and have the
 // same length travel as one message, which the kernel or the device cuts up (UDP_SEGMENT); many
 // messages go by one system call. Headers and payloads are gathered, nothing is copied here.

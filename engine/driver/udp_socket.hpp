@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One bound UDP socket, set up for datagrams in bulk.
 #pragma once
 

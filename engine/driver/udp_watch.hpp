@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hears from the kernel that addresses of this host have come or gone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way from an address of this host to a remote, as the kernel's routes have it. A route's MTU
 // may be smaller than its device's (VPN, WireGuard, Cilium), and the kernel learns it from routers
 // on the way, too (path MTU discovery).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verbs as the rest of the engine sees them, whether this build has libibverbs or not.
 #pragma once
 

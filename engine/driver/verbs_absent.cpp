@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A build without libibverbs.
 #include "engine/driver/verbs.hpp"
 #include "hawser/engine.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the other side needs to reach a verbs NIC: link layer, LID or GID, the numbers of its two
 // queue pairs and their QKey; and which of them a NIC here can reach.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A completion queue, polled one completion at a time where the provider offers that
 // (ibv_start_poll: without its lock, and reading only what is asked for), and by copies otherwise.
 // One thread at a time uses it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a NIC that fails again and again is kept down.
 //
 // A failure by itself costs nothing: the NIC is back as soon as it is repaired. But one that fails

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address handles by destination: one for each flow label that packets to a port may carry.
 //
 // Making an address handle asks the kernel, which may have to ask the network first (a second if

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of a port's GIDs a NIC uses. People should not have to know: on RoCE the table has several
 // (each address of the interface, each once per RoCE version), and the wrong one reaches nobody.
 #pragma once

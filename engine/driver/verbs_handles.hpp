@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners of libibverbs' objects. Each is destroyed before what it was made of: members that use
 // others are declared after them.
 #pragma once

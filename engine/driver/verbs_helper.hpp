@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a verbs NIC does beside its datapath, in a thread that sleeps: listening to the device's
 // events, and bringing back what has failed: at once, or if it fails again and again after a hold
 // (verbs_damping.hpp). Address handles have threads of their own (verbs_resolver.hpp), as making

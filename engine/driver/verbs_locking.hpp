@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering the driver's own memory: without it there is no NIC.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC: one port of an RDMA device, with a data and a control UD queue pair on it.
 //
 // Sends complete on one queue for both pairs, receives on one each. What may block (repairs) and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One port of an RDMA device, opened: context, protection domain, and what the port says of itself.
 #pragma once
 

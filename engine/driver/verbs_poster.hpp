@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a chain of sends reaches the device, with one doorbell: request by request where the provider
 // offers that (ibv_wr_*), as a list otherwise.
 #pragma once

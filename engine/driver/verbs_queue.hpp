@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A UD queue pair with its two sides. Setting it up, and again after a failure, is apart from what
 // goes through it.
 #pragma once

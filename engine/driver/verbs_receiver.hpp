@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The receiving side of one UD queue pair: a ring of buffers that the device fills.
 //
 // A buffer is posted (the device's), then lent (handed out: its view is valid until the next call),

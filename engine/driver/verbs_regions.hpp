@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that the device may read: which bytes are registered, and under which key.
 //
 // Registering asks the kernel, pins pages and may take milliseconds: any thread does it, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The remote NICs of a verbs NIC by handle: their queue pairs, and the address handles that lead
 // there. The datapath's alone.
 #pragma once

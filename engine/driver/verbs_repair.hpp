@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bringing a verbs NIC back, by as much as is damaged. Everything here may block, and runs in the
 // helper's thread while the datapath touches none of the device's objects:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads that make address handles for a verbs NIC. There are several, as each call may block
 // for a second; and some of them never try anything again, so that whoever can't be reached delays
 // others that can't be, but none that can.

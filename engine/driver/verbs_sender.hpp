@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending side of one UD queue pair. What is sent becomes chains of work requests, each handed
 // over by one doorbell: when it is as long as a chain may be, or at the next flush. Header and
 // payload are read where they lie if their memory is registered, and are copied next to each other

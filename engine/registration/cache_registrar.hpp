@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registers and deregisters for the cache, in a thread that may block.
 //
 // Each slot has a stage, which says whose it is: the datapath hands it over by `asked` or

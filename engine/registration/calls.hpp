@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the public API on registrations, for whoever makes an endpoint's progress:
 // `on_datapath` runs a function on the thread that does, and returns when it has run.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/registration/endpoint_memory.hpp"
 
 #include <string_view>

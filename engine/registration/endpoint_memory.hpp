@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registered memory of one endpoint: the program's registrations, the cache, and the thread
 // that may block for them. Where no NIC pins memory there is no thread and nothing to cache.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells the thread that makes an endpoint's progress that others have something for it, asleep or
 // not.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole pages of the process's addresses: what is registered, watched and counted.
 #pragma once
 

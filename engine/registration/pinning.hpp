@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One range of memory, pinned for every NIC of an endpoint that needs that.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of many ranges of pages hold a given one.
 //
 // Ranges may overlap, but none holds another one: who adds a range first takes out those that it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the memory that is sent from is kept registered: whole pages, found again by the next
 // send from them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registrations that a program makes itself: names, limits, misuse.
 //
 //   pinning --> standing --> finishing --> (free)

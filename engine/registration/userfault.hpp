@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Learns from the kernel when watched addresses come to mean other memory: munmap, mremap,
 // madvise(MADV_DONTNEED and the like), brk, and a mapping placed over them.
 //

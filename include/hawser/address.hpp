@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of endpoints, where a carrier has little room for them.
 //
 // Endpoint::address() names every NIC and takes 32 + 48 bytes a NIC. Launchers and libraries often

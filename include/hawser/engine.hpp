@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public API: an Engine opens NICs and runs Endpoints; an Endpoint sends and receives messages.
 //
 //   hawser::Engine engine({.nics = {"udp:127.0.0.1", "udp:127.0.0.2"}});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens to NICs, paths and peers, and why: events, and verdicts on who is to blame.
 //
 // Every change of state is told once, with its reason:

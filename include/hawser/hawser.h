@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The public API for C, and for whatever speaks C: hawser/engine.hpp function by function.
  *
  * What a call does, which thread may make it, what each status means and who owns a buffer when is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this host has for EngineConfig::nics, and the choice among it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters and gauges that an endpoint shows. All counters run freely from the endpoint's start.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a call or a completion can say. Every value states who owns the arguments afterwards.
 #pragma once
 

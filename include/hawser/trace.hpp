@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hook that sees every packet, message and change of state of an endpoint as it happens.
 //
 // It is called on the thread that makes the endpoint's progress (the caller's own where progress is

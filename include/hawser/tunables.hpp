@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every tunable of every folder, in one table: name, unit, default, range, hostile extremes,
 // reason.
 //

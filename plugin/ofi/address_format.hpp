@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses as programs have them, in one of libfabric's formats, and as the provider keeps them.
 //
 // An address has 56 bytes. It is either an endpoint's own:

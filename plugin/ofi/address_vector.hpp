@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_av: addresses of endpoints, 56 bytes each (address_format.hpp), and port names of endpoints
 // that have to be asked for theirs. An fi_addr_t is an index for maps and tables alike, and none is
 // used again soon. That of a port name stands for the endpoint that answered first, for as long as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks for the addresses behind port names, for one endpoint, and keeps the operations that wait
 // for them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_cq: finished operations in the order in which they finished.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment: FI_HAWSER_<NAME>, for the provider's own settings and for every tunable of
 // Hawser, whose HAWSER_<NAME> it outweighs. docs/ofi.md lists them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_cntr: how many operations have ended, well and otherwise.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_domain: the NICs that its endpoints use, and memory that the program registered.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/endpoint.hpp"
 
 #include <rdma/fi_cm.h>

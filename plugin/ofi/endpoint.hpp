@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_ep: a Hawser endpoint with the words of libfabric. docs/ofi.md has the design.
 //
 //   endpoint_lifetime.cpp   open, bind, enable, close, options

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Port names: the port at which others ask for this endpoint's address, and the endpoints that this
 // one asks for theirs.
 //

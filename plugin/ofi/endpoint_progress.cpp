@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Progress: completions become entries.
 #include <rdma/fi_errno.h>
 

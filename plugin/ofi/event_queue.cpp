@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/event_queue.hpp"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_eq. Nothing of ours happens asynchronously (connections are Hawser's own business, addresses
 // and memory are there when a call returns), so that an event queue holds what the program writes
 // to it. It is there for the many programs that open one, whatever the provider.

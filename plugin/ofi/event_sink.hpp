@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What completion queues and counters share: endpoints whose progress they make, and how threads
 // wait for what they tell.
 //

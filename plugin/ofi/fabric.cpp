@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/fabric.hpp"
 
 #include <rdma/fi_eq.h>

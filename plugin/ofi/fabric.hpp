@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_fabric: what domains are opened on. There is one kind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FI_HAWSER_FAULT_PLAN: faults that come and go while a program runs, so that any MPI program can
 // be run with a NIC that dies and returns.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a program that reads again and again, and finds nothing, lets others have the processor.
 //
 // Libfabric's reads do not block, and libraries call them in a loop that ends when something came.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fi_getinfo: which domains there are, what they and their endpoints can do, and which of that a
 // program's hints ask for. The first domain stands for all NICs together; the others, one a NIC,
 // come after it.

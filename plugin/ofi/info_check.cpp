@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hints against what there is. What a program doesn't say (0, null) it leaves to the provider.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the provider says: through libfabric's log (FI_LOG_LEVEL), or plainly.
 #pragma once
 

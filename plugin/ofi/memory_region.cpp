@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can't be registered (too much, no memory to lock) is copied, as if it had not been asked
 // for: the program's call succeeds, the log says why. A registration holds for the endpoints that
 // are enabled by then; the others copy, or find it by Hawser's own cache.

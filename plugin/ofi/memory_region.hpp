@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_mr. Nobody has to register memory; where a NIC is an RDMA port, doing so spares a copy.
 #pragma once
 

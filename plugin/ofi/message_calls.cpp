@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fi_send, fi_recv and so on: untagged messages.
 #include <rdma/fi_errno.h>
 #include <sys/uio.h>

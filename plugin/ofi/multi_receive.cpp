@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers that take several messages (FI_MULTI_RECV).
 //
 // Hawser's receives take one message each. What a buffer is for is therefore claimed as it comes,

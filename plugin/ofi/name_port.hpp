@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP port at which an endpoint is asked for its address. It holds nothing of those who ask.
 #pragma once
 

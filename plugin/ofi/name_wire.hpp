@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The datagrams by which a port name becomes an address. A request and its answer have the same
 // form and size, so a request with a forged source makes nobody send more than was sent.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_nic: what is known of a NIC, for fi_info and for who places ranks near NICs.
 #pragma once
 

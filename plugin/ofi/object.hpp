@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From libfabric's handles to our objects, which derive from them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record of one operation: from the program's call to the moment that its completion is read.
 //
 // Records live in pools, which are the only limit on what a program may have under way: an empty

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fi_addr_t and PeerId, each found from the other, for one endpoint. The sessions of removed
 // addresses go on until places are short: what their peers send is received, as over other
 // providers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/poll_set.hpp"
 
 #include <rdma/fi_errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fid_poll: completion queues and counters that are looked at together.
 #pragma once
 

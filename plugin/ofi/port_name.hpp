@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A port name: the IP address and UDP port at which an endpoint is asked for its address. This file
 // converts port names from and to what programs write: socket addresses, URIs, node and service.
 #pragma once

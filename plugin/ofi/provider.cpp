@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/provider.hpp"
 
 #include "plugin/ofi/config.hpp"

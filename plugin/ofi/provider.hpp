@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libfabric knows of the provider itself.
 #pragma once
 

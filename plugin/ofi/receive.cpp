@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives, looks at what has come (FI_PEEK), claims, and cancelling.
 #include <rdma/fi_errno.h>
 

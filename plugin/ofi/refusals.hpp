@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the provider does not offer. libfabric calls function pointers without asking whether they
 // are there, so every table is filled: what is not ours answers -FI_ENOSYS.
 #pragma once

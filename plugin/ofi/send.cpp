@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends. Who injects has his bytes copied, to a place of the record's own; all others lend them.
 // What Hawser has no room for waits (waiting_sends.hpp), so that a program is told -FI_EAGAIN only
 // if there are no records left: Open MPI makes progress in its own callbacks then, which it doesn't

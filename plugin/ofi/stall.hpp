@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether calls go on finding no room while nothing ends.
 #pragma once
 

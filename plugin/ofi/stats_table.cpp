@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/stats_table.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FI_HAWSER_STATS: which NICs carried what.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fi_tsend, fi_trecv and so on: tagged messages.
 #include <rdma/fi_errno.h>
 #include <sys/uio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs end their progress threads by pthread_cancel. Cancellation acts where fi_cq_sread,
 // fi_cntr_wait and fi_eq_sread wait, and nowhere else: what is noexcept, or has changed half of a
 // queue, calls the system under an Uncancelled.

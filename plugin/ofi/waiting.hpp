@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a thread blocks on that waits for completions: one descriptor for those of several endpoints
 // and a bell.
 #pragma once

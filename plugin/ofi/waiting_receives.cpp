@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives that Hawser does not have yet.
 //
 // Hawser holds max_operations receives and sends at a time. A program may post as many receives as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends that Hawser has no room for yet. They wait here, oldest first, one queue a peer: what goes
 // to one peer stays in order, and a peer that is full holds up no other, while Hawser has places.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a receiver says of each packet that came. Every baseline's acks carry the same, and its
 // recovery uses of that what the real one's would say.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/baseline/baseline_run.hpp"
 
 #include <algorithm>

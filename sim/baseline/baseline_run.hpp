@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection matrix, carried out by a baseline's hosts: its NICs are the transport, so there is
 // no protocol, processor or memory of a host in it.
 //

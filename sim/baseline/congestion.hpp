@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much a connection may have under way: the second of the three things in which baselines
 // differ.
 #pragma once

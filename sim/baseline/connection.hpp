@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both ends of a baseline's connection: all that a host sends to another goes over one, message
 // after message, and its packets are numbered through.
 #pragma once

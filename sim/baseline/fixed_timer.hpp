@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plainest repair over unreliable datagrams: each packet is acknowledged by itself, and sent
 // again when its own time is over; nothing else shows a loss.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What hardware does for a reliable connection (RC) of InfiniBand and RoCE: the receiver takes
 // packets in their order only and says once, by a NAK, that one is missing; the sender goes back to
 // that one and sends all from there on again. If the oldest is not acknowledged for the timeout it

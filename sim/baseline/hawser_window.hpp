@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hawser's own window as it is, fed with whole round trips: a NIC answers at once, so there is no
 // residence in hosts to take off. Hawser has one for each path; here a connection has one.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IRN's loss recovery: R. Mittal et al., "Revisiting Network Support for RDMA", SIGCOMM 2018, 3.1
 // and 4.1; where the text leaves room, as its authors' modules do it (github.com/NetSys/
 // irn-vivado-hls, irn_sender/{receiveAck,txFree,timeout}.cpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The baselines by name, each with the constants that are published for it. What is modelled of
 // each and what is not: docs/baselines.md.
 #pragma once

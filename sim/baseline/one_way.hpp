@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection that keeps to one NIC and one entropy, as those of hardware do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which connections' contexts a NIC holds: the last that it used. A packet of another one waits
 // until that has been fetched from the host's memory, and takes the place of the one that was used
 // longest ago. Packets of one connection keep their order.

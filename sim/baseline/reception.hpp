@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection's receiver: what has come, and what it says of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a sender sends again, and what: the first of the three things in which baselines differ.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fabric's longest way has under way.
 #pragma once
 

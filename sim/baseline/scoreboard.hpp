@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a sender knows of a connection's packets, which are numbered from 0 on in the order in which
 // they are first sent. A packet flies from when it is sent until it is acknowledged or given up for
 // lost; what is lost is sent again, the lowest number first, before anything new.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all baselines share: how long packets are, and what of the NIC is modelled.
 #pragma once
 

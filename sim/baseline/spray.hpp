@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which way a packet goes: the third of the three things in which baselines differ. A way is a NIC
 // of the sender, whose counterpart of the receiver has the same number, and an entropy.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCCL's choice of a path: two are drawn, and the one whose smoothed round trip is shorter is
 // taken (github.com/uccl-project/uccl at da914a20, collective/rdma/transport.cc: select_qpidx_pot;
 // rdma_io.h: update_scoreboard_rtt; the weight, include/cc/timely.h: kPPEwmaAlpha). A path that was

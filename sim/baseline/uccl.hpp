@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCCL's loss recovery: github.com/uccl-project/uccl at da914a20, collective/rdma/transport.cc
 // (uc_rx_ack, __retransmit_for_flow) and transport_config.h.
 //

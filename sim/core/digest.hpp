@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A number that two runs share only if they are the same.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens next: events of actors in the order of their time, and of their making where that is
 // equal, so that a run depends on nothing but its seed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ports, switches and the links between them. A port is one NIC's place: a cable to one switch.
 // What enters at a port goes from switch to switch along the shortest ways, among equal ones by the
 // hash of its port pair and entropy, as a switch with ECMP does; so one flow keeps one way.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process on a host: an endpoint, unchanged, over NICs of the fabric, and the loop that turns it.
 //
 // A turn costs time; one that did something is followed by the next, else the host sleeps until the

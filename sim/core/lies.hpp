@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an intruder makes of frames that it has heard, and what a switch makes of one that it spoils
 // and then gives a new checksum: datagrams that say something that can't be.
 //

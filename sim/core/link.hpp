@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of a cable, with the queue in front of it: it serialises frames at its rate, and
 // drops, marks, loses or spoils them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Header buffers of a host. What a driver gives back twice is a broken invariant, and what is read
 // after it was given back is visibly not what was written.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC in a port of the fabric: the contract of proto/nic.hpp in virtual time, with its rings and
 // all that a NIC can do to its host.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What faults came to in a run: when the hosts that were struck used what was left to them, how
 // much of it they used, and who was blamed against the truth.
 #pragma once

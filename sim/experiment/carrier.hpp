@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What carries out a connection matrix over a fabric: hosts that run the protocol
 // (matrix_run.hpp), or a baseline's. An experiment compares carriers of the same matrix.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process of an experiment: an endpoint, unchanged, over NICs of the fabric, and the loop that
 // turns it. It has a core for itself: a turn takes a base and a part for each packet, what comes
 // meanwhile waits in the rings, and a host with nothing to do costs no events: the next turn is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC of the real protocol in a port of the fabric: the contract of proto/nic.hpp, with rings of
 // fixed size, in virtual time. What is sent keeps its length and its headers and loses its payload:
 // who receives finds bytes there that mean nothing.

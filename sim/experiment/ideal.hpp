@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a matrix could be carried out at best, by arithmetic: nothing is lost, no packet waits for
 // one of another flow that it doesn't share its narrowest cables with, and all equal cables carry
 // equal shares. What experiments compare is what their senders take beyond that.

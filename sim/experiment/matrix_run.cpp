@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/experiment/matrix_run.hpp"
 
 #include <algorithm>

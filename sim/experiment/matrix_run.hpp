@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection matrix, carried out by hosts that run the protocol: a message for each connection,
 // sent at its start or when its trigger fires, to a receive that was posted before all began.
 //

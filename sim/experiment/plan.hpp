@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An experiment as it was asked for: a question, what decides it and what is expected, a fabric,
 // traffic, faults, and who sends. Plain data: files and words are read elsewhere (tool/sim/), and
 // the number of runs follows from it: points of the ranges x senders x seeds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who can carry out an experiment's matrix, by name: the protocol, with one mechanism off if the
 // name says so, and whatever else is compared with it.
 #pragma once

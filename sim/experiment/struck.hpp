@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What faults do to the NICs of hosts, by arithmetic: which of them are dead, and what the cables
 // of the hosts that were struck can still carry. It is the truth that verdicts are held against.
 //

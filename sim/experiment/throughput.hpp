@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fabric delivers over time: how many bytes had come to ports, looked at again and again.
 // How long a run will be is not known, so looks are close at first, and whenever there are too many
 // every other one is forgotten and the time between them doubles.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plan's traffic as a connection matrix: as it was read from a file, or made by a generator.
 #pragma once
 

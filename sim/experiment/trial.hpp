@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run of an experiment: one sender, one seed, at one point of the ranges. What came of it is
 // numbers that follow from the run alone: the same on every machine.
 #pragma once

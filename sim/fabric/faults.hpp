@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults at given times. A flap is a cable that goes down and up again; a NIC whose link is dead is
 // a cable of a port that stays down; a one-way fault is one of a link without its way back.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What whoever described a fabric or its traffic can put right; the text says what and how.
 #pragma once
 

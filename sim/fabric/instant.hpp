@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time, lengths and rates of a fabric, in whole picoseconds: a byte takes 10 of them at 800 Gb/s,
 // so that what a cable does is exact and no packet's rounding adds up. 63 bits of them are 106
 // days.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of a cable, with the queue in front of it.
 //
 // The queue has two classes, each first in, first out; urgent packets go before all others, but

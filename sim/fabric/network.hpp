@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets through a fabric, from port to port: which way each takes, and what happens on it.
 //
 // A switch sends a packet down where its leaf is below, else up. Among equal ways the packet takes

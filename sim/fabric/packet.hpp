@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets under way, without their payload: what a fabric and its ends must know of one, in one
 // cache line, and beside it room for the bytes of its headers where somebody wants to carry them.
 // Headers longer than that room are rare, and lie in blocks of their own.

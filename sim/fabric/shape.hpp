@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fabric is built of: trees of one to three tiers of switches (Clos networks), and which NIC
 // of which host is where.
 //

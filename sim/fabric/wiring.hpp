@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which link leads from where to where: the numbers of ports, switches and links of a shape.
 //
 // Ports are numbered by host, then by NIC. Switches: leaves, then tier 1, then cores, tree by tree

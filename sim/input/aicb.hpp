@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads as AICB writes them down call by call (.csv):
 //
 //   [rank0 ~ rank127]                                  whose calls follow: all ranks, or a stage's,

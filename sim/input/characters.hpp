@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Characters as the readers of text tell them apart.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connection matrices from .cm files, as htsim and REPS write them.
 //
 //   Nodes 16

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the bytes of a file are, before anyone reads its lines.
 #pragma once
 

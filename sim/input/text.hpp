@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A text file that is being read: its lines and words, and errors that name file and line.
 #pragma once
 

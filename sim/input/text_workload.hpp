@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads of ASTRA-sim 1.0 and SimAI, from their text files.
 //
 //   HYBRID_TRANSFORMER model_parallel_NPU_group: 8     how it is parallel, and sizes of groups

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/input/topology.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fabrics from .topo files, as htsim reads them.
 //
 //   Nodes 1024

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the processes of a storm do: they post and cancel what the plan says, when it says it, and
 // tell the oracle all that they see. When all faults are over they receive whatever is left, and
 // cancel the receives that nothing will match any more.

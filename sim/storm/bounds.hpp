@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a storm may cost its hosts: what an endpoint holds stays within the tunables at any time,
 // and once nothing is at fault any more it sends little for the second time.
 #pragma once

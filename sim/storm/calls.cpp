@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs call besides: statistics, and all that a caller gets wrong. None of it may change
 // anything, and each call has the one answer that it must have.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the protocol a storm has visited: kinds of trace records, causes of loss, reasons for
 // dropping packets, states of sessions and paths and how they changed, statuses of completions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A path is asked whether it lives when a timer says so: an answer is no reason to ask again. Of so
 // many probes in a row the time that they took is looked at; what has a reason of its own now and
 // then (silence elsewhere, a new binding, a keepalive) takes longer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that programs claim and hold for a while, before they receive them or put them back.
 #include "sim/storm/application.hpp"
 

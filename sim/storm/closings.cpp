@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the processes of a storm end, and sessions: by closing, by disconnecting, by dying; and that
 // whoever is concerned hears of it.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the parts of draw_plan share. Each draws from a generator of its own, so that a change in
 // how one is drawn leaves the others of a seed as they were.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What makes a plan stranger than its other parts do: intruders, callers who get things wrong,
 // claims that are held, groups of many messages, small limits.
 #include "sim/storm/draw.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partners that come and go: more of them over a storm's life than an endpoint has places. They
 // call one host, stay for a while, and leave in each way that there is. Some of their messages are
 // received later, and some messages to them come too late. The last ones come when all is healed,

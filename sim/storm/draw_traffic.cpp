@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages and receives of a plan.
 #include "sim/storm/draw.hpp"
 

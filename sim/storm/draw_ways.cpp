@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways that are dead in one direction and for one queue, ways that there never are, and turns that
 // take long.
 #include "sim/storm/draw.hpp"

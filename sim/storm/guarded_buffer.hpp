@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A buffer between two stretches of bytes that nobody may write.
 #pragma once
 

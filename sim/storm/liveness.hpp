@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Liveness in the middle of a storm: how long a message may take while a way is open.
 //
 // The wait of a message begins when both it and its receive are posted. Messages queue behind each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of a storm. It knows the plan, the calls and the completions, and nothing of how the
 // protocol works; it is told what the application does and sees, and says what is wrong with it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the judge has to say of sessions: their beginnings, their ends, and closing.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partners that come and go: the names that programs have for each other, and what is left of a
 // peer that has gone.
 #include <algorithm>

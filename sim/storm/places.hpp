@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's view of places: which peers an endpoint knows, and when a newcomer must get in.
 //
 // A host knows max_peers others at a time. A peer takes a place while a session with it lives or is

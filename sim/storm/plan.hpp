@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A storm's plan: plain data that says all that will happen in a run, and from which it can be run
 // again as often as one likes. A plan with fewer messages or faults is a plan.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a plan that was not drawn, but read from a file or cut down, can be run, and judged.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a plan gives two hosts a reason not to hear each other: what a session's failure by silence
 // is held against.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happened in a storm, as plain data, for those who show it to people.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who looks on while a storm runs: counts for the census, always, notes who asks too much, and
 // writes a recording if there is one. It changes nothing of what happens.
 #pragma once

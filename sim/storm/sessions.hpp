@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What hosts say of their sessions, and what follows from it.
 //
 // A session that `host` says was established before `other` says that one of its own ended is over

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a plan that fails down to the fewest faults, messages, hosts and odd tunables with which it
 // still fails in the same way.
 //

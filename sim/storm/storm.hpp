@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One storm: a plan is carried out from its first event to the moment when nothing is left to do,
 // and judged.
 #pragma once

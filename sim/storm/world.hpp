@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric and the hosts of a plan, and what its faults do to them.
 #pragma once
 

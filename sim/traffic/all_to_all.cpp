@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives in which each rank sends to many: all-to-alls and broadcasts.
 #include <algorithm>
 #include <bit>

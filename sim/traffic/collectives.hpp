@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives as messages, added to a matrix that is being put together: the algorithms of coll/,
 // so far as who sends what to whom after what goes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who sends how much to whom, and when or after what.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traffic by its kind and numbers: what a plan says in place of a file.
 #pragma once
 

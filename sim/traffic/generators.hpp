@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generators behind generate(), whose numbers have been looked at.
 #pragma once
 

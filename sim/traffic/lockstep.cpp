@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives in which each rank sends to one and awaits one in each step.
 #include <algorithm>
 #include <bit>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/traffic/matrix_builder.hpp"
 
 #include "proto/assert.hpp"

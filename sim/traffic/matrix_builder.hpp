@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts a matrix together from operations that follow each other at each node.
 //
 // A moment is a trigger, or kBegin: the matrix's beginning. Each node has one at which it is ready

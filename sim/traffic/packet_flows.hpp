@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simplest traffic: flows that send their packets within a fixed window, or at a fixed pace,
 // and never again. For the fabric's own tests and measurements; it repairs nothing.
 #pragma once

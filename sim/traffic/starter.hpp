@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When each connection of a matrix starts, in a run: at its start, or when its trigger goes off and
 // the trigger's delay is over. Whoever carries a matrix out tells it what was sent and received,
 // and is told what to start.

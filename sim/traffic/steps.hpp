@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run's times say of its steps: when each was complete, and which messages, one after the
 // other, took as long as the whole.
 #pragma once

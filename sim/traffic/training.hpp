@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads as connection matrices: a node for each rank.
 //
 // Ranks are numbered as Megatron does: tensor first, then data, of which neighbours make up the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which connections of a matrix start when others end.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training run as each of its ranks sees it: computing, collectives within groups of ranks, and
 // messages between the stages of a pipeline. Readers of workload files make it (sim/input/), and
 // training() makes a connection matrix of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of drawn cases: ranks, operations, types, counts, options, limits, delays, refusals.
 #include <catch2/catch.hpp>
 #include <vector>

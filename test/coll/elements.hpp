@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements as the tests see them: decoded one by one, by other means than coll/ uses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives over whole engines and memory NICs: in one thread and in a thread a rank, through
 // faults, at hostile limits, and when a rank falls silent.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test/coll/engine_world.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions against values decoded by the books and neighbours found by search: all 2^16 inputs
 // one way, all boundaries and their surroundings the other way.
 #include "coll/float16.hpp"

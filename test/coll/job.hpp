@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One collective of all ranks: draws its arguments and inputs, starts it, and checks every byte of
 // the result by a naive computation of its own.
 #pragma once

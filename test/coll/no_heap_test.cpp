@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives take nothing from the heap once their communicator exists.
 #include <array>
 #include <catch2/catch.hpp>

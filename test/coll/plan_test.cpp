@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of all ranks of a communicator, taken together and without data: every send has its receive
 // and the other way round, each waits only for what can come first, no scratch slot has two
 // tenants, none hangs in any window although nothing is stored on the way, and lengths near 2^60

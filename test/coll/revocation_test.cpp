@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deaths and aborts: wherever and whenever a rank goes, all others learn who it was, every started
 // collective ends, every buffer comes back, and nothing hangs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // N ranks in one thread: a router and a communicator each, over loopback endpoints.
 // Buffers of collectives outlive it: declare them first.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Which branches of proto/ storms take, and which they don't: docs/coverage.md.
 
     python3 test/coverage/coverage.py [--seeds A..B] [--build FOLDER] [--list] [--page]

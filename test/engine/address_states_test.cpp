@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of addresses, from messages that the test makes; and the wait for one address.
 #include "engine/address_states.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short addresses, and what this host has for NICs.
 #include "hawser/address.hpp"
 

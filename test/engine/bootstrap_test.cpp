@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous over loopback: ranks are threads here, each with its own connection.
 #include "engine/bootstrap.hpp"
 

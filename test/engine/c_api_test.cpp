@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C API where it is not what the C++ API is: versions, sizes of structs, errors in words, and
 // names of statistics. docs/example.c runs messages through it.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pthread_cancel: `wait` ends its thread, where it blocks, and leaves the endpoint as it was; no
 // other call does.
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every call of an endpoint but `wait`, made by a thread that has been cancelled before: the first
 // cancellation point among what they do would end it there.
 #pragma once

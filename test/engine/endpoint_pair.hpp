@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints in one process that know each other, over NICs and threads of one's choice.
 #pragma once
 

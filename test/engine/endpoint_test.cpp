@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole endpoints, with real clocks and threads: over memory and UDP, inline and with engine
 // threads.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults while whole endpoints run: lossy NICs, NICs that die and return, and peers that are gone.
 #include <catch2/catch.hpp>
 #include <cstdint>

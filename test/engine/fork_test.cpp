@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A child of fork may do anything with its copies of engines and endpoints but use them: it is
 // refused, and the parent notices nothing.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fragments larger than the pieces that the unexpected store is made of. Only UDP NICs carry them.
 #include <algorithm>
 

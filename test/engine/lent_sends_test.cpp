@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends whose bytes a receiver in the same process reads where they are: when they complete, and
 // that their memory is the caller's from then on.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hawser::choose_nics among NICs that the test makes up.
 #include <catch2/catch.hpp>
 #include <string>

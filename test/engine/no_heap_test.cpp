@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Start ends when the endpoints are there: after it, messages take nothing from the heap.
 #include <catch2/catch.hpp>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint with few places serves many partners, one after the other.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ports of RDMA devices the tests' verbs NICs are on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints over UDP whose device gets another address while a session lives: in a child process
 // with a network namespace of its own.
 #include <sched.h>

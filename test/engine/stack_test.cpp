@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much stack calls take, so that fibres, and threads with small stacks, can make them.
 // docs/api.md has the table. Sanitizers and unoptimized builds have other frames.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole endpoints over RDMA devices: two hosts' worth of NICs, joined by two cables (test/vm/). The
 // NICs of one cable don't reach those of the other, as in a rail-optimised fabric.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The descriptor of an endpoint that its caller's event loop moves, over NICs that wake only who
 // has armed them.
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints with a verbs NIC at each end of two cables, rxe_a0 to rxe_b0 and rxe_a1 to rxe_b1
 // or those of rdma_ports.hpp, and the messages between them. The NICs of one cable don't reach
 // those of the other, as in a rail-optimised fabric.

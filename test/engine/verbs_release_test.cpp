@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a device holds longer than anything else of a send: who waits gets it back when the device
 // lets go, though no packet comes and no timer of the protocol goes off.
 #include <poll.h>

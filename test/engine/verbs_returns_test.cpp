@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole endpoints over the double of libibverbs, whose devices leave and return as others: every
 // message arrives, and the NIC that is back carries its share again, wherever it is now.
 #include <cerrno>

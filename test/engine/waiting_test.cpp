@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How endpoints wait: in wait, in a caller's event loop over fd(), and what idleness costs.
 #include <poll.h>
 #include <sys/resource.h>

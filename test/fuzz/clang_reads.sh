@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Lets clang read all that the fuzzers are made of, without making code of it: g++, which compiles
 # everything else, takes some things that clang refuses. Usage: test/fuzz/clang_reads.sh
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text of people and launchers against what reads it. The first byte says which reader, the rest is
 // its text: fault specifications, the faults of a run, rates and moments, names of NICs, and the
 // environment (NAME=VALUE lines). What is accepted is within its documented range, and what is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handshakes under attack: the input is a program (handshake_program.hpp) of an honest pair of
 // endpoints, of strangers and of an observer. Looked at after every step: endpoints that don't
 // share a secret are never READY; where there is a secret, nobody else is known; without one,

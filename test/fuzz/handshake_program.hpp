@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The language of handshake_fuzzer's inputs: a byte that says what kind of world it is, then steps,
 // each a byte that says what (modulo kHandshakeSteps) and the bytes that it takes. Whatever is
 // missing at the end is 0.

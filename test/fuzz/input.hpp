@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a fuzzer's input, one after the other. Whatever is missing at the end is 0.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Refreshes the corpora in test/fuzz/corpus: refresh.py [--seconds N] [--only FUZZER] [--build FOLDER]
 
 Each fuzzer runs for N seconds (300) on what it has found so far (FOLDER/corpus) and what is kept.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session against arbitrary packets, times and calls. The input is a program
 // (session_program.hpp) that two endpoints are put through. At its end the NICs are healed, and
 // then, whatever was done: nothing hangs, both endpoints close within their limits, every operation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The language of session_fuzzer's inputs: steps, each a byte that says what (modulo kSteps) and
 // the bytes that it takes. Whatever is missing at the end is 0.
 #pragma once

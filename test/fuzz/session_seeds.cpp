@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the seeds of session_fuzzer: session_seeds FOLDER. Small programs that get far: messages
 // of each size, lost and doubled packets, dead NICs, cancels, claims, closing.
 #include <cstdio>

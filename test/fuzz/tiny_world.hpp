@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints, joined by NICs that do nothing by themselves: every packet that is sent lies there
 // until somebody delivers, loses, doubles or damages it. No threads, no clock; small enough to be
 // made anew some hundred times a second.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes from outside against the codec. The first byte of an input is the mode: bit 0 the queue,
 // bit 1 whether the checksum is checked, bit 2 whether it is put right before (else hardly an input
 // would get past it). The rest is the datagram.

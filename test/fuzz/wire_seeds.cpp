@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the fuzzer's seeds: wire_seeds FOLDER. One file per sample packet, as
 // test/fuzz/wire_fuzzer.cpp reads them, so that seeds follow the format.
 #include <cstdio>

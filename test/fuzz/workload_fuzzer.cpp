@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text against the readers of workloads. The first byte says for how many ranks and at what scale
 // the workload is then laid out; the rest is the file. What is refused names the file and one of
 // its lines. What is accepted is within the limits: phases, bytes, groups, buffers; its tasks can

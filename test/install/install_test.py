@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is installed, as its users meet it: from a prefix, a moved prefix, and Debian packages.
 
 Usage: install_test.py BUILD CASE     runs one case (ctest does)
@@ -290,6 +291,8 @@ def debian_packages():
             check(f"usr/share/doc/{name}/copyright" in listed, f"{name} has no copyright file")
             check("rte" not in fields and "dpdk" not in fields, fields)
             call("dpkg-deb", "-x", path, root)
+            with open(os.path.join(root, f"usr/share/doc/{name}/copyright"), encoding="utf-8") as file:
+                check("\nLicense: Apache-2.0\n" in file.read(), f"the copyright file of {name} has no license")
         depends = {name: call("dpkg-deb", "--field", path, "Depends") for name, path in packages.items()}
         check("libisal2" in depends["libhawser0"] and "libstdc++6" in depends["libhawser0"], str(depends))
         check(re.search(r"libhawser0 \(= [\d.]+\)", depends["libhawser-dev"]), str(depends))

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks failover.pml with spin: check.py [--work FOLDER] [--only NAME] [--bitstate]
 
 Each world is a set of bounds and a property; its search must be complete, find no error, and reach

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model of failover: two endpoints A and B, two paths, messages from A to B.
  *
  * What is modelled, with the names of the code (proto/) and of docs/protocol.md:

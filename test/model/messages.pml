@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A part of failover.pml: messages at both ends, and the paths of their sender. */
 
 /* ---- send.cpp: done and released are two facts ---- */

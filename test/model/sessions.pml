@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A part of failover.pml: sessions, at either end. */
 
 /* ---- failure.cpp, session.cpp, handshake.cpp, closing.cpp ---- */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Just enough of C++ to find the places of a clang-formatted file where a mechanical bug can be made.
 
 `find_regions` walks through the function bodies of a text and returns what it recognizes: conditions,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The switch of the mutation check: which of the bugs that mutate.py has compiled in is on.
 #pragma once
 

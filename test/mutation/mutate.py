@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a copy of proto/ in which every bug of a list is compiled in, to be switched on by its number.
 
     mutate.py --source ROOT --out FOLDER [--mechanical] TABLE...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mutate.py on small sources: what it makes of them, and which tables it refuses."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Storms over a mutated proto/, each mutant in a process of its own: a bug may crash, or never end.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The congestion window by itself: what it is told in a round, and what becomes of it.
 #include <catch2/catch.hpp>
 

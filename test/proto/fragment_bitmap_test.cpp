@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FragmentBitmap and BlockPool (proto/bitmap.hpp) against a vector of flags.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a packet that was overtaken is lost: by count, by age, by when it left, and when to look
 // again.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The grant budget against a model of a link: what is granted arrives a round trip later, and not
 // faster than the share of the link.
 #include "proto/grant_budget.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which lane is next: proven ones, idle ones, those with little under way; and marks.
 #include <algorithm>
 #include <catch2/catch.hpp>

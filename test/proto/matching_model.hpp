@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPI's rule of matching spelled out: two queues in order, of which the first that fits is the one.
 #pragma once
 

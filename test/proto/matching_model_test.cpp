@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matching against MPI's rule spelled out, in random runs.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matching as properties, against a naive model: whatever is posted, arrives, is taken back or
 // removed, in any order. rapidcheck draws the runs and shrinks one that fails to a few steps.
 // Replays: RC_PARAMS, as the failure says.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which pairs of NICs a session begins with: all that can be paired is, the same at both ends.
 #include "proto/nic_pairs.hpp"
 

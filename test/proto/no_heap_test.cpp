@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // After construction, nothing here takes memory from the heap.
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PathWindow (proto/bitmap.hpp) against a set of all numbers that ever arrived.
 #include <algorithm>
 #include <array>

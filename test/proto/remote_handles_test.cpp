@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handles of peers' NICs, against a map.
 #include "proto/remote_handles.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The response time: what samples make of it, and what the timers take from it.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of what is in flight, against a map.
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a message goes unasked.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix of NICs as pictures: a line a remote NIC would be hard to read, so a line is a local
 // NIC, and its characters are the remote ones: `+` alive, `x` worked and is down, `?` tried in
 // vain, `.` not known.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets as people write them in tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parser against what is wrong: cut, flipped, out of range, unknown. Datagrams lie in
 // allocations of exactly their size, so the sanitizers see every byte read too many.
 #include <catch2/catch.hpp>

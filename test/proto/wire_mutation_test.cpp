@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fuzzer's target on the samples and on seeded mutations of them: what libFuzzer does, in
 // small, with every compiler and in every preset.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The property that every accepted packet must have: written again it parses to an equal view.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets for tests of the codec and seeds for its fuzzer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writer: limits, runs of statuses, and that it writes no byte that it does not send.
 #include <algorithm>
 #include <catch2/catch.hpp>

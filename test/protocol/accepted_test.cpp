@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was accepted is received, whatever becomes of the session that it came in.
 #include <catch2/catch.hpp>
 

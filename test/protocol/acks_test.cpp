@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When acknowledgements of paths leave, and what they bound.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a receiver allows, and what it grants.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host that is slower than what comes: its turns leave packets in a ring.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many paths a peer has: two for small messages, all for bulk, others for those that die; and
 // two again when bulk is over.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cancelling a send: the receiver decides, in-band, and both ends agree whatever is lost.
 #include <catch2/catch.hpp>
 

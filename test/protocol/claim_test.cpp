@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims: a message that probe found is kept from every receive until it is received by its name.
 #include <catch2/catch.hpp>
 

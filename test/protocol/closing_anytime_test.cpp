@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints close at any moment of anything: handshakes, floods, failures, new sessions, with
 // limits of all sizes. Every operation ends, nothing is left, and no invariant breaks.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints close: what was sent is settled first, and nobody waits for ever.
 #include <catch2/catch.hpp>
 

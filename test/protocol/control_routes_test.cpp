@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways between NICs that are dead in one direction, or for one queue alone. Nothing says so but
 // questions that stay without an answer.
 #include <catch2/catch.hpp>

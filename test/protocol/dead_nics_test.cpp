@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC dies under load: where its peers turn to, and how soon they know.
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How sessions end at both ends: what one end has given up, the other does not go on with.
 #include <catch2/catch.hpp>
 

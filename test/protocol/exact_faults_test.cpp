@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One named thing goes wrong. Short exchanges are run again and again, each time with another
 // packet lost, doubled, late or damaged, so that no packet is one that must not be lost.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between the nodes of a World, with everything checked that can be checked from outside:
 // bytes, exactly-once, the order of matching, statuses, and buffers that nobody may touch any more.
 //

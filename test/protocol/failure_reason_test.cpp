@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a peer was given up, as far as this end can know: the event and the peer's statistics say the
 // same.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grants: who is given room first, that a sender which stands still is no loss to the others, and
 // that nothing wedges, whatever is lost and whoever goes.
 #include <catch2/catch.hpp>

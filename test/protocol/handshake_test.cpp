@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handshakes under attack and in great numbers: they cost little, take no memory from anybody, and
 // those who mean it get through.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets that no honest peer sends. Strangers change nothing; who has the session's token can fool
 // it about his own messages, but breaks no invariant, and everything else goes on.
 #include <catch2/catch.hpp>

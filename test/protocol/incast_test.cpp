@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many send to one: the receiver's ring must not be what loses packets, nor its link's queue, and
 // its link stays full.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts packets of anybody's making into a World: what a stranger on the fabric, a mad NIC or a peer
 // with a bug could send.
 #pragma once

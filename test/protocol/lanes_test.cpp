@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A path's packets go over all entropies of its NIC in turn, its lanes: what that does to loss
 // detection and to acknowledgements.
 #include <catch2/catch.hpp>

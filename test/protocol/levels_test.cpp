@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the receiver's knowledge of a collective is worth: steps of an all-to-all under loss, by
 // which layers and levels of detection are on. The times are virtual: what they are is decided by
 // the protocol alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every limit is back-pressure: `again`, or a wait, never a loss or a hang.
 #include <algorithm>
 #include <catch2/catch.hpp>

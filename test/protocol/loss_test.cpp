@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of loss detection, each by what it does and when.
 #include <catch2/catch.hpp>
 

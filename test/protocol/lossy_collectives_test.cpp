@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What random loss costs collectives of small and medium messages, as MPI libraries make them:
 // ranks go from step to step by what they have received themselves, and give no hint of what they
 // wait for. The times are virtual: what they are is decided by the protocol alone.

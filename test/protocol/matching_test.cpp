@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tag matching seen from outside: wildcards, MPI's order across lost envelopes, truncation,
 // synchronous sends, probing and cancelling.
 #include <catch2/catch.hpp>

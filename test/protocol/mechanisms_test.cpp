@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each recovery mechanism does what the others can't: the same scene with it and without it.
 // Switching it off must show.
 #include <catch2/catch.hpp>

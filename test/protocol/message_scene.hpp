@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One endpoint in a session with a peer that the test plays packet by packet: for what a message
 // becomes by each single word of the other end. Fragments have 4096 bytes, and two of a message
 // come unscheduled, both ways.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between two endpoints over a fabric without faults, and with exact ones.
 #include <catch2/catch.hpp>
 #include <deque>

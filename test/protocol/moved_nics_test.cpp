@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NICs that return with another address, on either side or on both, while messages are under way.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NICs die, loudly or not, one or all but one, in both or in one direction, and come back.
 #include <catch2/catch.hpp>
 

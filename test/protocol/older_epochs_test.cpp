@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process of an endpoint whose epoch is older than that of the process before it, as the clock of
 // its host went back: when it gets in, and what it can't do.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several small messages in one packet: when they share one, and what becomes of it.
 #include <catch2/catch.hpp>
 #include <deque>

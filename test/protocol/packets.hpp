@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fault hook needs to know a packet by.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server with few places and its clients, who come and go, in a World.
 #pragma once
 

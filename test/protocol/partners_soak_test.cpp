@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an endpoint sees that lives for long: a hundred thousand partners, and a thousand at a time.
 #include <catch2/catch.hpp>
 

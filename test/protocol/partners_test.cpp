@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partners that come and go: an endpoint that lives long serves as many as come, max_peers at a
 // time. A partner that has left gives its place to a newcomer, and its name to nobody.
 #include <catch2/catch.hpp>

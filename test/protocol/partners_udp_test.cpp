@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of partners over UDP, at one endpoint that has few places. The last of them cost as
 // many packets and system calls as the first, and the process does not grow.
 #include <sys/socket.h>

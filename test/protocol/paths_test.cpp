@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths: what they are bound to, and the rule of silence in its single steps. That many things die
 // and return is in nics_test.cpp.
 #include <catch2/catch.hpp>

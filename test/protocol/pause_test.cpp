@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer, or this end, is away for a while: descheduled, in a debugger, computing. That is no
 // failure of any path, and up to peer_timeout none of the peer.
 #include <catch2/catch.hpp>

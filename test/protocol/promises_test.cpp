@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds for whole endpoints whatever they do: no heap after construction, the same run from
 // the same seed, silence when there is nothing to do.
 #include <catch2/catch.hpp>

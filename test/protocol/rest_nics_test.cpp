@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rest and NICs: those that change while peers rest, that are dead, and who is out of reach.
 #include <algorithm>
 #include <array>

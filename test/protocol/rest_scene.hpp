@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two nodes that put each other to rest after a few milliseconds, and what rest_test.cpp and
 // rest_nics_test.cpp do with them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peers that have been quiet are put to rest, on either end or on both, and wake for whatever
 // comes; nobody can tell by what is delivered.
 #include <algorithm>

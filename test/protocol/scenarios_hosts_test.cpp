@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenes of hosts that are busy, as lists of events: who wakes late, runs seldom, or is away in the
 // middle of a turn looks slow and is not taken for dead; and what order a turn reads its rings in
 // is no loss.

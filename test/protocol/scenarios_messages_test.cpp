@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenes of messages, as lists of events: statuses lost, stores full, descriptors short, NICs that
 // hold on, packets that are forged or late.
 #include <catch2/catch.hpp>

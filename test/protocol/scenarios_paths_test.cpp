@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenes of paths, as lists of events: one that passes only what is small, and a slot that is bound
 // anew while packets of its old path still fly.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer whose every session packet the test writes, and that shows what it was sent: for what no
 // endpoint would do, and to see each answer by itself.
 #pragma once

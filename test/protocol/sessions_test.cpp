@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions: made under every loss, between the right ones only, ended and made again.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC that dies without a word, between hosts that are away now and then and say little to each
 // other: how long a message waits that was sent over it.
 #include <catch2/catch.hpp>

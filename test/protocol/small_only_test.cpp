@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric on which nothing large passes on any path, while small packets and acknowledgements do:
 // a switch's MTU was forgotten. The peer is heard, and no message can ever be delivered.
 #include <catch2/catch.hpp>

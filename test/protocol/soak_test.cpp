@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many small worlds, drawn from a seed: nodes, NICs, tunables, faults that come and go, messages,
 // receives, cancels. First everything may go wrong; then the fabric is healed, and everything must
 // complete, exactly once, in order, within a bound.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands still though its peer is heard shows itself: an event says what is waited for, and a
 // counter counts.
 #include <catch2/catch.hpp>

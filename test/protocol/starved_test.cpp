@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that were turned away for want of a descriptor: the receiver asks for them soon after
 // one is free, however seldom it asked before, and all peers get on.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A scene as a list of events: what happens, and when, counted from the scene's start.
 #pragma once
 

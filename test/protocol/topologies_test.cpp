@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NICs that can't all reach each other: two fabrics, IPv4 and IPv6, a rail that one host alone has,
 // ways that a driver does not find. What can be paired carries data; what can't is never UP.
 #include <catch2/catch.hpp>

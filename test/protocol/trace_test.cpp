@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trace of a small exchange over bad NICs is complete and consistent: its counts are those of
 // EndpointStats, and every packet in it ends.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NICs of unequal rates: together they must carry what each of them can.
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that arrive before their receive: kept, kept in part, or not kept at all.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of NICs and links, and who is blamed for them: one verdict a fault at each end that can
 // know, none without a fault, and withdrawn when it is over.
 #include <catch2/catch.hpp>

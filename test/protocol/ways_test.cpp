@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways that carry less in one piece than the NICs at their ends.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Message and path numbers pass 2^32, where their 32 bits on the wire begin anew.
 #include <catch2/catch.hpp>
 

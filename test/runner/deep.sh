@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every test that the gate leaves out, in stages. It has no budget: the stages take hours together.
 #
 #   ./test.sh deep              all stages

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The README as a newcomer follows it: in an empty Debian 12, with nothing but git installed, ./run.sh and
 # then ./test.sh in one clone of HEAD.
 #

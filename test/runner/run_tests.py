@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the ctests of a build folder, and repeats what may be repeated.
 
 Usage: run_tests.py BUILD_FOLDER [--label L ...] [--jobs N] [-- CTEST_ARGUMENT ...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Cases of run_tests.py: what it repeats, what it never repeats, and what fails a run.
 
 Each case makes a project of small tests, and looks at the verdict on them.

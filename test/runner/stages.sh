@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Stages of a long run, sourced by .ci/run and deep.sh: each stage is a command with a time limit, and the
 # summary tells what each took, what failed, and whether a process was left behind.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Cases of stages.sh and deep.sh: what fails a run of stages, and what its summary says."""
 
 import os

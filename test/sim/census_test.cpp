@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The census: each cell has its name, and counts what it says.
 #include "sim/storm/census.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rule about probes that follow each other too fast.
 #include <catch2/catch.hpp>
 

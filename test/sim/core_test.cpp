@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The core of the simulator: order of events, links to the nanosecond, routes, and endpoints that
 // talk over it, the same way each time.
 #include <array>

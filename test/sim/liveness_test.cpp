@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's rule about messages that come too late in the middle of a storm.
 #include <catch2/catch.hpp>
 #include <string>

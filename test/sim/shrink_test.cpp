@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shrinker with predicates that know what is to blame, and with real storms.
 #include "sim/storm/shrink.hpp"
 

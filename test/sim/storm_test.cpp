@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Storms of some seeds, and that a seed is a run.
 #include <catch2/catch.hpp>
 #include <vector>

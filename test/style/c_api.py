@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the C++ API can do the C API can. Usage: c_api.py ROOT.
 
 Complaints, with exit status 1: a function of hawser::Engine or hawser::Endpoint that hawser.h does

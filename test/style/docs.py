@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Whether the pages name what exists. Usage: docs.py ROOT; exit status 1 if one doesn't.
 
 Checked: every path in `backticks` or in a link that begins with a folder or a page of the tree, and

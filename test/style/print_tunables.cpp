@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares a page with the table of tunables in include/hawser/tunables.hpp, or writes it:
 //   print_tunables docs/tunables.md [--update]
 #include <algorithm>

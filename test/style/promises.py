@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every promise of docs/protocol.md has a test that names it. Usage: promises.py ROOT [-v].
 
 A promise is what a paragraph says between one tag, such as [M1], and the one before it. Tests name

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The house rules that a program can check. Usage: style.py ROOT; exit status 1 if any is broken.
 
 Each rule is a function from a Source to complaints; style_test.py shows every one of them a file
@@ -11,6 +12,7 @@ import re
 import sys
 from typing import Iterator, NamedTuple
 
+LICENSE = "SPDX-License-Identifier: Apache-2.0"
 MAX_LINES = 600
 MAX_FUNCTION_LINES = 60
 FOLDERS = ("include", "proto", "engine", "coll", "plugin", "sim", "tool", "test", "bench", "docs")
@@ -87,6 +89,8 @@ class Source:
         self.is_code = self.suffix in CODE
         with open(os.path.join(root, path), encoding="utf-8") as file:
             self.text = file.read()
+        self.is_source = (self.suffix in CODE + (".py", ".sh", ".cmake") or self.name == "CMakeLists.txt"
+                          or self.folder == ".ci")
         self.lines = self.text.splitlines()
         self.code = blank_comments_and_strings(self.text).splitlines() if self.is_code else []
 
@@ -153,10 +157,23 @@ def rule_own_header(source):
         yield first[0] if first else 1, f'"{own}" comes first'
 
 
+def has_license(source):
+    """Whether the license stands in the first line, or in the one after the name of an interpreter."""
+    is_script = source.text.startswith("#!")
+    return any(line in (f"// {LICENSE}", f"# {LICENSE}") for line in source.lines[:2 if is_script else 1])
+
+
+def rule_license(source):
+    """Each source file names its license."""
+    if source.is_source and not has_license(source):
+        yield 1, f"the first line (after #!) is no comment with {LICENSE}"
+
+
 def rule_size(source):
     """No file that nobody dares to touch."""
-    if source.suffix in CODE + (".py", ".sh", ".cmake") and len(source.lines) > MAX_LINES:
-        yield MAX_LINES + 1, f"{len(source.lines)} lines, at most {MAX_LINES}"
+    lines = len(source.lines) - (1 if has_license(source) else 0)
+    if source.suffix in CODE + (".py", ".sh", ".cmake") and lines > MAX_LINES:
+        yield MAX_LINES + 1, f"{lines} lines, at most {MAX_LINES}"
 
 
 FUNCTION = re.compile(r"^(  )?(?!(?:if|for|while|switch|else|do|try|catch|namespace|struct|class|"
@@ -323,8 +340,8 @@ def rule_machine_path(source):
         yield number, f"absolute path {found.group(0)}"
 
 
-RULES = (rule_include, rule_own_header, rule_virtual, rule_link, rule_size, rule_function, rule_name, rule_pragma_once,
-         rule_ban, rule_unfinished, rule_machine_path)
+RULES = (rule_include, rule_own_header, rule_virtual, rule_link, rule_license, rule_size, rule_function, rule_name,
+         rule_pragma_once, rule_ban, rule_unfinished, rule_machine_path)
 
 
 def sources(root):

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The style test's own test: every rule rejects its bad example, and a good tree passes."""
 
 import os
@@ -35,8 +36,15 @@ GOOD = {
     "build/release/x.cpp": "assert(false);\n",
 }
 
-# name of the rule, path, text
+LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
+
+# name of the rule, path, text; the license goes before each text but those of its own rule
 BAD = (
+    ("license", "tool/a.cpp", "int x;\n"),
+    ("license", "tool/a.cpp", "int x;\n" + LICENSE),
+    ("license", "test/a.py", "\n" + LICENSE.replace("//", "#")),
+    ("license", "tool/CMakeLists.txt", "# SPDX-License-Identifier: MIT\n"),
+    ("license", "run.sh", "#!/bin/sh\nset -e\n" + LICENSE.replace("//", "#")),
     ("include", "include/hawser/a.hpp", '#pragma once\n#include "proto/codec.hpp"\n'),
     ("include", "include/hawser/a.hpp", "#pragma once\n#include <sys/socket.h>\n"),
     ("include", "include/hawser/a.hpp", "#pragma once\n#include <fmt/core.h>\n"),
@@ -95,13 +103,13 @@ BAD = (
 
 
 class StyleTest(unittest.TestCase):
-    def complaints(self, files):
+    def complaints(self, files, unlicensed=""):
         with tempfile.TemporaryDirectory() as root:
             for path, text in files.items():
                 full = os.path.join(root, path)
                 os.makedirs(os.path.dirname(full), exist_ok=True)
                 with open(full, "w", encoding="utf-8") as file:
-                    file.write(text)
+                    file.write(text if path == unlicensed else LICENSE + text)
             return style.check(root)
 
     def test_a_good_tree_passes(self):
@@ -110,7 +118,7 @@ class StyleTest(unittest.TestCase):
     def test_each_bad_example_breaks_its_rule_and_no_other(self):
         for rule, path, text in BAD:
             with self.subTest(path=path, text=text[:60]):
-                found = self.complaints({**GOOD, path: text})
+                found = self.complaints({**GOOD, path: text}, path if rule == "license" else "")
                 self.assertTrue(found, "not rejected")
                 self.assertLessEqual({(p, r) for p, _, r, _ in found},
                                      {(path, "rule_" + rule), (path, "rule_include")})

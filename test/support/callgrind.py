@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts instructions with valgrind, and holds them against a record beside the test that counts."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that a test cancels, as C programs end their progress threads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GPU's memory is to a program: a descriptor that stands for it, and addresses at which the
 // processor may not read. Who does ends the test by SIGSEGV.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a libFuzzer target without libFuzzer: FUZZER INPUTS [FOLDER]... runs it over every file of
 // the folders given, and over so many seeded random inputs of every length up to 600 bytes. So the
 // targets are built, and do not rot, in every preset and with either compiler.

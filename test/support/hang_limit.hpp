@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one limit of waiting, for tests that run by a real clock. It ends a hang and judges nothing:
 // a machine that stands still for half a minute fails no test.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test/support/heap_guard.hpp"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A naive model of hawser::Endpoint for tests of what is built on it: N endpoints in one process
 // and one thread, in virtual time (a tick a poll), with one seed for everything.
 //

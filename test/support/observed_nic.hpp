@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC that says when the data queue of another is about to be polled, and shows what came of it,
 // and is that other one otherwise: a test can so let time pass between two NICs of one turn, or
 // mark packets as a congested switch would.

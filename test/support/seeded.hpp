@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a randomised test with many seeds, naming the seed in every failure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A packet pool for tests and benches: a free list that notices what a driver does wrong. A buffer
 // given back twice, or that isn't the pool's, is a broken invariant; what is read after it was
 // given back is visibly not what was written.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several endpoints in one thread and in virtual time, joined by memory NICs with a fault NIC
 // around each. Same configuration, same calls: same run.
 //

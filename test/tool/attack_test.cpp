@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tool/attack/attack.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every script of cases shares: the list of cases and their tiers, the one time limit, and waiting.
 
 A script marks its cases with @case, and those of continuous integration's gate with @case(gate=True). A case of

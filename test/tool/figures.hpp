@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An endpoint that only has figures, for tests of what looks at them.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The command under other people's launchers: mpirun, and what a Kubernetes job would set.
 
 Usage: launch_test.py HAWSER CASE     runs one case (ctest does)

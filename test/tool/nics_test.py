@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The command's choice of NICs and of addresses on hosts that the test makes: network namespaces with cables between them.
 
 Usage: nics_test.py HAWSER CASE     runs one case (ctest does)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the PNG that a browser draws, as far as tests need it."""
 
 import struct

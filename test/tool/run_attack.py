@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of run_test.py: hostile datagrams from another process while a job runs."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of run_test.py: ranks that die, are stopped or are started again, and bad input."""
 
 import os

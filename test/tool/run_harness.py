@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cases of run_test.py share: they start the command, wait for it, and look at what it left."""
 
 import json

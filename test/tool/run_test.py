@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The command as its users meet it: whole runs of several processes over UDP on loopback.
 
 Usage: run_test.py HAWSER CASE     runs one case (ctest does)

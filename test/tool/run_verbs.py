@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Jobs over RDMA devices, with true faults: of the kernel's links, queues and devices.
 
     run_verbs.py HAWSER [CASE ...]     as root, where test/vm/run.py --ports 8 has made rxe_n0 to rxe_n7

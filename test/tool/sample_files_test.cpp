@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every published sample: it parses, and makes a schedule for a few numbers of ranks.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hawser sim` itself: exit statuses, the sentences about wrong plans, files, signals, and the report.
 
     sim_command_test.py HAWSER CASE      sim_command_test.py --list

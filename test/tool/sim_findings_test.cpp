@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What runs have in common, and what is said of the expectation.
 #include "tool/sim/findings.hpp"
 

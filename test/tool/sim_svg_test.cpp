@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of pictures that can be told by numbers.
 #include "tool/sim/svg.hpp"
 

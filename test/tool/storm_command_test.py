@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hawser storm` itself: exit statuses, files, Ctrl-C, and the way from a failing seed to a small plan.
 
     storm_command_test.py HAWSER CASE      storm_command_test.py --list

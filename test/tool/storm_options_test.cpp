@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `hawser storm`: what is taken, and what is refused, before anything runs.
 #include "tool/storm/options.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a storm is one without an end: by CPU time, and by none at all.
 #include "tool/storm/overtime.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans that would blame the protocol for what they are: refused, with a sentence that says where.
 #include "sim/storm/plan_check.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans as files: nothing is lost on the way, and what is wrong with one is told.
 #include "tool/storm/plan_json.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Swarms whose storms do what storms must not: fail, crash, throw, never end.
 #include "tool/storm/swarm.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histograms and sums of storms, and what the report makes of them.
 #include "tool/storm/totals.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timeline and the trace of a recorded storm: complete, in order, and of the form that Perfetto
 // reads (the Trace Event Format).
 #include "tool/storm/trace.hpp"

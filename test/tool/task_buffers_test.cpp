@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checker against collectives done by hand: all ranks' buffers in one process, moved and added
 // with plain loops. Then the same with one mistake, which must be found.
 #include "tool/check/task_buffers.hpp"

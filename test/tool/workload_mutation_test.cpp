@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged workload files: each is either accepted as a workload within the limits, or refused with
 // the file's name and a line of it. Nothing else, whatever the bytes.
 #include <algorithm>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The initial file system of the machine: static busybox, the modules it needs, and guest/."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A kernel of Debian's with soft RoCE, unpacked into the cache: an ELF image and its modules.
 
 Not the -cloud kernels, which lack rdma_rxe and 9p. 6.12 before 6.1: with one processor 6.1 has locked up

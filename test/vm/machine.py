@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boots the machine, passes the program's output on, brings its exit code back."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why there can't be an emulated machine here."""
 
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program of this host inside an emulated machine that has RDMA devices, as root.
 
     test/vm/run.py [options] [--] PROGRAM [ARGUMENT ...]

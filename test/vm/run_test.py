@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What test/vm/run.py promises of itself. Exit status 77 if no machine can be had here."""
 
 import io

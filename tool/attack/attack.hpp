@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile datagrams from a process of its own, as fast as it can or at a given rate, at the sockets
 // of a run's ranks.
 //

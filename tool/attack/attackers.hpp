@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attackers of a run, from the launcher's side: a process each, beside the ranks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sees the datagrams of this host: a sample of them, through a packet socket.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where an attacker aims: the UDP sockets of the ranks that its own parent has started.
 #pragma once
 

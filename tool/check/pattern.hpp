@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes into the buffers of a collective, and whether what came out is right.
 //
 // Nothing here is shared with coll/: inputs follow from (seed, step, collective, group, rank,

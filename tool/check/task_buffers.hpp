@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers of one task at one rank: filled with what the rank contributes, and verified against
 // what must come out. Shares no code with coll/.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hawser info`: what this host offers, what limits it, and every tunable.
 #pragma once
 

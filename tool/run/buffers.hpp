@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for the buffers of one batch, with guard zones around each of them.
 #pragma once
 

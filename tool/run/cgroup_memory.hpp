@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the control groups of this process leave of the memory, in version 1 and 2 of cgroups
 // (cgroups(7); Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst of Linux).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank as a child process: started by exec, so that it has an engine of its own from the start,
 // ended by the kernel if the launcher goes, and heard over two pipes.
 #pragma once

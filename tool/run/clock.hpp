@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The monotonic clock of this host, as the command's own parts read it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs tasks on coll/: communicators for the groups of a rank, and how their failure is told.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a person sees while ranks run: a table that is drawn anew on a terminal, else a line now and
 // then; and above it, in order, what happened.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The faults of a run: those that act all the time, and those that happen at a moment.
 //
 // A moment is a fraction of the run's steps: with 6 steps, 1/3 is the start of the third and 0.4 is

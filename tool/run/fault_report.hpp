@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The faults of a run that were injected, beside what the ranks' paths told of them.
 #pragma once
 

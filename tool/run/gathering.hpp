@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the ranks of a run come together: at its start, and again when one of them has been started
 // anew. docs/running.md has the whole of it.
 //

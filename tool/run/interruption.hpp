@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ends a rank early: signals, and its time limit where no launcher keeps one.
 #pragma once
 

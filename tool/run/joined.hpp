@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks that meet over a rendezvous: those that a launcher starts, and those that others start.
 #pragma once
 

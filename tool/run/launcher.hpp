@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hawser run` on one host: starts the ranks, watches over them, and tells how it went.
 #pragma once
 

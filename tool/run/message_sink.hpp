@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a rank's messages go: to its launcher, or, of a rank that joined by itself, to people.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank does beside communicating: notices stalls, applies its timed faults, tells how far it
 // is, and sees that somebody asked it to end. The replay calls tick() whenever it has waited. Times
 // are nanoseconds of one monotonic clock.

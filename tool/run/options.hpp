@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hawser run` was asked to do, checked.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where rank 0 listens that was told no rendezvous.
 #pragma once
 

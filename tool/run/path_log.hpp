@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank's endpoint told of its paths, NICs and verdicts, by its events.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a run: opens its NICs, meets the others, replays, and says how it went.
 #pragma once
 

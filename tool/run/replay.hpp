@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the schedule at one rank: batch by batch it fills buffers, communicates, and verifies.
 //
 // Only communication is timed: a barrier before it, so that no rank waits for another one's

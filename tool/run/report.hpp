@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank tells: while it runs, and at its end. Also the lines that carry it to the launcher.
 #pragma once
 

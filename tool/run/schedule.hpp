@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The workload made concrete for N ranks: element counts, buffers, and batches that fit in memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run comes to: the results of all ranks in one report, for people and as JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes what a trace hook sees to a file, as lines of comma-separated values (docs/running.md has
 // the columns).
 //

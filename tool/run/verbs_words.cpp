@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tool/run/verbs_words.hpp"
 
 #include <fmt/format.h>

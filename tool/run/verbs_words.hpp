@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hawser run` says of RDMA ports: which of them `--nic verbs` stands for, and why nobody may
 // have answered over them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks' endpoints say of paths and of who is to blame for those that are down, put together:
 // what several say of one NIC or link is one verdict. The judgement itself is the endpoints'
 // (hawser/events.hpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches the ranks of a launcher: reads what they say, and decides when to end them.
 //
 // A run ends when every rank has. It is brought to an end by

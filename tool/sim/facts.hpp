@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was run, as pairs of words for the report's tables: the fabric's numbers, and the traffic's.
 #pragma once
 

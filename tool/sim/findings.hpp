@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an experiment's runs have in common: of each sender at each point its figures over the
 // seeds, and whether what was expected holds.
 #pragma once

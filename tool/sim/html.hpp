@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text and tables as HTML that an XML parser reads, too.
 #pragma once
 

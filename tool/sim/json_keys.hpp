@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One object of a JSON file: its keys are taken one after the other, and what is left over at the
 // end is an error, as is what is missing.
 #pragma once

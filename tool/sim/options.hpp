@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hawser sim` was asked for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker hands to the process that forked it: plain values and lists of them, in memory that
 // both have open.
 #pragma once

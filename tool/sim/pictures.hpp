@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an experiment's findings look like: distributions, throughput over time, maps of links.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An experiment's plan as a file: JSON, read strictly. docs/experiments.md says what the keys mean.
 #pragma once
 

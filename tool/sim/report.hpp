@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An experiment's report: one HTML file with pictures inside, and without references to others.
 #pragma once
 

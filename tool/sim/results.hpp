@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder of an experiment's results. Files get their names when all of them are whole; what was
 // there before under these names is replaced then, and nothing else in the folder is touched.
 #pragma once

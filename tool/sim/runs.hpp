@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runs of an experiment, each in a process of its own, several side by side. What came of them
 // is told in their order, so that it doesn't depend on how many there were at a time.
 #pragma once

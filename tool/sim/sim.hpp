@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hawser sim`: runs an experiment's plan and tells what came of it.
 #pragma once
 

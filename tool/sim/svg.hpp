@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pictures as SVG inside a page: lines over two axes, and maps of cells.
 #pragma once
 

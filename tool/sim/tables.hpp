@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an experiment's runs are in csv: the same bytes for the same plan.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One storm in a process of its own, so that it may crash or never end and still be told of.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recorded storm in the Trace Event Format, which Perfetto and chrome://tracing read:
 //
 //   process   a host each; the fabric for faults of cables between switches

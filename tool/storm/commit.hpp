@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which commit this command was built from. The build writes the other half (cmake/commit.cmake).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A forked copy of this process that does one thing, so that whatever happens to it, a crash or an
 // endless loop, happens to it alone; and memory in which it leaves what it found.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts of values from 0 to 2^64-1 in a fixed amount of memory: exact below 32, above that within
 // 1/16 of the value.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `hawser storm` was asked for.
 #pragma once
 

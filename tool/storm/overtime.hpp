@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a storm has no end. Judged by the CPU time that it has used, not by a clock on the wall:
 // a machine that has other things to do, or stops this one, makes no storm endless.
 #pragma once

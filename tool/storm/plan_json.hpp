@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A storm's plan as a file: JSON with every field, so that it runs the same for ever, however seeds
 // are drawn by then.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A storm's plan in words.
 #pragma once
 

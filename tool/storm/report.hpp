@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a swarm found, for people and as JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `hawser storm`: swarms of storms, and what to do with one that fails: replay, timeline,
 // shrinking.
 #pragma once

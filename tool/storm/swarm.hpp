@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many storms, in forked workers, one seed after the other: what crashes or never ends is a failure
 // of its seed, not of the swarm.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recorded storm in lines of text: what happened, when, to whom.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What many storms were like, in a fixed amount of memory however many they are. Those of several
 // workers add up.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A storm that is recorded while it runs, and what people get to see of it: a timeline in words,
 // and a trace for Perfetto.
 #pragma once

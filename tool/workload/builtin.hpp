@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads built in, computed from the published shapes of the models.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads from files: ASTRA-sim 1.0 text (SimAI and AICB write the same), and AICB's csv. The
 // readers are those of the simulator (sim/input/), so that both read the same of a file; what they
 // refuse is an InputError with the file, the line and what is wrong.

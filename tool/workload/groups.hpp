@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks form a group of a kind, when the workload meets the number of ranks that there are.
 //
 // A workload was written for its own number of ranks; a replay has N. Each size is taken as it is

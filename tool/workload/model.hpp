@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A workload: the collectives that a training job issues, in order, without their computation.
 //
 // `init` runs once, then `step` runs as often as the user asks. Every rank runs the same list (the

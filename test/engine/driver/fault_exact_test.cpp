@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fault NIC, one exact fault after another, on the sending and on the receiving side: both must
 // do the same to the stream of datagrams.
 #include "test/engine/driver/fault_pair.hpp"

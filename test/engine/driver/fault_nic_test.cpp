@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fault NIC: faults by specification, death and return, limits, and what it owes the contract.
 #include "test/engine/driver/fault_pair.hpp"
 

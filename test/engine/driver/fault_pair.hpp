@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two fault NICs on a memory fabric, and what the tests of faults do with them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Payloads that a memory NIC lends to their receiver: whose they are, until when, and what becomes
 // of them where the receiver is slow or either end goes.
 #include <atomic>

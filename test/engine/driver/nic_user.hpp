@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the driver tests do with a NIC: build datagrams that can be told apart, send, reap, receive.
 #pragma once
 

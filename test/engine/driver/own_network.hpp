@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP NICs in a network namespace of their own, where addresses, routes and devices can be changed:
 // each case runs in a child process. It needs the privilege to make a namespace; without it the
 // cases say so.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A socket that is no NIC's, for what a NIC would never send.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP NIC as a device: which one its packets leave by, and what becomes of it when the device
 // gets another address.
 #include <unistd.h>

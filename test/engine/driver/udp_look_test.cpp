@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/driver/udp_look.hpp"
 
 #include "test/engine/driver/nic_user.hpp"

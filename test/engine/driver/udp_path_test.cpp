@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP NIC when the path changes under it.
 #include <cstdio>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For how long NICs that fail again and again are kept down, in made-up time.
 #include "engine/driver/verbs_damping.hpp"
 

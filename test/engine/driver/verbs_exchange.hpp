@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tests of failing verbs NICs ask again and again: has it been heard, and does it work?
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC when ports fail and remotes are nowhere, over RDMA devices, whose cables it pulls,
 // and over their double.
 #include <arpa/inet.h>

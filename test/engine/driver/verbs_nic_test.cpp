@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC beyond the contract that all NICs keep, over RDMA devices and over their double.
 #include "engine/driver/verbs_nic.hpp"
 

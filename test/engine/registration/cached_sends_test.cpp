@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends from memory that nobody has registered: the cache in whole endpoints.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registrations that the program makes, and every way to get them wrong.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints over the double of libibverbs, and memory of one's own for them to send from.
 #pragma once
 

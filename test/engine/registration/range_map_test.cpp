@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The map of ranges against a model that looks at every range.
 #include "engine/registration/range_map.hpp"
 

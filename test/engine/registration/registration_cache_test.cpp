@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache over a registrar that answers when the test says so, and notes what it is asked.
 #include "engine/registration/registration_cache.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The watch on the process's mappings, with real ones. Where the kernel gives no userfaultfd, each
 // test says so and ends.
 #include "engine/registration/userfault.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the library throws is caught by its type, on the other side of the shared library, and what
 // of the headers is no member of a class is there as well.
 #include <array>

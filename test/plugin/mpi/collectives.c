@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every collective, for counts from 0 to the argument. Sums are of integers, or of doubles that are
  * small integers: exact in any order. */
 #include "test/plugin/mpi/digest.h"

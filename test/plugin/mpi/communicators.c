@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Communicators of their own, and datatypes that are not contiguous. */
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* More at once than Hawser takes of a peer: synchronous sends, receives, messages that nobody has
  * asked for, and such that were probed for and not yet received. */
 #include "test/plugin/mpi/digest.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the programs here share: inputs that say where they are from, and a digest of all results,
  * which has to be the same over every transport. */
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MPI jobs of the tests: Open MPI over the provider, or over its own TCP.
 
 A script sets FOLDERS["provider"] to the folder of the provider before it runs a job.

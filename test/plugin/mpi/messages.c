@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Point to point: wildcards, probes, matched probes, cancelled receives, synchronous and ready
  * sends, persistent requests, many requests at once, messages to oneself, every size. */
 #include "test/plugin/mpi/digest.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """MPI programs over the provider, and what they print compared with Open MPI's own TCP.
 
 Usage: run_test.py PROGRAMS PROVIDER CASE     runs one case (ctest does)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Several threads of each rank talk to their like in the others, by tags of their own. */
 #include <pthread.h>
 

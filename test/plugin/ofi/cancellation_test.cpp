@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pthread_cancel: the calls that wait end their thread, and leave the objects as they were; no
 // other call does.
 #include <catch2/catch.hpp>

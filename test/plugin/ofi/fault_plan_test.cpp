@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/fault_plan.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads in vain, and the processor. The provider's yields and timers come here, as the program's
 // own sched_yield and timerfd_settime go before libc's.
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats of addresses: what fi_getinfo, AVs and endpoints make of them.
 #include <netinet/in.h>
 

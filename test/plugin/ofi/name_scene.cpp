@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test/plugin/ofi/name_scene.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints that are asked for their addresses at UDP ports, and those that ask.
 #pragma once
 

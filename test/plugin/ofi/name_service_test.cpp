@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints that are found by an IP address and a UDP port.
 #include <netinet/in.h>
 #include <poll.h>

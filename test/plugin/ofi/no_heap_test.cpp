@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fi_enable ends the start: after it, and after a peer's first message, nothing comes from the
 // heap.
 #include <catch2/catch.hpp>

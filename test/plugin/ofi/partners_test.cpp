@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server whose clients come and go: more of them than an endpoint has places.
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test/plugin/ofi/scene.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints of the provider in one process, made as a program would make them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives beyond those that Hawser has room for.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends that Hawser has no room for: the provider keeps them.
 #include <algorithm>
 #include <catch2/catch.hpp>

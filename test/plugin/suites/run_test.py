@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Other people's test suites over the provider.
 
     run_test.py PROVIDER CASE      runs one case (ctest does)

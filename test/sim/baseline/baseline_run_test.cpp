@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrices carried out by baselines: triggers, turns, windows, and what htsim publishes.
 #include "sim/baseline/lanes.hpp"
 #include "sim/baseline/oblivious.hpp"

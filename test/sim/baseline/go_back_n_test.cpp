@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RC beside what can be computed by hand: to the picosecond where nothing is drawn by lot.
 #include "test/sim/baseline/world.hpp"
 

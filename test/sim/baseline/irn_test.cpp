@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IRN beside hand calculation: only what is lost is sent again, and when.
 #include "test/sim/baseline/world.hpp"
 

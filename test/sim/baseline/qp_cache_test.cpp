@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a NIC's cache of contexts costs: hits and misses as the rule of the least recently used has
 // them, and the time of a miss.
 #include "sim/baseline/qp_cache.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UCCL's constants beside hand calculation, and the plain timer.
 #include "sim/baseline/two_choices.hpp"
 #include "test/sim/baseline/world.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric with a baseline's hosts, and between each port and its host something that loses just
 // the packets that a test names, and remembers what came.
 #pragma once

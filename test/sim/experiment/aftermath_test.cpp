@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What faults leave to hosts, by hand, and who is blamed rightly.
 #include "sim/experiment/aftermath.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real protocol over the packet-level fabric: two hosts, and the arithmetic of what they can
 // do.
 #include "sim/experiment/fabric_host.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A NIC in a port of the fabric keeps the contract of proto/nic.hpp: rings, reaping, views,
 // lengths.
 #include "sim/experiment/fabric_nic.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ideal completion against what is computed by hand.
 #include "sim/experiment/ideal.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrices carried out by the protocol: triggers, limits, and the arithmetic of an incast.
 #include "sim/experiment/matrix_run.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's numbers, against arithmetic where there is some, and its throughput.
 #include "sim/experiment/trial.hpp"
 

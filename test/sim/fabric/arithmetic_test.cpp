@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be computed by hand, to the picosecond: latencies, serialisation, shares, windows.
 #include "test/sim/fabric/scene.hpp"
 

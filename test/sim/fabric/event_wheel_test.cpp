@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wheel beside a naive list: whatever lies how far ahead, events come by time, then by making.
 #include "sim/fabric/event_wheel.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each fault does what it says, when it says it, and to nothing else.
 #include "test/sim/fabric/scene.hpp"
 

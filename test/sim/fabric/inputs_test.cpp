@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The readers: every published file, known contents, and what is broken, with the line that is.
 #include "sim/traffic/triggers.hpp"
 #include "test/sim/fabric/samples.hpp"

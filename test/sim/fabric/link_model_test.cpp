@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A link beside a naive one that takes every step at its time: random packets of both classes, so
 // close together that queues fill and empty, thresholds, trimming, changes of rate.
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Published matrices on published fabrics, with fixed windows: beside arithmetic, and beside what
 // htsim says where that doesn't depend on its senders.
 #include "sim/input/connections.hpp"

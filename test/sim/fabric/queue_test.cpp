@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue of a link: capacity, marks, classes, trimming.
 #include "test/sim/fabric/scene.hpp"
 

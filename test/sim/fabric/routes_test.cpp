@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ways there are, and how packets are spread over them.
 #include <set>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The published samples, where they are at hand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric with simple flows over it, and the arithmetic of its cables.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each generator by what can be computed by hand, and carried out.
 #include "sim/traffic/generate.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a matrix asks for, counted; and the same carried out by hosts that run the protocol.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delays, moments after each other, and what a run's times say of steps and chains.
 #include "sim/traffic/steps.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workloads as matrices: groups, bytes and order by hand, and carried out.
 #include "sim/traffic/training.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers of training workloads: every sample, known contents, what is broken, and texts that were
 // damaged by chance.
 #include <algorithm>

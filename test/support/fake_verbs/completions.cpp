@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion queues, the channels that wake, and the events of devices.
 #include <fcntl.h>
 #include <sys/eventfd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices, contexts and what ports say of themselves.
 #include <arpa/inet.h>
 #include <sys/eventfd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The double itself: it behaves as the specification says of a device, and notices what a device
 // must never be asked. A test of the driver over it is worth what these are.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The newer calls, where a device's settings offer them: ibv_wr_*, and polling one completion at a
 // time. They come down to what the older ones do.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A test double of libibverbs: RDMA devices and the fabric between them, inside the test's process.
 //
 // A program that links fake_verbs instead of libibverbs runs the verbs driver as it is, and finds

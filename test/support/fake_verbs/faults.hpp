@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults by script: which calls fail, and which completions lie. Set through Fabric.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protection domains, registered memory and address handles.
 #include <fcntl.h>
 #include <sys/mman.h>

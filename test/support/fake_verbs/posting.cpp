@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests: what a device takes, what it refuses, and when it carries them out.
 #include <algorithm>
 #include <cerrno>

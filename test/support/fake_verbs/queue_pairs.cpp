@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queue pairs: made, taken from state to state, failed, reset and destroyed.
 #include <algorithm>
 #include <cerrno>

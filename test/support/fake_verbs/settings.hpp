@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a device of the double is like. Everything may be changed while it is open (Fabric::change).
 #pragma once
 

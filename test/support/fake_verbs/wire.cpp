@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric: to which queue pair a datagram comes, and with what in front.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The double's inside: its objects, which are libibverbs' own with what the double knows of them
 // behind, and the world that they live in.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Makes $1 veth cables of MTU $2 with a soft RoCE device at each end, rxe_a0 - rxe_b0, ...; and $3 soft
 # RoCE devices, rxe_n0, ..., whose cables end at one switch: each reaches each.
 # All are in one network namespace, as rxe doesn't work in others; what one end sends to the other's

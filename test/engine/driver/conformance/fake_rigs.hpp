@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs driver over a double of libibverbs (test/support/fake_verbs/), on every host.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NIC contract, sentence by sentence: what arrives, and how long views of it are valid.
 #include <poll.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NIC contract, sentence by sentence: what a NIC says of itself, and how remotes are opened.
 #include <set>
 

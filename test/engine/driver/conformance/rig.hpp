@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the conformance suite is run over. A rig makes NICs that reach each other; what is asked of
 // them is the contract of proto/nic.hpp and nothing of a driver's own.
 #pragma once

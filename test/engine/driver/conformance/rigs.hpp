@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The drivers of every host that the conformance suite is run over. The verbs driver is run in
 // programs of its own: over RDMA devices (verbs_rigs.hpp), and over a double of libibverbs, which
 // every host has (fake_rigs.hpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NIC contract, sentence by sentence: who owns what from tx_burst to reap.
 #include <numeric>
 

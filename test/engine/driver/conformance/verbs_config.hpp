@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verbs NICs as the driver tests make them, on whichever ports.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The conformance suite over RDMA devices: soft RoCE at the two ends of a cable (test/vm/), or the
 // ports that somebody names (rdma_ports.hpp).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC and what a device may say of the work it was given: errors of every kind, and
 // things that make no sense. No cookie is lost or comes twice, and the NIC works again.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC that fails again and again: it is kept down longer and longer. Its clock is the
 // test's, so that a hold ends when the test says so, however busy the host is.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC's address handles while there is hardly room for them.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC and what a device reports by itself: of its ports, of itself, of its queues.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 

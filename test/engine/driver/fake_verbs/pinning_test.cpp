@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is registered in halves: pinned by any thread, used and forgotten by the datapath.
 #include <fcntl.h>
 #include <unistd.h>

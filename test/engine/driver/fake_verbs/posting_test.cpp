@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC and a device that takes only some of what it is given, or nothing.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 

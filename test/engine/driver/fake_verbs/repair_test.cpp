@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC while it is brought back, and when it is destroyed, whatever its state.
 #include <thread>
 

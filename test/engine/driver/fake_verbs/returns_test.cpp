@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC that leaves and returns as another one: with other GIDs, on another device. What
 // was sent comes back once, what was registered is registered again, and its address is the new
 // one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC and everything that can fail while it is made: one clear sentence each, and
 // nothing is left behind (the double counts what exists).
 #include <set>

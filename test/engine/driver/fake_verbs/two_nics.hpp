@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two verbs NICs over the double, at the two ends of a cable, and what the tests of errors ask of
 // them: that what was taken comes out of reap, each cookie once, and that they recover.
 #pragma once

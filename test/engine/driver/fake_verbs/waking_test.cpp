@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs NIC's descriptors: readable when something is to be done, and only then, also after it
 // was brought back. One that stays readable is a thread that never sleeps.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"

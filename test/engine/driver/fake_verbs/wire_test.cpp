@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the verbs NIC puts on the wire and reads from it, where soft RoCE can't show it: flow
 // labels, marks of congestion over IPv4, InfiniBand.
 #include <set>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the instructions that the verbs driver spends on a packet, with valgrind: docs/verbs.md has the table.
 
     verbs.py SCENES [--update]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What verbs.py counts the instructions of: bursts through two verbs NICs over the double, whose
 // share is told apart. Each measured_ function is where valgrind begins and ends to count.
 #include <catch2/catch.hpp>
