@@ -273,10 +273,12 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
 }
 
 // Requests for the first fragments of messages that are not known, as many as have a descriptor
-// now. False: no room for the rest.
+// now. Where none is free, only a message that is wanted can have one, and nobody knows whether
+// this one is: its first fragment alone will tell. False: no room for the rest.
 bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
   if (!peer.say_solicitation) return true;
-  constexpr std::array<std::uint64_t, 1> kFirst{~std::uint64_t{0}};
+  constexpr std::array<std::uint64_t, 1> kFirst{1};
+  constexpr std::array<std::uint64_t, 1> kFirstMany{~std::uint64_t{0}};
   std::uint64_t number =
       before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
   std::uint64_t free = 1;
@@ -284,11 +286,12 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
   if (starved.asked_turn != turn_number) starved.asked = 0;
   starved.asked_turn = turn_number;
   const std::uint32_t taken = unmatched - starved.reserves_used + starved.asked;
-  if (taken < tunables.max_receive_messages) free = tunables.max_receive_messages - taken;
+  const bool any_free = taken < tunables.max_receive_messages;
+  if (any_free) free = tunables.max_receive_messages - taken;
 
   for (; free > 0 && before(number, peer.starved_to); ++number) {
     if (peer.incoming.get(number)) continue;
-    if (!writer.request(to_wire(number), 0, kFirst)) {
+    if (!writer.request(to_wire(number), 0, any_free ? kFirstMany : kFirst)) {
       peer.solicited_to = number;
       return false;
     }

@@ -19,14 +19,14 @@ constexpr std::uint64_t kDescriptors = 16;  // the fewest that there may be
 class Starved {
  public:
   explicit Starved(std::uint32_t nodes, std::uint64_t turned_away = 1,
-                   std::uint64_t of_holder = kDescriptors)
+                   std::uint64_t of_holder = kDescriptors, std::size_t bytes = 10)
       : world(config(nodes)), exchange(world) {
     world.connect_all();
     for (std::uint64_t i = 0; i < of_holder; ++i) (void)exchange.send(kHolder, 0, i, 10);
     world.run_for(milliseconds(20));
     for (std::uint32_t node = kFirstStarved; node < nodes; ++node) {
       for (std::uint64_t i = 0; i <= turned_away; ++i) {
-        (void)exchange.send(node, 0, tag(node, i), 10);
+        (void)exchange.send(node, 0, tag(node, i), i == 0 ? 10 : bytes);
       }
       world.run_for(milliseconds(1));
     }
@@ -147,6 +147,27 @@ TEST_CASE("starved__a_receive_brings_the_message_that_was_turned_away", "[M8][M9
     CHECK(s.exchange.run_until([&] { return s.exchange.received(wanted).completion.has_value(); },
                                kSoon));
   }
+}
+
+// As nobody knows what a message that was turned away is, a receive for another one asks for it,
+// too. That it does in vain costs a fragment, and not the message.
+TEST_CASE("starved__to_ask_in_vain_costs_one_fragment", "[M9]") {
+  constexpr std::size_t kBytes = 100'000;
+  Starved s(3, 1, kDescriptors, kBytes);
+  const auto bytes_again = [&] {
+    return s.world.endpoint(kFirstStarved).stats().bytes_retransmitted;
+  };
+  const std::uint64_t before = bytes_again();
+  constexpr int kInVain = 8;
+  for (std::uint64_t i = 0; i < kInVain; ++i) {
+    (void)s.exchange.receive(0, kFirstStarved, 77'000 + i, 10);
+    s.world.run_for(proto::microseconds(100));
+  }
+  CHECK(bytes_again() > before);  // it was asked for
+  CHECK(bytes_again() - before <= kInVain * std::uint64_t{4096});
+  const auto wanted = s.exchange.receive(0, kFirstStarved, Starved::tag(kFirstStarved, 1), kBytes);
+  CHECK(s.exchange.run_until([&] { return s.exchange.received(wanted).completion.has_value(); },
+                             kSoon));
 }
 
 }  // namespace
