@@ -128,9 +128,10 @@ void Endpoint::Core::seek(Peer& peer) {
   if (now - answered >= patience_with(peer) / kBriefly) announce(peer);
 }
 
-// The peer was heard from one NIC to another: if no path works, one between these two may.
+// The peer was heard from one NIC to another: if no path works, one between these two may. So it is
+// though the peer said that its NIC is away: the word that it is back may be lost.
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
-  if (any_path_works(peer) || !nics[local].up || !is_up(peer, remote_nic)) return;
+  if (any_path_works(peer) || !nics[local].up) return;
   if (!can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // longest ago
@@ -250,7 +251,11 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     taken |= 1u << path.remote_nic;
   });
   if (has_bridge) return;
-  // In turn, those that are away last; of the first one's candidates those with the fewest paths.
+  // Of the first one's candidates those with the fewest paths, and those that are away last. Later
+  // ones come in turn, and those that are away have their turn, too: they may be back.
+  const auto turn = [&](std::uint32_t remote) {
+    return remote + (is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.remote_nics);
+  };
   std::array<std::uint8_t, kMaxNics> candidates{};
   std::uint32_t count = 0;
   std::uint32_t least = kNoIndex;
@@ -258,9 +263,12 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
     if ((taken >> remote & 1) != 0 || !can_address(peer, local, remote)) continue;
     std::uint32_t load = 0;
-    if (!is_up(peer, remote)) {
+    if (!is_first) {
+      const std::uint32_t turns = 2 * peer.remote_nics;
+      load = (turn(remote) + turns - turn(remote_nic) - 1) % turns;
+    } else if (!is_up(peer, remote)) {
       load = kMaxPaths + 1;
-    } else if (is_first) {
+    } else {
       const bool is_doubtful = working[remote] == 0 && (doubted >> remote & 1) != 0;
       load = is_doubtful ? kMaxPaths : working[remote];
     }

@@ -289,6 +289,27 @@ TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
   }
 }
 
+// The only NIC that is left was away, and the word that it is back was lost. Node 1 alone has
+// something to send.
+TEST_CASE("nics__the_last_pair_is_found_though_it_was_said_to_be_away", "[P7][P17]") {
+  WorldConfig config;
+  config.nics = 3;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  world.apply(0, 0, "kill:event");
+  world.run_for(milliseconds(2));
+  for (const std::uint32_t nic : {1u, 2u}) world.apply(0, nic, "kill");
+  for (const std::uint32_t nic : {0u, 2u}) world.apply(1, nic, "kill");
+  world.apply(0, 0, "revive:event");
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  (void)exchange.send(1, 0, 7, 1000);
+  const auto wanted = exchange.receive(0, 1, 7, 1000);
+  CHECK(exchange.run_until([&] { return exchange.received(wanted).completion.has_value(); },
+                           milliseconds(1500)));
+}
+
 // A NIC that its driver took away and gave back is the only one that lives here, and the one that
 // it was bound to is dead: it looks for another as any path does that goes DOWN.
 TEST_CASE("nics__one_that_comes_back_to_a_dead_partner_finds_another", "[P7]") {
