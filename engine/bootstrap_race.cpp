@@ -13,7 +13,6 @@
 
 namespace hawser::engine::bootstrap {
 
-using proto::Duration;
 using proto::kNever;
 using proto::milliseconds;
 using proto::Time;

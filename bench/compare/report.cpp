@@ -22,6 +22,7 @@ double median(std::vector<double> values) {
 template <class Value>
 std::vector<double> each(const std::vector<Sample>& samples, Value&& value) {
   std::vector<double> values;
+  values.reserve(samples.size());
   for (const Sample& sample : samples) values.push_back(value(sample));
   return values;
 }

@@ -75,7 +75,7 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   FabricNic(fabric::EventWheel& events, fabric::Network& network, std::uint32_t port,
             const NicConfig& config, proto::PacketPool& pool, ViewSlots& slots,
             std::function<void()> wake);
-  ~FabricNic();
+  ~FabricNic() override;
   FabricNic(const FabricNic&) = delete;
   FabricNic& operator=(const FabricNic&) = delete;
 
