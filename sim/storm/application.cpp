@@ -9,7 +9,6 @@
 namespace hawser::sim {
 
 using proto::Duration;
-using proto::microseconds;
 
 namespace {
 
