@@ -304,7 +304,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
-    if (path.unanswered < kMostProbes) ++path.unanswered;
+    if (path.unanswered < kMostUnanswered) ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
       return path_down(peer, path, Reason::unanswered);
     }
@@ -334,7 +334,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
 void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
   path.probe_at = now + microseconds(tunables.path_probe_min_us);
-  if (path.unanswered < kMostProbes) ++path.unanswered;
+  if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
 
