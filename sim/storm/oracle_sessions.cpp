@@ -66,6 +66,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   failures_.push_back({host, other, status});
   const bool confirmed = !sessions_.lives(host, other) ||
                          sessions_.established(other, host) >= sessions_.established(host, other);
+  note_freed_descriptors(host, at);
   sessions_.on_ended(host, other, status, at);
   const bool few_places = has_few_places(plan_);
   if (status == Status::peer_full && few_places) {
