@@ -36,6 +36,8 @@ void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state,
   --core.in_flight;
   --path.packets_in_flight;
   core.written_off -= path.written_off;
+  // A share that stays behind when its packets are settled would raise the limit for ever.
+  HAWSER_ASSERT(core.written_off <= core.in_flight);
   path.bytes_in_flight -= record.wire_bytes;
   const bool arrived = state == SentPacket::State::acknowledged;
   path.lanes.ended(record.lane, arrived, overtaken);
