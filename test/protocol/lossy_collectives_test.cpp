@@ -151,7 +151,8 @@ std::string told(Kind kind, std::uint32_t nics, std::size_t bytes, const Cost& c
          " spurious of " + std::to_string(cost.sent) + " packets\n";
 }
 
-// What 5% loss costs four ranks: docs/early_probes.md has the figures, and how to better them.
+// What 5% loss costs four ranks: docs/internals/early_probes.md has the figures, and a plan to
+// better them.
 TEST_CASE("lossy_collectives__cost_no_more_than_a_timer_a_loss") {
   const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
   std::string table;

@@ -161,7 +161,7 @@ class DocsTest(unittest.TestCase):
 class PromisesTest(unittest.TestCase):
     def complaints(self, page, test):
         with tempfile.TemporaryDirectory() as root:
-            for path, content in {"docs/protocol.md": page, "test/a_test.cpp": test}.items():
+            for path, content in {"docs/internals/protocol.md": page, "test/a_test.cpp": test}.items():
                 os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(content)
