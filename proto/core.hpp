@@ -61,7 +61,7 @@
 
 namespace hawser::proto {
 
-// How urgently the receiver looks for what is missing of a message (docs/protocol.md §9).
+// How urgently the receiver looks for what is missing of a message (docs/internals/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);

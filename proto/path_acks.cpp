@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Acknowledgements of paths at the sender: what arrived, and the probe timeout. This is layer 3 of
-// loss detection (docs/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole paths in
-// silence.cpp. They release nothing: messages complete by statuses.
+// loss detection (docs/internals/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole
+// paths in silence.cpp. They release nothing: messages complete by statuses.
 //
 // Timer of a path: `pto_at` armed while something is in flight, for the next early probe or for the
 // probe timeout, whichever is first.

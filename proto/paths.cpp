@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
-// at first. docs/protocol.md §10 has the table of states; binding.cpp says which paths there are.
+// at first. docs/internals/protocol.md §10 has the table of states; binding.cpp says which paths
+// there are.
 //
 // Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long the answers of a path take that the peer doesn't delay, and so when the answer to the
 // end of a message is late. It is near the longest of them: a longer one counts by half at once, a
 // shorter one by a sixteenth of the difference.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the judge has to say of a store that is full: which receives may hear of it, and which
 // messages may come late for it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What prompt answers take: what samples make of it, and when the end of a message is late by it.
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Early probes: how the sender of lone packets learns that one of them, or its answer, was lost
 // (docs/protocol.md §9).
 #include <algorithm>

@@ -159,7 +159,7 @@ double most_ratio(Kind kind, std::uint32_t nics, std::size_t bytes) {
   return kind == Kind::all_reduce ? 5.2 : 8.5;
 }
 
-// What 5% loss costs four ranks: docs/early_probes.md has the figures.
+// What 5% loss costs four ranks: docs/internals/early_probes.md has the figures.
 TEST_CASE("lossy_collectives__cost_no_more_than_an_early_probe_a_loss", "[L21]") {
   const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
   std::string table;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's rule about messages that wait behind one that a full store turned away.
 #include <catch2/catch.hpp>
 #include <string>

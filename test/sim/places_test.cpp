@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the judge takes it that places may run out.
 #include <catch2/catch.hpp>
 
