@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Early probes: how the sender of lone packets learns that one of them, or its answer, was lost
-// (docs/protocol.md §9).
+// (docs/internals/protocol.md §9).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
