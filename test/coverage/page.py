@@ -70,7 +70,7 @@ def update(page, files, root, run):
     for i, part in enumerate(parts[1:], 1):
         words = part.split(HEADER)[0].strip()
         rows = by_reason[words[1:words.index(".*")]]
-        words = re.sub(r"\d+ branch(es)?\.$", f"{sum(row[2] for row in rows)} branches.", words)
+        words = re.sub(r"\d+\s+branch(es)?\.$", f"{sum(row[2] for row in rows)} branches.", words)
         lines = [f"| `{name}` | `{cell(text)}` | {missing} |" for name, text, missing in rows]
         parts[i] = "\n".join([words, "", HEADER, "|---|---|---|", *lines]) + "\n\n"
     figure = f"{run}: {taken} of {in_all} branches, **{100 * taken / in_all:.1f} %**."
