@@ -10,7 +10,7 @@
 #   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
 #   hawser_gate_needs(target ...)                            the gate builds these targets
 #
-# Every test has one label of each pair (docs/testing.md says what follows from them):
+# Every test has one label of each pair (docs/internals/testing.md says what follows from them):
 #
 #   virtual   It reads no clock, opens no socket and starts no process.
 #   clock     It does one of these.

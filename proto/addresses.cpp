@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs that return with another address (docs/protocol.md §6): who moved announces it, the peer
-// learns it, and both prove each path to or from that NIC by probes before it carries data.
+// NICs that return with another address (docs/internals/protocol.md §6): who moved announces it,
+// the peer learns it, and both prove each path to or from that NIC by probes before it carries
+// data.
 //
 // Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. Who
 // finds no path that works announces what it has, too: what is answered shows a way (paths.cpp).

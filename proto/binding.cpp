@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a peer's paths are bound. A session has a slot for each pair of NICs that it begins
 // with, but a path costs memory at both ends; so a peer begins with two, its home paths, and has
-// more while it needs them (docs/protocol.md §10):
+// more while it needs them (docs/internals/protocol.md §10):
 //
 //   - bulk: a message is longer than two paths take at a time, or what is to be sent would queue up
 //     behind a burst on every path that is bound;

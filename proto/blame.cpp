@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts of an endpoint (docs/protocol.md §10): what its paths show, when that is judged, and
-// which verdicts stand. verdicts.hpp is the judgement itself.
+// Verdicts of an endpoint (docs/internals/protocol.md §10): what its paths show, when that is
+// judged, and which verdicts stand. verdicts.hpp is the judgement itself.
 //
 // Timer: `judge_at`, armed when a path, a NIC or a session changes for the worse, and as long as a
 // path is DOWN or a verdict stands, but not while all peers rest; ever more seldom while nothing

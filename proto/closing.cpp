@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session ends on purpose, and how an end that is gone says so (docs/protocol.md §6): CLOSE
-// with the final statuses until it is answered, CLOSED, RESET.
+// How a session ends on purpose, and how an end that is gone says so (CLOSE with the final
+// statuses until it is answered, CLOSED, RESET): docs/internals/protocol.md §6.
 //
 // Timers: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
 //

@@ -118,9 +118,9 @@ class CongestionWindow {
     const std::uint64_t target = std::uint64_t{floor_ns_} + delay_target_ns_;
     congested_ = round_delay_ns_ > target;
     double factor = 1.0;
-    const bool loss =
-        std::uint64_t{round_lost_} * 8 > seen && bytes_ > kLossFloorPackets * packet_bytes_;
-    if (loss) factor = 1.0 - share(round_lost_, seen);
+    const std::uint64_t loss_floor = kLossFloorPackets * packet_bytes_;
+    const bool loss = std::uint64_t{round_lost_} * 8 > seen && most() > loss_floor;
+    if (loss) factor = std::max(1.0 - share(round_lost_, seen), share(loss_floor, most()));
     // A mark says that there is a queue, the delay how long it is: while it is short, or on one of
     // the many ways that packets take, with less under way the others would be idle.
     const bool queued = round_delay_ns_ > std::uint64_t{large_floor_ns_} * 3 / 2;
@@ -154,9 +154,12 @@ class CongestionWindow {
   }
 
   // What lies beyond what the link carries gives way first, and is no more than as much again.
+  [[nodiscard]] std::uint64_t most() const {
+    return bytes_ / 2 > carried_by_link() ? 2 * carried_by_link() : bytes_;
+  }
+
   void scale(double factor) {
-    const std::uint64_t most = bytes_ / 2 > carried_by_link() ? 2 * carried_by_link() : bytes_;
-    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(most) * factor));
+    bytes_ = std::max(floor(), static_cast<std::uint64_t>(static_cast<double>(most()) * factor));
   }
 
   [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) {

@@ -61,7 +61,7 @@
 
 namespace hawser::proto {
 
-// How urgently the receiver looks for what is missing of a message (docs/protocol.md §9).
+// How urgently the receiver looks for what is missing of a message (docs/internals/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
@@ -351,7 +351,7 @@ struct Endpoint::Core {
   void arm_pto(Path& path);
   void arm_all_prompt(Peer& peer);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
-  void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence);
+  void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
   void on_path_marks(Peer& peer, const wire::PathMarksBlock& block);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session fails (docs/protocol.md §12). closing.cpp ends them on purpose.
+// How a session fails (docs/internals/protocol.md §12). closing.cpp ends them on purpose.
 //
 // Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
 // reads from; these complete when it lets go. Whole messages that no receive has asked for stay

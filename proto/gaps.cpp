@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which packets of a path are lost: layer 1 of loss detection (docs/protocol.md §9).
+// Which packets of a path are lost: layer 1 of loss detection (docs/internals/protocol.md §9).
 //
 // Where a path's packets go over several lanes it means nothing that one has overtaken another:
 // the time between their departures decides, and age. (Order within a lane would mean something;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handshake (docs/protocol.md §6): who calls when, what a HELLO must prove before it is
-// believed, and how both sides learn of each other.
+// The handshake (docs/internals/protocol.md §6): who calls when, what a HELLO must prove before it
+// is believed, and how both sides learn of each other.
 //
 // Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are being
 // called for the first times (`holds_call`); others wait in `callers` for their turn. The handshake

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Acknowledgements of paths at the sender: what arrived, and the probe timeout. This is layer 3 of
-// loss detection (docs/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole paths in
-// silence.cpp. They release nothing: messages complete by statuses.
+// loss detection (docs/internals/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole
+// paths in silence.cpp. They release nothing: messages complete by statuses.
 //
-// Timer of a path: `pto_at` armed while something is in flight.
+// Timer of a path: `pto_at` armed while something is in flight, for the next early probe or for the
+// probe timeout, whichever is first.
 //
 // Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest`
 // is one of the records that are kept, or next, and never beyond the oldest of those in flight;
@@ -19,13 +20,13 @@ namespace hawser::proto {
 namespace {
 
 constexpr std::uint8_t kMostLargeLost = 255;  // of large packets lost in a row
-constexpr std::uint8_t kMostUnanswered = 22;  // PTOs that are counted
 constexpr int kEqual = 6;           // PTOs in a row of one length, where a path has several lanes
 constexpr int kMostDoublings = 16;  // of its interval
 constexpr std::uint8_t kPatientPtos = 3;        // PTOs without an ack before other ways are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
+constexpr std::int64_t kNotDelayed = 8;     // an ack that took less than such a part of its delay
 
 template <class Core>
 void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
@@ -35,6 +36,8 @@ void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state,
   --core.in_flight;
   --path.packets_in_flight;
   core.written_off -= path.written_off;
+  // A share that stays behind when its packets are settled would raise the limit for ever.
+  HAWSER_ASSERT(core.written_off <= core.in_flight);
   path.bytes_in_flight -= record.wire_bytes;
   const bool arrived = state == SentPacket::State::acknowledged;
   path.lanes.ended(record.lane, arrived, overtaken);
@@ -48,6 +51,48 @@ std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
   const std::uint32_t marked = ce_count - path.ce_count;
   path.ce_count = ce_count;
   return marked;
+}
+
+// How long after the last departure the probe timeout comes that counts.
+template <class Core>
+Duration pto_interval(const Core& core, const Path& path) {
+  const Duration base = core.pto_base(path);
+  const Duration longest = std::max(milliseconds(core.tunables.peer_timeout_ms) / 8, base);
+  const LocalNic& nic = core.nics[path.local_nic];
+  // A path that is DOWN counts its probes, of which there may be many more.
+  const int equal = nic.lanes > 1 ? kEqual : 1;
+  const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
+  const Duration interval = std::min(base * (std::int64_t{1} << doublings), longest);
+  if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
+    return std::min(interval, nic.reordering.overdue(path.response, core.granularity));
+  }
+  return interval;
+}
+
+// When the next early probe is due: the end of a message may be lost, and nothing follows it that
+// would tell. Where there are several lanes the first timeout comes early itself. kNever: none is.
+template <class Core>
+Time early_probe_at(Core& core, Path& path) {
+  if (!path.prompt || path.early >= kEarlyProbes || path.unanswered > 0) return kNever;
+  if (path.state != PathState::up || !path.prompt_time.is_known()) return kNever;
+  if (core.nics[path.local_nic].lanes > 1 || core.tunables.recovery_early == 0) return kNever;
+  // All that was sent before an early probe has been answered: it was needless, and so is another.
+  const SentPacket& oldest = path.sent.at(core.sent_blocks, path.oldest);
+  if (oldest.state == SentPacket::State::in_flight && oldest.is_early_probe()) return kNever;
+  return path.last_departed + path.prompt_time.late_after(core.granularity) * (path.early + 1);
+}
+
+// It asks for an answer and nothing more: that of a busy peer is only late. So it neither counts as
+// a timeout nor puts off the one that does.
+template <class Core>
+void send_early_probe(Core& core, Peer& peer, Path& path) {
+  ++path.early;
+  const Time last = path.last_departed;
+  if (core.send_probe(peer, path, false)) {
+    path.sent.at(core.sent_blocks, path.sent.next() - 1).at_end = true;
+  }
+  path.last_departed = last;
+  core.arm_pto(path);
 }
 
 }  // namespace
@@ -95,16 +140,11 @@ void Endpoint::Core::arm_pto(Path& path) {
     path.pto_at = kNever;
     return;
   }
-  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, pto_base(path));
-  const LocalNic& nic = nics[path.local_nic];
-  // A path that is DOWN counts its probes, of which there may be many more.
-  const int equal = nic.lanes > 1 ? kEqual : 1;
-  const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
-  Duration interval = std::min(pto_base(path) * (std::int64_t{1} << doublings), longest);
-  if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
-    interval = std::min(interval, nic.reordering.overdue(path.response, granularity));
-  }
-  path.pto_at = path.last_departed + interval;
+  path.pto_at = path.last_departed + pto_interval(*this, path);
+  // One that is due already has been sent: its answer is on its way, or the gap rule's turn has
+  // come.
+  const Time early = early_probe_at(*this, path);
+  if (now < early) path.pto_at = earlier(path.pto_at, early);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
@@ -219,7 +259,11 @@ bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const 
   return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
 }
 
-void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence) {
+// `prompt`: what the answer was for the peer acknowledges at once, however long that took.
+void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence,
+                                     bool prompt) {
+  const Duration delay = microseconds(tunables.max_ack_delay_us);
+  if (prompt || residence < delay / kNotDelayed) path.prompt_time.sample(rtt);
   // If there was an absence in the first one, the timers still fit into patience many times.
   const Duration guess = path.response.overdue(granularity) * 2;
   const Duration first = std::max(guess, patience_with(peer) / kFirstSample);
@@ -253,6 +297,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   const std::uint64_t reach = ack.bitmap.size() * 64;
   bool full_probe = false;
   Time newest_sent{};
+  Time sent_before{};  // the newest before `largest` that this one is the first to name
   const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
                                  ? path->oldest
                                  : path->sent.base();
@@ -270,12 +315,17 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       ++window_ack.acked_packets;
     }
     if (n == largest) {  // one declared lost too: who was so wrong learns how long to wait
-      sample_response(peer, *path, now - record.sent, nanoseconds(ack.residence_ns));
+      Time sent = record.sent;
+      // A peer that was busy takes both at once: what it took is not told by the younger one.
+      if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
+      const Duration residence = nanoseconds(ack.residence_ns);
+      sample_response(peer, *path, now - sent, residence, record.at_end);
       window_ack.has_delay = true;
       window_ack.is_large = is_large(peer, record);
       window_ack.host_delay = nanoseconds(ack.residence_ns) + (now - later(arrived, record.sent));
       window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
     }
+    sent_before = record.sent;
     acknowledge_packet(peer, *path, n, record);
   }
   if (newest_sent != Time{}) {
@@ -284,6 +334,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       path->largest_acked = largest;
       path->any_acked = true;
     }
+    path->early = 0;
     window_ack.now = now;
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
@@ -354,6 +405,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   path.advance_oldest(sent_blocks);
   const Duration trip = std::min(path.response.smoothed(), pto_base(path));
   if (put_off(path.pto_at, path.pto_put_off, trip)) return;
+  const bool is_early = now < path.last_departed + pto_interval(*this, path);
+  if (is_early && early_probe_at(*this, path) <= now) return send_early_probe(*this, peer, path);
   ++counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (tracing()) {

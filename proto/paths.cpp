@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
-// at first. docs/protocol.md §10 has the table of states; binding.cpp says which paths there are.
+// at first. docs/internals/protocol.md §10 has the table of states; binding.cpp says which paths
+// there are.
 //
 // Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
 //
@@ -304,7 +305,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
-    if (path.unanswered < kMostProbes) ++path.unanswered;
+    if (path.unanswered < kMostUnanswered) ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
       return path_down(peer, path, Reason::unanswered);
     }
@@ -334,7 +335,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
 void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
   path.probe_at = now + microseconds(tunables.path_probe_min_us);
-  if (path.unanswered < kMostProbes) ++path.unanswered;
+  if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
 

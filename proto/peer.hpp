@@ -22,6 +22,7 @@
 #include "proto/message_table.hpp"
 #include "proto/nic.hpp"
 #include "proto/prefetch.hpp"
+#include "proto/prompt_time.hpp"
 #include "proto/response_time.hpp"
 #include "proto/sent_packets.hpp"
 #include "proto/slab.hpp"
@@ -37,6 +38,12 @@ inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
 // PTOs in a row after which a path that is UP counts for as little as one that is not.
 inline constexpr std::uint8_t kTriedInVain = 3;
 
+// So many of them are counted: more than any rule asks for, and they fit into five bits.
+inline constexpr std::uint8_t kMostUnanswered = 22;
+
+// Early probes of a path until the next acknowledgement.
+inline constexpr std::uint8_t kEarlyProbes = 2;
+
 // Probes that a peer did not answer though it was there: so many bear witness against the NICs.
 inline constexpr std::uint8_t kInVain = 3;
 
@@ -50,14 +57,16 @@ struct alignas(kCacheLine) Path {
   std::uint8_t local_nic = 0;
   std::uint8_t remote_nic = 0;
   PathState state = PathState::up;
-  std::uint8_t unanswered = 0;   // probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack
-  std::uint8_t unheard = 0;      // UP: rounds in a row of packets that only the receiver missed
-  std::uint8_t answered = 0;     // PROBING: full-size probes acknowledged in a row
-  bool bridge : 1 = false;       // bound in place of a path that is down; goes when that returns
-  bool without_way : 1 = false;  // UP: its driver does not know the way yet; `probe_at` ends that
-  bool witness : 1 = false;      // bound to find out whose fault that path's state is; likewise
-  bool for_bulk : 1 = false;     // one of those that max_bulk_paths limits
-  bool told_down : 1 = false;    // an event said so, and none since that it is back
+  // Probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack, up to kMostUnanswered.
+  std::uint8_t unanswered : 5 = 0;
+  std::uint8_t early : 2 = 0;     // early probes since the last ack, up to kEarlyProbes
+  bool bridge : 1 = false;        // bound in place of a path that is down; goes when that returns
+  bool without_way : 1 = false;   // UP: its driver does not know the way yet; `probe_at` ends that
+  std::uint8_t unheard : 2 = 0;   // UP: rounds in a row of packets that only the receiver missed
+  std::uint8_t answered : 2 = 0;  // PROBING: full-size probes acknowledged in a row
+  bool witness : 1 = false;       // bound to find out whose fault that path's state is; likewise
+  bool for_bulk : 1 = false;      // one of those that max_bulk_paths limits
+  bool told_down : 1 = false;     // an event said so, and none since that it is back
   bool reordering_proven : 1 = false;  // only time decides about gaps
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
@@ -68,6 +77,7 @@ struct alignas(kCacheLine) Path {
   bool any_requested : 1 = false;  // the receiver misses packets that nothing has overtaken yet
   bool pto_put_off = false;        // drain-before-declare was used for this arming
   bool probe_put_off = false;
+  PromptTime prompt_time;  // what its answers take that the peer doesn't delay
   std::uint8_t lane_turn = 0;
   // For people: probes in a row without an ack though the peer was there; and of a bridge, the
   // remote NICs that its local one tried kInVain times so, a bit each.

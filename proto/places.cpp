@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places. An endpoint knows max_peers peers at a time, and serves as many as come one after the
-// other (docs/protocol.md §6). A newcomer who finds no place free gets one of these:
+// other (docs/internals/protocol.md §6). A newcomer who finds no place free gets one of these:
 //
 //   1. that of a stranger who has called and of whom nothing has come yet, the oldest first;
 //   2. that of a peer whose session has ended and of which nothing is left, in the order of the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rest: a peer that has been quiet gives its Peer back and leaves a record (RestingPeer); it wakes
 // when anything is to be done with it, and goes on where it was. Neither side asks or tells the
-// other: docs/protocol.md §6.
+// other: docs/internals/protocol.md §6.
 //
 // Timer of a peer: `rest_at`, armed while nothing is pending: rest_after_ms after the last packet
 // from it and the last call on it. Of the endpoint: `news_at`, while peers at rest must hear of a

@@ -44,7 +44,9 @@ struct SentPacket {
   bool requested : 1 = false;      // in flight: the receiver misses it
   bool marked : 1 = false;         // in flight: it came with a mark, as an ack will tell
   bool packed : 1 = false;         // carries several messages
+  bool at_end : 1 = false;         // all of its message was sent with it; a probe: an early one
 
+  [[nodiscard]] bool is_early_probe() const { return message == kNoIndex && at_end; }
   // When it left, or, if that was forgotten, at the earliest.
   [[nodiscard]] Time left() const { return state == State::lost ? sent : departed; }
 };

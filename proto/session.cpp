@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: what is known of peers, how a session begins and is ready, and whether its peer lives
-// (docs/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp end them,
-// places.cpp gives their places to others.
+// (docs/internals/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp
+// end them, places.cpp gives their places to others.
 //
 // Timers of a peer: `keepalive_at`, the peer timeout.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which path is silent: nothing of it has come, though what was sent over others later has, and lay
-// in no ring of the peer (docs/protocol.md §10). Judged after each turn that brought
+// in no ring of the peer (docs/internals/protocol.md §10). Judged after each turn that brought
 // acknowledgements; what is found is evacuated, and probed.
 #include <algorithm>
 

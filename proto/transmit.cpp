@@ -234,6 +234,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   record.departed = path.last_departed = nic.idle_at;
   record.message = pick.message;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
+  record.at_end = message.next_fragment == message.fragments;
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   if (pick.more > 0) {
     record_packed(pick, record);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is to blame for paths on which nothing passes: a local NIC, a remote one, or the link between
-// two (docs/protocol.md §10, hawser/events.hpp).
+// two (docs/internals/protocol.md §10, hawser/events.hpp).
 //
 // A pure function of what the paths show, in two passes over the peers, so that it needs no memory
 // that grows with them:

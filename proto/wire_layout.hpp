@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies where in a packet: structs, constants and the tables of packet types and blocks.
 //
-// docs/protocol.md is the specification: §3 and §4 draw the headers, §5 the blocks, §6 the session
-// headers, with the reason of every field; the structs here are those drawings, and every offset is
-// asserted. §13 there is the checklist for a new type or block.
+// docs/internals/protocol.md is the specification: §3 and §4 draw the headers, §5 the blocks, §6
+// the session headers, with the reason of every field; the structs here are those drawings, and
+// every offset is asserted. §13 there is the checklist for a new type or block.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The payload of a PACKED packet: several messages of one fragment each (docs/protocol.md §4).
+// The payload of a PACKED packet (docs/internals/protocol.md §4): several messages of one fragment
+// each.
 //
 // The packet's own headers are those of the first message's DATA packet, and its bytes come first;
 // an entry for each other message follows, with a fragment and an envelope of its own. All begin at

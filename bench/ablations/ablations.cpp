@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: what does each mechanism of the protocol buy? Metric: each plan's own, as shipped and
 // with one mechanism left out (mechanisms.ablations), as a ratio: above 1 the mechanism helps.
-// Runtime: that of the plans, once more for each mechanism. docs/experiments.md has the table, and
-// the command that makes it.
+// Runtime: that of the plans, once more for each mechanism. docs/lab/ablations.md has the table,
+// and the command that makes it.
 //
 // Each run is a process of its own, in which one edit is switched on. With none on the protocol is
 // what `hawser sim` runs, and so are the digests.

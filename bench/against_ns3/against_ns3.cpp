@@ -6,7 +6,7 @@
 // and, packet by packet, how many had another fate or another delay, to the picosecond. Exit
 // status 1 if any of a flow's four figures differs by more than 2%. One part of the table is shown
 // and not judged: where ns-3 and the fabric each have a rule of their own about what comes first
-// within a picosecond (docs/simulator.md, Beside ns-3). Runtime: 15 s. Built on request:
+// within a picosecond (docs/lab/simulator.md, Beside ns-3). Runtime: 15 s. Built on request:
 // -DHAWSER_NS3=ON.
 #include <fmt/core.h>
 

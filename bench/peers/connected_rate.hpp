@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same messages by a NIC with a connection, a queue pair, for each peer: the baseline `rc`
-// (docs/baselines.md), whose NICs hold the contexts of so many connections and fetch others.
+// (docs/lab/baselines.md), whose NICs hold the contexts of so many connections and fetch others.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,9 @@ std::uint32_t flow_label(std::uint16_t entropy) {
 }
 
 std::vector<std::uint16_t> roce_source_ports() {
-  std::vector<std::uint16_t> ports(VerbsNicConfig{}.entropies);
-  for (std::uint16_t i = 0; i < ports.size(); ++i) {
+  const std::uint16_t entropies = VerbsNicConfig{}.entropies;
+  std::vector<std::uint16_t> ports(entropies);
+  for (std::uint16_t i = 0; i < entropies; ++i) {
     ports[i] = ibv_flow_label_to_udp_sport(flow_label(i));
   }
   return ports;

@@ -95,6 +95,8 @@ namespace hawser {
     "the receiver asks soonest for what its group waits for; off, as for any tail")                \
   X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                           \
     "the sender probes when nothing is acknowledged; off, tail loss relies on the receiver")       \
+  X(recovery_early, "bool", 1, 0, 1, 0, 1,                                                         \
+    "the sender probes early when the end of a message is unanswered; off, at the probe timeout")  \
   X(pack_messages, "bool", 1, 0, 1, 0, 1,                                                          \
     "small messages that wait for one peer share packets; off, each has its own")                  \
   X(spray_weighted, "bool", 1, 0, 1, 0, 1, "choose paths by what they deliver; off, equally")      \

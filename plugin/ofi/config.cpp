@@ -67,6 +67,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> known_variables() {
   std::vector<std::string> names;
+  names.reserve(std::size(kSettings) + std::size(kTunables));
   for (const Setting& setting : kSettings) {
     names.push_back(std::string(kPrefix) + upper(setting.name));
   }

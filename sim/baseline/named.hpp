@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The baselines by name, each with the constants that are published for it. What is modelled of
-// each and what is not: docs/baselines.md.
+// each and what is not: docs/lab/baselines.md.
 #pragma once
 
 #include <memory>

@@ -80,7 +80,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   SimNic(EventQueue& events, Fabric& fabric, AddressBook& book, const Place& place,
          const NicConfig& config, proto::PacketPool& pool, std::uint64_t seed,
          std::function<void()> wake);
-  ~SimNic();
+  ~SimNic() override;
   SimNic(const SimNic&) = delete;
   SimNic& operator=(const SimNic&) = delete;
 

@@ -9,7 +9,6 @@
 namespace hawser::sim {
 
 using proto::Duration;
-using proto::microseconds;
 
 namespace {
 
@@ -408,7 +407,7 @@ void Application::take_completions(std::uint32_t at) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
         const bool read = std::ranges::any_of(
             host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
-        oracle_.on_send_completed(operation.record, completion, read);
+        oracle_.on_send_completed(operation.record, completion, read, world_.since_start());
       } else {
         oracle_.receives()[operation.record].done = world_.since_start();
         oracle_.on_receive_completed(operation.record, completion,

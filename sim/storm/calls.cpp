@@ -116,7 +116,7 @@ void Application::connect_nobody(const CallPlan& call) {
   Host& host = world_.host(call.host);
   Blob blob;
   const std::size_t bytes = world_.host(call.other).endpoint().write_address(blob);
-  const std::uint64_t id = kStrangers + call.dice % 4;
+  const std::uint64_t id = kStrangers + call.dice % kNobodies;
   std::memcpy(blob.data() + 8, &id, sizeof id);
   PeerId peer = kAnyPeer;
   const Status status = host.endpoint().connect(host.now(), std::span(blob).first(bytes), peer);

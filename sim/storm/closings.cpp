@@ -163,7 +163,8 @@ void Application::note_answers(std::uint32_t host, std::uint32_t other) {
   const Sessions& sessions = oracle_.sessions();
   const bool known = sessions.succeeded(host, other, sessions.ends(host, other) - 1);
   // An endpoint that has given the place away answers nothing.
-  const bool stays = std::ranges::none_of(plan_.faults, moves) && !has_few_places(plan_);
+  const bool stays =
+      std::ranges::none_of(plan_.faults, moves) && !oracle_.places().can_run_out(host);
   answers_[host * world_.hosts() + other] = known && stays ? world_.life(host) + 1 : 0;
 }
 

@@ -7,8 +7,6 @@ namespace hawser::sim {
 namespace {
 
 using proto::Duration;
-using proto::microseconds;
-using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 

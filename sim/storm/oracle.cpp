@@ -114,7 +114,8 @@ bool Oracle::lost_by_receiver(std::uint32_t index) const {
   return gone_[plan_.messages[index].to] >= sends_[index].at;
 }
 
-void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads) {
+void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads,
+                               proto::Duration at) {
   SendRecord& send = sends_[index];
   const std::string name = name_of(plan_.messages[index], index);
   if (send.released) return accuse(name + " completed again after its release");
@@ -122,8 +123,11 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
                           send.completion->status != completion.status)) {
     return accuse(name + " completed twice, and not to be released");
   }
-  send.completion = completion;
   const MessagePlan& message = plan_.messages[index];
+  if (!send.completion && completion.status == Status::cancelled) {
+    note_freed_descriptors(message.to, at);
+  }
+  send.completion = completion;
   if (completion.kind != OperationKind::send || completion.context != message.context ||
       completion.tag != message.tag || completion.bytes != message.bytes ||
       completion.immediate != index) {
@@ -239,6 +243,10 @@ void Oracle::check_time(const ReceiveRecord& receive) {
     posted = std::max({posted, sessions_.established(message.from, message.to),
                        sessions_.established(message.to, message.from)});
   }
+  posted = std::max(posted, send.held_up_until);
+  if (any_cancel_is_under_way(message.to) && waits_behind_full_store(receive.message)) {
+    posted = receive.done;
+  }
   const bool ended = sessions_.any_ended(message.from, message.to, posted, receive.done) ||
                      sessions_.any_ended(message.to, message.from, posted, receive.done);
   const bool judged = !receive.plan.claims && send.held.empty() && !ended;
@@ -284,26 +292,6 @@ bool Oracle::session_ended_so(const ReceiveRecord& receive, const Completion& co
     if (sessions_.any_ended_with(host, other, status, receive.at)) return true;
   }
   return false;
-}
-
-// It waited for peer_timeout, by its host's clock (which its endpoint may read half a turn late);
-// the messages that lie there take all descriptors, and one more was turned away that it may wait
-// for. Of what became of messages only their senders' word is known here, so these are bounds.
-bool Oracle::store_was_full(const ReceiveRecord& receive, proto::Time clock) const {
-  const proto::Duration turn = plan_.hosts[receive.plan.host].turn;
-  const auto patience = proto::milliseconds(plan_.tunables.peer_timeout_ms);
-  if (clock + turn < receive.clock + patience) return false;
-  std::uint64_t lie_there = 0;
-  bool may_wait = false;
-  for (std::uint32_t i = 0; i < sends_.size(); ++i) {
-    const SendRecord& send = sends_[i];
-    const MessagePlan& message = plan_.messages[i];
-    if (!send.posted || message.to != receive.plan.host || send.received > 0) continue;
-    if (send.completion && send.completion->status == Status::cancelled) continue;
-    ++lie_there;
-    may_wait |= receive.plan.from == kAnyHost || receive.plan.from == message.from;
-  }
-  return may_wait && lie_there > plan_.tunables.max_receive_messages;
 }
 
 void Oracle::judge_sends() {

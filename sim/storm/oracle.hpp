@@ -74,6 +74,8 @@ struct SendRecord {
   bool gone = false;  // the process died with it
   std::uint32_t received = 0;
   bool cut = false;  // by the receive that got it
+  // Until then a full store may have turned away a message that it waits behind.
+  proto::Duration held_up_until{};
   // When it was claimed and put back (or kStillHeld), among the posts of the receiver.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> held;
 };
@@ -113,7 +115,8 @@ class Oracle {
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
 
-  void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads);
+  void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads,
+                         proto::Duration at);
   // `clock`: of the host, now. `from`: the host that the completion names; kAnyHost: its caller
   // has no name for it.
   void on_receive_completed(std::uint32_t receive, const Completion& completion, std::uint32_t from,
@@ -159,6 +162,14 @@ class Oracle {
   [[nodiscard]] bool session_ended_so(const ReceiveRecord& receive, const Completion& completion,
                                       std::uint32_t from) const;
   [[nodiscard]] bool store_was_full(const ReceiveRecord& receive, proto::Time clock) const;
+
+  // ---- oracle_store.cpp
+  [[nodiscard]] bool may_take_descriptor(std::uint32_t message) const;
+  [[nodiscard]] bool is_wanted(std::uint32_t message) const;
+  [[nodiscard]] bool waits_behind_full_store(std::uint32_t message) const;
+  [[nodiscard]] bool any_cancel_is_under_way(std::uint32_t host) const;
+  void note_freed_descriptors(std::uint32_t host, proto::Duration at);
+
   void check_got(std::uint32_t receive, const Completion& completion, std::uint32_t from);
   void check_time(const ReceiveRecord& receive);
   void check_got_nothing(std::uint32_t receive, const Completion& completion, std::uint32_t from,

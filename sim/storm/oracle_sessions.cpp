@@ -25,7 +25,7 @@ void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Dura
 // A peer is forgotten only when nothing of it is left.
 void Oracle::on_forgotten(std::uint32_t host, std::uint32_t other) {
   const std::string forgets = host_name(host) + " has forgotten " + host_name(other);
-  if (!places_.can_run_out()) return accuse(forgets + ", and has places enough");
+  if (!places_.can_run_out(host)) return accuse(forgets + ", and has places enough");
   if (sessions_.lives(host, other)) return accuse(forgets + ", and their session lives");
   if (places_.is_calling(host, other)) return accuse(forgets + ", which it calls");
   if (lies_there(other, host, true)) accuse(forgets + ", of which it has a message");
@@ -67,6 +67,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   failures_.push_back({host, other, status});
   const bool confirmed = !sessions_.lives(host, other) ||
                          sessions_.established(other, host) >= sessions_.established(host, other);
+  note_freed_descriptors(host, at);
   sessions_.on_ended(host, other, status, at);
   const bool few_places = has_few_places(plan_);
   if (status == Status::peer_full && few_places) {
@@ -76,7 +77,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   const bool was_calling = places_.is_calling(host, other);
   places_.on_change(host, other, at);
   // It answered a call, heard no more of it, and a newcomer wants the place.
-  const bool left_alone = few_places && !was_calling && status == Status::peer_unreachable;
+  const bool left_alone =
+      places_.can_run_out(host) && !was_calling && status == Status::peer_unreachable;
   // The other end may have given its place away before it was READY there.
   const bool lost_its_place = !confirmed && may_have_forgotten(other, host);
   const bool silent = (status == Status::peer_timeout && !lost_its_place) ||
@@ -93,16 +95,9 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
   }
 }
 
-// Who has no slot for a peer left takes that of a caller who has not confirmed his call yet. It
-// takes many strangers to come to that.
+// An endpoint without a free place takes that of a caller that has not confirmed its call yet.
 bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const {
-  if (sessions_.lives(host, caller)) return false;
-  if (plan_.has_secret && !has_few_places(plan_)) return false;
-  double callers = static_cast<double>(plan_.hosts.size()) - 1;
-  for (const FaultPlan& fault : plan_.faults) {
-    if (fault.kind == FaultKind::strangers && fault.host == host) callers += fault.amount;
-  }
-  return callers > static_cast<double>(plan_.tunables.max_peers);
+  return !sessions_.lives(host, caller) && places_.can_run_out(host);
 }
 
 void Oracle::on_died(std::uint32_t host, proto::Duration at) {

@@ -58,7 +58,7 @@ void Application::note_event(std::uint32_t at, const Event& event) {
       here.was_refused |= event.status == Status::peer_full;
       return learn_name(at, event.peer, other);
     case Event::Kind::peer_refused: {
-      if (!oracle_.places().can_run_out()) {
+      if (!oracle_.places().can_run_out(at)) {
         oracle_.accuse(name_of_host(at) + " refuses " + name_of_host(other) +
                        ", and has places enough");
       }
@@ -95,7 +95,7 @@ bool Application::is_forgotten(std::uint32_t at, std::uint32_t other, PeerId nam
 // Whether it has forgotten the name by which its program knows the other one.
 bool Application::has_forgotten(std::uint32_t at, std::uint32_t other) {
   const PeerId name = world_.peer(at, other);
-  if (!has_few_places(plan_) || name == kAnyPeer) return false;
+  if (!oracle_.places().can_run_out(at) || name == kAnyPeer) return false;
   PeerStats stats;
   Host& host = world_.host(at);
   return host.endpoint().peer_stats(host.now(), name, stats) == Status::unknown_peer &&

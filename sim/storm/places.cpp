@@ -23,26 +23,41 @@ bool ends_processes(const FaultPlan& fault) {
   return fault.kind == FaultKind::crash || fault.kind == FaultKind::restart;
 }
 
-bool calls_in_vain(const FaultPlan& fault) { return fault.kind == FaultKind::strangers; }
-bool calls_nobody(const CallPlan& call) { return call.kind == CallKind::connect_nobody; }
-
 std::string us(Duration time) { return std::to_string(time.ns / 1000) + " us"; }
 
 }  // namespace
+
+bool may_lack_places(const Plan& plan, std::uint32_t host) {
+  auto callers = static_cast<double>(plan.hosts.size() - 1);
+  // Nobody believes a stranger who does not know the job's secret.
+  for (const FaultPlan& fault : plan.faults) {
+    const bool comes_in = fault.kind == FaultKind::strangers && !plan.has_secret;
+    if (comes_in && fault.host == host) callers += fault.amount;
+  }
+  std::vector<std::uint32_t> nobodies;
+  for (const CallPlan& call : plan.calls) {
+    if (call.kind != CallKind::connect_nobody || call.host != host) continue;
+    const std::uint32_t nobody = call.dice % kNobodies;
+    if (std::ranges::find(nobodies, nobody) == nobodies.end()) nobodies.push_back(nobody);
+  }
+  callers += static_cast<double>(nobodies.size());
+  return callers > static_cast<double>(plan.tunables.max_peers);
+}
 
 Places::Places(const Plan& plan, const Reasons& reasons, const Sessions& sessions)
     : plan_(plan),
       reasons_(reasons),
       sessions_(sessions),
       judges_(has_few_places(plan)),
-      can_run_out_(judges_ || std::ranges::any_of(plan.faults, calls_in_vain) ||
-                   std::ranges::any_of(plan.calls, calls_nobody)),
       is_calm_(std::ranges::all_of(plan.faults, ends_processes)),
       sides_(plan.hosts.size() * plan.hosts.size()),
       gone_at_(plan.hosts.size(), Duration{-1}),
       free_of_living_(plan.hosts.size(), Duration{}),
       free_(plan.hosts.size(), Vacancy{}),
       dead_until_(plan.hosts.size()) {
+  for (std::uint32_t host = 0; host < plan.hosts.size(); ++host) {
+    can_run_out_.push_back(may_lack_places(plan, host));
+  }
   const Tunables& t = plan.tunables;
   const Duration timeout = milliseconds(t.peer_timeout_ms);
   const Duration retry = microseconds(t.handshake_retry_us);
@@ -181,7 +196,8 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
 }
 
 std::string Places::on_none(std::uint32_t host, std::uint32_t other, Duration at) {
-  if (!can_run_out_) return "host " + std::to_string(host) + " has no place, and places enough";
+  if (!can_run_out_[host])
+    return "host " + std::to_string(host) + " has no place, and places enough";
   if (!judges_) return {};
   std::optional<Duration>& asked_at = side(host, other).asked_at;
   if (!asked_at) asked_at = at;

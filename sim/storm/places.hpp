@@ -29,8 +29,8 @@ class Places {
  public:
   Places(const Plan& plan, const Reasons& reasons, const Sessions& sessions);
 
-  // Whether anybody may be without a place: there are more hosts, or others call.
-  [[nodiscard]] bool can_run_out() const { return can_run_out_; }
+  // Whether anybody may be without a place there.
+  [[nodiscard]] bool can_run_out(std::uint32_t host) const { return can_run_out_[host]; }
   // A process of the host runs from now on; it is gone.
   void on_started(std::uint32_t host, proto::Duration at);
   void on_gone(std::uint32_t host, proto::Duration at);
@@ -88,7 +88,7 @@ class Places {
   const Reasons& reasons_;
   const Sessions& sessions_;
   bool judges_;
-  bool can_run_out_;
+  std::vector<bool> can_run_out_;  // by host
   proto::Duration patience_;
   proto::Duration interval_;  // the longest one between two calls
   proto::Duration timers_;    // of a handshake

@@ -22,6 +22,8 @@ namespace hawser::sim {
 inline constexpr std::uint32_t kAnyHost = 0xffffffffu;
 // Endpoints' ids are those of hosts, from 1 on. From here on they are of strangers.
 inline constexpr std::uint64_t kStrangers = 1000;
+// Of them a program connects some, which there are not.
+inline constexpr std::uint32_t kNobodies = 4;
 // Seeds from this one on draw partners that come and go (draw_partners.cpp). Those below it have
 // the plans that they had before there were any.
 inline constexpr std::uint64_t kFirstOfPartners = 1'000'001;
@@ -206,6 +208,10 @@ struct Plan {
 [[nodiscard]] inline bool has_few_places(const Plan& plan) {
   return plan.tunables.max_peers + 1 < plan.hosts.size();
 }
+
+// Whether others may want more places of that host than it has: hosts, strangers, and nobodies that
+// its own program connects. The name of a peer whose session has ended may be nobody's there.
+[[nodiscard]] bool may_lack_places(const Plan& plan, std::uint32_t host);
 
 // The plan of a seed.
 [[nodiscard]] Plan draw_plan(std::uint64_t seed);

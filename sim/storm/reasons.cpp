@@ -300,7 +300,7 @@ bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status st
   const Duration away = within(away_[other], window);
   // A peer that was silent before is asked whether it lives when a newcomer wants its place, and
   // has half of peer_timeout to answer.
-  if (status == Status::peer_timeout && has_few_places(plan_)) {
+  if (status == Status::peer_timeout && may_lack_places(plan_, host)) {
     patience = patience - milliseconds(plan_.tunables.peer_timeout_ms) / 2;
   }
   return cut * 4 + away >= patience * 3 / 4;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which branches of proto/ storms take, and which they don't: docs/coverage.md.
+"""Which branches of proto/ storms take, and which they don't: docs/internals/coverage.md.
 
     python3 test/coverage/coverage.py [--seeds A..B] [--build FOLDER] [--list] [--page]
 
@@ -80,7 +80,7 @@ def print_missing(files):
 
 
 def update_page(files, seeds):
-    path = ROOT / "docs/coverage.md"
+    path = ROOT / "docs/internals/coverage.md"
     commit = subprocess.run(["git", "log", "-1", "--format=%h, %cs"], cwd=ROOT, check=True, capture_output=True,
                             text=True).stdout.strip()
     text, unknown = page.update(path.read_text(), files, ROOT, f"Commit {commit}, seeds {seeds.replace('..', ' to ')}")
@@ -95,7 +95,8 @@ def main():
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
     arguments.add_argument("--list", action="store_true", help="the branches that were not taken, too")
-    arguments.add_argument("--page", action="store_true", help="bring docs/coverage.md up to this run")
+    arguments.add_argument("--page", action="store_true",
+                           help="bring docs/internals/coverage.md up to this run")
     arguments.add_argument("--read-only", action="store_true", help="what an earlier run counted")
     arguments.add_argument("--least", type=float, default=0, help="fail below so many percent")
     options = arguments.parse_args()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings docs/coverage.md up to what a run counted. Why a branch is not taken is people's word: a line keeps the
-reason that it had, and a line that is new goes under NEW for someone to look at."""
+"""Brings docs/internals/coverage.md up to what a run counted. Why a branch is not taken is people's
+word: a line keeps the reason that it had, and a line that is new goes under NEW for someone to look at."""
 import collections
 import re
 

@@ -38,7 +38,7 @@ inline std::vector<std::string> present_rdma_ports() {
     throw std::runtime_error(
         "this host has no RDMA device " + device +
         "; `test/vm/run.py THIS_PROGRAM` runs these tests in an emulated machine that has it, and "
-        "HAWSER_TEST_PORTS names other ports (docs/verbs_hardware.md)");
+        "HAWSER_TEST_PORTS names other ports (docs/internals/verbs_hardware.md)");
   }
   return ports;
 }

@@ -31,7 +31,9 @@ PACKAGES = {
                       "usr/lib/TRIPLET/cmake/Hawser/HawserConfig.cmake",
                       "usr/lib/TRIPLET/pkgconfig/hawser.pc"},
     "hawser": {"usr/bin/hawser", "usr/share/man/man1/hawser.1.gz",
-               "usr/share/doc/hawser/docs/installing.md"},
+               "usr/share/doc/hawser/docs/installing.md",
+               "usr/share/doc/hawser/docs/internals/protocol.md",
+               "usr/share/doc/hawser/docs/lab/results.md"},
     "hawser-libfabric": {"usr/lib/TRIPLET/libfabric/libhawser-fi.so",
                          "usr/share/doc/hawser-libfabric/copyright"},
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of failover: two endpoints A and B, two paths, messages from A to B.
  *
- * What is modelled, with the names of the code (proto/) and of docs/protocol.md:
+ * What is modelled, with the names of the code (proto/) and of docs/internals/protocol.md:
  *   sender      a message is UNDER WAY, ASKING or DONE (§7); its fragments go over paths, are lost
  *               by the gap rule or by evacuation, and are sent again (transmit, path_acks, send.cpp)
  *   paths       UP, SUSPECT, DOWN, PROBING at A, with silence, evacuation, probes, PTO, and the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mutation check: is the storm strong enough? Each deliberate bug (mutate.py) is run through
 // storms until one of them finds something wrong; a bug that no storm notices is a hole in the
-// storm, or is none. docs/mutations.md has the results.
+// storm, or is none. docs/internals/mutations.md has the results.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

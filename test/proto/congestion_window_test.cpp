@@ -176,6 +176,7 @@ TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 
   CHECK(after_loss(64, 14) == 51);   // 14 of 70: a fifth
   CHECK(after_loss(64, 560) == 32);  // no less than half
   CHECK(after_loss(16, 560) == 16);  // loss alone shrinks no further
+  for (const std::uint64_t initial : {17, 20, 31}) CHECK(after_loss(initial, 560) == 16);
 }
 
 TEST_CASE("congestion_window: never below two packets", "[W4]") {

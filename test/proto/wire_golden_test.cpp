@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One packet per type, byte for byte as docs/protocol.md draws it, written out by hand: neither the
-// structs nor the writer had a part in the bytes.
+// One packet per type, byte for byte as docs/internals/protocol.md draws it, written out by hand:
+// neither the structs nor the writer had a part in the bytes.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>

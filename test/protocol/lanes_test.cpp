@@ -105,13 +105,15 @@ TEST_CASE("lanes__order_says_nothing_between_two_of_them", "[L14][L15]") {
 
 // The time from the loss of fragment `which` of 256 until it is sent again, if no timer of the
 // granularity has a say; without the receiver's requests, or with these and no probes.
-proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, bool asked = false) {
+proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, bool asked = false,
+                               bool early = true) {
   World* running = nullptr;
   proto::Time lost{};
   proto::Time again{};
   WorldConfig config = lanes_world(entropies);
   config.tunables.recovery_request = asked ? 1 : 0;
   config.tunables.recovery_pto = asked ? 0 : 1;
+  config.tunables.recovery_early = early ? 1 : 0;
   config.tunables.timer_granularity_us = 20000;
   config.tunables.ack_every_packets = 1;
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -149,10 +151,14 @@ TEST_CASE("lanes__what_is_missing_at_the_end_is_asked_for_soon", "[L7]") {
   CHECK(repaired_after(kLanes, 254, true) < milliseconds(1));
 }
 
-// Nothing follows the last packet but the probe, which is early.
-TEST_CASE("lanes__the_loss_of_the_last_packet_is_known_by_an_early_probe", "[L16]") {
-  CHECK(repaired_after(1, 255) > milliseconds(15));
+// Nothing follows the last packet but the probe, which is early. On one lane it comes after the
+// granularity, or after a tenth of it where early probes are on (L21).
+TEST_CASE("lanes__the_loss_of_the_last_packet_is_known_by_an_early_probe", "[L16][L21]") {
+  CHECK(repaired_after(1, 255, false, false) > milliseconds(15));
+  CHECK(repaired_after(1, 255) > milliseconds(2));
+  CHECK(repaired_after(1, 255) < milliseconds(3));
   CHECK(repaired_after(kLanes, 255) < milliseconds(1));
+  CHECK(repaired_after(kLanes, 255, false, false) < milliseconds(1));
 }
 
 // The packet that says that a message was delivered is lost, and its sender has no timer that asks

@@ -65,8 +65,10 @@ TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   const Tunables all = small_tunables();
   Tunables no_gate = all;
   no_gate.recovery_gate = 0;
+  // Early probes find what the receiver's requests find, and take their place (L21).
   Tunables sender_only = no_gate;
   sender_only.recovery_request = 0;
+  sender_only.recovery_early = 0;
   // What a timer of the sender that doesn't adapt would be: UCCL's 500 us.
   Tunables fixed = sender_only;
   fixed.timer_granularity_us = 500;
@@ -77,6 +79,14 @@ TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   const Steps without_gate = all_to_all(no_gate, count);
   const Steps without_requests = all_to_all(sender_only, count);
   const Steps at_500_us = all_to_all(fixed, count);
+  if (tables) {
+    Tunables no_early = all;
+    no_early.recovery_early = 0;
+    Tunables early_alone = sender_only;
+    early_alone.recovery_early = 1;
+    WARN(told("no early probes", all_to_all(no_early, count)) +
+         told("the sender's timers and early probes", all_to_all(early_alone, count)));
+  }
   const std::string table = told("all levels", with) + told("no GATE", without_gate) +
                             told("the sender's timers alone", without_requests) +
                             told("the same, 500 us at least", at_500_us);

@@ -113,7 +113,7 @@ struct Cost {
 };
 
 Cost cost_of_loss(Kind kind, std::uint32_t nodes, std::uint32_t nics, std::size_t bytes,
-                  std::uint64_t steps, std::uint64_t seeds) {
+                  std::uint64_t steps, std::uint64_t seeds, bool early = true) {
   Cost cost;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     for (const bool lossy : {false, true}) {
@@ -121,6 +121,7 @@ Cost cost_of_loss(Kind kind, std::uint32_t nodes, std::uint32_t nics, std::size_
       config.nodes = nodes;
       config.nics = nics;
       config.seed = seed;
+      config.tunables.recovery_early = early ? 1 : 0;
       config.faults = "delay=5us,rate=4000000000";
       World world(config);
       world.connect_all();
@@ -151,8 +152,15 @@ std::string told(Kind kind, std::uint32_t nics, std::size_t bytes, const Cost& c
          " spurious of " + std::to_string(cost.sent) + " packets\n";
 }
 
-// What 5% loss costs four ranks: docs/early_probes.md has the figures, and how to better them.
-TEST_CASE("lossy_collectives__cost_no_more_than_a_timer_a_loss") {
+// A lone packet that is lost costs an early probe. Of several packets those in the middle are found
+// by the next ones; what is left is the granularity, which the receiver's requests wait for.
+double most_ratio(Kind kind, std::uint32_t nics, std::size_t bytes) {
+  if (bytes <= kCopiedBytes) return (kind == Kind::all_reduce ? 2.1 : 3.3) * (nics == 1 ? 1 : 1.6);
+  return kind == Kind::all_reduce ? 5.2 : 8.5;
+}
+
+// What 5% loss costs four ranks: docs/internals/early_probes.md has the figures.
+TEST_CASE("lossy_collectives__cost_no_more_than_an_early_probe_a_loss", "[L21]") {
   const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
   std::string table;
   for (const Kind kind : {Kind::all_reduce, Kind::all_to_all}) {
@@ -162,8 +170,12 @@ TEST_CASE("lossy_collectives__cost_no_more_than_a_timer_a_loss") {
         const Cost cost = cost_of_loss(kind, 4, nics, bytes, tables ? 1000 : 400, tables ? 3 : 1);
         table += told(kind, nics, bytes, cost);
         INFO(told(kind, nics, bytes, cost));
-        if (tables) continue;
-        CHECK(cost.ratio() < (kind == Kind::all_reduce ? 12.0 : 24.0));
+        if (tables) {
+          table += "without early probes: " +
+                   told(kind, nics, bytes, cost_of_loss(kind, 4, nics, bytes, 1000, 3, false));
+          continue;
+        }
+        CHECK(cost.ratio() < most_ratio(kind, nics, bytes));
         CHECK(cost.spurious * 200 <= cost.sent);
       }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a sent message's states of docs/protocol.md §7: each event in each state, also where
-// it must change nothing. The receiver is the test's own.
+// The table of a sent message's states of docs/internals/protocol.md §7: each event in each state,
+// also where it must change nothing. The receiver is the test's own.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/message_scene.hpp"

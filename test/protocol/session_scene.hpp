@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One endpoint and a peer that the test writes, brought to a state of the table of docs/protocol.md
-// §6.
+// One endpoint and a peer that the test writes, brought to a state of the table of
+// docs/internals/protocol.md §6.
 #pragma once
 
 #include <catch2/catch.hpp>

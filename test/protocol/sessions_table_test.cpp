@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of states of docs/protocol.md §6, row by row: what one endpoint answers to each event
-// in each state, and where it then stands. The peer is the test's own.
+// The table of states of docs/internals/protocol.md §6, row by row: what one endpoint answers to
+// each event in each state, and where it then stands. The peer is the test's own.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>

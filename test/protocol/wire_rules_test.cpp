@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What docs/protocol.md §3 to §5 promise of packets and blocks, where it takes an endpoint to see
-// it: what is checked in which order, what elicits acks, and what the blocks of an ack say.
+// What docs/internals/protocol.md §3 to §5 promise of packets and blocks, where it takes an
+// endpoint to see it: what is checked in which order, what elicits acks, and what the blocks of an
+// ack say.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the pages name what exists. Usage: docs.py ROOT; exit status 1 if one doesn't.
+"""Whether what is named exists. Usage: docs.py ROOT; exit status 1 if something doesn't.
 
-Checked: every path in `backticks` or in a link that begins with a folder or a page of the tree, and
-every line of the folder map in README.md.
+Checked of the pages (those of the root, and of docs/ with its folders): every path in `backticks`
+that begins with a folder of the tree, every link to a file, and every line of the folder map in
+README.md. Checked of pages, sources, scripts and notes: every file of docs/ that they name.
 """
 
 import glob
@@ -11,10 +12,15 @@ import os
 import re
 import sys
 
+import style
+
 FOLDERS = "include|proto|engine|coll|plugin|sim|tool|test|bench|docs|cmake|workloads"
 QUOTED = re.compile(rf"`((?:{FOLDERS})/[\w./*{{}},-]*)[^`]*`")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MAP = re.compile(r"^    ([\w./-]+/)\s{2,}\S")
+PAGE = re.compile(r"\bdocs/[\w/]+\.\w+")
+NOTES = (".pml", ".mutants", ".ablations", ".yaml", ".yml")
+EXAMPLES = "test/style/style_test.py"  # which names pages that don't exist
 
 
 def expand(path):
@@ -23,24 +29,38 @@ def expand(path):
     return [found[1] + part + found[3] for part in found[2].split(",")] if found else [path]
 
 
+def lines_of(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return enumerate(file.read().splitlines(), 1)
+
+
 def missing(root, page):
-    with open(os.path.join(root, page), encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    for number, line in enumerate(lines, 1):
-        named = [(path, root) for path in QUOTED.findall(line)]
-        named += [(path, os.path.join(root, os.path.dirname(page))) for path in LINK.findall(line)]
+    for number, line in lines_of(root, page):
+        named = QUOTED.findall(line) + PAGE.findall(line)
+        named += [os.path.normpath(os.path.join(os.path.dirname(page), path)) for path in LINK.findall(line)]
         if page == "README.md":
-            named += [(path, root) for path in MAP.findall(line)]
-        for path, base in named:
+            named += MAP.findall(line)
+        for path in dict.fromkeys(named):
             for name in expand(path):
-                if not glob.glob(os.path.join(base, name.rstrip("."))):
+                if not glob.glob(os.path.join(root, name.rstrip("."))):
                     yield f"{page}:{number}: {name} does not exist"
 
 
+def missing_pages(root, path):
+    for number, line in lines_of(root, path):
+        for name in PAGE.findall(line):
+            if not os.path.isfile(os.path.join(root, name)):
+                yield f"{path}:{number}: {name} does not exist"
+
+
 def check(root):
-    pages = ["README.md"] + sorted(os.path.relpath(p, root)
-                                   for p in glob.glob(os.path.join(root, "docs", "*.md")))
-    return [line for page in pages for line in missing(root, page)]
+    complaints = []
+    for path in style.paths(root, style.TEXT + NOTES):
+        if path.endswith(".md") and (path.startswith("docs/") or "/" not in path):
+            complaints += missing(root, path)
+        elif path != EXAMPLES:
+            complaints += missing_pages(root, path)
+    return complaints
 
 
 if __name__ == "__main__":

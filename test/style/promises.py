@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every promise of docs/protocol.md has a test that names it. Usage: promises.py ROOT [-v].
+"""Every promise of docs/internals/protocol.md has a test that names it. Usage: promises.py ROOT [-v].
 
 A promise is what a paragraph says between one tag, such as [M1], and the one before it. Tests name
 tags in the second part of their TEST_CASE. Complaints, with exit status 1: a tag without a test, a
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-PAGE = os.path.join("docs", "protocol.md")
+PAGE = os.path.join("docs", "internals", "protocol.md")
 WHOLLY_TAGGED = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12")
 TAG = re.compile(r"\[([A-Z][0-9]+)\]")
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)

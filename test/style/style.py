@@ -344,15 +344,21 @@ RULES = (rule_include, rule_own_header, rule_virtual, rule_link, rule_license, r
          rule_pragma_once, rule_ban, rule_unfinished, rule_machine_path)
 
 
-def sources(root):
+def paths(root, endings):
+    """The files of the tree that end so, and all of .ci."""
     for folder, folders, files in os.walk(root):
         relative = os.path.relpath(folder, root)
         relative = "" if relative == "." else relative + "/"
         folders[:] = sorted(f for f in folders if f == ".ci" or
                             not (f.startswith(".") or f == "__pycache__" or relative + f == "build"))
         for name in sorted(files):
-            if name.endswith(TEXT) or relative.startswith(".ci/"):
-                yield Source(root, relative + name)
+            if name.endswith(endings) or relative.startswith(".ci/"):
+                yield relative + name
+
+
+def sources(root):
+    for path in paths(root, TEXT):
+        yield Source(root, path)
 
 
 def check(root):

@@ -138,30 +138,35 @@ class StyleTest(unittest.TestCase):
 class DocsTest(unittest.TestCase):
     def complaints(self, page, text):
         with tempfile.TemporaryDirectory() as root:
-            os.makedirs(os.path.join(root, "docs"))
-            os.makedirs(os.path.join(root, "proto"))
-            for path, content in {"README.md": "", "docs/a.md": "", "proto/codec.hpp": "",
+            for path, content in {"README.md": "", "docs/a.md": "", "docs/lab/c.md": "", "proto/codec.hpp": "",
                                   page: text}.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(content)
             return docs.check(root)
 
     def test_what_exists_may_be_named(self):
         for page, text in (("docs/a.md", "`proto/codec.hpp`, `proto/*.hpp`, `std::x`, [r](../README.md)"),
-                           ("README.md", "[a](docs/a.md)\n\n    proto/    the protocol\n")):
+                           ("README.md", "[a](docs/a.md)\n\n    proto/    the protocol\n"),
+                           ("docs/a.md", "[c](lab/c.md#part)"), ("docs/lab/c.md", "[a](../a.md), docs/a.md"),
+                           ("proto/a.cpp", "// docs/a.md and docs/lab/c.md, \"The rule\"\n"),
+                           ("CONTRIBUTING.md", "[c](docs/lab/c.md), [of others](https://a.example/b.md)")):
             self.assertEqual(self.complaints(page, text), [])
 
     def test_what_does_not_exist_may_not_be_named(self):
         for page, text in (("docs/a.md", "`proto/gone.hpp`"), ("docs/a.md", "`proto/{codec,gone}.hpp`"),
                            ("docs/a.md", "[b](b.md)"), ("README.md", "    gone/    nothing\n"),
-                           ("README.md", "`tool/*.cpp`")):
+                           ("README.md", "`tool/*.cpp`"), ("docs/lab/c.md", "[a](a.md)"),
+                           ("docs/lab/c.md", "`proto/gone.hpp`"), ("docs/a.md", "See docs/c.md."),
+                           ("CONTRIBUTING.md", "[c](docs/c.md)"), ("proto/a.cpp", "// docs/c.md\n"),
+                           ("test/a.mutants", "# docs/c.md\n"), ("test/CMakeLists.txt", "# docs/c.md\n")):
             self.assertEqual(len(self.complaints(page, text)), 1, text)
 
 
 class PromisesTest(unittest.TestCase):
     def complaints(self, page, test):
         with tempfile.TemporaryDirectory() as root:
-            for path, content in {"docs/protocol.md": page, "test/a_test.cpp": test}.items():
+            for path, content in {"docs/internals/protocol.md": page, "test/a_test.cpp": test}.items():
                 os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(content)

@@ -20,7 +20,8 @@
 namespace hawser::tool {
 namespace {
 
-// What storms have found, cut down to the least that showed it: docs/testing.md has a line of each.
+// What storms have found, cut down to the least that showed it: docs/internals/storm_findings.md
+// has a line of each.
 TEST_CASE("storm_plan__those_that_failed_once_have_nothing_wrong") {
   std::size_t plans = 0;
   for (const auto& file : std::filesystem::directory_iterator(HAWSER_PLANS)) {

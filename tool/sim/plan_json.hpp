@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An experiment's plan as a file: JSON, read strictly. docs/experiments.md says what the keys mean.
+// An experiment's plan as a file: JSON, read strictly. docs/lab/experiments.md says what each key
+// means.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 
 namespace hawser::tool {
 
-// What a storm has to be like to be worth its name (docs/storm.md).
+// What a storm has to be like to be worth its name (docs/internals/storm.md).
 inline constexpr std::uint64_t kPacketsWanted = 2000;  // by the median
 inline constexpr std::uint64_t kFaultsWanted = 5;      // likewise
 inline constexpr double kFaultShareWanted = 0.05;      // of seeds, for each kind

@@ -23,7 +23,7 @@ ConnectionMatrix matrix_of(std::uint32_t nodes, std::vector<Connection> connecti
 }
 
 // 490 packets of 64 bytes of headers, stored five times on their way, 1 us a cable, and an ack of
-// 64 bytes back: what docs/simulator.md computes, and htsim publishes as 176.2 us.
+// 64 bytes back: what docs/lab/simulator.md computes, and htsim publishes as 176.2 us.
 TEST_CASE("ideal__one_flow_through_three_tiers_is_the_published_one") {
   const fabric::Shape shape = fabric::fat_tree(4, 100 * kGigabit, microseconds(1));
   const auto matrix = matrix_of(16, {{.from = 0, .to = 13, .bytes = 2'000'000}});
