@@ -51,7 +51,8 @@ constexpr auto kNotDrawn = std::to_array<std::string_view>({"max_peers",
                                                             "initial_sequence",
                                                             "handshake_retry_us",
                                                             "max_in_flight_packets",
-                                                            "max_receive_messages"});
+                                                            "max_receive_messages",
+                                                            "recovery_early"});
 
 Tunables draw_tunables(Random& random) {
   Tunables tunables = small_world();
@@ -148,6 +149,7 @@ Plan draw_plan(std::uint64_t seed) {
   Random faults(parts.next());
   plan.tunables = draw_tunables(tunables);
   plan.has_secret = tunables.chance(0.3);
+  if (tunables.chance(0.1)) plan.tunables.recovery_early = 0;  // last: seeds keep their plans
   draw_topology(topology, plan);
   draw_traffic(messages, plan);
   draw_faults(faults, plan);
