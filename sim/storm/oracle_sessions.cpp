@@ -19,6 +19,36 @@ void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Dura
   std::string late = places_.on_answer(host, other, false, at);
   if (!late.empty()) accuse(std::move(late));
   places_.on_change(host, other, at);
+  verified(host, other).all.push_back(processes_[other]);
+  verified(host, other).any_now = true;
+}
+
+bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                     proto::Duration at) {
+  const proto::Duration since = std::max(sessions_.ended(host, other), proto::Duration{});
+  if (!widths_.may_take(host, other, bytes, since, at)) {
+    accuse(host_name(host) + " has a session with " + host_name(other) + " of packets of " +
+           std::to_string(bytes) + " bytes, and that is not what their ways carry");
+  }
+  return bytes < widths_.of_nics(host, other);
+}
+
+// An endpoint of the other host has known a process of the host whose epoch the present one's is
+// not above.
+bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
+  const Process& now = processes_[host];
+  return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
+    return before.life < now.life && before.epoch >= now.epoch;
+  });
+}
+
+// The last one that the other host's present process knows has the same epoch, and so gets in no
+// more than by chance. It may follow a process whose epoch is higher, as soon as the session with
+// that one has ended.
+bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
+  const Verified& known = verified(other, host);
+  const Process& now = processes_[host];
+  return known.any_now && known.all.back().life < now.life && known.all.back().epoch == now.epoch;
 }
 
 // A peer is forgotten only when nothing of it is left.
@@ -43,8 +73,12 @@ bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const
   return false;
 }
 
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
                         proto::Duration at) {
+  if (reason == Reason::stale_epoch && !has_stale_epoch(host, other)) {
+    accuse(host_name(host) + " hears that its epoch is stale, and " + host_name(other) +
+           " has known no process of it with that epoch or a higher one");
+  }
   // Whom the other one has given up already need not hear that.
   const auto times = [&](std::uint32_t a, std::uint32_t b) {
     return std::ranges::count_if(failures_,
@@ -85,7 +119,10 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
                       (status == Status::peer_full && !few_places);
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
-  if (silent && !given_up && !left && !reasons_.explain_silence(host, other, status, at)) {
+  const bool is_shut_out =
+      status == Status::peer_unreachable && (is_kept_out(host, other) || is_kept_out(other, host));
+  if (silent && !given_up && !left && !is_shut_out &&
+      !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
            " without a reason: " + std::string(to_string(status)));
   }
@@ -105,6 +142,7 @@ void Oracle::on_died(std::uint32_t host, proto::Duration at) {
     if (other == host) continue;
     failures_.push_back({host, other, Status::peer_restarted});
     sessions_.on_ended(host, other, Status::peer_restarted, at);
+    verified(host, other).any_now = false;
   }
   places_.on_gone(host, at);
 }
