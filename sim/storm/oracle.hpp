@@ -113,7 +113,7 @@ class Oracle {
         sessions_(plan.hosts.size()),
         places_(plan, reasons_, sessions_),
         widths_(plan),
-        processes_(plan.hosts.size(), {0, first_epoch(plan)}),
+        processes_(plan.hosts.size(), {Process{0, first_epoch(plan), {}}}),
         verified_(plan.hosts.size() * plan.hosts.size()),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
@@ -138,7 +138,7 @@ class Oracle {
   bool on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes, proto::Duration at);
   // A process of the host has begun, after another one.
   void on_restarted(std::uint32_t host, std::uint64_t life, std::uint64_t epoch) {
-    processes_[host] = {life, epoch};
+    processes_[host].push_back({life, epoch, {}});
   }
   // A process is gone, whatever it had with others.
   void on_died(std::uint32_t host, proto::Duration at);
@@ -217,11 +217,13 @@ class Oracle {
   struct Process {
     std::uint64_t life = 0;
     std::uint64_t epoch = 0;
+    std::optional<proto::Duration> gone;
   };
-  // Which processes of a peer an endpoint had sessions with.
+  // The processes of a peer with which the endpoints of a host may have had sessions. Packets of
+  // one that is gone may still complete a handshake.
   struct Verified {
-    std::vector<Process> all;  // by any process of the host
-    bool any_now = false;      // the last of them by the present one
+    std::vector<Process> all;     // with any endpoint of the host
+    std::vector<Process> newest;  // with the present one, the last time
   };
   [[nodiscard]] Verified& verified(std::uint32_t by, std::uint32_t host) {
     return verified_[by * plan_.hosts.size() + host];
@@ -236,7 +238,7 @@ class Oracle {
   Sessions sessions_;
   Places places_;
   Widths widths_;
-  std::vector<Process> processes_;  // by host: the present one, or the last
+  std::vector<std::vector<Process>> processes_;  // by host: the last one runs, or is gone
   std::vector<Verified> verified_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;

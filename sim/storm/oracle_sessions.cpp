@@ -19,8 +19,13 @@ void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Dura
   std::string late = places_.on_answer(host, other, false, at);
   if (!late.empty()) accuse(std::move(late));
   places_.on_change(host, other, at);
-  verified(host, other).all.push_back(processes_[other]);
-  verified(host, other).any_now = true;
+  Verified& known = verified(host, other);
+  known.newest.clear();
+  for (const Process& process : processes_[other]) {
+    if (process.gone && *process.gone < sessions_.ended(host, other)) continue;
+    known.newest.push_back(process);
+    known.all.push_back(process);
+  }
 }
 
 bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
@@ -36,7 +41,7 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
 // An endpoint of the other host has known a process of the host whose epoch the present one's is
 // not above.
 bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
-  const Process& now = processes_[host];
+  const Process& now = processes_[host].back();
   return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
     return before.life < now.life && before.epoch >= now.epoch;
   });
@@ -46,9 +51,10 @@ bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
 // more than by chance. It may follow a process whose epoch is higher, as soon as the session with
 // that one has ended.
 bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
-  const Verified& known = verified(other, host);
-  const Process& now = processes_[host];
-  return known.any_now && known.all.back().life < now.life && known.all.back().epoch == now.epoch;
+  const Process& now = processes_[host].back();
+  return std::ranges::any_of(verified(other, host).newest, [&](const Process& before) {
+    return before.life < now.life && before.epoch == now.epoch;
+  });
 }
 
 // A peer is forgotten only when nothing of it is left.
@@ -138,11 +144,12 @@ bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const 
 
 void Oracle::on_died(std::uint32_t host, proto::Duration at) {
   gone_[host] = at;
+  processes_[host].back().gone = at;
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
     if (other == host) continue;
     failures_.push_back({host, other, Status::peer_restarted});
     sessions_.on_ended(host, other, Status::peer_restarted, at);
-    verified(host, other).any_now = false;
+    verified(host, other).newest.clear();
   }
   places_.on_gone(host, at);
 }
@@ -211,6 +218,7 @@ bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
 void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
                        const std::vector<bool>& stands) {
   gone_[host] = at;
+  processes_[host].back().gone = at;
   places_.on_gone(host, at);
   Closing& closing = closings_[host];
   closing.early = early;

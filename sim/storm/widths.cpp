@@ -46,11 +46,12 @@ std::uint32_t Widths::offer(std::uint32_t host, std::uint32_t other, Duration at
   return payload_of(least);
 }
 
-// What happens at the same moment as a change comes before it or after it.
+// What happens at the same moment as a change comes before it or after it. No session begins before
+// the changes of the first moment.
 std::vector<std::uint32_t> Widths::offers(std::uint32_t host, std::uint32_t other, Duration since,
                                           Duration at) const {
-  std::vector<std::uint32_t> all{offer(host, other, since - nanoseconds(1)),
-                                 offer(host, other, since)};
+  std::vector<std::uint32_t> all{offer(host, other, since)};
+  if (since.ns > 0) all.push_back(offer(host, other, since - nanoseconds(1)));
   for (const FaultPlan& fault : plan_.faults) {
     if (fault.kind != FaultKind::narrow || fault.host != host) continue;
     for (const Duration change : {fault.at, fault.at + fault.lasts}) {

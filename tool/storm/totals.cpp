@@ -158,7 +158,8 @@ void RangeTotals::merge(const RangeTotals& other) {
   for (std::size_t i = 0; i < sim::kFaultKinds; ++i) {
     seeds_with_fault[i] += other.seeds_with_fault[i];
   }
-  for (std::size_t i = 0; i < sim::kCensusCells; ++i) seeds_with_cell[i] += other.seeds_with_cell[i];
+  for (std::size_t i = 0; i < sim::kCensusCells; ++i)
+    seeds_with_cell[i] += other.seeds_with_cell[i];
 }
 
 std::vector<Mark> marks(const Totals& totals) {
