@@ -73,6 +73,7 @@ struct SendRecord {
   proto::Duration at{};       // of the post
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
+  proto::Duration done{};  // when it completed first
   bool released = false;
   bool cancel_asked = false;
   bool gone = false;  // the process died with it
@@ -193,6 +194,8 @@ class Oracle {
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool has_stale_epoch(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool is_kept_out(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool was_held_off(std::uint32_t host, std::uint32_t other,
+                                  proto::Duration at) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool parted_well(std::uint32_t closed, std::uint32_t other) const;
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);

@@ -79,6 +79,19 @@ bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const
   return false;
 }
 
+// The other host's session with an earlier process outlasted the call: its patience was put off,
+// which it may be once (Application::longest_hearing).
+bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
+  if (!has_stale_epoch(host, other)) return false;
+  const proto::Duration timeout = proto::milliseconds(plan_.tunables.peer_timeout_ms);
+  const proto::Duration absence = proto::milliseconds(plan_.tunables.longest_absence_ms);
+  const proto::Duration some = proto::milliseconds(100);
+  const proto::Duration called = places_.called_at(host, other);
+  const proto::Duration held = sessions_.lives(other, host) ? at : sessions_.ended(other, host);
+  return called + timeout + timeout / 4 + absence <= held &&
+         held <= called + (timeout + absence) * 2 + some;
+}
+
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
                         proto::Duration at) {
   if (reason == Reason::stale_epoch && !has_stale_epoch(host, other)) {
@@ -126,7 +139,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
   const bool is_shut_out =
-      status == Status::peer_unreachable && (is_kept_out(host, other) || is_kept_out(other, host));
+      status == Status::peer_unreachable &&
+      (is_kept_out(host, other) || is_kept_out(other, host) || was_held_off(host, other, at));
   if (silent && !given_up && !left && !is_shut_out &&
       !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
