@@ -82,6 +82,23 @@ Time early_probe_at(Core& core, Path& path) {
   return path.last_departed + path.prompt_time.late_after(core.granularity) * (path.early + 1);
 }
 
+// What the newest packet that an acknowledgement names says of times; one declared lost, too: who
+// was so wrong learns how long to wait. `sent_before`: when the newest before it was sent that is
+// named for the first time.
+template <class Core>
+void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record, Time sent_before,
+                   Duration residence, CongestionWindow::Ack& window_ack) {
+  const Time now = core.now;
+  Time sent = record.sent;
+  // A peer that was busy takes both at once: what it took is not told by the younger one.
+  if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
+  core.sample_response(peer, path, now - sent, residence, record.at_end);
+  window_ack.has_delay = true;
+  window_ack.is_large = core.is_large(peer, record);
+  window_ack.host_delay = residence + (now - later(core.arrived, record.sent));
+  window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
+}
+
 // It asks for an answer and nothing more: that of a busy peer is only late. So it neither counts as
 // a timeout nor puts off the one that does.
 template <class Core>
@@ -297,7 +314,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   const std::uint64_t reach = ack.bitmap.size() * 64;
   bool full_probe = false;
   Time newest_sent{};
-  Time sent_before{};  // the newest before `largest` that this one is the first to name
+  Time sent_before{};
   const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
                                  ? path->oldest
                                  : path->sent.base();
@@ -314,16 +331,9 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
     }
-    if (n == largest) {  // one declared lost too: who was so wrong learns how long to wait
-      Time sent = record.sent;
-      // A peer that was busy takes both at once: what it took is not told by the younger one.
-      if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
+    if (n == largest) {
       const Duration residence = nanoseconds(ack.residence_ns);
-      sample_response(peer, *path, now - sent, residence, record.at_end);
-      window_ack.has_delay = true;
-      window_ack.is_large = is_large(peer, record);
-      window_ack.host_delay = nanoseconds(ack.residence_ns) + (now - later(arrived, record.sent));
-      window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
+      sample_newest(*this, peer, *path, record, sent_before, residence, window_ack);
     }
     sent_before = record.sent;
     acknowledge_packet(peer, *path, n, record);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways that carry less in one piece than the NICs at their ends, and processes whose epoch is no
 // higher than that of the process before them.
 #include "sim/storm/draw.hpp"

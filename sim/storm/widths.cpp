@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/storm/widths.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ using proto::nanoseconds;
 
 namespace {
 
-// docs/protocol.md, section 4.
+// docs/internals/protocol.md, section 4.
 constexpr std::uint32_t kHeaders = 80;
 constexpr std::uint32_t kLeast = 256;
 constexpr std::uint32_t kUnit = 16;

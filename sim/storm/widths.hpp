@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's view of ways that carry less in one piece than NICs do: which payload a full packet
 // of a session may have.
 //

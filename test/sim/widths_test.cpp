@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's rule about how long the packets of a session are.
 #include <catch2/catch.hpp>
 
