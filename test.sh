@@ -6,7 +6,8 @@
 #   ./test.sh PRESET ...        the same in release, debug, asan (address and undefined behaviour), tsan
 #                               (what is threaded); fuzz runs each fuzzer for HAWSER_FUZZ_SECONDS (20), and
 #                               storm the seeds 1 to HAWSER_STORM_SEEDS (12000), and a quarter as many
-#                               of those with partners that come and go, from 1,000,001 on
+#                               of those with partners that come and go, from 1,000,001 on, and of
+#                               those with narrow ways and stale epochs, from 2,000,001 on
 #   ./test.sh PRESET -- ...     what follows -- goes to ctest, which then chooses among all tests of the
 #                               preset: ./test.sh asan -- -R codec
 #   ./test.sh deep [STAGE ...]  every other test, in stages; takes hours (./test.sh deep --list)
@@ -62,11 +63,13 @@ run_fuzzers() {
 
 run_storms() {
   local seeds=${HAWSER_STORM_SEEDS:-12000}
-  local partners=$((seeds / 4 + 1))
+  local more=$((seeds / 4 + 1))
   "$root/build/release/tool/hawser" storm --seeds "1..$seeds" --json "$root/build/release/storm.json" &&
-    "$root/build/release/tool/hawser" storm --seeds "1000001..$((1000000 + partners))" \
+    "$root/build/release/tool/hawser" storm --seeds "1000001..$((1000000 + more))" \
       --json "$root/build/release/storm_partners.json" &&
-    echo "$((seeds + partners)) storms, 0 failed"
+    "$root/build/release/tool/hawser" storm --seeds "2000001..$((2000000 + more))" \
+      --json "$root/build/release/storm_epochs.json" &&
+    echo "$((seeds + 2 * more)) storms, 0 failed"
 }
 
 # The tests of a preset: those of the gate, or those that the caller has chosen.

@@ -38,6 +38,10 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t c
   return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
 }
 
+bool is_called(const Peer& peer) {
+  return peer.state == SessionState::calling || peer.state == SessionState::answered;
+}
+
 // Compared with what the peer has proven to be, not with what was said in its name. It may have
 // been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
 // of our present token proves that this is no packet of back then. The same goes for an older
@@ -45,9 +49,8 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t c
 bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   if (peer.verified_counter == 0) return true;
   const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
-  const bool begins = peer.state == SessionState::calling || peer.state == SessionState::answered;
   const bool may_be_of_now = ahead == 0 || said.epoch != peer.verified_epoch;
-  return ahead > 0 || (may_be_of_now && echoed && begins);
+  return ahead > 0 || (may_be_of_now && echoed && is_called(peer));
 }
 
 // A call of a process whose epoch is not above the verified one: of one that is gone for long, of
@@ -410,6 +413,11 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
     }
     const bool is_older = said.epoch < peer.verified_epoch;
     if (is_older && peer.state != SessionState::ready) return true;
+    if (is_called(peer) && was_ready_with(peer, said)) {
+      // It gets in if it answers the call. A RESET that arrived after that would end the session.
+      core.drop(DropReason::stale_session);
+      return false;
+    }
     // Is the other process still there? If it has been silent for a peer timeout then, the caller's
     // next HELLO finds the session ended.
     peer.questioned |= is_older;

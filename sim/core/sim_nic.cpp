@@ -113,6 +113,21 @@ void SimNic::close_remote(RemoteHandle handle) {
   --openings_[number];
 }
 
+// What the narrowest one of the ways there carries in one piece.
+std::uint32_t SimNic::way_bytes(std::uint32_t number) const {
+  std::uint32_t bytes = config_.max_datagram_bytes;
+  for (const NarrowWay& way : faults.narrow_ways) {
+    if (way.port == book_.last_port_of(number)) bytes = std::min(bytes, way.bytes);
+  }
+  return bytes;
+}
+
+std::uint32_t SimNic::max_datagram_to(const proto::NicAddress& remote) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, &remote.bytes[1], sizeof number);
+  return book_.is_known(number) ? way_bytes(number) : config_.max_datagram_bytes;
+}
+
 std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
   std::size_t count = std::min<std::size_t>(packets.size(), config_.send_slots - sent_.size());
   if (count > 0 && random_.chance(faults.partial_burst)) {
@@ -125,6 +140,7 @@ std::size_t SimNic::tx_burst(std::span<const TxPacket> packets) {
     HAWSER_ASSERT(number < openings_.size() && openings_[number] > 0, "a handle that is not open");
     const std::uint32_t bytes = packet.header_bytes + packet.payload_bytes;
     HAWSER_ASSERT(packet.header_bytes > 0 && bytes <= config_.max_datagram_bytes);
+    counters_.fragmented += !faults.narrow_ways.empty() && bytes > way_bytes(number);
     proto::Time left = events_.now();
     const std::uint32_t to = book_.port_of(number);
     if (faults.dead || to == AddressBook::kNobody) {

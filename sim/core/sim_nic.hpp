@@ -26,6 +26,12 @@ struct NicConfig {
   bool needs_checksum = true;
 };
 
+// The way to a port carries no more than that in one piece.
+struct NarrowWay {
+  std::uint32_t port = 0;
+  std::uint32_t bytes = 0;
+};
+
 struct NicFaults {
   bool dead = false;             // what it sends and gets is lost; sends are reaped all the same
   bool holds_sends = false;      // reaps nothing
@@ -36,6 +42,7 @@ struct NicFaults {
   double garbled = 0;            // a frame says something that can't be (lies.hpp)
   double forged = 0;             // an intruder sends another one beside it, that does
   bool is_signed = false;        // session packets have MACs
+  std::vector<NarrowWay> narrow_ways{};
 };
 
 struct NicCounters {
@@ -43,6 +50,7 @@ struct NicCounters {
   std::uint64_t partial_bursts = 0;
   std::uint64_t lost_dead = 0;
   std::uint64_t moves = 0;
+  std::uint64_t fragmented = 0;  // longer than their way carries in one piece
 };
 
 // Which port answers to a NIC's address: a NIC that comes back may have another, and a process that
@@ -53,15 +61,23 @@ class AddressBook {
   // A number of its own.
   [[nodiscard]] std::uint32_t enter(std::uint32_t port) {
     ports_.push_back(port);
+    last_ports_.push_back(port);
     return static_cast<std::uint32_t>(ports_.size() - 1);
   }
-  void enter_again(std::uint32_t number, std::uint32_t port) { ports_[number] = port; }
+  void enter_again(std::uint32_t number, std::uint32_t port) {
+    ports_[number] = last_ports_[number] = port;
+  }
   void withdraw(std::uint32_t number) { ports_[number] = kNobody; }
   [[nodiscard]] bool is_known(std::uint32_t number) const { return number < ports_.size(); }
   [[nodiscard]] std::uint32_t port_of(std::uint32_t number) const { return ports_[number]; }
+  // Where the way to the address leads, whether or not somebody is there.
+  [[nodiscard]] std::uint32_t last_port_of(std::uint32_t number) const {
+    return last_ports_[number];
+  }
 
  private:
   std::vector<std::uint32_t> ports_;
+  std::vector<std::uint32_t> last_ports_;
 };
 
 class SimNic final : public proto::Nic, public PortOwner {
@@ -105,6 +121,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
   void close_remote(proto::RemoteHandle handle) override;
+  [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
   // Nothing is gathered here; but a turn, which begins with reap, must have ended with this.
   void flush() override { unflushed_ = false; }
@@ -132,6 +149,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   };
 
   void take_address(std::uint32_t number);
+  [[nodiscard]] std::uint32_t way_bytes(std::uint32_t number) const;
   void intrude(std::uint32_t frame);
   [[nodiscard]] ReceiveRing& ring(proto::Queue queue) {
     return rings_[static_cast<std::size_t>(queue)];

@@ -443,14 +443,27 @@ void Application::take_events(std::uint32_t at) {
       }
       if (event.kind == Event::Kind::peer_established) {
         oracle_.on_established(at, other, world_.since_start());
+        note_size(at, other, event.peer);
         watch_other_end(other, at);
       } else if (event.kind == Event::Kind::peer_failed) {
-        oracle_.on_failure(at, other, event.status, world_.since_start());
+        oracle_.on_failure(at, other, event.status, event.reason, world_.since_start());
         note_answers(at, other);
         watch_other_end(at, other);
       }
     }
   }
+}
+
+// How long full packets of a new session are.
+void Application::note_size(std::uint32_t at, std::uint32_t other, PeerId peer) {
+  Host& host = world_.host(at);
+  PeerStats stats;
+  const bool is_there = host.endpoint().peer_stats(host.now(), peer, stats) == Status::ok;
+  if (!is_there || !stats.established) return;
+  if (!oracle_.on_size(at, other, stats.fragment_bytes, world_.since_start())) return;
+  world_.scribe().count_way(WayCell::narrow_session);
+  constexpr std::uint32_t kLeast = 256;
+  if (stats.fragment_bytes == kLeast) world_.scribe().count_way(WayCell::narrowest_session);
 }
 
 bool Application::is_done() const {

@@ -153,6 +153,7 @@ class Application final : public Actor {
     note(Happening::Kind::posted_send, plan_.messages[message].from, message,
          {.operation = static_cast<std::uint64_t>(operation)});
   }
+  void note_size(std::uint32_t at, std::uint32_t other, PeerId peer);
   [[nodiscard]] bool all_sends_ended() const;
 
   const Plan& plan_;

@@ -27,6 +27,12 @@ constexpr auto kPlaceNames = std::to_array<std::string_view>({
 #undef HAWSER_NAME
 });
 
+constexpr auto kWayNames = std::to_array<std::string_view>({
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_CENSUS_WAYS(HAWSER_NAME)
+#undef HAWSER_NAME
+});
+
 constexpr std::size_t cells(CensusGroup group) {
   return kCensusGroupTexts[static_cast<std::size_t>(group)].cells;
 }
@@ -37,6 +43,7 @@ static_assert(cells(CensusGroup::path_change) == (kPathStates + 1) * kPathStates
 static_assert(cells(CensusGroup::reason) >= kReasons);
 static_assert(cells(CensusGroup::event) >= static_cast<std::size_t>(Event::Kind::count_));
 static_assert(cells(CensusGroup::place) >= static_cast<std::size_t>(PlaceCell::count_));
+static_assert(cells(CensusGroup::way) >= static_cast<std::size_t>(WayCell::count_));
 static_assert(cells(CensusGroup::session_end) > static_cast<std::size_t>(Status::peer_full));
 
 constexpr std::size_t path_cell(std::size_t from, std::size_t to, std::size_t reason) {
@@ -74,6 +81,9 @@ class Rows {
     }
     for (std::size_t i = 0; i < kPlaceNames.size(); ++i) {
       name(CensusGroup::place, i, kPlaceNames[i], true);
+    }
+    for (std::size_t i = 0; i < kWayNames.size(); ++i) {
+      name(CensusGroup::way, i, kWayNames[i], true);
     }
     name_sessions();
     name_paths();

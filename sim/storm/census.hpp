@@ -34,7 +34,8 @@ namespace hawser::sim {
   X(event, 16, "events polled, by their kind")                        \
   X(send_completion, 24, "completions of sends, by Status")           \
   X(receive_completion, 24, "completions of receives, by Status")     \
-  X(place, 8, "what became of places for peers")
+  X(place, 8, "what became of places for peers")                      \
+  X(way, 4, "ways that carry less in one piece than NICs")
 
 // X(name, text)
 #define HAWSER_CENSUS_PLACES(X)                                                 \
@@ -45,6 +46,19 @@ namespace hawser::sim {
   X(name_forgotten, "a program used a name, and its place had been given away") \
   X(old_name_used, "a program used a name that was followed by a newer one")    \
   X(kept_by_the_rest, "a call found no place, and what is left of one that has gone keeps one")
+
+// X(name, text)
+#define HAWSER_CENSUS_WAYS(X)                                              \
+  X(narrow_session, "a session took what the least of its ways carried")   \
+  X(narrowest_session, "a session took 256 bytes, and a way carried less") \
+  X(fragmented, "a packet was longer than its way carried in one piece")
+
+enum class WayCell : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_CENSUS_WAYS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
 
 enum class PlaceCell : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

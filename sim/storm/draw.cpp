@@ -175,7 +175,13 @@ Plan draw_plan(std::uint64_t seed) {
   Random standing(parts.next());
   if (!is_calm) draw_standing(standing, plan);
   Random partners(parts.next());
-  if (seed >= kFirstOfPartners) draw_partners(partners, plan);
+  if (has_partners(seed)) draw_partners(partners, plan);
+  Random narrow(parts.next());
+  Random epochs(parts.next());
+  if (seed >= kFirstOfEpochs && !is_calm) {
+    draw_narrow(narrow, plan);
+    draw_epochs(epochs, plan);
+  }
   return plan;
 }
 

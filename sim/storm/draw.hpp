@@ -52,6 +52,10 @@ void draw_standing(proto::Random& random, Plan& plan);
 // draw_partners.cpp; of seeds from kFirstOfPartners on, after all others
 void draw_partners(proto::Random& random, Plan& plan);
 
+// draw_epochs.cpp; of seeds from kFirstOfEpochs on, after all others
+void draw_narrow(proto::Random& random, Plan& plan);
+void draw_epochs(proto::Random& random, Plan& plan);
+
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them
 // stay as they were.
 inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;

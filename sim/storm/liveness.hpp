@@ -3,7 +3,8 @@
 //
 // The wait of a message begins when both it and its receive are posted. Messages queue behind each
 // other. So the wait begins again when its receiver gets another message, or another message of its
-// sender arrives, or room is made in a store that may have turned away an older one. Only undisturbed time counts (reasons.hpp). Two bounds hold:
+// sender arrives, or room is made in a store that may have turned away an older one. Only
+// undisturbed time counts (reasons.hpp). Two bounds hold:
 //  - In calm times (never where places are few) no host has had a fault for long. The wait is at
 //  most two transfers of all bytes
 //    that either host sends or receives, plus a round trip for each time that the window doubles

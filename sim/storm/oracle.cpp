@@ -127,6 +127,7 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   if (!send.completion && completion.status == Status::cancelled) {
     note_freed_descriptors(message.to, at);
   }
+  if (!send.completion) send.done = at;
   send.completion = completion;
   if (completion.kind != OperationKind::send || completion.context != message.context ||
       completion.tag != message.tag || completion.bytes != message.bytes ||
@@ -238,8 +239,10 @@ void Oracle::check_time(const ReceiveRecord& receive) {
   const SendRecord& send = sends_[receive.message];
   const MessagePlan& message = plan_.messages[receive.message];
   proto::Duration posted = std::max(send.at, receive.at);
-  // The wait of a newcomer for its place is judged by places.hpp.
-  if (has_few_places(plan_)) {
+  // The wait of a newcomer for its place is judged by places.hpp. A process whose epoch is no
+  // higher waits for the end of another session, or until chance lets it in.
+  if (has_few_places(plan_) || has_stale_epoch(message.from, message.to) ||
+      has_stale_epoch(message.to, message.from)) {
     posted = std::max({posted, sessions_.established(message.from, message.to),
                        sessions_.established(message.to, message.from)});
   }

@@ -28,6 +28,10 @@
 //  - nobody reads a send's buffer after it was released;
 //  - a session fails only where the plan gives a reason for it (strangers beyond max_peers are one
 //    for the session of a caller who has not confirmed yet: his slot may be taken);
+//  - full packets of a session are as long as its ways and NICs carry (widths.hpp);
+//  - whoever gives up as its epoch is not above that of a process before it, has such an epoch; one
+//    whose epoch is the same is a reason for both ends not to reach each other, and one that is
+//    lower is none for long;
 //  - a session is said to be established once, and before anything in it ends well;
 //  - of a session that has ended at one end the other one hears too, within a time that the
 //    tunables give, if it waits for anything in it and nothing is at fault any more (sessions.hpp);
@@ -55,6 +59,7 @@
 #include "sim/storm/plan.hpp"
 #include "sim/storm/reasons.hpp"
 #include "sim/storm/sessions.hpp"
+#include "sim/storm/widths.hpp"
 
 namespace hawser::sim {
 
@@ -69,6 +74,7 @@ struct SendRecord {
   proto::Duration at{};       // of the post
   std::vector<std::byte> bytes;
   std::optional<Completion> completion;
+  proto::Duration done{};  // when it completed first
   bool released = false;
   bool cancel_asked = false;
   bool gone = false;  // the process died with it
@@ -108,6 +114,9 @@ class Oracle {
         liveness_(plan, reasons_),
         sessions_(plan.hosts.size()),
         places_(plan, reasons_, sessions_),
+        widths_(plan),
+        processes_(plan.hosts.size(), {Process{0, first_epoch(plan), {}}}),
+        verified_(plan.hosts.size() * plan.hosts.size()),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
         gone_(plan.hosts.size(), proto::Duration{-1}) {}
@@ -123,8 +132,16 @@ class Oracle {
                             proto::Time clock);
   void on_established(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // A session between the two ended, as one of them says, at this time of the run.
-  void on_failure(std::uint32_t host, std::uint32_t other, Status status, proto::Duration at);
+  void on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
+                  proto::Duration at);
   [[nodiscard]] std::size_t failures() const { return failures_.size(); }
+  // Full packets of the session that was just established have that payload, says the host. True:
+  // that is less than NICs take.
+  bool on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes, proto::Duration at);
+  // A process of the host has begun, after another one.
+  void on_restarted(std::uint32_t host, std::uint64_t life, std::uint64_t epoch) {
+    processes_[host].push_back({life, epoch, {}});
+  }
   // A process is gone, whatever it had with others.
   void on_died(std::uint32_t host, proto::Duration at);
   // It is called to close, or to disconnect the other one.
@@ -176,6 +193,10 @@ class Oracle {
                          proto::Time clock);
   void check_word(std::uint32_t message, Status status);
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
+  [[nodiscard]] bool has_stale_epoch(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool is_kept_out(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool was_held_off(std::uint32_t host, std::uint32_t other,
+                                  proto::Duration at) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool parted_well(std::uint32_t closed, std::uint32_t other) const;
   void check_bytes(const ReceiveRecord& receive, const Completion& completion);
@@ -197,11 +218,32 @@ class Oracle {
     std::vector<std::uint32_t> parted;  // disconnected
   };
 
+  struct Process {
+    std::uint64_t life = 0;
+    std::uint64_t epoch = 0;
+    std::optional<proto::Duration> gone;
+  };
+  // The processes of a peer with which the endpoints of a host may have had sessions. Packets of
+  // one that is gone may still complete a handshake.
+  struct Verified {
+    std::vector<Process> all;     // with any endpoint of the host
+    std::vector<Process> newest;  // with the present one, the last time
+  };
+  [[nodiscard]] Verified& verified(std::uint32_t by, std::uint32_t host) {
+    return verified_[by * plan_.hosts.size() + host];
+  }
+  [[nodiscard]] const Verified& verified(std::uint32_t by, std::uint32_t host) const {
+    return verified_[by * plan_.hosts.size() + host];
+  }
+
   const Plan& plan_;
   Reasons reasons_;
   Liveness liveness_;
   Sessions sessions_;
   Places places_;
+  Widths widths_;
+  std::vector<std::vector<Process>> processes_;  // by host: the last one runs, or is gone
+  std::vector<Verified> verified_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<Failure> failures_;

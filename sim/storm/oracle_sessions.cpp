@@ -20,6 +20,42 @@ void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Dura
   std::string late = places_.on_answer(host, other, false, at);
   if (!late.empty()) accuse(std::move(late));
   places_.on_change(host, other, at);
+  Verified& known = verified(host, other);
+  known.newest.clear();
+  for (const Process& process : processes_[other]) {
+    if (process.gone && *process.gone < sessions_.ended(host, other)) continue;
+    known.newest.push_back(process);
+    known.all.push_back(process);
+  }
+}
+
+bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                     proto::Duration at) {
+  const proto::Duration since = std::max(sessions_.ended(host, other), proto::Duration{});
+  if (!widths_.may_take(host, other, bytes, since, at)) {
+    accuse(host_name(host) + " has a session with " + host_name(other) + " of packets of " +
+           std::to_string(bytes) + " bytes, and that is not what their ways carry");
+  }
+  return bytes < widths_.of_nics(host, other);
+}
+
+// An endpoint of the other host has known a process of the host whose epoch the present one's is
+// not above.
+bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
+  const Process& now = processes_[host].back();
+  return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
+    return before.life < now.life && before.epoch >= now.epoch;
+  });
+}
+
+// The last one that the other host's present process knows has the same epoch, and so gets in no
+// more than by chance. It may follow a process whose epoch is higher, as soon as the session with
+// that one has ended.
+bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
+  const Process& now = processes_[host].back();
+  return std::ranges::any_of(verified(other, host).newest, [&](const Process& before) {
+    return before.life < now.life && before.epoch == now.epoch;
+  });
 }
 
 // A peer is forgotten only when nothing of it is left.
@@ -44,8 +80,25 @@ bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const
   return false;
 }
 
-void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
+// The other host's session with an earlier process outlasted the call: its patience was put off,
+// which it may be once (Application::longest_hearing).
+bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
+  if (!has_stale_epoch(host, other)) return false;
+  const proto::Duration timeout = proto::milliseconds(plan_.tunables.peer_timeout_ms);
+  const proto::Duration absence = proto::milliseconds(plan_.tunables.longest_absence_ms);
+  const proto::Duration some = proto::milliseconds(100);
+  const proto::Duration called = places_.called_at(host, other);
+  const proto::Duration held = sessions_.lives(other, host) ? at : sessions_.ended(other, host);
+  return called + timeout + timeout / 4 + absence <= held &&
+         held <= called + (timeout + absence) * 2 + some;
+}
+
+void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
                         proto::Duration at) {
+  if (reason == Reason::stale_epoch && !has_stale_epoch(host, other)) {
+    accuse(host_name(host) + " hears that its epoch is stale, and " + host_name(other) +
+           " has known no process of it with that epoch or a higher one");
+  }
   // Whom the other one has given up already need not hear that.
   const auto times = [&](std::uint32_t a, std::uint32_t b) {
     return std::ranges::count_if(failures_,
@@ -86,7 +139,11 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status,
                       (status == Status::peer_full && !few_places);
   // It has answered a call, and was gone from there before it heard that its answer had come.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
-  if (silent && !given_up && !left && !reasons_.explain_silence(host, other, status, at)) {
+  const bool is_shut_out =
+      status == Status::peer_unreachable &&
+      (is_kept_out(host, other) || is_kept_out(other, host) || was_held_off(host, other, at));
+  if (silent && !given_up && !left && !is_shut_out &&
+      !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
            " without a reason: " + std::string(to_string(status)));
   }
@@ -102,10 +159,12 @@ bool Oracle::may_have_forgotten(std::uint32_t host, std::uint32_t caller) const 
 
 void Oracle::on_died(std::uint32_t host, proto::Duration at) {
   gone_[host] = at;
+  processes_[host].back().gone = at;
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
     if (other == host) continue;
     failures_.push_back({host, other, Status::peer_restarted});
     sessions_.on_ended(host, other, Status::peer_restarted, at);
+    verified(host, other).newest.clear();
   }
   places_.on_gone(host, at);
 }
@@ -174,6 +233,7 @@ bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
 void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
                        const std::vector<bool>& stands) {
   gone_[host] = at;
+  processes_[host].back().gone = at;
   places_.on_gone(host, at);
   Closing& closing = closings_[host];
   closing.early = early;

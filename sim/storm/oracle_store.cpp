@@ -18,17 +18,19 @@ constexpr std::uint64_t kBesideTheLimit = 2;
 
 }  // namespace
 
-// The message may lie at its receiver without a receive. The end of the receiver's session takes
-// along what is not whole, and the end of its process takes all.
+// The message may lie at its receiver without a receive. What ends at the receiver before the
+// sender hears of it may be of an earlier session, or of an earlier process: the message goes to
+// the next. After that the end of the receiver's session takes along what is not whole, and the end
+// of its process takes all.
 bool Oracle::may_take_descriptor(std::uint32_t index) const {
   const SendRecord& send = sends_[index];
   const MessagePlan& message = plan_.messages[index];
-  if (!send.posted || send.received > 0 || gone_[message.to] >= send.at) return false;
+  if (!send.posted || send.received > 0) return false;
   if (!send.completion) return true;
   const Completion& completion = *send.completion;
-  if (completion.status == Status::cancelled) return false;
+  if (completion.status == Status::cancelled || gone_[message.to] >= send.done) return false;
   const bool is_whole = completion.status == Status::ok || completion.outcome_unknown;
-  return is_whole || sessions_.ended(message.to, message.from) < send.at;
+  return is_whole || sessions_.ended(message.to, message.from) < send.done;
 }
 
 bool Oracle::is_wanted(std::uint32_t index) const {

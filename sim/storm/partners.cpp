@@ -21,6 +21,7 @@ std::string name_of_host(std::uint32_t host) { return "host " + std::to_string(h
 }  // namespace
 
 void Application::started(std::uint32_t host) {
+  oracle_.on_restarted(host, world_.life(host), world_.epoch(host));
   oracle_.places().on_started(host, world_.since_start());
 }
 
@@ -143,6 +144,9 @@ void Application::check_name(std::uint32_t at, const Envelope& envelope) {
 // Each place that was given away had a name that was told; each name that is nobody's any more was
 // given away. Each refusal counts, and the first is told.
 void Application::count_places(std::uint32_t host) {
+  for (const auto& nic : world_.host(host).nics()) {
+    world_.scribe().count_way(WayCell::fragmented, nic->counters().fragmented);
+  }
   if (!has_few_places(plan_)) return;
   const EndpointStats stats = world_.host(host).endpoint().stats();
   world_.scribe().count_place(PlaceCell::given_away, stats.peers_forgotten);

@@ -20,7 +20,8 @@ constexpr Duration kOneTurn = milliseconds(1);
 constexpr Duration kAsksAgain = milliseconds(25);
 
 bool ends_processes(const FaultPlan& fault) {
-  return fault.kind == FaultKind::crash || fault.kind == FaultKind::restart;
+  return fault.kind == FaultKind::crash || fault.kind == FaultKind::restart ||
+         fault.kind == FaultKind::stale_epoch;
 }
 
 std::string us(Duration time) { return std::to_string(time.ns / 1000) + " us"; }

@@ -48,6 +48,10 @@ class Places {
   [[nodiscard]] bool is_calling(std::uint32_t host, std::uint32_t other) const {
     return side(host, other).calls;
   }
+  // When it began to call last.
+  [[nodiscard]] proto::Duration called_at(std::uint32_t host, std::uint32_t other) const {
+    return side(host, other).called_at;
+  }
   // The call of `caller` has got in at `host`, or was refused to its end. Returns what is wrong
   // with the time that it took, or an empty text.
   [[nodiscard]] std::string on_answer(std::uint32_t caller, std::uint32_t host, bool refused,

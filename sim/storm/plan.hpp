@@ -27,6 +27,12 @@ inline constexpr std::uint32_t kNobodies = 4;
 // Seeds from this one on draw partners that come and go (draw_partners.cpp). Those below it have
 // the plans that they had before there were any.
 inline constexpr std::uint64_t kFirstOfPartners = 1'000'001;
+// Seeds from this one on draw no partners, but narrow ways and epochs that are no higher
+// (draw_epochs.cpp).
+inline constexpr std::uint64_t kFirstOfEpochs = 2'000'001;
+[[nodiscard]] constexpr bool has_partners(std::uint64_t seed) {
+  return seed >= kFirstOfPartners && seed < kFirstOfEpochs;
+}
 
 struct PortPlan {
   std::uint32_t at_switch = 0;
@@ -119,44 +125,46 @@ struct CallPlan {
 };
 
 // X(name, text). What `amount` and `delay` are: draw_faults.cpp, World::apply.
-#define HAWSER_STORM_FAULTS(X)                                          \
-  X(loss, "frames of a host's cables are lost one by one")              \
-  X(burst_loss, "and in bursts (Gilbert-Elliott)")                      \
-  X(duplicate, "frames come twice")                                     \
-  X(reorder, "frames are overtaken")                                    \
-  X(straggle, "a few frames come long after all others")                \
-  X(spike, "a cable stands still for a moment")                         \
-  X(corrupt, "a bit is turned")                                         \
-  X(truncate, "frames are cut short")                                   \
-  X(slow, "a cable is slower by a factor")                              \
-  X(flap, "a cable between switches, or of a port, is cut for a while") \
-  X(one_way, "nothing passes from one NIC to another")                  \
-  X(both_ways, "nothing passes between two NICs")                       \
-  X(partition, "nothing passes between one host and the others")        \
-  X(nic_silent, "a NIC dies without a word")                            \
-  X(nic_told, "a NIC dies and says so")                                 \
-  X(nic_moves, "a NIC goes, and returns with another address")          \
-  X(all_but_one, "all NICs of a host but one die")                      \
-  X(both_move, "a NIC of each of two hosts moves at once")              \
-  X(pause, "a host is descheduled")                                     \
-  X(absence, "for longer than others wait")                             \
-  X(announced, "and it had said that it might be")                      \
-  X(late_host, "a host wakes late, each time")                          \
-  X(clock_jump, "a host's clock jumps forward")                         \
-  X(crash, "a process dies")                                            \
-  X(restart, "a process dies and is started again at the same address") \
-  X(reaps_late, "sends are reaped long after they have left")           \
-  X(holds_sends, "a NIC reaps nothing")                                 \
-  X(partial_bursts, "a NIC takes fewer packets than offered")           \
-  X(overrun, "a NIC's receive rings hold a few packets only")           \
-  X(garbled, "a NIC's frames say what can't be, with a good checksum")  \
-  X(forged, "an intruder sends such frames beside those of a NIC")      \
-  X(strangers, "an intruder calls in many names")                       \
-  X(unresolved, "a NIC does not find the way to a host that is new")    \
-  X(no_buffers, "a host's pool of packet buffers is empty")             \
-  X(mute_queue, "what a NIC sends on one of its queues is lost")        \
-  X(deaf_queue, "nothing of one queue passes from one NIC to another")  \
-  X(stands, "a host is descheduled in the middle of a turn")
+#define HAWSER_STORM_FAULTS(X)                                           \
+  X(loss, "frames of a host's cables are lost one by one")               \
+  X(burst_loss, "and in bursts (Gilbert-Elliott)")                       \
+  X(duplicate, "frames come twice")                                      \
+  X(reorder, "frames are overtaken")                                     \
+  X(straggle, "a few frames come long after all others")                 \
+  X(spike, "a cable stands still for a moment")                          \
+  X(corrupt, "a bit is turned")                                          \
+  X(truncate, "frames are cut short")                                    \
+  X(slow, "a cable is slower by a factor")                               \
+  X(flap, "a cable between switches, or of a port, is cut for a while")  \
+  X(one_way, "nothing passes from one NIC to another")                   \
+  X(both_ways, "nothing passes between two NICs")                        \
+  X(partition, "nothing passes between one host and the others")         \
+  X(nic_silent, "a NIC dies without a word")                             \
+  X(nic_told, "a NIC dies and says so")                                  \
+  X(nic_moves, "a NIC goes, and returns with another address")           \
+  X(all_but_one, "all NICs of a host but one die")                       \
+  X(both_move, "a NIC of each of two hosts moves at once")               \
+  X(pause, "a host is descheduled")                                      \
+  X(absence, "for longer than others wait")                              \
+  X(announced, "and it had said that it might be")                       \
+  X(late_host, "a host wakes late, each time")                           \
+  X(clock_jump, "a host's clock jumps forward")                          \
+  X(crash, "a process dies")                                             \
+  X(restart, "a process dies and is started again at the same address")  \
+  X(reaps_late, "sends are reaped long after they have left")            \
+  X(holds_sends, "a NIC reaps nothing")                                  \
+  X(partial_bursts, "a NIC takes fewer packets than offered")            \
+  X(overrun, "a NIC's receive rings hold a few packets only")            \
+  X(garbled, "a NIC's frames say what can't be, with a good checksum")   \
+  X(forged, "an intruder sends such frames beside those of a NIC")       \
+  X(strangers, "an intruder calls in many names")                        \
+  X(unresolved, "a NIC does not find the way to a host that is new")     \
+  X(no_buffers, "a host's pool of packet buffers is empty")              \
+  X(mute_queue, "what a NIC sends on one of its queues is lost")         \
+  X(deaf_queue, "nothing of one queue passes from one NIC to another")   \
+  X(stands, "a host is descheduled in the middle of a turn")             \
+  X(narrow, "the way from one NIC to another carries less in one piece") \
+  X(stale_epoch, "a process dies and is started again, and its epoch is no higher")
 
 enum class FaultKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -212,6 +220,9 @@ struct Plan {
 // Whether others may want more places of that host than it has: hosts, strangers, and nobodies that
 // its own program connects. The name of a peer whose session has ended may be nobody's there.
 [[nodiscard]] bool may_lack_places(const Plan& plan, std::uint32_t host);
+
+// The epoch of each host's first process: high where later ones may be lower.
+[[nodiscard]] std::uint64_t first_epoch(const Plan& plan);
 
 // The plan of a seed.
 [[nodiscard]] Plan draw_plan(std::uint64_t seed);

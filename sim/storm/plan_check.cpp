@@ -228,6 +228,9 @@ class Check {
       demand(fault.kind != FaultKind::overrun || fault.amount >= 1, "a ring without slots");
       demand(fault.kind != FaultKind::stands || fault.amount <= 2, "no such place in a turn");
       demand(fault.kind != FaultKind::strangers || fault.amount <= 1000, "more than 1000");
+      demand(fault.kind != FaultKind::stale_epoch || fault.amount <= 1000,
+             "back by more than 1000");
+      demand(fault.kind != FaultKind::narrow || fault.amount >= 1, "a way that carries nothing");
       demand(fault.host < plan_.hosts.size() && fault.nic < plan_.hosts[fault.host].nics.size(),
              "no such NIC");
       demand(fault.at + fault.lasts <= plan_.heals_at, "it ends after heals_at_ns");
@@ -294,6 +297,7 @@ bool uses_nic(FaultKind kind) {
     case FaultKind::crash:
     case FaultKind::no_buffers:
     case FaultKind::stands:
+    case FaultKind::stale_epoch:
     case FaultKind::restart: return false;
     default: return true;
   }
@@ -301,7 +305,7 @@ bool uses_nic(FaultKind kind) {
 
 bool uses_other(FaultKind kind) {
   return is_directed(kind) || kind == FaultKind::both_ways || kind == FaultKind::both_move ||
-         kind == FaultKind::strangers;
+         kind == FaultKind::strangers || kind == FaultKind::narrow;
 }
 
 bool is_directed(FaultKind kind) {

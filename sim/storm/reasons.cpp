@@ -25,6 +25,7 @@ bool strikes_host(const FaultPlan& fault) {
     case FaultKind::partition:
     case FaultKind::crash:
     case FaultKind::restart:
+    case FaultKind::stale_epoch:
     case FaultKind::burst_loss: return true;
     case FaultKind::no_buffers: return true;
     case FaultKind::loss:
@@ -78,7 +79,9 @@ Duration length_of(const Plan& plan, const FaultPlan& fault) {
   const Tunables& t = plan.tunables;
   const Duration timeout = milliseconds(t.peer_timeout_ms + t.longest_absence_ms);
   if (fault.kind == FaultKind::crash) return kForEver;
-  if (fault.kind == FaultKind::restart) return fault.lasts + timeout * 3;  // its old sessions
+  if (fault.kind == FaultKind::restart || fault.kind == FaultKind::stale_epoch) {
+    return fault.lasts + timeout * 3;  // its old sessions
+  }
   if (fault.kind == FaultKind::clock_jump) return fault.delay;
   const Duration until_probed = std::max(fault.lasts, microseconds(t.path_probe_min_us)) * 2;
   return fault.lasts + std::min(until_probed, microseconds(t.path_probe_max_us) * 2);

@@ -33,6 +33,9 @@ class Scribe {
   void count_place(PlaceCell cell, std::uint64_t times = 1) {
     census_.count<CensusGroup::place>(static_cast<std::size_t>(cell), times);
   }
+  void count_way(WayCell cell, std::uint64_t times = 1) {
+    census_.count<CensusGroup::way>(static_cast<std::size_t>(cell), times);
+  }
   // The rest is for the recording only.
   void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
             const TraceRecord& record = {}) {

@@ -36,6 +36,7 @@ World::World(const Plan& plan, WorldHooks hooks, Scribe& scribe)
       intruder_(plan.seed + 1),
       fabric_(events_, plan.seed),
       lives_(plan.hosts.size(), 0),
+      epochs_(plan.hosts.size(), first_epoch(plan)),
       peers_(plan.hosts.size(), std::vector<PeerId>(plan.hosts.size(), kAnyPeer)),
       names_(plan.hosts.size()),
       is_taken_over_(plan.hosts.size(), false),
@@ -74,7 +75,7 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
   HostConfig config;
   config.endpoint.tunables = plan_.tunables;
   config.endpoint.endpoint_id = i + 1;
-  config.endpoint.epoch = 1 + lives_[i];
+  config.endpoint.epoch = epochs_[i];
   config.endpoint.seed = plan_.seed * 1000 + i * 10 + lives_[i];
   if (plan_.has_secret) config.endpoint.job_secret = std::as_bytes(std::span(kSecret));
   if (plan_.traced || scribe_.records()) config.endpoint.trace = Scribe::hook;
@@ -164,6 +165,7 @@ void World::begin(const FaultPlan& fault) {
   switch (fault.kind) {
     case FaultKind::clock_jump: return host(fault.host).jump(fault.delay);
     case FaultKind::crash:
+    case FaultKind::stale_epoch:
     case FaultKind::restart: return crash(fault.host);
     case FaultKind::strangers: return call_as_strangers(fault);
     default: return;
@@ -171,15 +173,8 @@ void World::begin(const FaultPlan& fault) {
 }
 
 void World::end(const FaultPlan& fault) {
-  if (fault.kind == FaultKind::restart) {
-    if (!has_started(fault.host) || is_running(fault.host)) return;
-    std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
-    if (is_taken_over_[fault.host]) numbers.clear();
-    gone_.push_back(std::move(hosts_[fault.host]));  // events may still name it
-    ++lives_[fault.host];
-    std::fill(told_dead_[fault.host].begin(), told_dead_[fault.host].end(), false);
-    start(fault.host, numbers);
-    return hooks_.started(fault.host);
+  if (fault.kind == FaultKind::restart || fault.kind == FaultKind::stale_epoch) {
+    return restart(fault);
   }
   if (fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move) {
     if (is_running(fault.host)) host(fault.host).nics()[fault.nic]->move();
@@ -187,6 +182,20 @@ void World::end(const FaultPlan& fault) {
       host(fault.other_host).nics()[fault.other_nic]->move();
     }
   }
+}
+
+void World::restart(const FaultPlan& fault) {
+  if (!has_started(fault.host) || is_running(fault.host)) return;
+  std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
+  if (is_taken_over_[fault.host]) numbers.clear();
+  gone_.push_back(std::move(hosts_[fault.host]));  // events may still name it
+  ++lives_[fault.host];
+  std::uint64_t& epoch = epochs_[fault.host];
+  const auto back = static_cast<std::uint64_t>(fault.amount);
+  epoch = fault.kind == FaultKind::restart ? epoch + 1 : std::max(epoch, back + 1) - back;
+  std::fill(told_dead_[fault.host].begin(), told_dead_[fault.host].end(), false);
+  start(fault.host, numbers);
+  hooks_.started(fault.host);
 }
 
 // Some in names of their own, some in that of another host; whoever has the address that they give
@@ -340,6 +349,10 @@ void World::apply_to_nic(const FaultPlan& fault) {
       return;
     case FaultKind::unresolved: nic.faults.unresolved = true; return;
     case FaultKind::no_buffers: return there.set_dry(true);
+    case FaultKind::narrow:
+      nic.faults.narrow_ways.push_back(
+          {port(fault.other_host, fault.other_nic), static_cast<std::uint32_t>(fault.amount)});
+      return;
     default: return;  // begin, end and apply_all do these
   }
 }

@@ -43,6 +43,8 @@ class World final : public Actor {
   [[nodiscard]] const Host& host(std::uint32_t i) const { return *hosts_[i]; }
   // How many processes this host had before the present one.
   [[nodiscard]] std::uint64_t life(std::uint32_t host) const { return lives_[host]; }
+  // Of its present process, or of the last one.
+  [[nodiscard]] std::uint64_t epoch(std::uint32_t host) const { return epochs_[host]; }
   // Whom `from` takes for `to`. kAnyPeer: it was not connected yet, or the process is gone.
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const { return peers_[from][to]; }
   // With the address that `to` has now, as a rendezvous would hand it out.
@@ -82,6 +84,7 @@ class World final : public Actor {
   void build_fabric();
   void start_late(std::uint32_t host);
   void start(std::uint32_t host, const std::vector<std::uint32_t>& numbers);
+  void restart(const FaultPlan& fault);
   void crash(std::uint32_t host);
   void begin(const FaultPlan& fault);
   void end(const FaultPlan& fault);
@@ -108,6 +111,7 @@ class World final : public Actor {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Host>> gone_;
   std::vector<std::uint64_t> lives_;
+  std::vector<std::uint64_t> epochs_;
   std::vector<std::vector<PeerId>> peers_;
   std::vector<Names> names_;
   std::vector<bool> is_taken_over_;           // its addresses are another host's

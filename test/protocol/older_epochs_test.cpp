@@ -201,6 +201,34 @@ TEST_CASE("older_epochs__that_an_epoch_is_stale_ends_no_call", "[S37]") {
   }
 }
 
+// Both ends call at once, and the caller has the incarnation of a process before it. It gets in by
+// its answer, so it must not be told before that its epoch is stale: on another way the RESET may
+// arrive when the session is READY.
+TEST_CASE("older_epochs__whoever_may_answer_the_call_is_not_told", "[S37]") {
+  Scene s(State::failed);
+  s.connect();
+  s.settle();
+  const auto hears = [&s](PacketType type) {
+    bool any = false;
+    for (const ScriptedPeer::Seen& packet : s.peer.seen()) {
+      any |= packet.type == type;
+      if (packet.type == PacketType::challenge) s.peer.cookie = packet.cookie;
+    }
+    return any;
+  };
+  ++s.peer.token;  // another process, of the same epoch and handshake
+  s.peer.say(PacketType::hello);
+  s.settle();
+  REQUIRE(hears(PacketType::challenge));
+  s.peer.say(PacketType::hello);
+  s.settle();
+  CHECK_FALSE(hears(PacketType::reset));
+  s.peer.echo = true;
+  s.peer.say(PacketType::welcome);
+  s.settle();
+  CHECK(s.stats().established);
+}
+
 // Of a session that is READY it is a RESET like others.
 TEST_CASE("older_epochs__a_session_whose_name_went_to_another_process_ends", "[S37]") {
   Scene s(State::ready);

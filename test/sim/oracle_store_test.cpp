@@ -126,8 +126,8 @@ TEST_CASE("oracle_store__a_session_s_end_makes_room_too") {
   plan.closings.push_back({kCancelled, 2, sim::kAnyHost});
   Scene s(plan);
   s.oracle().on_closing(2, sim::kAnyHost, kCancelled);
-  s.oracle().on_failure(2, 1, Status::endpoint_closed, kCancelled);
-  s.oracle().on_failure(1, 2, Status::peer_closed, kCancelled);
+  s.oracle().on_failure(2, 1, Status::endpoint_closed, Reason::status, kCancelled);
+  s.oracle().on_failure(1, 2, Status::peer_closed, Reason::status, kCancelled);
   CHECK(s.verdict_when_received(kCancelled + milliseconds(1)) == "");
 }
 

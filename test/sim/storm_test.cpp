@@ -43,6 +43,42 @@ TEST_CASE("storm__of_partners_that_come_and_go") {
   }
 }
 
+// Ways that carry less than NICs, and processes whose epoch is no higher.
+TEST_CASE("storm__of_narrow_ways_and_stale_epochs") {
+  sim::Census sum;
+  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+    const sim::Plan plan = sim::draw_plan(sim::kFirstOfEpochs + i);
+    INFO("seed " << plan.seed);
+    CHECK(sim::complaint_about(plan) == "");
+    CHECK_FALSE(sim::has_few_places(plan));
+    const sim::StormOutcome outcome = sim::run_storm(plan);
+    CHECK(outcome.verdict == "");
+    for (std::size_t cell = 0; cell < sim::kCensusCells; ++cell) {
+      sum.counts[cell] += outcome.census.counts[cell];
+    }
+  }
+  for (const char* cell :
+       {"way:narrow_session", "way:narrowest_session", "way:fragmented", "reason:stale_epoch"}) {
+    INFO(cell);
+    CHECK(sum.counts[sim::find_census_cell(cell)] > 0);
+  }
+}
+
+// Lower seeds keep the plans that they had before there were others.
+TEST_CASE("storm__narrow_ways_and_stale_epochs_are_those_of_later_seeds") {
+  for (const std::uint64_t first : {std::uint64_t{1}, sim::kFirstOfPartners}) {
+    for (std::uint64_t seed = first; seed < first + 20; ++seed) {
+      const sim::Plan plan = sim::draw_plan(seed);
+      INFO("seed " << seed);
+      CHECK(sim::first_epoch(plan) == 1);
+      for (const sim::FaultPlan& fault : plan.faults) {
+        CHECK(fault.kind != sim::FaultKind::narrow);
+        CHECK(fault.kind != sim::FaultKind::stale_epoch);
+      }
+    }
+  }
+}
+
 // Lower seeds keep the plans that they had before there were partners.
 TEST_CASE("storm__partners_are_those_of_later_seeds") {
   for (const std::uint64_t seed : {sim::kFirstOfPartners - 1, std::uint64_t{12634}}) {

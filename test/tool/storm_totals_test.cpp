@@ -89,6 +89,50 @@ TEST_CASE("storm_totals__marks_are_exact_at_their_limits") {
   CHECK(marks(*totals)[2].text.find("loss (4.8%)") != std::string::npos);
 }
 
+// Storms of partners, and those with stale epochs, have marks of their own.
+TEST_CASE("storm_totals__each_range_of_seeds_has_its_marks") {
+  const auto totals = std::make_unique<Totals>();
+  const auto texts_of_missed = [&] {
+    std::string texts;
+    for (const Mark& mark : marks(*totals)) texts += mark.holds ? "" : mark.text + "\n";
+    return texts;
+  };
+  sim::Plan plan = plan_of(1);
+  plan.seed = sim::kFirstOfPartners;
+  sim::StormOutcome outcome = outcome_of(1500, 1);
+  for (const sim::FaultKind kind :
+       {sim::FaultKind::strangers, sim::FaultKind::narrow, sim::FaultKind::stale_epoch}) {
+    outcome.faults[static_cast<std::size_t>(kind)] = 0;
+  }
+  const auto visit = [&](std::string_view cell, bool is_visited) {
+    outcome.census.counts[sim::find_census_cell(cell)] = is_visited ? 1 : 0;
+  };
+  for (const char* cell : {"place:given_away", "place:call_refused", "place:none_here",
+                           "place:let_in_later", "place:name_forgotten", "place:old_name_used"}) {
+    visit(cell, true);
+  }
+  totals->add(plan, outcome, 0);
+  CHECK(marks(*totals).size() == 4);
+  CHECK(texts_of_missed() ==
+        "partners: each place, way and epoch of its own in 2% of the seeds, but for "
+        "place:kept_by_the_rest (0.0%)\n");
+  visit("place:kept_by_the_rest", true);
+  totals->add(plan, outcome, 0);
+  CHECK(texts_of_missed() == "");
+
+  plan.seed = sim::kFirstOfEpochs;
+  totals->add(plan, outcome, 0);
+  CHECK(marks(*totals).size() == 8);
+  CHECK_THAT(texts_of_missed(),
+             Catch::Contains("epochs: 2000 packets or more") &&
+                 Catch::Contains("strangers (0.0%), narrow (0.0%), stale_epoch (0.0%)") &&
+                 Catch::Contains("reason:stale_epoch (0.0%), way:narrow_session (0.0%)"));
+  // What other ranges do helps none.
+  plan.seed = 1;
+  totals->add(plan, outcome_of(5000, 1), 0);
+  CHECK_THAT(texts_of_missed(), Catch::Contains("stale_epoch (0.0%)"));
+}
+
 TEST_CASE("storm_totals__count_times_and_seeds_and_name_what_was_missed") {
   const auto totals = std::make_unique<Totals>();
   const auto other = std::make_unique<Totals>();
@@ -107,7 +151,7 @@ TEST_CASE("storm_totals__count_times_and_seeds_and_name_what_was_missed") {
   CHECK(totals->failed_sessions.times == 6);
   CHECK(totals->failed_sessions.seeds == 2);
   CHECK(totals->faults[0].times == 4);
-  CHECK(totals->dead_processes.times == 8);
+  CHECK(totals->dead_processes.times == 12);
   CHECK(totals->of(Quantity::message_bytes).count() == 8);
   CHECK(totals->of(Quantity::wall_us).most() == 7);
   CHECK(std::ranges::count(unvisited(*totals), "drop:bad_mac") == 0);

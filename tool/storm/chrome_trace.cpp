@@ -153,7 +153,8 @@ class ChromeTrace {
         const sim::FaultPlan& fault = plan_.faults[happening.index];
         open(fmt::format("fault {}", happening.index), at,
              sim::is_of_cable(fault) ? fabric_ : process, "fault", fault_text(fault));
-        if (fault.kind == sim::FaultKind::crash || fault.kind == sim::FaultKind::restart) {
+        if (fault.kind == sim::FaultKind::crash || fault.kind == sim::FaultKind::restart ||
+            fault.kind == sim::FaultKind::stale_epoch) {
           die(happening.host, at);
         }
         return;

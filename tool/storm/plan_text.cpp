@@ -111,6 +111,8 @@ std::string strength(const sim::FaultPlan& fault) {
       return fmt::format(", {:g}% of the frames by {}", percent, span_text(fault.delay));
     case FaultKind::slow: return fmt::format(", {:g} times slower", fault.amount);
     case FaultKind::overrun: return fmt::format(", {:g} packets", fault.amount);
+    case FaultKind::narrow: return fmt::format(", {:g} bytes", fault.amount);
+    case FaultKind::stale_epoch: return fmt::format(", lower by {:g}", fault.amount);
     case FaultKind::strangers: return fmt::format(", {:g} of them", fault.amount);
     default: return fault.delay.ns > 0 ? ", by " + span_text(fault.delay) : "";
   }

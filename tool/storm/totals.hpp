@@ -15,10 +15,23 @@
 
 namespace hawser::tool {
 
-// What a storm has to be like to be worth its name (docs/internals/storm.md).
-inline constexpr std::uint64_t kPacketsWanted = 2000;  // by the median
-inline constexpr std::uint64_t kFaultsWanted = 5;      // likewise
-inline constexpr double kFaultShareWanted = 0.05;      // of seeds, for each kind
+// What storms have to be like to be worth their name (docs/internals/storm.md). Seeds from `first`
+// on draw what lower ones don't. Storms of partners are smaller on purpose, as only some of them
+// have the faults and the traffic of the others.
+struct SeedRange {
+  std::string_view name;
+  std::uint64_t first;
+  std::uint64_t packets;  // by the median
+  std::uint64_t faults;   // likewise
+  double fault_share;     // of seeds, for each kind that the range draws
+  double cell_share;      // of seeds, for each cell of the census that the range is there for
+};
+inline constexpr std::array kSeedRanges{
+    SeedRange{"", 0, 2000, 5, 0.05, 0},
+    SeedRange{"partners", sim::kFirstOfPartners, 1500, 3, 0.025, 0.02},
+    SeedRange{"epochs", sim::kFirstOfEpochs, 2000, 5, 0.05, 0.05},
+};
+[[nodiscard]] std::size_t seed_range_of(std::uint64_t seed);
 
 // X(name, unit, text)
 #define HAWSER_STORM_QUANTITIES(X)                               \
@@ -66,14 +79,27 @@ struct Visits {
   }
 };
 
+// Of the seeds of one range.
+struct RangeTotals {
+  std::uint64_t runs = 0;
+  std::uint64_t runs_with_packets_wanted = 0;  // exactly, as a histogram rounds
+  std::uint64_t runs_with_faults_wanted = 0;
+  Histogram packets{};
+  Histogram faults{};
+  std::array<std::uint64_t, sim::kFaultKinds> seeds_with_fault{};
+  std::array<std::uint64_t, sim::kCensusCells> seeds_with_cell{};
+
+  void add(const SeedRange& range, const sim::StormOutcome& outcome, std::uint64_t begun);
+  void merge(const RangeTotals& other);
+};
+
 struct Totals {
   std::uint64_t runs = 0;  // that came to an end, whatever the verdict
   std::uint64_t events = 0;
   std::uint64_t turns = 0;
   Visits failed_sessions;
   Visits dead_processes;
-  std::uint64_t runs_with_packets_wanted = 0;  // exactly, as a histogram rounds
-  std::uint64_t runs_with_faults_wanted = 0;
+  std::array<RangeTotals, kSeedRanges.size()> ranges{};
   std::array<Visits, sim::kFaultKinds> faults{};
   std::array<Visits, sim::kCensusCells> census{};
   std::array<Histogram, kQuantities> quantities{};
@@ -90,7 +116,8 @@ struct Mark {
   std::string text;
   bool holds = false;
 };
-// Whether these storms were strong enough, as far as numbers can say.
+// Whether these storms were strong enough, as far as numbers can say: those of each range of seeds
+// of which any were run.
 [[nodiscard]] std::vector<Mark> marks(const Totals& totals);
 // "group:name" of the cells that exist and that no storm came to.
 [[nodiscard]] std::vector<std::string> unvisited(const Totals& totals);

@@ -1,0 +1,85 @@
+// Ways that carry less in one piece than the NICs at their ends, and processes whose epoch is no
+// higher than that of the process before them.
+#include "sim/storm/draw.hpp"
+
+namespace hawser::sim {
+
+namespace {
+
+using proto::Duration;
+using proto::microseconds;
+using proto::milliseconds;
+using proto::nanoseconds;
+using proto::Random;
+
+// Of a tag of their own, so that few of the plan's other receives get them.
+constexpr std::uint64_t kTag = 60;
+
+}  // namespace
+
+// Some are narrow from the start on, so that all sessions begin with them; others become so in the
+// middle of a session, and wide again.
+void draw_narrow(Random& random, Plan& plan) {
+  if (!random.chance(0.6)) return;
+  for (std::uint64_t count = 1 + random.below(6); count > 0; --count) {
+    FaultPlan fault = draw_place(random, plan);
+    fault.kind = FaultKind::narrow;
+    // The first two are less than any session can take; the last one is more than most take.
+    fault.amount = static_cast<double>(one_of(random, {100, 330, 400, 576, 700, 1100, 1372, 4000}));
+    fault.lasts = nanoseconds(logarithmic(random, 1'000'000, 1'000'000'000));
+    if (random.chance(0.5)) {
+      fault.at = {};
+      fault.lasts = std::max(fault.lasts, plan.heals_at);
+    }
+    plan.faults.push_back(fault);
+    plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
+  }
+}
+
+// The clock of a host went back, or is too coarse. Afterwards the host and others call each other.
+void draw_epochs(Random& random, Plan& plan) {
+  if (!random.chance(0.5)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  const Tunables& t = plan.tunables;
+  const Duration patience = milliseconds(t.peer_timeout_ms + t.longest_absence_ms);
+  for (std::uint64_t count = 1 + random.below(2); count > 0; --count) {
+    FaultPlan fault = draw_place(random, plan);
+    fault.kind = FaultKind::stale_epoch;
+    fault.lasts = nanoseconds(logarithmic(random, 20'000, 20'000'000));
+    fault.amount = random.chance(0.6) ? static_cast<double>(1 + random.below(3)) : 0;
+    plan.faults.push_back(fault);
+    Duration last = fault.at + fault.lasts;
+    for (std::uint64_t messages = 2 + random.below(6); messages > 0; --messages) {
+      MessagePlan message;
+      // At once, or when the others have noticed.
+      message.at = fault.at + fault.lasts +
+                   some_time(random, random.chance(0.5) ? milliseconds(20) : patience * 4);
+      message.from = fault.host;
+      message.to = (fault.host + 1 + small(random, hosts - 1)) % hosts;
+      if (random.chance(0.3)) std::swap(message.from, message.to);
+      message.tag = kTag;
+      message.bytes = random.below(t.fragment_bytes * 3);
+      if (random.chance(0.3)) message.level = Level::delivered;
+      last = std::max(last, message.at);
+      plan.messages.push_back(message);
+      if (random.chance(0.4)) continue;
+      ReceivePlan receive;
+      receive.at = message.at;
+      receive.host = message.to;
+      receive.from = random.chance(0.5) ? kAnyHost : message.from;
+      receive.tag = message.tag;
+      receive.bytes = message.bytes;
+      plan.receives.push_back(receive);
+    }
+    plan.heals_at = std::max(plan.heals_at, last);
+  }
+}
+
+std::uint64_t first_epoch(const Plan& plan) {
+  constexpr std::uint64_t kHigh = 1'000'000;
+  const bool goes_back = std::ranges::any_of(
+      plan.faults, [](const FaultPlan& fault) { return fault.kind == FaultKind::stale_epoch; });
+  return goes_back ? kHigh : 1;
+}
+
+}  // namespace hawser::sim

@@ -1,0 +1,37 @@
+// The judge's view of ways that carry less in one piece than NICs do: which payload a full packet
+// of a session may have.
+//
+// Each end offers what the least of its ways to the other one's NICs carries at the moment in which
+// it draws its token, no more than its own NICs carry, and 256 bytes at least. The session takes
+// the smaller offer of the two, and keeps it for its life.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/storm/plan.hpp"
+
+namespace hawser::sim {
+
+class Widths {
+ public:
+  explicit Widths(const Plan& plan) : plan_(plan) {}
+
+  // Whether a session of the two may have that payload. `host` drew its token in the time from
+  // `since` to `at`, the other one at any time before that.
+  [[nodiscard]] bool may_take(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                              proto::Duration since, proto::Duration at) const;
+  // What the NICs of both allow.
+  [[nodiscard]] std::uint32_t of_nics(std::uint32_t host, std::uint32_t other) const;
+
+ private:
+  [[nodiscard]] std::uint32_t own(std::uint32_t host) const;
+  [[nodiscard]] std::uint32_t offer(std::uint32_t host, std::uint32_t other,
+                                    proto::Duration at) const;
+  [[nodiscard]] std::vector<std::uint32_t> offers(std::uint32_t host, std::uint32_t other,
+                                                  proto::Duration since, proto::Duration at) const;
+
+  const Plan& plan_;
+};
+
+}  // namespace hawser::sim
