@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every promise of docs/internals/protocol.md has a test that names it. Usage: promises.py ROOT [-v].
 
-A promise is what a paragraph says between one tag, such as [M1], and the one before it. Tests name
-tags in the second part of their TEST_CASE. Complaints, with exit status 1: a tag without a test, a
-test that names no tag of the page, a tag that is given twice, and, in the sections of which all is
-tagged, a paragraph that doesn't end with a tag.
+A promise is what a list item or a paragraph says between one tag, such as [M1], and the one before
+it. Text from "*Why:*" to the end of the item or paragraph gives the reason, and promises nothing.
+Tests name tags in the second part of their TEST_CASE. Complaints, with exit status 1: a tag without
+a test, a test that names no tag of the page, a tag that is given twice, and, in the sections of
+which all is tagged, an item or a paragraph that doesn't end with a tag.
 """
 
 import os
@@ -15,23 +16,27 @@ import sys
 PAGE = os.path.join("docs", "internals", "protocol.md")
 WHOLLY_TAGGED = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12")
 TAG = re.compile(r"\[([A-Z][0-9]+)\]")
+ITEM = "- "  # items of a list within an item belong to the outer one
+REASON = re.compile(r"\s*\*Why:\*")
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)
 
 
 def paragraphs(text):
-    """(section, line, paragraph) of the page's prose; code, tables and headings are none."""
-    section, start, lines, fenced = "", 0, [], False
+    """(section, line, item or paragraph) of the page's prose; code, tables and headings are none."""
+    section, start, lines, fenced, reason = "", 0, [], False, False
     for number, line in enumerate(text.splitlines() + [""], 1):
         if line.startswith("```"):
             fenced = not fenced
         heading = re.match(r"## ([0-9]+)\.", line)
         prose = line.strip() and not fenced and line[0] not in "#|`"
-        if prose:
+        if not prose or line.startswith(ITEM):
+            if lines:
+                yield section, start, "\n".join(lines)
+            lines, reason = [], False
+        reason = reason or REASON.match(line) is not None
+        if prose and not reason:
             start = start if lines else number
             lines.append(line)
-        elif lines:
-            yield section, start, "\n".join(lines)
-            lines = []
         if heading:
             section = heading.group(1)
 

@@ -177,10 +177,17 @@ class PromisesTest(unittest.TestCase):
         test = 'TEST_CASE("a", "[M1][M2]") {}\nTEST_CASE("b") {}\nTEST_CASE("c", "[.]") {}\n'
         self.assertEqual(self.complaints(page, test), [])
 
+    def test_an_item_is_a_promise_and_a_reason_is_none(self):
+        page = ("## 7. A\n\n- It is so:\n  - now. [M1]\n  *Why:* It\n  helps.\n- And so,\n  always. [M2]\n\n"
+                "*Why:* Because.\n")
+        self.assertEqual(self.complaints(page, 'TEST_CASE("a", "[M1][M2]") {}\n'), [])
+
     def test_what_is_wrong_is_told(self):
         one = 'TEST_CASE("a", "[M1]") {}\n'
         for page, test in (("## 7. A\n\nIt is so. [M1]\n", 'TEST_CASE("a") {}\n'),
                            ("## 7. A\n\nIt is so. [M1] And so.\n", one),
+                           ("## 7. A\n\n- And so.\n- It is so. [M1]\n", one),
+                           ("## 7. A\n\n- It is so. [M1]\n  *Why:* X.\n\nAnd so.\n", one),
                            ("## 7. A\n\nIt is so. [M1]\n\n## 9. B\n\nSo. [M1]\n", one),
                            ("## 9. A\n\nIt is so. [M1]\n", one + 'TEST_CASE("b", "[M2]") {}\n')):
             self.assertEqual(len(self.complaints(page, test)), 1, page)
