@@ -69,6 +69,21 @@ bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
          peer.verified_counter == said.counter;
 }
 
+// A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
+// resting peer calls nobody, so the WELCOME answers nothing. It must not wake the peer, which would
+// announce its addresses once more, and that would be answered by the next WELCOME.
+template <class Core>
+bool is_in_vain_at_rest(Core& core, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  const std::uint32_t index = core.peers.find(said.sender_id);
+  if (packet.type != wire::PacketType::welcome || index == kNoIndex) return false;
+  if (core.peers.is_awake(index)) return false;
+  const RestingPeer& record = core.peers.resting(index);
+  const int ahead = ahead_of(said, record.remote_epoch, record.remote_counter);
+  const bool is_its_own = ahead == 0 && said.my_token == record.remote_token;
+  return record.verified && ahead <= 0 && !is_its_own;
+}
+
 template <class Core>
 Incarnation verified_of(Core& core, const wire::SessionPart& said) {
   const Peer* const peer = core.find_peer(said.sender_id);
@@ -350,6 +365,10 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
 // Whose session packet it is, if that is news and believed. Null: nothing more is to be done.
 Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
+  if (is_in_vain_at_rest(*this, packet)) {
+    drop(DropReason::stale_session);
+    return nullptr;
+  }
   Peer* found = find_peer(said.sender_id);
   const bool same = found != nullptr && is_same_session(*found, said);
   if (same && static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {

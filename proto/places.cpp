@@ -2,9 +2,9 @@
 // Places. An endpoint knows max_peers peers at a time, and serves as many as come one after the
 // other (docs/internals/protocol.md §6). A newcomer who finds no place free gets one of these:
 //
-//   1. that of a stranger who has called and of whom nothing has come yet, the oldest first;
-//   2. that of a peer whose session has ended and of which nothing is left, in the order of the
-//   ends.
+//   1. that of a peer whose session has ended and of which nothing is left, in the order of the
+//   ends;
+//   2. that of a stranger who has called and of whom nothing has come yet, the oldest first.
 //
 // If there is neither, some of the peers that were silent for long are asked whether they live. The
 // session of one that does not answer ends. Until then newcomers are refused.

@@ -13,6 +13,10 @@ using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
+// Narrow ways make more fragments of a message: no more than the longest ones have otherwise.
+constexpr std::uint64_t kMostFragments = 2600;
+constexpr std::uint64_t kHeaders = 80;
+constexpr std::uint64_t kLeastFragment = 256;
 // Of a tag of their own, so that few of the plan's other receives get them.
 constexpr std::uint64_t kTag = 60;
 
@@ -22,11 +26,16 @@ constexpr std::uint64_t kTag = 60;
 // middle of a session, and wide again.
 void draw_narrow(Random& random, Plan& plan) {
   if (!random.chance(0.6)) return;
+  std::uint64_t longest = 0;
+  for (const MessagePlan& message : plan.messages) longest = std::max(longest, message.bytes);
+  const std::uint64_t least = longest / kMostFragments + kHeaders;
   for (std::uint64_t count = 1 + random.below(6); count > 0; --count) {
     FaultPlan fault = draw_place(random, plan);
     fault.kind = FaultKind::narrow;
     // The first two are less than any session can take; the last one is more than most take.
-    fault.amount = static_cast<double>(one_of(random, {100, 330, 400, 576, 700, 1100, 1372, 4000}));
+    const std::uint64_t bytes = one_of(random, {100, 330, 400, 576, 700, 1100, 1372, 4000});
+    const bool is_too_short = longest > kMostFragments * kLeastFragment;
+    fault.amount = static_cast<double>(is_too_short ? std::max(bytes, least) : bytes);
     fault.lasts = nanoseconds(logarithmic(random, 1'000'000, 1'000'000'000));
     if (random.chance(0.5)) {
       fault.at = {};

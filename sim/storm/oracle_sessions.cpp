@@ -121,6 +121,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   const bool confirmed = !sessions_.lives(host, other) ||
                          sessions_.established(other, host) >= sessions_.established(host, other);
   note_freed_descriptors(host, at);
+  const bool was_half = sessions_.is_half(host, other);
   sessions_.on_ended(host, other, status, at);
   const bool few_places = has_few_places(plan_);
   if (status == Status::peer_full && few_places) {
@@ -142,7 +143,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   const bool is_shut_out =
       status == Status::peer_unreachable &&
       (is_kept_out(host, other) || is_kept_out(other, host) || was_held_off(host, other, at));
-  if (silent && !given_up && !left && !is_shut_out &&
+  if (silent && !given_up && !was_half && !left && !is_shut_out &&
       !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
            " without a reason: " + std::string(to_string(status)));
