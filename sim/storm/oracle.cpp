@@ -239,10 +239,10 @@ void Oracle::check_time(const ReceiveRecord& receive) {
   const SendRecord& send = sends_[receive.message];
   const MessagePlan& message = plan_.messages[receive.message];
   proto::Duration posted = std::max(send.at, receive.at);
-  // The wait of a newcomer for its place is judged by places.hpp. A process whose epoch is no
-  // higher waits for the end of another session, or until chance lets it in.
-  if (has_few_places(plan_) || has_stale_epoch(message.from, message.to) ||
-      has_stale_epoch(message.to, message.from)) {
+  // The wait of a newcomer for its place is judged by places.hpp. A process with the epoch of the
+  // one before it waits until chance lets it in.
+  if (has_few_places(plan_) || had_same_epoch(message.from, message.to) ||
+      had_same_epoch(message.to, message.from)) {
     posted = std::max({posted, sessions_.established(message.from, message.to),
                        sessions_.established(message.to, message.from)});
   }

@@ -194,6 +194,7 @@ class Oracle {
   void check_word(std::uint32_t message, Status status);
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool has_stale_epoch(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool had_same_epoch(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool is_kept_out(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool was_held_off(std::uint32_t host, std::uint32_t other,
                                   proto::Duration at) const;

@@ -48,6 +48,13 @@ bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
   });
 }
 
+bool Oracle::had_same_epoch(std::uint32_t host, std::uint32_t other) const {
+  const Process& now = processes_[host].back();
+  return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
+    return before.life < now.life && before.epoch == now.epoch;
+  });
+}
+
 // The last one that the other host's present process knows has the same epoch, and so gets in no
 // more than by chance. It may follow a process whose epoch is higher, as soon as the session with
 // that one has ended.
@@ -88,7 +95,10 @@ bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Durati
   const proto::Duration absence = proto::milliseconds(plan_.tunables.longest_absence_ms);
   const proto::Duration some = proto::milliseconds(100);
   const proto::Duration called = places_.called_at(host, other);
-  const proto::Duration held = sessions_.lives(other, host) ? at : sessions_.ended(other, host);
+  // Whoever waits for nothing is asked, and has half of that time.
+  const bool lives = sessions_.lives(other, host);
+  if (lives && !waits_in_vain(other, host)) return false;
+  const proto::Duration held = lives ? at : sessions_.ended(other, host);
   return called + timeout + timeout / 4 + absence <= held &&
          held <= called + (timeout + absence) * 2 + some;
 }
