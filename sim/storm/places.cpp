@@ -129,10 +129,14 @@ bool Places::holds_as_dead(std::uint32_t host, std::uint32_t other) const {
          (sessions_.lives(host, other) || here.calls || here.called);
 }
 
-// The moment at which a peer that is gone has been silent for its patience.
+// The moment at which a peer that is gone has been silent for its patience. One that refused a call
+// before is called for longer.
 Duration Places::silent_from(std::uint32_t host, std::uint32_t other) const {
   const Side& here = side(host, other);
-  return std::max({gone_at_[other], here.posted_at, here.called_at}) + patience_;
+  const bool may_have_refused = here.calls && can_run_out_[other];
+  const Duration longer =
+      may_have_refused ? milliseconds(plan_.tunables.peer_timeout_ms) / 4 : Duration{};
+  return std::max({gone_at_[other], here.posted_at, here.called_at}) + patience_ + longer;
 }
 
 std::optional<Places::Vacancy> Places::vacancy(std::uint32_t host, std::uint32_t caller) const {
