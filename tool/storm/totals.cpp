@@ -61,14 +61,14 @@ void Totals::merge(const Totals& other) {
 namespace {
 
 // Whether plans of that range have faults of that kind.
-bool draws(const SeedRange& range, sim::FaultKind kind) {
+bool draws(const StormRange& range, sim::FaultKind kind) {
   const bool is_newer = kind == sim::FaultKind::narrow || kind == sim::FaultKind::stale_epoch;
   if (is_newer) return range.first >= sim::kFirstOfEpochs;
   return kind != sim::FaultKind::strangers || !sim::has_partners(range.first);
 }
 
 // Whether the range is there for what the cell counts.
-bool is_there_for(const SeedRange& range, std::size_t cell) {
+bool is_there_for(const StormRange& range, std::size_t cell) {
   const sim::CensusRow& row = sim::census_rows()[cell];
   if (!row.expected) return false;
   if (sim::has_partners(range.first)) return row.group == sim::CensusGroup::place;
@@ -79,7 +79,7 @@ bool is_there_for(const SeedRange& range, std::size_t cell) {
 
 class RangeMarks {
  public:
-  RangeMarks(const SeedRange& range, const RangeTotals& totals, std::vector<Mark>& all)
+  RangeMarks(const StormRange& range, const RangeTotals& totals, std::vector<Mark>& all)
       : range_(range), totals_(totals), all_(all) {}
 
   void add() {
@@ -121,7 +121,7 @@ class RangeMarks {
     rare_.clear();
   }
 
-  const SeedRange& range_;
+  const StormRange& range_;
   const RangeTotals& totals_;
   std::vector<Mark>& all_;
   std::string rare_;
@@ -137,7 +137,7 @@ std::size_t seed_range_of(std::uint64_t seed) {
   return range;
 }
 
-void RangeTotals::add(const SeedRange& range, const sim::StormOutcome& outcome,
+void RangeTotals::add(const StormRange& range, const sim::StormOutcome& outcome,
                       std::uint64_t begun) {
   ++runs;
   runs_with_packets_wanted += outcome.packets >= range.packets;

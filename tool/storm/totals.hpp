@@ -18,7 +18,7 @@ namespace hawser::tool {
 // What storms have to be like to be worth their name (docs/internals/storm.md). Seeds from `first`
 // on draw what lower ones don't. Storms of partners are smaller on purpose, as only some of them
 // have the faults and the traffic of the others.
-struct SeedRange {
+struct StormRange {
   std::string_view name;
   std::uint64_t first;
   std::uint64_t packets;  // by the median
@@ -27,9 +27,9 @@ struct SeedRange {
   double cell_share;      // of seeds, for each cell of the census that the range is there for
 };
 inline constexpr std::array kSeedRanges{
-    SeedRange{"", 0, 2000, 5, 0.05, 0},
-    SeedRange{"partners", sim::kFirstOfPartners, 1500, 3, 0.025, 0.02},
-    SeedRange{"epochs", sim::kFirstOfEpochs, 2000, 5, 0.05, 0.05},
+    StormRange{"", 0, 2000, 5, 0.05, 0},
+    StormRange{"partners", sim::kFirstOfPartners, 1500, 3, 0.025, 0.02},
+    StormRange{"epochs", sim::kFirstOfEpochs, 2000, 5, 0.05, 0.05},
 };
 [[nodiscard]] std::size_t seed_range_of(std::uint64_t seed);
 
@@ -89,7 +89,7 @@ struct RangeTotals {
   std::array<std::uint64_t, sim::kFaultKinds> seeds_with_fault{};
   std::array<std::uint64_t, sim::kCensusCells> seeds_with_cell{};
 
-  void add(const SeedRange& range, const sim::StormOutcome& outcome, std::uint64_t begun);
+  void add(const StormRange& range, const sim::StormOutcome& outcome, std::uint64_t begun);
   void merge(const RangeTotals& other);
 };
 
