@@ -447,6 +447,14 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
   return false;
 }
 
+// Whether nobody else can have said what this end knows of an ANSWERED peer: without the job's
+// secret it was said from the address of this packet, and that had to be proven.
+template <class Core>
+bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
+  return !core.secret().empty() ||
+         (peer.verified_counter != 0 && !has_moved(core, peer, packet.nics));
+}
+
 }  // namespace
 
 // A session packet of a session that is not known: is it believed? Then the peer is what it says.
@@ -467,7 +475,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   // that in its name; unless the newer one has not been there for so long that the cookie of the
   // older one is younger.
   const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
-                         !secret().empty() &&
+                         is_nobody_else(*this, *peer, packet) &&
                          ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
   if (is_behind &&
       (packet.type != wire::PacketType::hello || !was_silent_for_a_cookies_life(*peer, now))) {
