@@ -68,7 +68,7 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
     if (known.address == records[i].address) continue;
     close_remotes(peer, i);
     known = records[i];
-    const bool fits = records[i].max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
+    const bool fits = takes_full_packets(peer, known);
     known.state = fits ? 1 : 0;
     doubt_unbound(peer, i, false);
     for (const std::uint32_t index : std::array(peer.paths)) {

@@ -107,9 +107,9 @@ void Endpoint::Core::send_reset(Peer& peer) {
 void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
   const wire::ClosingPart& closing_part = *packet.closing;
-  const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
-  if (calls && packet.type == wire::PacketType::reset && (closing_part.flags & kNotNow) != 0) {
+  if (is_called(peer) && packet.type == wire::PacketType::reset &&
+      (closing_part.flags & kNotNow) != 0) {
     // It goes on calling: a place may become free, and the session of another process may end.
     peer.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
     peer.outdated = !peer.refused;

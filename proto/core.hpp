@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one endpoint: everything that the protocol's files share, in slabs made at start.
 // One file per event or decision works on it, each with its own header comment:
-//
 //   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
 //   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
 //   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
@@ -580,9 +579,6 @@ struct Endpoint::Core {
   }
   [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
     return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);
-  }
-  [[nodiscard]] std::uint64_t wire_bytes_of_full_packet(const Peer& peer) const {
-    return peer.fragment_bytes + wire::kDataHeaderBytes;
   }
   // Of a packet that is packed: its messages that have not ended.
   template <class Visit>

@@ -208,8 +208,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
   if (peer->state == SessionState::idle) {
     core.learn_nics(*peer, to.nic_records());
-  } else if ((peer->state == SessionState::calling || peer->state == SessionState::answered) &&
-             !names_known(core, *peer, to)) {
+  } else if (is_called(*peer) && !names_known(core, *peer, to)) {
     core.call_elsewhere(*peer, to.nic_records());
   }
   core.want_session(*peer);

@@ -38,10 +38,6 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t c
   return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
 }
 
-bool is_called(const Peer& peer) {
-  return peer.state == SessionState::calling || peer.state == SessionState::answered;
-}
-
 // Compared with what the peer has proven to be, not with what was said in its name. It may have
 // been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
 // of our present token proves that this is no packet of back then. The same goes for an older
@@ -538,9 +534,8 @@ void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hell
 // peer has: then its number for the NIC that asks says nothing, and all of them are answered.
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
-  const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
   const bool announces = peer.state == SessionState::ready && peer.announcing;
-  if (!announces && (!calls || peer.calls == 0)) return drop(DropReason::stale_session);
+  if (!announces && (!is_called(peer) || peer.calls == 0)) return drop(DropReason::stale_session);
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
   if (announces) return;  // the next announcement has it

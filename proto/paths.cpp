@@ -129,22 +129,11 @@ void Endpoint::Core::seek(Peer& peer) {
   if (now - answered >= patience_with(peer) / kBriefly) announce(peer);
 }
 
-namespace {
-
-// One that moved may take less than the session's fragments need.
-template <class Core>
-bool takes_full_packets(Core& core, Peer& peer, std::size_t remote) {
-  return core.nic_of(peer, remote).max_datagram * wire::kWordBytes >=
-         core.wire_bytes_of_full_packet(peer);
-}
-
-}  // namespace
-
 // The peer was heard from one NIC to another: if no path works, one between these two may. So it is
 // though the peer said that its NIC is away: the word that it is back may be lost.
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   if (any_path_works(peer) || !nics[local].up) return;
-  if (!takes_full_packets(*this, peer, remote_nic)) return;
+  if (!takes_full_packets(peer, nic_of(peer, remote_nic))) return;
   if (!can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // longest ago
@@ -275,7 +264,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
     if ((taken >> remote & 1) != 0 || !can_address(peer, local, remote)) continue;
-    if (!is_first && !takes_full_packets(*this, peer, remote)) continue;
+    if (!is_first && !takes_full_packets(peer, nic_of(peer, remote))) continue;
     std::uint32_t load = 0;
     if (!is_first) {
       const std::uint32_t turns = 2 * peer.remote_nics;

@@ -447,6 +447,11 @@ struct alignas(kCacheLine) Peer {
 };
 static_assert(sizeof(Peer) <= 1280);
 
+// Whether this end has called and waits to become READY.
+[[nodiscard]] inline bool is_called(const Peer& peer) {
+  return peer.state == SessionState::calling || peer.state == SessionState::answered;
+}
+
 // Peers whose messages were turned away for want of a descriptor. The one that is to be asked next
 // comes first.
 struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
@@ -458,6 +463,15 @@ struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
 // Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
 [[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
   return bytes <= std::uint64_t{fragment_bytes} << 28;
+}
+
+[[nodiscard]] inline std::uint64_t wire_bytes_of_full_packet(const Peer& peer) {
+  return peer.fragment_bytes + wire::kDataHeaderBytes;
+}
+
+// A NIC of the peer's that has moved may take less than the session's fragments need.
+[[nodiscard]] inline bool takes_full_packets(const Peer& peer, const wire::NicRecord& nic) {
+  return nic.max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
 }
 
 // The bytes of a message that a fragment carries.

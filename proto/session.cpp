@@ -257,7 +257,7 @@ bool any_large_send(const Core& core, const Peer& peer) {
                        (message.next_fragment < message.may_send && !message.stopped);
     const std::uint64_t largest =
         std::min<std::uint64_t>(message.bytes, peer.fragment_bytes) + wire::kDataHeaderBytes;
-    any |= !message.finished && moves && largest * 2 > core.wire_bytes_of_full_packet(peer);
+    any |= !message.finished && moves && largest * 2 > wire_bytes_of_full_packet(peer);
   });
   return any;
 }

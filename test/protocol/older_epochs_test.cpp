@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/session_scene.hpp"
@@ -126,6 +128,32 @@ TEST_CASE("older_epochs__an_older_epoch_follows_a_newer_call_that_is_silent_for_
     s.settle();
     CHECK(s.peer.heard() == (long_silent ? "CHALLENGE" : ""));
   }
+}
+
+// A HELLO that was under way for long, of a handshake that its process has begun anew since then.
+TEST_CASE("older_epochs__a_late_call_does_not_displace_a_newer_one_that_was_answered", "[S36]") {
+  const std::string secret = GENERATE(std::string(), kSecret);
+  INFO("secret '" << secret << "'");
+  Scene s(State::ready, secret);
+  s.restart_and_prove();
+  const std::uint32_t late_counter = s.peer.counter;
+  const std::uint64_t late_token = s.peer.token;
+  const std::uint64_t late_cookie = s.peer.cookie;
+  s.restart_and_prove();
+  s.peer.say(PacketType::hello);
+  s.settle();
+  REQUIRE(s.peer.heard() == "WELCOME");
+  const auto newer = std::pair(s.peer.counter, s.peer.token);
+  s.peer.counter = late_counter;
+  s.peer.token = late_token;
+  s.peer.cookie = late_cookie;
+  s.peer.say(PacketType::hello);
+  s.settle();
+  CHECK(s.peer.heard().empty());
+  std::tie(s.peer.counter, s.peer.token) = newer;
+  s.peer.speak();
+  s.settle();
+  CHECK(s.stats().established);
 }
 
 // A caller with the name of a peer that is there: it is told what is wrong, once it has shown where

@@ -8,6 +8,7 @@
 #include "test/protocol/injector.hpp"
 #include "test/protocol/packets.hpp"
 #include "test/protocol/rest_scene.hpp"
+#include "test/protocol/scripted_peer.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -41,6 +42,22 @@ TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
   CHECK(world.turns() - turns <= 4);
   CHECK(world.peer_stats(0, 1).at_rest);
   check_one_session(world);
+}
+
+// A resting peer has called nobody, so this WELCOME answers nothing. If it woke the peer, the peer
+// would announce its addresses, and the next WELCOME would answer that.
+TEST_CASE("rest__a_welcome_of_an_older_process_wakes_nobody") {
+  World world(sleepy(1));
+  talk(world, 0, 1);
+  come_to_rest(world);
+  ScriptedPeer older(world, 0, 2);
+  older.epoch = 0;
+  const std::uint64_t dropped = world.drops(0, DropReason::stale_session);
+  const std::uint64_t turns = world.turns();
+  older.say(PacketType::welcome);
+  REQUIRE(world.run_until([&] { return world.turns() > turns; }, milliseconds(1)));
+  CHECK(world.drops(0, DropReason::stale_session) == dropped + 1);
+  CHECK(rests(world, 0));
 }
 
 TEST_CASE("rest__data_goes_on_in_either_direction_and_in_both_at_once", "[R1][R2]") {

@@ -58,7 +58,9 @@ class Stages(unittest.TestCase):
     def test_a_process_that_is_left_behind_fails_the_run_and_is_ended(self):
         pid_file = os.path.join(self.root, "pid")
         status, lines = self.run_stages(
-            f"stage leaves 9 sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $! >{pid_file}'")
+            "stage leaves 9 sh -c 'setsid sleep 1000 >/dev/null 2>&1 & "
+            "until grep -qx sleep /proc/$!/comm; do :; done; "
+            f"echo $! >{pid_file}'")
         self.assertEqual(status, 1, lines)
         self.assertTrue(any(re.match(r"left running: \d+ sleep 1000", line) for line in lines), lines)
         with open(pid_file, encoding="utf-8") as file:

@@ -171,9 +171,8 @@ def rule_license(source):
 
 def rule_size(source):
     """No file that nobody dares to touch."""
-    lines = len(source.lines) - (1 if has_license(source) else 0)
-    if source.suffix in CODE + (".py", ".sh", ".cmake") and lines > MAX_LINES:
-        yield MAX_LINES + 1, f"{lines} lines, at most {MAX_LINES}"
+    if source.suffix in CODE + (".py", ".sh", ".cmake") and len(source.lines) > MAX_LINES:
+        yield MAX_LINES + 1, f"{len(source.lines)} lines, at most {MAX_LINES}"
 
 
 FUNCTION = re.compile(r"^(  )?(?!(?:if|for|while|switch|else|do|try|catch|namespace|struct|class|"
