@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/core/event_queue.hpp"
 #include "sim/traffic/packet_flows.hpp"
 

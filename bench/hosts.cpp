@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/core/pool.hpp"
 #include "sim/experiment/fabric_host.hpp"
 

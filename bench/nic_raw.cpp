@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/driver/fault_nic.hpp"
-#include "engine/driver/memory_nic.hpp"
-#include "engine/driver/udp_nic.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
 #include "engine/packet_pool.hpp"
 #include "hawser/engine.hpp"
 

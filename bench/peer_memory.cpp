@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "bench/recorded_memory.hpp"
-#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
 #include "engine/packet_pool.hpp"
 #include "proto/endpoint.hpp"
-#include "proto/peer_table.hpp"
+#include "proto/endpoint/peer_table.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #   hawser_library(NAME SOURCES a.cpp ... [ALONE b.cpp ...] LINKS target ...)   static library; LINKS are PUBLIC
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
 #
-# Source lists are explicit. Includes are written from the root ("proto/time.hpp"), and of include/
+# Source lists are explicit. Includes are written from the root ("proto/base/time.hpp"), and of include/
 # from there ("hawser/types.hpp"). Which folder may include which is checked by test/style.
 
 include_guard(GLOBAL)

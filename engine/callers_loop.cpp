@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/system_error.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

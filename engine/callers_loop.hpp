@@ -5,7 +5,7 @@
 
 #include "engine/descriptor.hpp"
 #include "engine/poll_set.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::engine {
 

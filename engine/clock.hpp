@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::engine {
 

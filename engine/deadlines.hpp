@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "hawser/tunables.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::engine {
 

@@ -7,7 +7,7 @@
 
 #include "engine/cancellation.hpp"
 #include "engine/system_error.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

@@ -7,15 +7,15 @@
 #include <array>
 #include <chrono>
 
-#include "engine/address_wait.hpp"
 #include "engine/clock.hpp"
-#include "engine/driver/memory_nic.hpp"
-#include "engine/driver/udp_nic.hpp"
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 #include "engine/entropy.hpp"
+#include "engine/host/address_wait.hpp"
 #include "engine/log.hpp"
-#include "proto/assert.hpp"
-#include "proto/wire_layout.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/wire/layout.hpp"
 
 namespace hawser::engine {
 namespace {

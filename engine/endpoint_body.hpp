@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/driver/fault_nic.hpp"
-#include "engine/driver/udp_look.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
+#include "engine/driver/udp/udp_look.hpp"
 #include "engine/packet_pool.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"

@@ -12,7 +12,7 @@
 #include "engine/own_process.hpp"
 #include "engine/settings.hpp"
 #include "engine/threaded_endpoint.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser {
 

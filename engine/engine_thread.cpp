@@ -7,7 +7,7 @@
 #include "engine/background_thread.hpp"
 #include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

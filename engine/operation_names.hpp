@@ -9,7 +9,7 @@
 
 #include "engine/operation_id.hpp"
 #include "hawser/types.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

@@ -15,7 +15,7 @@
 
 #include "engine/log.hpp"
 #include "hawser/engine.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/descriptor.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::engine {
 

@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/driver/fault_spec.hpp"
-#include "engine/driver/udp_address.hpp"
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/fault/fault_spec.hpp"
+#include "engine/driver/udp/udp_address.hpp"
+#include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/nic_list.hpp"
 #include "engine/log.hpp"
 #include "engine/nearest_name.hpp"
-#include "engine/nic_list.hpp"
 #include "hawser/nics.hpp"
 #include "proto/endpoint.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/nic_spec.hpp"
+#include "engine/host/nic_spec.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {

@@ -12,7 +12,7 @@
 #include "engine/log.hpp"
 #include "engine/receive_requests.hpp"
 #include "engine/registration/calls.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hawser/types.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 

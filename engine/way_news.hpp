@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/driver/udp_nic.hpp"
-#include "proto/time.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::engine {
 

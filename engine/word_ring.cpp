@@ -14,7 +14,7 @@
 #include <string>
 
 #include "hawser/engine.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 #if defined(HAWSER_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>

@@ -17,8 +17,8 @@
 #include "hawser/trace.hpp"
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
+#include "proto/base/time.hpp"
 #include "proto/nic.hpp"
-#include "proto/time.hpp"
 
 namespace hawser::proto {
 

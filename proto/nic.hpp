@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "hawser/status.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::proto {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::against_ns3 {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "bench/compare/transport.hpp"
-#include "proto/checksum.hpp"
+#include "proto/wire/checksum.hpp"
 
 namespace hawser::bench {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/engine_cost/passing_nic.hpp"
-#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
 #include "engine/packet_pool.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser::bench {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "proto/endpoint.hpp"
-#include "proto/mac.hpp"
+#include "proto/wire/mac.hpp"
 
 namespace hawser::bench {
 

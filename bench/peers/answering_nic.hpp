@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "proto/nic.hpp"
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::bench {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/peers/fabric_world.hpp"
-#include "proto/random.hpp"
-#include "proto/wire_layout.hpp"
+#include "proto/base/random.hpp"
+#include "proto/wire/layout.hpp"
 #include "sim/baseline/baseline_run.hpp"
 #include "sim/baseline/named.hpp"
 

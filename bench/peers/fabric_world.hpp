@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/core/pool.hpp"
 #include "sim/experiment/fabric_host.hpp"
 

@@ -8,8 +8,8 @@
 #include <ctime>
 
 #include "bench/recorded_memory.hpp"
-#include "proto/assert.hpp"
-#include "proto/prefetch.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/base/prefetch.hpp"
 
 namespace hawser::bench {
 

@@ -15,8 +15,8 @@
 
 #include "bench/peers/answering_nic.hpp"
 #include "engine/packet_pool.hpp"
+#include "proto/base/random.hpp"
 #include "proto/endpoint.hpp"
-#include "proto/random.hpp"
 
 namespace hawser::bench {
 

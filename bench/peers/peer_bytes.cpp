@@ -7,7 +7,7 @@
 
 #include "bench/peers/measured_host.hpp"
 #include "bench/recorded_memory.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::bench {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raw memory that starts on a cache line; its pages are touched only when used, and those of large
-// pieces go back to the system with their owner (proto/pages.hpp).
+// pieces go back to the system with their owner (proto/base/pages.hpp).
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <new>
 
-#include "proto/pages.hpp"
+#include "proto/base/pages.hpp"
 
 namespace hawser::engine {
 

@@ -5,7 +5,7 @@
 
 #include "engine/background_thread.hpp"
 #include "engine/driver/event_descriptor.hpp"
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 #include "engine/log.hpp"
 
 namespace hawser::engine {

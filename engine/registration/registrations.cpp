@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/baseline/round_trip.hpp"
 #include "sim/fabric/input_error.hpp"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "hawser/tunables.hpp"
-#include "proto/congestion_window.hpp"
+#include "proto/path/congestion_window.hpp"
 #include "sim/baseline/congestion.hpp"
 
 namespace hawser::baseline {

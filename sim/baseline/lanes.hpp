@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/baseline/spray.hpp"
 
 namespace hawser::baseline {

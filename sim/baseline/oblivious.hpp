@@ -3,8 +3,8 @@
 // each NIC its entropies one after the other. Drawn: any of them, each as likely.
 #pragma once
 
-#include "proto/assert.hpp"
-#include "proto/random.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/base/random.hpp"
 #include "sim/baseline/spray.hpp"
 
 namespace hawser::baseline {

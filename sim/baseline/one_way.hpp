@@ -2,7 +2,7 @@
 // A connection that keeps to one NIC and one entropy, as those of hardware do.
 #pragma once
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/baseline/spray.hpp"
 
 namespace hawser::baseline {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/baseline/setup.hpp"
 
 namespace hawser::baseline {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::baseline {
 

@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "proto/assert.hpp"
-#include "proto/random.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/base/random.hpp"
 #include "sim/baseline/spray.hpp"
 
 namespace hawser::baseline {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/assert.hpp"
-#include "proto/time.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::sim {
 

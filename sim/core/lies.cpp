@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
-#include "proto/checksum.hpp"
-#include "proto/wire.hpp"
-#include "proto/wire_dump.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/wire/checksum.hpp"
+#include "proto/wire/dump.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::sim {
 

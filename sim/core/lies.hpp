@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/core/frame.hpp"
 
 namespace hawser::sim {

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "proto/random.hpp"
-#include "proto/time.hpp"
+#include "proto/base/random.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::sim {
 

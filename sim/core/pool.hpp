@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "proto/nic.hpp"
 
 namespace hawser::sim {

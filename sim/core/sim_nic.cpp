@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/core/lies.hpp"
 
 namespace hawser::sim {

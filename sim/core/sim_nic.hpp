@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/random.hpp"
 #include "proto/nic.hpp"
-#include "proto/random.hpp"
 #include "sim/core/fabric.hpp"
 
 namespace hawser::sim {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::experiment {
 

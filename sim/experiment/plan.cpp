@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/core/digest.hpp"
 #include "sim/experiment/matrix_run.hpp"
 #include "sim/experiment/senders.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "proto/wire_layout.hpp"
+#include "proto/wire/layout.hpp"
 #include "sim/baseline/baseline_run.hpp"
 #include "sim/baseline/named.hpp"
 #include "sim/core/pool.hpp"

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/fabric/instant.hpp"
 
 namespace hawser::fabric {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/core/digest.hpp"
 
 namespace hawser::fabric {

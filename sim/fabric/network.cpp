@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::fabric {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::sim {
 

@@ -12,7 +12,7 @@ namespace hawser::sim {
 namespace {
 
 constexpr PeerId kNobody{0x00ffffff};
-constexpr std::size_t kBlobHead = 32;    // of an address blob (proto/endpoint.cpp)
+constexpr std::size_t kBlobHead = 32;    // of an address blob (proto/endpoint/endpoint.cpp)
 constexpr std::size_t kBlobRecord = 48;  // of each of its NICs
 using Blob = std::array<std::byte, proto::Endpoint::kMaxAddressBytes>;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hawser/status.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 namespace hawser::sim {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hawser/trace.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::sim {
 

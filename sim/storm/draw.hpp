@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/storm/plan.hpp"
 
 namespace hawser::sim {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::sim {
 

@@ -13,7 +13,7 @@
 
 #include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 #include "sim/core/link.hpp"
 #include "sim/core/sim_nic.hpp"
 

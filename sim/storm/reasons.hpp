@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/nic_pairs.hpp"
+#include "proto/path/nic_pairs.hpp"
 #include "sim/storm/plan.hpp"
 
 namespace hawser::sim {

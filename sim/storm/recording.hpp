@@ -6,7 +6,7 @@
 #include <span>
 
 #include "hawser/trace.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::sim {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "hawser/status.hpp"
-#include "proto/time.hpp"
+#include "proto/base/time.hpp"
 
 namespace hawser::sim {
 

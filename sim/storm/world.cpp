@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/core/lies.hpp"
 #include "sim/storm/plan_check.hpp"
 

@@ -16,7 +16,7 @@
 #include <functional>
 #include <span>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/traffic/matrix_builder.hpp"
 
 namespace hawser::fabric {

@@ -2,7 +2,7 @@
 // The generators behind generate(), whose numbers have been looked at.
 #pragma once
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/traffic/generate.hpp"
 #include "sim/traffic/matrix_builder.hpp"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/traffic/triggers.hpp"
 
 namespace hawser::fabric {

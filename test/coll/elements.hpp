@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coll/data_type.hpp"
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::test {
 

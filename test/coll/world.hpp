@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coll/communicator.hpp"
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "test/support/loopback_endpoints.hpp"
 
 namespace hawser::test {

@@ -19,7 +19,7 @@ import page
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # An assertion can't fail: its branches are none of the protocol's.
 ASSERTION = r".*\bHAWSER_ASSERT\("
-ASSERTIONS_FILE = "proto/assert.cpp"
+ASSERTIONS_FILE = "proto/base/assert.cpp"
 
 
 def build(folder):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The states of addresses, from messages that the test makes; and the wait for one address.
-#include "engine/address_states.hpp"
+#include "engine/host/address_states.hpp"
 
 #include <arpa/inet.h>
 #include <linux/if_addr.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/address_wait.hpp"
+#include "engine/host/address_wait.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {

@@ -7,10 +7,10 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "engine/driver/verbs_address.hpp"
+#include "engine/driver/verbs/verbs_address.hpp"
 #include "hawser/hawser.h"
 #include "hawser/nics.hpp"
-#include "proto/address_blob.hpp"
+#include "proto/wire/address_blob.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
 namespace hawser::engine {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rendezvous over loopback: ranks are threads here, each with its own connection.
-#include "engine/bootstrap.hpp"
+#include "engine/bootstrap/bootstrap.hpp"
 
 #include <poll.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/bootstrap_wire.hpp"
+#include "engine/bootstrap/bootstrap_wire.hpp"
 #include "test/engine/rendezvous_scene.hpp"
 #include "test/support/hang_limit.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/host_limits.hpp"
+#include "engine/host/host_limits.hpp"
 
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/job_environment.hpp"
+#include "engine/bootstrap/job_environment.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/nic_list.hpp"
+#include "engine/host/nic_list.hpp"
 #include "engine/settings.hpp"
 #include "hawser/nics.hpp"
 

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <string_view>
 
-#include "engine/pmix_abi.hpp"
+#include "engine/bootstrap/pmix_abi.hpp"
 
-// What engine/pmix_abi.hpp declares is what the library's own header does. Compiled where there is
-// one; it has nothing to run.
+// What engine/bootstrap/pmix_abi.hpp declares is what the library's own header does. Compiled where
+// there is one; it has nothing to run.
 #include <pmix.h>
 
 namespace hawser::engine::pmix {

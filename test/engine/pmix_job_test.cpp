@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/pmix_job.hpp"
+#include "engine/bootstrap/pmix_job.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

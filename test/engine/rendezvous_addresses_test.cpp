@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/bootstrap.hpp"
-#include "engine/bootstrap_wire.hpp"
+#include "engine/bootstrap/bootstrap.hpp"
+#include "engine/bootstrap/bootstrap_wire.hpp"
 #include "test/engine/rendezvous_scene.hpp"
 #include "test/support/hang_limit.hpp"
 

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/bootstrap.hpp"
-#include "engine/bootstrap_wire.hpp"
+#include "engine/bootstrap/bootstrap.hpp"
+#include "engine/bootstrap/bootstrap_wire.hpp"
 
 namespace hawser::engine {
 

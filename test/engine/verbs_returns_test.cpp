@@ -3,7 +3,7 @@
 // message arrives, and the NIC that is back carries its share again, wherever it is now.
 #include <cerrno>
 
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 #include "test/engine/driver/conformance/fake_rigs.hpp"
 #include "test/engine/verbs_pair.hpp"
 

@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/driver/fault_spec.hpp"
-#include "engine/driver/verbs.hpp"
-#include "engine/job_environment.hpp"
-#include "engine/nic_spec.hpp"
+#include "engine/bootstrap/job_environment.hpp"
+#include "engine/driver/fault/fault_spec.hpp"
+#include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/nic_spec.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "tool/error.hpp"
 #include "tool/run/fault_plan.hpp"
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <set>
 
-#include "proto/mac.hpp"
-#include "proto/wire.hpp"
+#include "proto/wire/mac.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/fuzz/handshake_program.hpp"
 #include "test/fuzz/input.hpp"
 #include "test/fuzz/tiny_world.hpp"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/mac.hpp"
+#include "proto/wire/mac.hpp"
 #include "test/proto/wire_roundtrip.hpp"
 #include "test/proto/wire_samples.hpp"
 

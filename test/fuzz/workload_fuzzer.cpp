@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/input/text.hpp"
 #include "tool/error.hpp"
 #include "tool/run/schedule.hpp"

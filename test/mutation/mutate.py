@@ -24,10 +24,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cpp_text  # noqa: E402
 
 # sim/ is compiled with these as they are, so they can't differ here.
-AS_THEY_ARE = {"assert.hpp", "endpoint.hpp", "nic.hpp", "random.hpp", "time.hpp"}
+AS_THEY_ARE = {"base/assert.hpp", "base/random.hpp", "base/time.hpp", "endpoint.hpp", "nic.hpp"}
 # What people read and nothing in the protocol depends on.
-NOT_MECHANICALLY = {"trace.cpp", "wire_dump.cpp", "report.cpp", "blame.cpp", "verdicts.cpp",
-                    "assert.cpp", "checksum.cpp"}
+NOT_MECHANICALLY = {"endpoint/trace.cpp", "wire/dump.cpp", "endpoint/report.cpp", "path/blame.cpp",
+                    "path/verdicts.cpp", "base/assert.cpp", "wire/checksum.cpp"}
 OBSERVES = re.compile(r"(\+\+)?counters\.|\(?tracing\(\)|trace\w*\(|TraceRecord|(record|made)\.(detail|cause|bytes|message|fragment) = ")
 OPERATORS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " != ",
              " != ": " == ", " && ": " || ", " || ": " && "}
@@ -269,10 +269,13 @@ def entry(number, mutant):
 def generate(source, out, tables, with_mechanical):
     folder = os.path.join(source, "proto")
     sources = {}
-    for file in sorted(os.listdir(folder)):
-        if file.endswith((".cpp", ".hpp")):
-            with open(os.path.join(folder, file), encoding="utf-8") as opened:
-                sources[file] = opened.read()
+    for place, _, files in os.walk(folder):
+        for file in files:
+            if file.endswith((".cpp", ".hpp")):
+                path = os.path.join(place, file)
+                with open(path, encoding="utf-8") as opened:
+                    sources[os.path.relpath(path, folder)] = opened.read()
+    sources = dict(sorted(sources.items()))
     mutants, changes = [], {file: [] for file in sources}
     for table in tables:
         for mutant, edits in read_table(table):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
-#include "proto/absence.hpp"
+#include "proto/session/absence.hpp"
 
 namespace hawser::proto {
 namespace {

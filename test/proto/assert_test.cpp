@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

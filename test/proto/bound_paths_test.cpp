@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "proto/peer.hpp"
+#include "proto/endpoint/peer.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/checksum.hpp"
+#include "proto/wire/checksum.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -2,7 +2,7 @@
 // The congestion window by itself: what it is told in a round, and what becomes of it.
 #include <catch2/catch.hpp>
 
-#include "proto/congestion_window.hpp"
+#include "proto/path/congestion_window.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {

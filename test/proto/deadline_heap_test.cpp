@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/deadline_heap.hpp"
+#include "proto/base/deadline_heap.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

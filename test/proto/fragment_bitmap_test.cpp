@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// FragmentBitmap and BlockPool (proto/bitmap.hpp) against a vector of flags.
+// FragmentBitmap and BlockPool (proto/base/bitmap.hpp) against a vector of flags.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <set>
 #include <vector>
 
-#include "proto/bitmap.hpp"
+#include "proto/base/bitmap.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {

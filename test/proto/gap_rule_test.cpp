@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "proto/gap_rule.hpp"
-#include "proto/reordering.hpp"
+#include "proto/path/gap_rule.hpp"
+#include "proto/path/reordering.hpp"
 
 namespace hawser::test {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The grant budget against a model of a link: what is granted arrives a round trip later, and not
 // faster than the share of the link.
-#include "proto/grant_budget.hpp"
+#include "proto/message/grant_budget.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "proto/lanes.hpp"
+#include "proto/path/lanes.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {

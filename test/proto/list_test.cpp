@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/list.hpp"
+#include "proto/base/list.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/mac.hpp"
+#include "proto/wire/mac.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <deque>
 #include <optional>
 
-#include "proto/matching.hpp"
+#include "proto/message/matching.hpp"
 
 namespace hawser::test {
 

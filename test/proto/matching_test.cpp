@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/matching.hpp"
+#include "proto/message/matching.hpp"
 
 #include <catch2/catch.hpp>
 

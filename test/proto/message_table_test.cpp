@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/message_table.hpp"
+#include "proto/message/message_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

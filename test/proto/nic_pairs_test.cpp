@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which pairs of NICs a session begins with: all that can be paired is, the same at both ends.
-#include "proto/nic_pairs.hpp"
+#include "proto/path/nic_pairs.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -4,14 +4,14 @@
 #include <catch2/catch.hpp>
 #include <new>
 
-#include "proto/bitmap.hpp"
-#include "proto/deadline_heap.hpp"
-#include "proto/list.hpp"
-#include "proto/matching.hpp"
-#include "proto/message_table.hpp"
-#include "proto/random.hpp"
-#include "proto/ring.hpp"
-#include "proto/slab.hpp"
+#include "proto/base/bitmap.hpp"
+#include "proto/base/deadline_heap.hpp"
+#include "proto/base/list.hpp"
+#include "proto/base/random.hpp"
+#include "proto/base/ring.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/message/matching.hpp"
+#include "proto/message/message_table.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace {

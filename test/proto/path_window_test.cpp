@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// PathWindow (proto/bitmap.hpp) against a set of all numbers that ever arrived.
+// PathWindow (proto/base/bitmap.hpp) against a set of all numbers that ever arrived.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "proto/bitmap.hpp"
+#include "proto/base/bitmap.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/peer_table.hpp"
+#include "proto/endpoint/peer_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>
 #include <memory>
 #include <set>
 
-#include "proto/untouched.hpp"
+#include "proto/base/untouched.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 // What prompt answers take: what samples make of it, and when the end of a message is late by it.
 #include <catch2/catch.hpp>
 
-#include "proto/prompt_time.hpp"
+#include "proto/path/prompt_time.hpp"
 
 namespace hawser::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The handles of peers' NICs, against a map.
-#include "proto/remote_handles.hpp"
+#include "proto/path/remote_handles.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

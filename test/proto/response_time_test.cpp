@@ -2,8 +2,8 @@
 // The response time: what samples make of it, and what the timers take from it.
 #include <catch2/catch.hpp>
 
-#include "proto/random.hpp"
-#include "proto/response_time.hpp"
+#include "proto/base/random.hpp"
+#include "proto/path/response_time.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {

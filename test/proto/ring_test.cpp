@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/ring.hpp"
+#include "proto/base/ring.hpp"
 
 #include <catch2/catch.hpp>
 #include <deque>

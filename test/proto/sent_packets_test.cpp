@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "proto/random.hpp"
-#include "proto/sent_packets.hpp"
+#include "proto/base/random.hpp"
+#include "proto/path/sent_packets.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/sequence.hpp"
+#include "proto/base/sequence.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

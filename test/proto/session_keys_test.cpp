@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/session_keys.hpp"
+#include "proto/session/session_keys.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/slab.hpp"
+#include "proto/base/slab.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

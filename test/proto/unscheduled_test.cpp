@@ -2,7 +2,7 @@
 // What of a message goes unasked.
 #include <catch2/catch.hpp>
 
-#include "proto/unscheduled.hpp"
+#include "proto/message/unscheduled.hpp"
 
 namespace hawser::test {
 namespace {

@@ -2,7 +2,7 @@
 // The matrix of NICs as pictures: a line a remote NIC would be hard to read, so a line is a local
 // NIC, and its characters are the remote ones: `+` alive, `x` worked and is down, `?` tried in
 // vain, `.` not known.
-#include "proto/verdicts.hpp"
+#include "proto/path/verdicts.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "proto/wire.hpp"
-#include "proto/wire_dump.hpp"
-#include "proto/wire_packed.hpp"
+#include "proto/wire/dump.hpp"
+#include "proto/wire/packed.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/proto/wire_bytes.hpp"
 
 namespace hawser::proto::wire {

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "proto/wire_packed.hpp"
+#include "proto/wire/packed.hpp"
 #include "test/proto/wire_bytes.hpp"
 #include "test/proto/wire_roundtrip.hpp"
 #include "test/proto/wire_samples.hpp"

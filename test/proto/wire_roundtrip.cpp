@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
-#include "proto/wire_dump.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/wire/dump.hpp"
 
 namespace hawser::test {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::test {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/checksum.hpp"
-#include "proto/mac.hpp"
-#include "proto/wire_packed.hpp"
+#include "proto/wire/checksum.hpp"
+#include "proto/wire/mac.hpp"
+#include "proto/wire/packed.hpp"
 
 namespace hawser::test {
 

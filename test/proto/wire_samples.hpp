@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hawser/tunables.hpp"
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/proto/wire_roundtrip.hpp"
 #include "test/proto/wire_samples.hpp"
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <utility>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/injector.hpp"
 

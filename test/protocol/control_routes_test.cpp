@@ -6,8 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "proto/random.hpp"
-#include "proto/wire_layout.hpp"
+#include "proto/base/random.hpp"
+#include "proto/wire/layout.hpp"
 #include "test/protocol/exchange.hpp"
 
 namespace hawser::test {

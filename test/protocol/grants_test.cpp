@@ -3,7 +3,7 @@
 // that nothing wedges, whatever is lost and whoever goes.
 #include <catch2/catch.hpp>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/packets.hpp"
 #include "test/support/seeded.hpp"

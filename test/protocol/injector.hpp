@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/support/simple_pool.hpp"
 #include "test/support/virtual_world.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "proto/message_table.hpp"
+#include "proto/message/message_table.hpp"
 #include "test/protocol/exchange.hpp"
 #include "test/support/seeded.hpp"
 

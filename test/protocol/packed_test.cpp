@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <deque>
 
-#include "proto/wire_packed.hpp"
+#include "proto/wire/packed.hpp"
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/message_scene.hpp"
 #include "test/protocol/packets.hpp"

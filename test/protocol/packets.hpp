@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
-#include "engine/driver/fault_nic.hpp"
-#include "proto/wire.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::test {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/mac.hpp"
-#include "proto/wire.hpp"
+#include "proto/wire/mac.hpp"
+#include "proto/wire/packet.hpp"
 #include "test/protocol/injector.hpp"
 #include "test/support/simple_pool.hpp"
 #include "test/support/virtual_world.hpp"

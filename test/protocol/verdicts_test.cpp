@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "proto/wire_layout.hpp"
+#include "proto/wire/layout.hpp"
 #include "test/protocol/exchange.hpp"
 
 namespace hawser::test {

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/storm/plan_check.hpp"
 #include "sim/storm/storm.hpp"
 

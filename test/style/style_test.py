@@ -19,13 +19,13 @@ GOOD = {
                        "// std::chrono and assert( may be named in a comment\n",
     "proto/codec.cpp": '#include "proto/codec.hpp"\nconst char* text = "std::thread using namespace";\n'
                        "static_assert(sizeof(int) == 4);\nint big = 1'000'000; // sleep(\n",
-    "engine/driver/memory_nic.hpp": '#pragma once\n#include "proto/codec.hpp"\n',
-    "engine/driver/udp_nic.cpp": "#include <sys/socket.h>\n"
-                                 '#include "engine/driver/memory_nic.hpp"\n',
+    "engine/driver/memory/memory_nic.hpp": '#pragma once\n#include "proto/codec.hpp"\n',
+    "engine/driver/udp/udp_nic.cpp": "#include <sys/socket.h>\n"
+                                 '#include "engine/driver/memory/memory_nic.hpp"\n',
     "engine/ring.cpp": "#include <rte_ring.h>\n#include <boost/lockfree/spsc_queue.hpp>\n",
     "coll/ring.cpp": '#include "hawser/types.hpp"\n',
-    "sim/fabric.cpp": '#include "engine/driver/memory_nic.hpp"\n',
-    "tool/main.cpp": '#include <CLI/CLI.hpp>\n#include "engine/driver/memory_nic.hpp"\n'
+    "sim/fabric.cpp": '#include "engine/driver/memory/memory_nic.hpp"\n',
+    "tool/main.cpp": '#include <CLI/CLI.hpp>\n#include "engine/driver/memory/memory_nic.hpp"\n'
                      "int main() { std::printf(\"x\"); }\n",
     "test/support/fabric.hpp": "#pragma once\n",
     "test/proto/codec_test.cpp": '#include <catch2/catch.hpp>\n#include "test/support/fabric.hpp"\n',
@@ -48,7 +48,7 @@ BAD = (
     ("include", "include/hawser/a.hpp", '#pragma once\n#include "proto/codec.hpp"\n'),
     ("include", "include/hawser/a.hpp", "#pragma once\n#include <sys/socket.h>\n"),
     ("include", "include/hawser/a.hpp", "#pragma once\n#include <fmt/core.h>\n"),
-    ("include", "proto/a.cpp", '#include "engine/driver/memory_nic.hpp"\n'),
+    ("include", "proto/a.cpp", '#include "engine/driver/memory/memory_nic.hpp"\n'),
     ("include", "proto/a.cpp", "#include <rte_ring.h>\n"),
     ("include", "proto/a.cpp", "#include <unistd.h>\n"),
     ("include", "proto/a.cpp", '#include "codec.hpp"\n'),
@@ -57,11 +57,11 @@ BAD = (
     ("include", "engine/a.cpp", '#include "coll/ring.cpp"\n'),
     ("include", "engine/a.cpp", "#include <CLI/CLI.hpp>\n"),
     ("include", "engine/driver/memory_rings.cpp", "#include <sys/socket.h>\n"),
-    ("include", "engine/driver/fault_nic.cpp", "#include <unistd.h>\n"),
-    ("include", "engine/driver/fault_nic.cpp", '#include "engine/ring.cpp"\n'),
+    ("include", "engine/driver/fault/fault_nic.cpp", "#include <unistd.h>\n"),
+    ("include", "engine/driver/fault/fault_nic.cpp", '#include "engine/ring.cpp"\n'),
     ("include", "coll/a.cpp", '#include "proto/codec.hpp"\n'),
     ("include", "plugin/a.cpp", '#include "engine/ring.cpp"\n'),
-    ("include", "sim/a.cpp", '#include "engine/driver/udp_nic.cpp"\n'),
+    ("include", "sim/a.cpp", '#include "engine/driver/udp/udp_nic.cpp"\n'),
     ("include", "sim/a.cpp", "#include <sys/socket.h>\n"),
     ("include", "tool/a.cpp", '#include "test/support/fabric.hpp"\n'),
     ("include", "bench/a.cpp", '#include "test/support/fabric.hpp"\n'),

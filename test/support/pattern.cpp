@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::test {
 

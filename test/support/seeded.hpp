@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::test {
 

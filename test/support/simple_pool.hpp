@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "proto/nic.hpp"
 
 namespace hawser::test {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/driver/fault_nic.hpp"
-#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
 #include "hawser/types.hpp"
 #include "proto/endpoint.hpp"
 #include "test/support/observed_nic.hpp"

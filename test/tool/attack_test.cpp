@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "proto/wire.hpp"
+#include "proto/wire/packet.hpp"
 #include "tool/attack/observer.hpp"
 #include "tool/attack/packets.hpp"
 #include "tool/attack/targets.hpp"

@@ -15,7 +15,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "sim/storm/shrink.hpp"
 #include "test/support/hang_limit.hpp"
 #include "tool/run/clock.hpp"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "tool/storm/report.hpp"
 
 namespace hawser::tool {

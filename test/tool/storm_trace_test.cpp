@@ -17,7 +17,7 @@
 #include <tuple>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "tool/error.hpp"
 
 namespace hawser::tool {

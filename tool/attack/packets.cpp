@@ -6,8 +6,8 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "proto/checksum.hpp"
-#include "proto/wire_layout.hpp"
+#include "proto/wire/checksum.hpp"
+#include "proto/wire/layout.hpp"
 
 namespace hawser::tool {
 namespace {

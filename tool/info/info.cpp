@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/driver/udp_address.hpp"
-#include "engine/driver/udp_way.hpp"
-#include "engine/driver/verbs.hpp"
-#include "engine/host_limits.hpp"
+#include "engine/driver/udp/udp_address.hpp"
+#include "engine/driver/udp/udp_way.hpp"
+#include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/host_limits.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 #include "hawser/nics.hpp"
 #include "hawser/tunables.hpp"
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "engine/bootstrap.hpp"
-#include "engine/job_environment.hpp"
+#include "engine/bootstrap/bootstrap.hpp"
+#include "engine/bootstrap/job_environment.hpp"
 #include "hawser/engine.hpp"
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"

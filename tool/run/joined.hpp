@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/job_environment.hpp"
-#include "engine/pmix_job.hpp"
+#include "engine/bootstrap/job_environment.hpp"
+#include "engine/bootstrap/pmix_job.hpp"
 #include "tool/exit_code.hpp"
 #include "tool/run/options.hpp"
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "engine/bootstrap.hpp"
+#include "engine/bootstrap/bootstrap.hpp"
 #include "tool/attack/attackers.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/error.hpp"

@@ -9,9 +9,9 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "engine/driver/fault_spec.hpp"
-#include "engine/driver/verbs.hpp"
-#include "engine/nic_list.hpp"
+#include "engine/driver/fault/fault_spec.hpp"
+#include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/nic_list.hpp"
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"
 #include "tool/run/verbs_words.hpp"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/nic_spec.hpp"
+#include "engine/host/nic_spec.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::tool {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 
 namespace hawser::tool {
 

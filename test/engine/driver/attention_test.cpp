@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/attention.hpp"
+#include "engine/driver/udp/attention.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/datagram_ring.hpp"
+#include "engine/driver/memory/datagram_ring.hpp"
 
 #include <atomic>
 #include <deque>

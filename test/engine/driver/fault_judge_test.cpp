@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/fault_judge.hpp"
+#include "engine/driver/fault/fault_judge.hpp"
 
 #include <bit>
 #include <cmath>

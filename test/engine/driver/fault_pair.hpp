@@ -5,8 +5,8 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/driver/fault_nic.hpp"
-#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
 #include "test/engine/driver/nic_user.hpp"
 
 namespace hawser::test {

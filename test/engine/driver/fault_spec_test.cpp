@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/fault_spec.hpp"
+#include "engine/driver/fault/fault_spec.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/held_packets.hpp"
+#include "engine/driver/fault/held_packets.hpp"
 
 #include "test/engine/driver/nic_user.hpp"
 

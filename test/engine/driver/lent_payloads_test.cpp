@@ -7,8 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "engine/driver/memory_nic.hpp"
-#include "proto/assert.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
+#include "proto/base/assert.hpp"
 #include "test/engine/driver/fault_pair.hpp"
 #include "test/engine/driver/nic_user.hpp"
 

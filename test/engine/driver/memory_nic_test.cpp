@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/memory_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
 
 #include <atomic>
 #include <thread>

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/driver/udp_nic.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
 #include "test/engine/driver/nic_user.hpp"
 
 namespace hawser::test {

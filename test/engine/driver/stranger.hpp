@@ -12,7 +12,7 @@
 #include <cstring>
 #include <span>
 
-#include "engine/driver/udp_address.hpp"
+#include "engine/driver/udp/udp_address.hpp"
 #include "proto/nic.hpp"
 
 namespace hawser::test {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/driver/udp_look.hpp"
-#include "engine/driver/udp_route.hpp"
+#include "engine/driver/udp/udp_look.hpp"
+#include "engine/driver/udp/udp_route.hpp"
 #include "test/engine/driver/own_network.hpp"
 
 namespace hawser::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/udp_look.hpp"
+#include "engine/driver/udp/udp_look.hpp"
 
 #include "test/engine/driver/nic_user.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/udp_nic.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
 
 #include <sys/resource.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/udp_screen.hpp"
+#include "engine/driver/udp/udp_screen.hpp"
 
 #include <array>
 #include <vector>
 
-#include "engine/driver/udp_nic.hpp"
-#include "proto/wire_layout.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
+#include "proto/wire/layout.hpp"
 #include "test/engine/driver/nic_user.hpp"
 #include "test/engine/driver/stranger.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/verbs_address.hpp"
+#include "engine/driver/verbs/verbs_address.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For how long NICs that fail again and again are kept down, in made-up time.
-#include "engine/driver/verbs_damping.hpp"
+#include "engine/driver/verbs/verbs_damping.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

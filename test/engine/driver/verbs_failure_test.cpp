@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "engine/driver/verbs_nic.hpp"
+#include "engine/driver/verbs/verbs_nic.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/driver/conformance/rigs.hpp"
 #include "test/engine/driver/verbs_exchange.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/driver/verbs_gid.hpp"
+#include "engine/driver/verbs/verbs_gid.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

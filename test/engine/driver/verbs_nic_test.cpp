@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs NIC beyond the contract that all NICs keep, over RDMA devices and over their double.
-#include "engine/driver/verbs_nic.hpp"
+#include "engine/driver/verbs/verbs_nic.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
-#include "engine/driver/verbs.hpp"
+#include "engine/driver/verbs/verbs.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::test {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/baseline/baseline_run.hpp"
 #include "sim/fabric/faults.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::fabric {
 namespace {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <deque>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/fabric/link.hpp"
 
 namespace hawser::fabric {

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "proto/random.hpp"
+#include "proto/base/random.hpp"
 #include "sim/input/aicb.hpp"
 #include "sim/input/text_workload.hpp"
 #include "sim/traffic/training.hpp"

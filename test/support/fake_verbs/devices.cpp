@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "test/support/fake_verbs/world.hpp"
 
 #undef ibv_get_device_list

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "proto/assert.hpp"
+#include "proto/base/assert.hpp"
 #include "test/support/fake_verbs/world.hpp"
 
 namespace hawser::test::fake {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/ring.hpp"
+#include "proto/base/ring.hpp"
 #include "test/support/fake_verbs/fabric.hpp"
 
 namespace hawser::test::fake {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/driver/fault_nic.hpp"
+#include "engine/driver/fault/fault_nic.hpp"
 #include "test/engine/driver/nic_user.hpp"
 
 namespace hawser::test {

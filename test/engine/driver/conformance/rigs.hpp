@@ -10,8 +10,8 @@
 #include "test/engine/driver/conformance/fake_rigs.hpp"
 #else
 
-#include "engine/driver/memory_nic.hpp"
-#include "engine/driver/udp_nic.hpp"
+#include "engine/driver/memory/memory_nic.hpp"
+#include "engine/driver/udp/udp_nic.hpp"
 #include "test/engine/driver/conformance/rig.hpp"
 
 namespace hawser::test {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/driver/verbs_nic.hpp"
+#include "engine/driver/verbs/verbs_nic.hpp"
 #include "test/engine/driver/conformance/rig.hpp"
 
 namespace hawser::test {

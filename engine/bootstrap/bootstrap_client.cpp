@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's side of the rendezvous.
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "engine/bootstrap/bootstrap.hpp"
+#include "engine/bootstrap/bootstrap_race.hpp"
+#include "engine/bootstrap/bootstrap_wire.hpp"
+#include "engine/cancellation.hpp"
+#include "engine/clock.hpp"
+#include "engine/system_error.hpp"
+
+namespace hawser::engine {
+
+using bootstrap::BodyReader;
+using bootstrap::BodyWriter;
+using bootstrap::Frame;
+using bootstrap::FrameType;
+using proto::milliseconds;
+using proto::Time;
+
+namespace {
+
+// The server tells of a timeout, and who is missing; its word may take this much longer.
+constexpr auto kServerMayTake = milliseconds(3000);
+constexpr auto kLeaveWithin = milliseconds(1000);
+constexpr int kAskAgainMs = 500;  // for a host's name
+
+// False if the time is over first.
+bool wait_for(const Descriptor& socket, short events, Time deadline) {
+  for (;;) {
+    const std::int64_t left_ms = ((deadline - monotonic_now()).ns + 999'999) / 1'000'000;
+    if (left_ms <= 0) return false;
+    pollfd fd{socket.get(), events, 0};
+    const int ready = ::poll(&fd, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1'000'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+// A cluster may learn of a host's name only when the process there starts: asks until then.
+std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time deadline) {
+  for (;;) {
+    try {
+      return bootstrap::resolve(address);
+    } catch (const bootstrap::HostUnknown&) {
+      if (monotonic_now() + milliseconds(kAskAgainMs) > deadline) throw;
+    }
+    ::poll(nullptr, 0, kAskAgainMs);
+  }
+}
+
+// Every address of the meeting.
+std::vector<bootstrap::Endpoint> endpoints_of(const bootstrap::Meeting& meeting, Time deadline) {
+  std::vector<bootstrap::Endpoint> all;
+  for (const std::string& address : meeting.addresses) {
+    std::ranges::move(resolve_until(address, deadline), std::back_inserter(all));
+  }
+  return all;
+}
+
+Descriptor connect_to(const std::string& text, std::uint32_t timeout_ms) {
+  const Time deadline = monotonic_now() + milliseconds(timeout_ms);
+  const bootstrap::Meeting meeting = bootstrap::parse_meeting(text);
+  const std::vector<bootstrap::Endpoint> endpoints = endpoints_of(meeting, deadline);
+  const std::string shown = text_of(bootstrap::Meeting{meeting.addresses, 0});
+  bootstrap::Race race(endpoints, meeting.nonce != 0 || endpoints.size() > 1, meeting.nonce);
+  if (Descriptor socket = race.run(deadline)) {
+    const int on = 1;
+    static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+    return socket;
+  }
+  if (!race.has_way()) {
+    throw BootstrapError(BootstrapFailure::unreachable,
+                         "This host has no way to the rendezvous at " + shown + ": " +
+                             race.reasons() +
+                             "; look at its interfaces (is lo up?), routes and firewall");
+  }
+  throw BootstrapError(BootstrapFailure::unreachable, "No rendezvous answers at " + shown +
+                                                          " within " + std::to_string(timeout_ms) +
+                                                          " ms: " + race.reasons() +
+                                                          std::string(bootstrap::kWhereToLook));
+}
+
+[[noreturn]] void throw_failure(const Frame& frame) {
+  BodyReader body(frame.body);
+  const auto rank = body.number<std::uint32_t>();
+  const std::string text = bootstrap::text_of(body.rest());
+  throw BootstrapError(BootstrapFailure{frame.detail}, text,
+                       rank == bootstrap::kNoRank ? std::optional<std::uint32_t>() : rank);
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
+                       std::uint32_t timeout_ms)
+    : address_(address), size_(size), socket_(connect_to(address, timeout_ms)) {
+  const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
+  BodyWriter join;
+  join.text(bootstrap::kMagic).number(rank).number(size);
+  send(FrameType::join, join.body(), deadline);
+  const Frame welcome = receive(FrameType::welcome, deadline);
+  BodyReader body(welcome.body);
+  epoch_ = body.number<std::uint64_t>();
+  const auto secret = body.bytes(bootstrap::kSecretBytes);
+  secret_.assign(secret.begin(), secret.end());
+  if (!body.good()) throw_gone("answers what no rendezvous would");
+  if (const auto gathered = body.rest(); !gathered.empty()) last_round_ = blobs_of(gathered);
+}
+
+Rendezvous::~Rendezvous() {
+  try {
+    send(FrameType::leave, {}, monotonic_now() + kLeaveWithin);
+  } catch (const BootstrapError&) {  // it is gone already
+  }
+}
+
+std::vector<std::vector<std::byte>> Rendezvous::all_gather(std::span<const std::byte> blob,
+                                                           std::uint32_t timeout_ms) {
+  begin_all_gather(blob, timeout_ms);
+  return blobs_of(receive(FrameType::gathered, round_deadline_).body);
+}
+
+std::optional<std::vector<std::vector<std::byte>>> Rendezvous::try_all_gather() {
+  if (const auto gathered = take(FrameType::gathered)) return blobs_of(gathered->body);
+  if (monotonic_now() > round_deadline_) throw_gone("doesn't answer");
+  return std::nullopt;
+}
+
+void Rendezvous::begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
+  if (blob.size() > kMaxBlobBytes) {
+    throw BootstrapError(BootstrapFailure::size_mismatch,
+                         "The rendezvous takes blobs of " + std::to_string(kMaxBlobBytes) +
+                             " bytes at most, not " + std::to_string(blob.size()));
+  }
+  round_deadline_ = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
+  BodyWriter post;
+  post.number(timeout_ms).bytes(blob);
+  send(FrameType::post, post.body(), round_deadline_);
+}
+
+std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
+    std::span<const std::byte> gathered) const {
+  BodyReader body(gathered);
+  std::vector<std::vector<std::byte>> blobs(size_);
+  for (std::vector<std::byte>& one : blobs) {
+    const auto bytes = body.bytes(body.number<std::uint32_t>());
+    one.assign(bytes.begin(), bytes.end());
+  }
+  if (!body.complete()) throw_gone("answers what no rendezvous would");
+  return blobs;
+}
+
+void Rendezvous::abort(std::string_view reason) noexcept {
+  const CancellationHold hold;
+  try {
+    BodyWriter body;
+    body.text(reason.substr(0, kMaxBlobBytes));
+    send(FrameType::abort, body.body(), monotonic_now() + kLeaveWithin);
+  } catch (...) {  // the others will notice by themselves
+  }
+}
+
+void Rendezvous::throw_gone(const std::string& what) const {
+  throw BootstrapError(BootstrapFailure::unreachable, "The rendezvous at " + address_ + " " + what);
+}
+
+void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time deadline) {
+  std::vector<std::byte> bytes;
+  bootstrap::append_frame(bytes, type, 0, body);
+  std::span<const std::byte> left(bytes);
+  while (!left.empty()) {
+    const ssize_t sent = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      left = left.subspan(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_, POLLOUT, deadline)) throw_gone("takes nothing any more");
+    } else if (errno != EINTR) {
+      // It may have said why before it closed.
+      static_cast<void>(receive(FrameType::failed, monotonic_now() + kLeaveWithin));
+    }
+  }
+}
+
+// The next frame, which must be of this type; FAILED is thrown.
+Frame Rendezvous::receive(FrameType type, Time deadline) {
+  for (;;) {
+    if (auto frame = take(type)) return std::move(*frame);
+    if (!wait_for(socket_, POLLIN, deadline)) throw_gone("doesn't answer");
+  }
+}
+
+// The same if it is here already.
+std::optional<Frame> Rendezvous::take(FrameType type) {
+  const std::size_t longest = std::size_t{size_} * (kMaxBlobBytes + 4) + 64;
+  Frame frame;
+  std::array<std::byte, 16384> bytes;
+  for (;;) {
+    const bootstrap::Parse parsed = bootstrap::take_frame(in_, longest, frame);
+    if (parsed == bootstrap::Parse::bad) throw_gone("answers what no rendezvous would");
+    if (parsed == bootstrap::Parse::complete) break;
+    const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      in_.insert(in_.end(), bytes.begin(), bytes.begin() + got);
+    } else if (got < 0 && errno == EAGAIN) {
+      return std::nullopt;
+    } else if (got == 0 || errno != EINTR) {
+      throw_gone("went away" + std::string(bootstrap::kWhereToLook));
+    }
+  }
+  if (frame.type == FrameType::failed) throw_failure(frame);
+  if (frame.type != type) throw_gone("answers what no rendezvous would");
+  return frame;
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/bootstrap/job_environment.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "hawser/engine.hpp"
+
+namespace hawser::engine {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return {};
+  return value;
+}
+
+std::optional<std::uint32_t> number(const char* name) {
+  const auto text = variable(name);
+  if (!text) return {};
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) {
+    throw Error(std::string(name) + "=" + *text + ": it takes a whole number");
+  }
+  return value;
+}
+
+std::uint32_t needed(const char* name, const char* because) {
+  if (const auto value = number(name)) return *value;
+  throw Error(std::string(name) + " is not set, though " + because + " is");
+}
+
+std::string torch_rendezvous() {
+  const auto host = variable("MASTER_ADDR");
+  if (!host) throw Error("MASTER_ADDR is not set, though RANK is");
+  std::uint32_t port = needed("MASTER_PORT", "RANK");
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
+  if (port == 0 || port > 65535) {
+    throw Error("MASTER_PORT=" + std::to_string(port) + ": no port is left for the rendezvous");
+  }
+  const bool is_v6 = host->find(':') != std::string::npos;
+  return (is_v6 ? "[" + *host + "]" : *host) + ":" + std::to_string(port);
+}
+
+void refuse_if_several(const std::string& who, const std::string& rank, const char* size_name,
+                       const std::string& advice) {
+  const auto size = number(size_name);
+  if (!size || *size <= 1) return;
+  throw Error(rank + ", " + size_name + "=" + std::to_string(*size) + ": " + who +
+              " started this process without PMIx, so that it can't find the others; " + advice +
+              ", or set HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS (ADDRESS:PORT of rank 0's "
+              "host)");
+}
+
+}  // namespace
+
+std::optional<JobPlace> job_place_from_environment() {
+  JobPlace place;
+  const auto rendezvous = variable("HAWSER_RENDEZVOUS");
+  const char* rank_name = "HAWSER_RANK";
+  if (const auto rank = number(rank_name)) {
+    place.rank = *rank;
+    place.size = needed("HAWSER_SIZE", rank_name);
+    place.local_rank = number("HAWSER_LOCAL_RANK");
+    place.local_size = number("HAWSER_LOCAL_SIZE");
+    place.said_by = "HAWSER_RANK and HAWSER_SIZE";
+    if (!rendezvous) throw Error("HAWSER_RENDEZVOUS is not set, though HAWSER_RANK is");
+  } else if (const auto torch_rank = number(rank_name = "RANK")) {
+    place.rank = *torch_rank;
+    place.size = needed("WORLD_SIZE", rank_name);
+    place.local_rank = number("LOCAL_RANK");
+    place.local_size = number("LOCAL_WORLD_SIZE");
+    place.said_by = "RANK and WORLD_SIZE";
+  } else {
+    return {};
+  }
+  place.rendezvous = rendezvous ? *rendezvous : torch_rendezvous();
+  if (place.rank >= place.size) {
+    throw Error(std::string(rank_name) + "=" + std::to_string(place.rank) + ": a job of " +
+                std::to_string(place.size) + " has ranks 0 to " +
+                std::to_string(static_cast<std::int64_t>(place.size) - 1));
+  }
+  return place;
+}
+
+bool started_by_pmix() {
+  if (variable("PMIX_RANK") && variable("PMIX_NAMESPACE")) return true;
+  // srun sets the step's variables; in a batch script, or in a step of one task (a shell), a job
+  // may well start ranks of its own.
+  if (const auto rank = variable("SLURM_PROCID"); rank && variable("SLURM_STEP_NODELIST")) {
+    const bool has_step_tasks = variable("SLURM_STEP_NUM_TASKS").has_value();
+    const char* const name = has_step_tasks ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    refuse_if_several("srun", "SLURM_PROCID=" + *rank, name,
+                      "start the ranks by `srun --mpi=pmix` (`srun --mpi=list` tells whether this "
+                      "Slurm has it)");
+  }
+  if (const auto rank = variable("PMI_RANK")) {
+    refuse_if_several("a PMI launcher", "PMI_RANK=" + *rank, "PMI_SIZE",
+                      "start the ranks by a launcher with PMIx (Open MPI's mpirun, `srun "
+                      "--mpi=pmix`)");
+  }
+  return false;
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/driver/udp/udp_device.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "engine/descriptor.hpp"
+
+namespace hawser::engine {
+namespace {
+
+using Interfaces = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
+
+Interfaces list_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) first = nullptr;
+  return {first, ::freeifaddrs};
+}
+
+// The address of an entry, with port 0. Nothing: it is of another family than `like`.
+std::optional<SocketAddress> address_in(const ifaddrs& entry, const SocketAddress& like) {
+  if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != like.any.sa_family) return {};
+  SocketAddress address;
+  std::memcpy(&address.v6, entry.ifa_addr, like.length());
+  return address;
+}
+
+}  // namespace
+
+UdpDevice device_of(const SocketAddress& local) {
+  const Interfaces interfaces = list_interfaces();
+  for (const ifaddrs* entry = interfaces.get(); entry != nullptr; entry = entry->ifa_next) {
+    const std::optional<SocketAddress> address = address_in(*entry, local);
+    if (!address || !is_same_ip(*address, local)) continue;
+    if ((entry->ifa_flags & IFF_LOOPBACK) != 0) return {};
+    return {::if_nametoindex(entry->ifa_name), entry->ifa_name};
+  }
+  return {};
+}
+
+bool is_usable(const SocketAddress& local) {
+  SocketAddress address = local;
+  address.set_port(0);
+  const Descriptor fd(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Whatever else is short (ports, descriptors), the address is no reason.
+  return !fd || ::bind(fd.get(), &address.any, address.length()) == 0 || errno != EADDRNOTAVAIL;
+}
+
+std::optional<SocketAddress> address_like(const SocketAddress& before, const std::string& device) {
+  const Interfaces interfaces = list_interfaces();
+  for (const ifaddrs* entry = interfaces.get(); entry != nullptr; entry = entry->ifa_next) {
+    const std::optional<SocketAddress> address = address_in(*entry, before);
+    if (!address || device != entry->ifa_name) continue;
+    if (is_link_local(*address) == is_link_local(before) && is_usable(*address)) return address;
+  }
+  return {};
+}
+
+}  // namespace hawser::engine

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network device that has a NIC's address, and the addresses that it has now.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/driver/udp/udp_address.hpp"
+
+namespace hawser::engine {
+
+struct UdpDevice {
+  std::uint32_t index = 0;  // 0: none
+  std::string name;
+};
+
+// The device that has exactly this address. None for loopback: each of its addresses is a NIC of
+// its own, for tests and demonstrations.
+[[nodiscard]] UdpDevice device_of(const SocketAddress& local);
+
+// Whether this host has it, and it is not tentative.
+[[nodiscard]] bool is_usable(const SocketAddress& local);
+
+// An address of that device for a NIC that had `before`: of the same family and scope, and usable.
+[[nodiscard]] std::optional<SocketAddress> address_like(const SocketAddress& before,
+                                                        const std::string& device);
+
+}  // namespace hawser::engine

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/driver/udp/udp_look.hpp"
+
+#include <array>
+
+#include "engine/cancellation.hpp"
+#include "proto/base/assert.hpp"
+
+namespace hawser::engine {
+
+using proto::Queue;
+
+namespace {
+constexpr std::array kQueues{Queue::data, Queue::control};  // as descriptors() has them
+// A question to the watch costs a system call.
+constexpr proto::Duration kFollowInterval = proto::milliseconds(1);
+constexpr proto::Duration kRetryInterval = proto::milliseconds(1000);
+}  // namespace
+
+void UdpLook::add(UdpNic& nic) {
+  std::array<int, kQueues.size()> fds;
+  HAWSER_ASSERT(nic.descriptors(fds) == fds.size());
+  nics_.push_back(&nic);
+  nic.follow(*this);
+  if (nic.has_device() && !watch_) watch_.emplace();
+  for (const int fd : fds) {
+    attention_.add();
+    watched_.push_back({fd, POLLIN, 0});
+  }
+}
+
+void UdpLook::follow_addresses() {
+  follow_at_ = now_ + kFollowInterval;
+  const bool changed = watch_->take_changes();
+  const bool retries = now_ >= retry_at_;
+  if (retries) retry_at_ = now_ + kRetryInterval;
+  for (UdpNic* nic : nics_) {
+    if (changed || (retries && nic->is_lost())) nic->look_at_address();
+  }
+}
+
+void UdpLook::decide_anew() {
+  std::size_t queue = 0;
+  for (UdpNic* nic : nics_) {
+    for (const Queue each : kQueues) {
+      if (nic->take_heard(each)) attention_.heard(queue);
+      ++queue;
+    }
+  }
+  const bool looks = attention_.begin_turn(now_, due_);
+  // A question costs as much as a look, and brings what is there.
+  const bool one_is_left = attention_.asked() + 1 == attention_.count();
+  if (looks && !one_is_left) look();
+  queue = 0;
+  for (UdpNic* nic : nics_) {
+    for (const Queue each : kQueues) {
+      const bool readable = looks && (one_is_left || watched_[queue].revents != 0);
+      const bool asks = attention_.asks(queue) || readable;
+      using enum proto::Nic::Outlook;
+      nic->expect(each, asks ? ask : looks ? empty : skip);
+      ++queue;
+    }
+  }
+}
+
+void UdpLook::look() {
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    pollfd& watched = watched_[i];
+    watched.revents = 0;
+    // poll skips what is negative.
+    if ((watched.fd < 0) != attention_.asks(i)) watched.fd = ~watched.fd;
+  }
+  const CancellationHold hold;
+  if (::poll(watched_.data(), watched_.size(), 0) >= 0) return;
+  for (pollfd& watched : watched_) watched.revents = POLLIN;  // interrupted: ask them all
+}
+
+}  // namespace hawser::engine

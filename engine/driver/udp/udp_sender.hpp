@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sending side of one UDP socket: neighbours of a burst that go to the same remote and have the
+// same length travel as one message, which the kernel or the device cuts up (UDP_SEGMENT); many
+// messages go by one system call. Headers and payloads are gathered, nothing is copied here.
+//
+// The kernel refuses segments that are longer than the MTU of the way, or that the device can't
+// make. Such packets go one by one then, the long ones in IP fragments. That is not for ever: after
+// every `patience` large packets that went alone, the way's MTU is asked for anew, and segments are
+// tried where it has room for them. The sender counts packets because it has no clock; and where
+// few are sent, it does not matter how.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/driver/remote_table.hpp"
+#include "engine/driver/udp/udp_address.hpp"
+#include "proto/nic.hpp"
+
+namespace hawser::engine {
+
+struct UdpRemote {
+  static constexpr std::uint32_t kFirstPatience = 256;
+  static constexpr std::uint32_t kMostPatience = 16'384;
+
+  SocketAddress data;
+  SocketAddress control;
+  std::uint32_t device = 0;         // named with each send; 0: the routing tables choose
+  std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes whole, as last asked for
+  bool segment = true;              // not refused for another reason than their length
+  std::uint32_t refused_bytes = 0;  // segments of this length were refused last; 0: none are
+  std::uint32_t alone = 0;          // large packets sent alone since the way was looked at
+  std::uint32_t patience = kFirstPatience;  // of these, until the next look
+};
+
+// What has become of long packets to a remote.
+struct UdpWayNews {
+  enum class Kind : std::uint8_t { fragmented, unsegmented, resumed };
+  Kind kind = Kind::resumed;
+  SocketAddress to;
+  std::uint32_t bytes = 0;        // of such a packet
+  std::uint32_t whole_bytes = 0;  // what the way carries whole
+};
+
+struct UdpSendStats {
+  std::uint64_t calls = 0;     // system calls
+  std::uint64_t messages = 0;  // segmented ones count once
+  std::uint64_t datagrams = 0;
+  std::uint64_t full = 0;         // times that the kernel had no room
+  std::uint64_t lost = 0;         // datagrams that could not be sent
+  std::uint64_t fragmented = 0;   // datagrams longer than their way carries whole
+  std::uint64_t unsegmented = 0;  // times that segmentation to a remote was given up
+  std::uint64_t resumed = 0;      // times that it was taken up again
+  int last_error = 0;             // errno of the last loss
+};
+
+inline constexpr std::uint32_t kMaxSegments = 64;  // UDP_MAX_SEGMENTS of older kernels
+
+struct UdpSendLimits {
+  bool segment = true;
+  std::uint32_t datagram_bytes = 0;
+  std::uint32_t message_bytes = 0;  // of all segments together
+};
+
+// As longest_whole_datagram: to a remote, from the socket's address.
+using UdpWayLength = std::function<std::uint32_t(const SocketAddress&)>;
+
+class UdpSender {
+ public:
+  // `local` is the socket's address, `remotes` says which handles are open, `addresses` holds what
+  // belongs to them; all outlive this.
+  UdpSender(int fd, const SocketAddress& local, proto::Queue queue, const UdpSendLimits& limits,
+            UdpWayLength way, const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
+
+  // Sends a prefix of `packets`, all of this queue; returns its length. What cannot be sent counts
+  // as sent. The kernel has copied the bytes: the buffers are free.
+  [[nodiscard]] std::size_t send(std::span<const proto::TxPacket> packets);
+
+  [[nodiscard]] const UdpSendStats& stats() const { return stats_; }
+  // The newest since the last time.
+  [[nodiscard]] std::optional<UdpWayNews> take_news() { return std::exchange(news_, std::nullopt); }
+
+ private:
+  static constexpr std::size_t kMaxMessages = 64;
+  static constexpr std::size_t kMaxVectors = 512;
+
+  struct Message {
+    std::size_t first = 0;  // packets before it can't be sent
+    std::size_t end = 0;
+    UdpRemote* remote = nullptr;
+    std::uint32_t segment = 0;
+  };
+  enum class Outcome : std::uint8_t { retry, full };
+
+  [[nodiscard]] bool sendable(const proto::TxPacket& packet) const;
+  // Lays out messages from the front of `packets`; returns how many.
+  [[nodiscard]] std::size_t lay_out(std::span<const proto::TxPacket> packets);
+  // Lays out one message that starts at `packets[first]`; false if the arrays are full.
+  [[nodiscard]] bool lay_out_one(std::span<const proto::TxPacket> packets, std::size_t first);
+  void add(const proto::TxPacket& packet);
+  // Gives them to the kernel, which takes a prefix; returns its length, or -1 with errno set.
+  [[nodiscard]] int submit(std::size_t messages);
+  // The first message was refused with `error`; `done` moves on if it is given up.
+  [[nodiscard]] Outcome refused(int error, std::size_t& done);
+  void give_up_segments(const Message& message);
+  void count(const Message& message);
+  void ask_for_way(UdpRemote& remote);
+  void tell(UdpWayNews::Kind kind, const Message& message);
+
+  int fd_;
+  const SocketAddress& local_;
+  proto::Queue queue_;
+  UdpSendLimits limits_;
+  UdpWayLength way_;
+  const RemoteTable& remotes_;
+  std::vector<UdpRemote>& addresses_;
+
+  std::array<Message, kMaxMessages> messages_;
+  std::array<mmsghdr, kMaxMessages> headers_{};
+  std::array<iovec, kMaxVectors> vectors_{};
+  struct alignas(cmsghdr) Control {
+    std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo))>
+        bytes;
+  };
+  std::array<Control, kMaxMessages> controls_{};
+  std::size_t message_count_ = 0;
+  std::size_t vector_count_ = 0;
+  UdpSendStats stats_;
+  std::optional<UdpWayNews> news_;
+};
+
+}  // namespace hawser::engine

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states,
+// in control packets at the end of a turn that has polled every NIC, or in front of a small
+// payload.
+//
+// Timer of a peer: `ack_at`, armed at the first unacknowledged packet, max_ack_delay later;
+// `ack_now` sends with this turn.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr Duration kAllowanceEpoch = milliseconds(20);
+constexpr std::uint64_t kFinalsRepeated = 64;
+constexpr std::uint32_t kFewStatuses = 4;
+
+// What the sender has under way is about its window: with few acknowledgements in a round trip it
+// sends in bursts, and learns late.
+constexpr std::uint64_t kAcksInAWindow = 4;
+constexpr std::uint64_t kFewest = 2;
+constexpr std::uint8_t kMostCounted = 255;
+std::uint64_t packets_per_ack(std::uint64_t under_way) {
+  return std::max(under_way / kAcksInAWindow, kFewest);
+}
+
+constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
+
+// Where a sender that was stopped goes on: behind the last that is here. What is missing before it
+// is asked for.
+std::uint32_t goes_on_from(const IncomingMessage& message) {
+  const std::uint32_t hole = message.arrived.first_missing();
+  return message.no_room ? std::max(hole, std::min(message.arrived.beyond(), message.granted))
+                         : hole;
+}
+}  // namespace
+
+// Enters a sequenced packet into its path's window. False: seen before, or of an older generation;
+// the packet is to be dropped.
+bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                  bool congestion_experienced) {
+  const wire::CommonHeader& header = *packet.header;
+  const std::uint8_t slot = header.slot & 15;
+  std::uint32_t& index = peer.receive_paths[slot];
+  if (index == kNoIndex) {
+    const std::uint8_t known = peer.receive_generations[slot];
+    if (known != 0 && static_cast<std::int8_t>(header.generation - known) < 0) {
+      drop(DropReason::stale_path);
+      return false;
+    }
+    SlabId id;
+    ReceivePath* fresh = receive_paths.try_allocate(id);
+    if (fresh == nullptr) {
+      drop(DropReason::limit);
+      return false;
+    }
+    index = id.index;
+    start_receive_path(peer, *fresh, header);
+  }
+  ReceivePath& path = receive_paths.at(index);
+  const auto newer = static_cast<std::int8_t>(header.generation - path.generation);
+  if (newer < 0) {
+    drop(DropReason::stale_path);
+    return false;
+  }
+  if (newer > 0) start_receive_path(peer, path, header);
+
+  const std::uint64_t number = expand(header.path_number, path.window.largest() + 1);
+  const std::uint64_t largest = path.window.largest();
+  const auto insertion = path.window.insert(number);
+  owe(peer);
+  path.ack_due = true;
+  if (insertion.arrival != PathWindow::Arrival::fresh) {
+    peer.ack_now = true;  // its ack may have been lost
+    drop(DropReason::old_path_number);
+    return false;
+  }
+  path.local_nic = nic % kMaxNics;
+  const std::uint64_t reach = number - header.path_back;
+  if (before(path.reach, reach)) path.reach = reach;
+  if (before(largest, number)) {
+    path.largest_arrival = arrived;
+    path.marks = number - largest < 64 ? path.marks << (number - largest) : 0;
+  }
+  if (congestion_experienced) {
+    ++path.ce_count;
+    const std::uint64_t back = path.window.largest() - number;
+    if (back < 64) path.marks |= std::uint64_t{1} << back;
+    ++counters.packets_marked;
+  }
+  grants.budget.on_arrival(packet.payload.size());
+
+  if (peer.active_epoch != allowance_epoch) {
+    peer.active_epoch = allowance_epoch;
+    ++epoch_peers;
+  }
+  // What was overtaken is told at once too, before its sender takes it for lost; but where packets
+  // go several ways it is nothing that one comes before another.
+  const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
+  if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
+  if (++peer.unacknowledged >= tunables.ack_every_packets ||
+      (in_order ? insertion.new_gap || before(number, largest)
+                : path.unacknowledged >= packets_per_ack(header.path_back)) ||
+      (header.flags & wire::kFlagAckNow) != 0) {
+    peer.ack_now = true;
+  }
+  if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
+  if ((header.flags & wire::kFlagAckNow) != 0) {
+    peer.raise_ways(Ways::two);
+    peer.say_finals = true;
+  }
+  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
+  ++counters.data_packets_received;
+  if (tracing()) trace_arrival(peer, packet, path, number);
+  return true;
+}
+
+void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
+                                        const wire::CommonHeader& header) {
+  path = ReceivePath{};
+  path.slot = header.slot & 15;
+  path.generation = header.generation;
+  // Numbers begin at the session's first, or, if this end or the other has rested, with the one
+  // that is here: of those before it none counts as arrived.
+  const std::uint32_t ahead = header.path_number - to_wire(peer.first_remote_number);
+  const bool near = ahead < PathWindow::kBits;
+  path.reach = peer.first_remote_number + (near ? 0 : ahead - PathWindow::kBits);
+  path.window.restart(path.reach);
+}
+
+void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
+  // The newest status of a number is the one that counts; a run of questions has one answer.
+  const std::uint32_t last = peer.statuses.back();
+  if (last != kNoIndex) {
+    PendingStatus& run = statuses.at(last);
+    if (run.status == status && number - run.number < run.run) return;
+    if (run.status == status && number == run.number + run.run && run.run < wire::kMaxStatusRun) {
+      ++run.run;
+      return;
+    }
+    if (run.number == number && run.run == 1) {
+      run.status = status;
+      return;
+    }
+  }
+  SlabId id;
+  PendingStatus* entry = statuses.try_allocate(id);
+  if (entry == nullptr) return;  // the sender asks again
+  entry->number = number;
+  entry->status = status;
+  peer.statuses.push_back(statuses, id.index);
+  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
+  owe(peer);
+}
+
+void Endpoint::Core::owe(Peer& peer) {
+  if (!ackers.contains(peer)) ackers.push_back(peers, index_of(peer));
+  touch(peer);  // its timers may be the only ones to bring a turn
+}
+
+// With the next turn: a caller that answers what just completed carries it along.
+void Endpoint::Core::owe_soon(Peer& peer) {
+  peer.ack_at = earlier(peer.ack_at, now);
+  peer.ack_not_in_turn = turn_number;
+  owe(peer);
+}
+
+// How many turns ago began the newest one of which all that lay in the data rings has been taken.
+std::uint16_t Endpoint::Core::turns_behind() const {
+  std::uint32_t behind = 0;
+  for (const LocalNic& local : nics) behind = std::max(behind, turn_number - local.drained);
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, wire::kFarBehind));
+}
+
+// The receive ring, shared among the peers that sent lately.
+std::uint32_t Endpoint::Core::allowance_kib() const {
+  const std::uint64_t active = std::max<std::uint64_t>({1, epoch_peers, last_epoch_peers});
+  const std::uint64_t least = 2 * (fragment_bytes + wire::kDataHeaderBytes);
+  return static_cast<std::uint32_t>((std::max(receive_bytes / active, least) + 1023) / 1024);
+}
+
+// Control packets to all peers that are due. The others stay on the list; their timer is armed.
+void Endpoint::Core::acknowledge(bool urgent_only) {
+  if (allowance_epoch_end <= now) {
+    last_epoch_peers = now - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
+    epoch_peers = 0;
+    ++allowance_epoch;
+    allowance_epoch_end = now + kAllowanceEpoch;
+    watch_rings();
+  }
+  ackers.for_each(peers, [&](std::uint32_t index) {
+    Peer& peer = peers.at(index);
+    if (peer.state != SessionState::ready) {
+      ackers.remove(peers, index);
+      return;
+    }
+    if (!peer.ack_now &&
+        (urgent_only || now < peer.ack_at || peer.ack_not_in_turn == turn_number)) {
+      return;
+    }
+    while (peer.ack_now || now >= peer.ack_at) {
+      if (!send_control(peer)) {  // no buffer, or no room in the NIC: with the next turn, soon
+        backpressured = true;
+        return;
+      }
+      if (!something_owed(peer)) break;
+      peer.ack_now = true;
+    }
+    progressed = true;
+    ackers.remove(peers, index);
+    touch(peer);
+  });
+}
+
+bool Endpoint::Core::something_owed(const Peer& peer) const {
+  if (!peer.statuses.empty() || !peer.to_say.empty() || peer.nic_state_due != 0 ||
+      peer.say_solicitation) {
+    return true;
+  }
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index != kNoIndex && receive_paths.at(index).ack_due) return true;
+  }
+  return false;
+}
+
+// ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request those of all paths,
+// the others with their largest number alone, and room is left for the request. What doesn't fit
+// stays due. False if nothing was written.
+bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
+  const std::size_t reserve = request_follows ? kRequestBytes : 0;
+  bool any = false;
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index == kNoIndex) continue;
+    ReceivePath& path = receive_paths.at(index);
+    if (!path.ack_due && !request_follows) continue;
+    if (!any && !writer.ack_info(turn_number, turns_behind(), allowance_kib())) return false;
+    any = true;
+    std::array<std::uint64_t, PathWindow::kWords> words;
+    std::size_t count = path.window.write_ack(path.reach, words);
+    if (!path.ack_due) count = 1;
+    const std::size_t marks_words = path.marks != 0 ? 2 : 0;
+    if (writer.room() < (2 + count + marks_words) * wire::kWordBytes + reserve) return true;
+    // First, as the sender forgets what is acknowledged.
+    if (path.marks != 0 &&
+        writer.path_marks(path.slot, path.generation, to_wire(path.window.largest()), path.marks)) {
+      path.marks = 0;
+    }
+    const auto residence = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>((now - path.largest_arrival).ns, 0, 0xffffffff));
+    if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
+                         path.ce_count, std::span(words).first(count))) {
+      return true;
+    }
+    path.ack_due = false;
+    path.unacknowledged = 0;
+  }
+  if (any) {
+    peer.unacknowledged = 0;
+    peer.ack_now = false;
+    peer.ack_at = kNever;
+  }
+  return any;
+}
+
+// Few statuses are told once more in the next control packet, where losses are to be made up for
+// within round trips. Where they are many, that costs more than being asked for one.
+void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
+  for (std::uint32_t told = 0; !peer.statuses.empty();) {
+    const std::uint32_t index = peer.statuses.front();
+    const PendingStatus& next = statuses.at(index);
+    if (!writer.status(to_wire(next.number), next.status, next.run)) return;
+    told += next.run;
+    peer.statuses.pop_front(statuses);
+    statuses.free(index);
+    peer.finals_again = nics.front().lanes > 1 && told <= kFewStatuses;
+  }
+}
+
+// A peer that waits may have missed the last packet with statuses, and have nothing more to ask by.
+void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
+  if (!peer.say_finals) return;
+  peer.say_finals = false;
+  for (std::uint64_t i = 0; i < kFinalsRepeated; ++i) {
+    const std::uint64_t number = peer.remote_floor + i;
+    const auto entry = peer.incoming.get(number);
+    if (!entry || !is_finished_entry(*entry)) continue;
+    if (!writer.status(to_wire(number), status_of_entry(*entry))) return;
+  }
+}
+
+// Grants and requests. False: no room for the rest. The last grant of a message is said once more
+// in the packet after its own, as no other follows it; without room for that, not at all.
+bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
+  const std::uint32_t again = std::exchange(peer.granted_all, kNoIndex);
+  while (!peer.to_say.empty()) {
+    const std::uint32_t index = peer.to_say.front();
+    IncomingMessage& message = incoming.at(index);
+    const SlabId id = incoming.id_at(index);
+    if (message.say_grant) {
+      const std::uint32_t from = goes_on_from(message);
+      if (!writer.grant(to_wire(message.number), id.index, id.generation, from, message.granted)) {
+        return false;
+      }
+      if (tracing()) {
+        trace_receive(TraceKind::grant_given, message, 0, from, message.granted);
+      }
+      message.say_grant = false;
+      if (message.granted == message.fragments) peer.granted_all = index;
+    }
+    if (message.say_request) {
+      std::array<std::uint64_t, wire::kMaxBitmapWords> words;
+      const std::uint32_t base = message.arrived.first_missing();
+      const std::size_t count = message.arrived.write_missing(base, message.may_come, words);
+      if (count > 0) {
+        if (!writer.request(to_wire(message.number), base, std::span(words).first(count))) {
+          return false;
+        }
+        ++counters.requests_sent;
+        if (tracing()) trace_receive(TraceKind::request_sent, message, 0, base, 0);
+      }
+      message.say_request = false;
+    }
+    peer.to_say.pop_front(incoming);
+  }
+  if (again == kNoIndex || !incoming.is_live(again)) return true;
+  const IncomingMessage& message = incoming.at(again);
+  if (message.peer == index_of(peer) && message.granted == message.fragments) {
+    const SlabId id = incoming.id_at(again);
+    (void)writer.grant(to_wire(message.number), id.index, id.generation, goes_on_from(message),
+                       message.granted);
+  }
+  return true;
+}
+
+// Puts what is owed in front of a small payload.
+void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
+  if (!ackers.contains(peer) || peer.ways == Ways::all) return;
+  (void)write_acks(peer, writer, false);
+  write_statuses(peer, writer);
+  if (something_owed(peer)) {
+    peer.ack_now = true;
+  } else {
+    peer.ack_at = kNever;
+    ackers.remove(peers, index_of(peer));
+  }
+}
+
+bool Endpoint::Core::send_control(Peer& peer) {
+  PacketBuffer* buffer = nullptr;
+  // What is written is said: not before there is a way.
+  if (remote(peer, peer.route) == kNoRemote &&
+      remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
+    return false;
+  }
+  if (pool.take(std::span(&buffer, 1)) == 0) return false;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
+               to_wire(peer.floor));
+  const std::uint16_t nic_state_due = peer.nic_state_due;
+  peer.say_finals |= std::exchange(peer.finals_again, false);
+  bool asks = peer.say_solicitation;
+  peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
+  (void)write_acks(peer, writer, asks);
+  for (std::size_t nic = 0; nic < nics.size() && peer.nic_state_due != 0; ++nic) {
+    if ((peer.nic_state_due >> nic & 1) != 0 &&
+        writer.nic_state(static_cast<std::uint8_t>(nic), nics[nic].up, nics[nic].sequence)) {
+      peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due & ~(1u << nic));
+    }
+  }
+  if (write_sayings(peer, writer) && write_solicitation(peer, writer)) {
+    write_statuses(peer, writer);
+    if (peer.statuses.empty()) write_finals(peer, writer);
+  }
+  peer.ack_now = false;
+  peer.ack_at = kNever;
+  ++counters.control_packets_sent;
+  if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
+    // Statuses, grants and requests are asked for again where they are missed; states of NICs not.
+    peer.nic_state_due = nic_state_due;
+    peer.ack_now = true;
+    for (const std::uint32_t index : peer.receive_paths) {
+      if (index != kNoIndex) receive_paths.at(index).ack_due = true;
+    }
+    return false;
+  }
+  peer.told_floor = peer.floor;
+  return true;
+}
+
+}  // namespace hawser::proto

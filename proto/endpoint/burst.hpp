@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets for one remote, on the way to their NIC (transmit.cpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/base/slab.hpp"
+#include "proto/nic.hpp"
+
+namespace hawser::proto {
+
+// A fragment chosen for sending; or several messages of one each, the first by its index, and how
+// many `more` follow it by number.
+struct Pick {
+  std::uint32_t message = kNoIndex;
+  std::uint32_t fragment = 0;
+  std::uint32_t more = 0;
+  bool again = false;
+};
+
+// A burst under construction.
+struct Burst {
+  static constexpr std::size_t kMost = 64;
+  std::array<Pick, kMost> picks;
+  std::array<TxPacket, kMost> packets;
+  std::array<PacketBuffer*, kMost> buffers{};
+  RemoteHandle remote = kNoRemote;
+  std::size_t size = 0;
+};
+
+}  // namespace hawser::proto

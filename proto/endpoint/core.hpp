@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one endpoint: everything that the protocol's files share, in slabs made at start.
+// One file per event or decision works on it, each with its own header comment:
+//   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
+//   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
+//   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
+//   path_acks.cpp    acknowledged, PTO                   closing.cpp        CLOSE, CLOSED, RESET
+//   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
+//   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed
+//   receives.cpp     matching, completion                gaps.cpp           what a path has lost
+//   expect.cpp       levels, requests                    addresses.cpp      NICs that moved
+//   grants.cpp       what of long messages may come      report.cpp         statistics
+//   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
+//   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
+//   silence.cpp      paths of which nothing comes        packed.cpp         messages that share one
+//   eager.cpp        small messages in, at once          stalls.cpp         what stands still
+//   control_routes.cpp  which NICs control goes over
+//
+// Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
+// protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
+// unreaped == 0; a receive buffer is written only between match and completion.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hawser/stats.hpp"
+#include "hawser/trace.hpp"
+#include "hawser/tunables.hpp"
+#include "hawser/types.hpp"
+#include "proto/base/bitmap.hpp"
+#include "proto/base/deadline_heap.hpp"
+#include "proto/base/random.hpp"
+#include "proto/base/ring.hpp"
+#include "proto/base/sequence.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/base/untouched.hpp"
+#include "proto/endpoint.hpp"
+#include "proto/endpoint/burst.hpp"
+#include "proto/endpoint/peer.hpp"
+#include "proto/endpoint/peer_table.hpp"
+#include "proto/endpoint/records.hpp"
+#include "proto/message/grants.hpp"
+#include "proto/message/groups.hpp"
+#include "proto/message/matching.hpp"
+#include "proto/nic.hpp"
+#include "proto/path/local_nic.hpp"
+#include "proto/path/remote_handles.hpp"
+#include "proto/path/verdicts.hpp"
+#include "proto/session/absence.hpp"
+#include "proto/session/places.hpp"
+#include "proto/session/resting.hpp"
+#include "proto/session/session_keys.hpp"
+#include "proto/wire/mac.hpp"
+#include "proto/wire/packet.hpp"
+
+namespace hawser::proto {
+
+// How urgently the receiver looks for what is missing of a message (docs/internals/protocol.md §9).
+enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
+
+[[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
+
+struct Endpoint::Core {
+  Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
+
+  // ---- fixed at start
+  Tunables tunables;
+  std::uint64_t endpoint_id;
+  std::uint64_t epoch;
+  std::array<std::byte, wire::kMaxSecretBytes> secret_storage{};
+  std::size_t secret_bytes = 0;
+  std::vector<LocalNic> nics;
+  PacketPool& pool;
+  std::uint32_t fragment_bytes;     // largest that all NICs carry
+  std::size_t control_bytes;        // largest control packet
+  bool checksum;                    // some NIC has no check of its own
+  std::uint32_t burst_packets;      // the largest burst that a NIC likes
+  std::uint64_t receive_bytes;      // smallest data ring among the NICs
+  std::uint64_t unscheduled_bytes;  // what of a message this endpoint may send unasked
+  Duration granularity;
+
+  // ---- objects
+  Random random;
+  SessionKeys keys;
+  std::uint32_t name_mask;  // a peer's name on the wire is its index, xor this
+  PeerTable peers;
+  Slab<Path> paths;
+  Slab<ReceivePath> receive_paths;
+  Slab<OutgoingMessage> outgoing;
+  Slab<IncomingMessage> incoming;
+  Slab<Retransmit> retransmits;
+  Slab<PendingStatus> statuses;
+  SentBlockPool sent_blocks;
+  std::uint32_t reclaimed_to = 0;  // paths have given back old records, up to this one
+  Time reclaimed_at{};
+  BlockPool bitmap_blocks;
+  MessageTablePool table_blocks;
+  Matching matching;
+  Groups groups;
+  Grants grants;
+  Slab<Chunk> chunks;
+  Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x chunk_size()
+  RemoteHandles remotes;
+  Untouched<wire::NicRecord> more_nics;  // of peers that have more than Peer::nics holds, by place
+  std::vector<OperationSlot> operations;
+  Ring<Completion> completions;
+  Ring<Event> events;
+  std::uint64_t events_emitted = 0;
+  std::array<StandingVerdict, kMaxVerdicts> verdicts{};
+  std::size_t verdict_count = 0;
+  TraceHook trace_hook = nullptr;
+  void* trace_context = nullptr;
+  std::vector<std::byte> probe_padding;  // zeros, a fragment of them
+  std::uint32_t operations_live = 0;
+  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
+
+  // ---- timers: one deadline per object, the earliest of what it waits for
+  DeadlineHeap peer_timers;
+  DeadlineHeap outgoing_timers;
+  DeadlineHeap incoming_timers;
+
+  // ---- work at hand
+  IndexList<Peer, &Peer::send_link> senders;
+  IndexList<Peer, &Peer::ack_link> ackers;
+  IndexList<Peer, &Peer::touch_link> touched;
+  StarvedPeers starved;
+  IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
+  IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
+  Places peer_places;
+
+  // ---- this turn
+  Time now{};
+  Time this_pass{};      // when this turn began to look into the rings
+  Time previous_pass{};  // the same of the turn before
+  Time arrived{};        // the packet at hand did not arrive before
+  Time asked_wake{kNever};
+  std::uint32_t turn_number = 0;
+  bool late = false;            // this end was away just before, so its rings may hold answers
+  bool away_in_turn = false;    // between the halves of the last turn
+  bool called_to_send = false;  // since the last turn, last of all a single packet
+  std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
+  Absence absence;
+  Pace pace;
+  bool progressed = false;
+  bool warns = false;  // of what stands still, or has no place
+  Event last_warning;
+  bool backpressured = false;     // a NIC or the pool refused something in this turn
+  std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
+  std::uint32_t last_epoch_peers = 0;
+  std::uint32_t allowance_epoch = 1;
+  Time allowance_epoch_end{};
+
+  std::uint32_t calls_outstanding = 0;
+  std::uint32_t half_open_count = 0;
+  std::uint32_t handshake_counter = 0;
+  std::uint32_t session_sequence = 0;
+  std::uint32_t in_flight = 0;    // sequenced packets
+  std::uint32_t written_off = 0;  // of these, on paths that are `written_off`
+  std::uint64_t bulk_paths = 0;
+  std::uint64_t chunk_bytes_held = 0;
+  std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
+  std::uint32_t claims = 0;     // of these
+  Time store_full_since{};      // messages are turned away, and nothing was matched; 0: no
+  Time store_judged_at = kNever;
+  bool store_put_off = false;
+  std::uint32_t nic_news = 0;     // changes of NICs that every peer must hear of
+  std::uint32_t news_cursor = 0;  // where to go on telling those that rest
+  std::uint32_t news_left = 0;    // so many of them were not looked at since the last change
+  Time news_at = kNever;
+  bool closing = false;
+  bool closed = false;
+  Time closing_since{};
+  Time close_wake{kNever};
+  Time judge_at{kNever};
+  Time judged_at{};
+  Duration judge_interval{};
+  Burst burst;  // this and the next are places to work in, made once: kilobytes to clear
+  std::array<RxPacket, Nic::kMaxRxBurst> received;
+  std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
+  std::uint32_t receiving_peer = kNoIndex;
+
+  EndpointStats counters;
+
+  // ---- turn.cpp
+  [[nodiscard]] bool was_away(Time left);
+  void begin_turn(Time at);
+  TurnResult finish_turn(Time at);
+  void drop(DropReason reason) {
+    ++counters.drops[static_cast<std::size_t>(reason)];
+    if (tracing()) trace_drop(reason);
+  }
+  void emit(const Event& event);
+  void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
+  void complete(const Completion& completion);
+  [[nodiscard]] bool put_off(Time& deadline, bool& used, Duration by) const;
+  void touch(Peer& peer);
+  void rearm(Peer& peer);
+  void expire(Peer& peer);
+  void expire_timers();
+  void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
+  void receive_packet(std::size_t nic, const RxPacket& datagram);
+  void receive_all();
+
+  // ---- places.cpp
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, Time half_open_until);
+  void give_back(Peer& peer);
+  void enter_half_open(Peer& peer);
+  void leave_half_open(Peer& peer);
+
+  // ---- session.cpp
+  [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
+  [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
+  [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
+  [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair);
+  [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
+  void start_peer(Peer& peer);
+  void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
+  void draw_token(Peer& peer);
+  [[nodiscard]] bool begin_session(Peer& peer);
+  [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
+                                   std::span<const wire::NicRecord> records);
+  void become_ready(Peer& peer);
+  [[nodiscard]] bool pending(const Peer& peer) const;
+  [[nodiscard]] Duration patience_with(const Peer& peer) const;
+  [[nodiscard]] Time gives_up_at(const Peer& peer) const;
+  void watch_liveness(Peer& peer);
+  bool probe_best_path(Peer& peer, bool again = false);
+
+  // ---- handshake.cpp
+  void want_session(Peer& peer);
+  void begin_calling(Peer& peer, Time at);
+  void call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records);
+  void end_calling(Peer& peer);
+  void say_hello(Peer& peer);
+  void call_again(Peer& peer);
+  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic,
+                    std::uint64_t cookie);
+  [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
+  void on_session(std::size_t nic, const wire::PacketView& packet);
+  [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
+  [[nodiscard]] Peer* admit(std::size_t nic, const wire::PacketView& packet, Peer* peer);
+  void send_challenge(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
+  void send_refusal(std::size_t nic, const wire::SessionPart& hello, const NicAddress& address);
+  void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
+
+  // ---- addresses.cpp
+  void close_remotes(Peer& peer, std::size_t remote_nic);
+  void notice_address(std::size_t nic);
+  void announce(Peer& peer);
+  void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
+
+  // ---- rest.cpp
+  [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
+  [[nodiscard]] bool is_out_of_reach(Peer& peer);
+  [[nodiscard]] bool path_may_go(Peer& peer, const Path& path);
+  [[nodiscard]] bool is_settled(Peer& peer);
+  [[nodiscard]] bool consider_rest(Peer& peer);
+  [[nodiscard]] bool put_to_rest(Peer& peer, RestingPeer& record);
+  Peer& wake(std::uint32_t index);
+  void tell_news(Peer& peer);
+  void nic_changed(LocalNic& local, bool fell);
+  void spread_news();
+  void wake_all();
+
+  // ---- failure.cpp
+  void fail_peer(Peer& peer, Status status);
+  void fail_receives(Peer& peer, Status status);
+  void drop_held(Peer& peer);
+  void forget_failed(Peer& peer);
+
+  // ---- closing.cpp
+  [[nodiscard]] std::optional<wire::MessageStatus> final_status(std::uint32_t entry) const;
+  [[nodiscard]] wire::ClosingPart& begin_closing(const Peer& peer, wire::PacketType type,
+                                                 wire::PacketWriter& writer);
+  void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags, Ways ways);
+  void send_close(Peer& peer);
+  void repeat_close(Peer& peer);
+  void send_reset(Peer& peer);
+  void on_closing(Peer& peer, NicPair from, const wire::PacketView& packet);
+  void on_close(Peer& peer, const wire::PacketView& packet);
+  void progress_closing();
+  void cancel_all(Status status);
+
+  // ---- send.cpp
+  void prepare(const Peer& peer, OutgoingMessage& message) const;
+  void want_to_send(Peer& peer, OutgoingMessage& message);
+  void want_to_send_more(Peer& peer);
+  void finish_send(OutgoingMessage& message, Status status);
+  void stop_sending(Peer& peer, OutgoingMessage& message);
+  [[nodiscard]] Status cancel_send(OutgoingMessage& message);
+  void cancel_refused(Peer& peer, OutgoingMessage& message);
+  void complete_send(const OutgoingMessage& message, bool released);
+  void release_send(OutgoingMessage& message);
+  void advance_floor(Peer& peer);
+  void reap();
+  void on_status(Peer& peer, const wire::StatusView& view);
+  void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
+  void on_grant(Peer& peer, const wire::GrantBlock& grant);
+  void on_request(Peer& peer, const wire::RequestView& request);
+  void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
+  void drop_retransmit(Peer& peer, std::uint32_t entry);
+  void drop_retransmits(Peer& peer, const OutgoingMessage& message);
+  void consider_asking(OutgoingMessage& message);
+  void ask_status(OutgoingMessage& message);
+
+  // ---- transmit.cpp
+  enum class Sent : std::uint8_t { all, more, blocked, refused };
+  void transmit();
+  [[nodiscard]] Sent transmit_burst(Peer& peer, std::uint64_t in_a_row);
+  [[nodiscard]] Path* choose_path(Peer& peer, std::uint64_t want_bytes);
+  [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row);
+  void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
+                      PacketBuffer& buffer, TxPacket& packet);
+  void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
+
+  // ---- packed.cpp
+  [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
+                                 TxPacket& packet);
+  void record_packed(const Pick& pick, SentPacket& record);
+  void unpick_packed(Peer& peer, const Pick& pick);
+  void lose_packed(Peer& peer, SentPacket& record);
+  void packed_is_late(Peer& peer, const SentPacket& record);
+  void on_packed(Peer& peer, const wire::PacketView& packet);
+
+  // ---- small_packets.cpp
+  [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
+  void send_envelope(const OutgoingMessage& message);
+  [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
+
+  // ---- control_routes.cpp
+  [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
+  void on_insists(Peer& peer);
+  [[nodiscard]] NicPair control_route(Peer& peer, Ways ways);
+  [[nodiscard]] NicPair next_pair(Peer& peer);
+  [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
+  [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);
+  [[nodiscard]] bool send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
+                             Ways ways);
+
+  // ---- path_acks.cpp
+  void trim(Path& path, Time forget_before);
+  [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
+  [[nodiscard]] Duration pto_base(const Path& path) const;
+  void arm_pto(Path& path);
+  void arm_all_prompt(Peer& peer);
+  void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
+  void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
+  void on_path_marks(Peer& peer, const wire::PathMarksBlock& block);
+  void on_path_ack(Peer& peer, const wire::PathAckView& ack);
+  void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
+  void lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
+                   TraceLoss layer);
+  void judge_acks();
+  void find_gaps(Peer& peer, Path& path);
+  void note_unheard(Peer& peer, Path& path);
+  void evacuate(Peer& peer, Path& path);
+  void find_silence(Peer& peer);
+  [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
+  [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
+  void make_room_for_probe(Peer& peer, Path& path);
+  void expire_pto(Peer& peer, Path& path);
+
+  // ---- binding.cpp
+  [[nodiscard]] std::uint32_t slot_in_order(const Peer& peer, std::uint32_t place) const;
+  void pair_nics(Peer& peer);
+  void pair_anew(Peer& peer);
+  void open_paths(Peer& peer);
+  void reopen_paths(Peer& peer, std::uint32_t known_news);
+  void doubt_unbound(Peer& peer, std::size_t nic, bool ours);
+  Path* bind_slot(Peer& peer, std::uint32_t slot, bool told);
+  [[nodiscard]] bool is_away(Peer& peer, const Path& path);
+  Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, std::uint32_t at);
+  Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
+  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer, std::size_t local) const;
+  void release_path(Peer& peer, Path& path);
+  [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
+  void bind_for_bulk(Peer& peer, std::uint32_t fragments);
+  [[nodiscard]] Path* bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes);
+  [[nodiscard]] bool all_bound(const Peer& peer) const;
+  [[nodiscard]] Path* bind_for_data(Peer& peer);
+  [[nodiscard]] std::uint32_t count_answering(Peer& peer);
+  void tend_paths(Peer& peer);
+  [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
+
+  // ---- stalls.cpp
+  void watch_progress(Peer& peer);
+
+  // ---- paths.cpp
+  [[nodiscard]] bool has_way(Peer& peer, Path& path);
+  [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
+  void ask_elsewhere(Peer& peer, const Path& path);
+  void suspect(Peer& peer, Path& path, Reason reason);
+  void path_down(Peer& peer, Path& path, Reason reason);
+  [[nodiscard]] Time next_probe(Path& path);
+  void path_heard(Peer& peer, Path& path, bool full_probe);
+  void path_up(Peer& peer, Path& path, Reason reason);
+  void drop_bridges(Peer& peer, const Path& path, bool proven_too);
+  void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bool is_first);
+  void move_bridge(Peer& peer, Path& path);
+  void seek(Peer& peer);
+  void meet(Peer& peer, std::size_t local, std::uint8_t remote_nic);
+  [[nodiscard]] bool any_path_works(Peer& peer);
+  void call_witness(Peer& peer, const Path& path);
+  void expire_probe(Peer& peer, Path& path);
+  [[nodiscard]] bool was_in_vain(const Peer& peer, Path& path);
+  void ask_the_way(Peer& peer, Path& path);
+  void take_nic_events();
+  void local_nic_changed(std::size_t nic, bool up);
+  void on_nic_state(Peer& peer, const wire::NicStateBlock& state);
+
+  // ---- blame.cpp
+  void want_verdicts();
+  [[nodiscard]] PeerEvidence evidence_of(Peer& peer);
+  void support(const Verdict& verdict);
+  void support_by_peer(Peer& peer, const VerdictJudge& judge);
+  [[nodiscard]] bool any_session();
+  [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
+  void tell(const StandingVerdict& standing, Event::Kind kind, Reason reason);
+  [[nodiscard]] bool settle_verdicts(std::uint16_t alive_local);
+  void judge_paths();
+
+  // ---- trace.cpp; all but the first only if that is true
+  [[nodiscard]] bool tracing() const { return trace_hook != nullptr; }
+  void trace(TraceRecord record) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path) const;
+  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path,
+                                   std::uint64_t number, const SentPacket& packet);
+  void trace_drop(DropReason reason) const;
+  void trace_arrival(const Peer& peer, const wire::PacketView& packet, const ReceivePath& path,
+                     std::uint64_t number) const;
+  void trace_path(const Event& event, const Path& path);
+  void trace_session(const Peer& peer) const;
+  void trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
+                  std::uint32_t detail) const;
+  void trace_receive(TraceKind kind, const IncomingMessage& message, std::uint8_t cause,
+                     std::uint32_t fragment, std::uint32_t detail) const;
+
+  // ---- receive.cpp
+  void on_floor(Peer& peer, std::uint32_t wire_floor);
+  [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
+                                               const wire::EnvelopePart& envelope);
+  [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
+                                     const wire::EnvelopePart& envelope, SlabId& id);
+  void give_back_unmatched(IncomingMessage& message);
+  void on_data(Peer& peer, const wire::PacketView& packet);
+  void on_granted(Peer& peer, const wire::PacketView& packet);
+  void on_envelope(Peer& peer, const wire::PacketView& packet);
+  void on_cancel(Peer& peer, const wire::PacketView& packet);
+  void bury(Peer& peer, std::uint64_t number);
+  void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
+  void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes, std::size_t n);
+  [[nodiscard]] bool store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
+                           std::size_t count);
+  [[nodiscard]] std::size_t chunk_size() const { return std::min(fragment_bytes, 4096u); }
+  void drop_chunks(IncomingMessage& message, std::uint32_t until = kNoIndex);
+  void arrived_whole(IncomingMessage& message);
+  void free_incoming(IncomingMessage& message);
+
+  // ---- eager.cpp
+  [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
+  void complete_eager(const Peer& peer, const wire::PacketView& packet,
+                      const PostedReceive& receive);
+
+  // ---- receives.cpp
+  void post_receive(const ReceiveRequest& request);
+  void process_in_order(Peer& peer);
+  void process(IncomingMessage& message);
+  [[nodiscard]] MessageId claim(const UnexpectedEntry& entry);
+  [[nodiscard]] IncomingMessage* claimed(MessageId name);
+  void unclaim(IncomingMessage& message);
+  void receive_claimed(IncomingMessage& message, const ReceiveRequest& request);
+  void put_back(IncomingMessage& message);
+  void match(IncomingMessage& message, const PostedReceive& receive);
+  void note_unposted(const PostedReceive& receive);
+  void complete_receive(const IncomingMessage& message, Status status);
+  void complete_unmatched(const PostedReceive& receive, Status status);
+  [[nodiscard]] UnexpectedEntry unexpected_entry(const IncomingMessage& message,
+                                                 std::uint32_t index) const;
+
+  // ---- expect.cpp
+  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
+  [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
+  void expect(IncomingMessage& message, bool progress);
+  void expire_expectation(IncomingMessage& message);
+  void request_missing(IncomingMessage& message);
+  void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
+  void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
+  void say(Peer& peer, IncomingMessage& message);
+  void note_starved(Peer& peer, std::uint64_t number);
+  void judge_full_store();
+  void store_moves() {  // a message without a receive has left it
+    store_full_since = Time{};
+    store_judged_at = kNever;
+  }
+  void solicit(Peer& peer);
+  void descriptor_freed(Peer& by, bool in_reserve);
+  void expire_solicitation(Peer& peer);
+  void no_longer_starved(Peer& peer);
+  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
+
+  // ---- grants.cpp
+  [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
+  [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
+  void start_grants(IncomingMessage& message);
+  void leave_grants(IncomingMessage& message);
+  void grant_progress(IncomingMessage& message);
+  void regrade(IncomingMessage& message);
+  void regrade(Grantee& grantee);
+  void begin_pace(Grantee& grantee);
+  void end_pace(Grantee& grantee);
+  void raise_group(std::uint16_t context, const Hint& hint);
+  void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
+  void say_grant(IncomingMessage& message);
+  void grant_oldest();
+  void give_grants();
+  void watch_rings();
+
+  // ---- acknowledge.cpp
+  [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                  bool congestion_experienced);
+  void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
+  void say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
+  void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
+  void owe_soon(Peer& peer);
+  [[nodiscard]] bool something_owed(const Peer& peer) const;
+  void acknowledge(bool urgent_only);
+  [[nodiscard]] std::uint32_t allowance_kib() const;
+  [[nodiscard]] std::uint16_t turns_behind() const;
+  [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
+  void write_statuses(Peer& peer, wire::PacketWriter& writer);
+  void write_finals(Peer& peer, wire::PacketWriter& writer);
+  [[nodiscard]] bool write_sayings(Peer& peer, wire::PacketWriter& writer);
+  void piggyback(Peer& peer, wire::PacketWriter& writer);
+  [[nodiscard]] bool send_control(Peer& peer);
+  void copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes);
+
+  // ---- small things that many need
+  [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }
+  [[nodiscard]] std::span<const std::byte> secret() const {
+    return std::span(secret_storage).first(secret_bytes);
+  }
+  // What the peer calls itself in packets to us: its index, which a stranger can't guess.
+  [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
+  [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
+  // For a call that concerns the peer: it wakes. Null: there is none of that name.
+  [[nodiscard]] Peer* used_peer(PeerId id) {
+    const std::uint32_t index = peers.index_of(id);
+    if (index == kNoIndex) return nullptr;
+    Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
+    peer.used_at = now;
+    touch(peer);
+    return &peer;
+  }
+  [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
+    if (i < peer.nics.size()) return peer.nics[i];
+    constexpr std::size_t kMore = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
+    return more_nics[peers.place_of(peer) * kMore + i - peer.nics.size()];
+  }
+  [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
+    return nic_of(peer, remote).state != 0;
+  }
+  // Null: the name is out of range, or in use.
+  [[nodiscard]] OperationSlot* free_slot(OperationId operation) {
+    const auto index = static_cast<std::uint32_t>(operation);
+    return index < operations.size() && !operations[index].live ? &operations[index] : nullptr;
+  }
+  // Of those awake.
+  template <class Visit>
+  void for_each_peer(Visit&& visit) {
+    peers.for_each_awake(visit);
+  }
+  [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
+    return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);
+  }
+  // Of a packet that is packed: its messages that have not ended.
+  template <class Visit>
+  void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
+    const std::uint64_t first = expand(record.message_generation, peer.next_number);
+    for (std::uint64_t i = 0; i <= record.fragment; ++i) {
+      if (const auto index = peer.outgoing.get(first + i)) visit(outgoing.at(*index));
+    }
+  }
+  template <class Visit>
+  void for_each_path(Peer& peer, Visit&& visit) {
+    for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
+  }
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public face of proto/: checks arguments, charges limits, hands over to the Core.
+#include "proto/endpoint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/message/unscheduled.hpp"
+#include "proto/wire/address_blob.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// Whether any of our NICs can send to one of these.
+template <class Core>
+bool is_any_addressable(const Core& core, std::span<const wire::NicRecord> records) {
+  return std::ranges::any_of(records, [&](const wire::NicRecord& record) {
+    return std::ranges::any_of(
+        core.nics, [&](const LocalNic& local) { return local.nic->can_address(record.address); });
+  });
+}
+
+static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
+              Endpoint::kMaxAddressBytes);
+
+constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
+constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
+
+// Of many peers few are in the cache; of the one that was sent to last, all that matters. True: its
+// paths are to be fetched too.
+template <class Core>
+bool fetch_peer(Core& core, std::uint32_t peer) {
+  if (std::exchange(core.last_sent_to, peer) == peer) return false;
+  core.peers.fetch(peer);
+  return true;
+}
+
+// What is said of a message that isn't here: whether one may still come.
+template <class Core>
+Status nothing_of(const Core& core, PeerId peer) {
+  if (peer == kAnyPeer) return Status::again;
+  const std::uint32_t index = core.peers.index_of(peer);
+  const bool awake = core.peers.is_awake(index);
+  const auto [state, failure] =
+      awake ? std::pair(core.peers.at(index).state, core.peers.at(index).failure)
+            : std::pair(core.peers.resting(index).state, core.peers.resting(index).failure);
+  return state == SessionState::failed ? failure : Status::again;
+}
+
+// Looks for an unmatched message; null: there is none, and `status` says why.
+template <class Core>
+const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t context,
+                                std::uint64_t tag, std::uint64_t mask, Envelope& envelope,
+                                Status& status) {
+  status = Status::endpoint_closed;
+  if (core.closing) return nullptr;
+  status = Status::unknown_peer;
+  if (peer != kAnyPeer && core.peers.index_of(peer) == kNoIndex) return nullptr;
+  const UnexpectedEntry* const found = core.matching.probe(peer, context, tag, mask);
+  status = found != nullptr ? Status::ok : nothing_of(core, peer);
+  if (found != nullptr) envelope = {found->peer, found->tag, found->bytes, found->immediate};
+  return found;
+}
+
+// Whether a short address says nothing new: it may have fewer NICs than a HELLO of the peer told.
+template <class Core>
+bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
+  if (!address.is_short || address.nics > peer.remote_nics) return false;
+  for (std::size_t i = 0; i < address.nics; ++i) {
+    if (core.nic_of(peer, i).address != address.records[i].address) return false;
+  }
+  return true;
+}
+
+template <class Core>
+bool has_place_for_send(const Core& core, const Peer& peer) {
+  return peer.outgoing.size() < core.tunables.max_messages_per_peer &&
+         peer.outgoing.in_window(peer.next_number);
+}
+
+std::uint32_t u32(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
+}
+
+}  // namespace
+
+Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, PacketPool& buffers)
+    : tunables(config.tunables),
+      endpoint_id(config.endpoint_id),
+      epoch(config.epoch),
+      pool(buffers),
+      random(config.seed),
+      keys(config.seed),
+      name_mask(keys.name_mask()),
+      peers(u32(tunables.max_peers)),
+      paths(
+          u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots, 2 * kMaxNics))),
+      receive_paths(u32(tunables.max_peers * kMaxPaths)),
+      outgoing(u32(tunables.max_operations)),
+      incoming(u32(tunables.max_receive_messages + tunables.max_operations + tunables.max_peers)),
+      // Twice: what peers that don't answer have in flight leaves the others their limit.
+      retransmits(u32(2 * tunables.max_in_flight_packets)),
+      statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
+      sent_blocks(u32(2 * tunables.max_in_flight_packets / SentBlockPool::kRecords +
+                      32 * tunables.max_peers)),
+      bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
+      table_blocks(u32(8 * tunables.max_peers + tunables.max_operations / 16 +
+                       tunables.max_receive_messages / 16)),
+      matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
+      groups(u32(std::min(tunables.max_operations, kMostGroups))),
+      grants(u32(tunables.max_peers)),
+      chunks(0),
+      remotes(u32(tunables.max_peers)),
+      more_nics(std::size_t{tunables.max_peers} * kMaxNics),
+      operations(tunables.max_operations),
+      completions(u32(2 * tunables.max_operations)),  // done, and released
+      events(u32(std::min<std::uint64_t>(4 * tunables.max_peers, kMostEvents) + 64)),
+      peer_timers(u32(tunables.max_peers)),
+      outgoing_timers(outgoing.capacity()),
+      incoming_timers(incoming.capacity()),
+      peer_places(u32(tunables.max_peers)) {
+  HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
+  HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
+  trace_hook = config.trace;
+  trace_context = config.trace_context;
+  secret_bytes = config.job_secret.size();
+  std::ranges::copy(config.job_secret, secret_storage.begin());
+  std::uint64_t payload = tunables.fragment_bytes;
+  control_bytes = PacketBuffer::kBytes;
+  receive_bytes = ~std::uint64_t{0};
+  checksum = false;
+  burst_packets = 1;
+  std::uint64_t links = 0;  // bytes a second
+  for (Nic* nic : given) {
+    nics.push_back(LocalNic{.nic = nic, .address = nic->address(), .lanes = lanes_of(nic->caps())});
+    const NicCaps& caps = nic->caps();
+    if (caps.link_bytes_per_s > 0) {
+      nics.back().ns_per_byte = 1e9 / static_cast<double>(caps.link_bytes_per_s);
+    }
+    HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
+    HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +
+                                                 sizeof(wire::SessionPart) +
+                                                 given.size() * sizeof(wire::NicRecord));
+    payload = std::min<std::uint64_t>(
+        {payload, caps.payload_bytes, caps.max_datagram_bytes - wire::kDataHeaderBytes});
+    control_bytes = std::min<std::size_t>(control_bytes, caps.max_datagram_bytes);
+    receive_bytes = std::min(receive_bytes, caps.receive_bytes);
+    checksum |= caps.needs_checksum;
+    burst_packets = std::max(burst_packets, caps.burst);
+    links += caps.link_bytes_per_s;
+  }
+  unscheduled_bytes = unscheduled_of(tunables, links);
+  fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
+  granularity = microseconds(tunables.timer_granularity_us);
+  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
+                              fragment_bytes);
+  // One full fragment has room, whatever else is stored.
+  const std::uint64_t least = (fragment_bytes + chunk_size() - 1) / chunk_size();
+  chunks = Slab<Chunk>(u32(std::max(tunables.unexpected_bytes / chunk_size(), least)));
+  chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * chunk_size());
+  probe_padding.resize(fragment_bytes);
+  const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
+  const Screen screen{~indices, name_mask & ~indices};
+  for (const LocalNic& local : nics) {
+    local.nic->screen(screen);
+    local.nic->take_views();
+  }
+}
+
+Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)
+    : core_(std::make_unique<Core>(config, nics, pool)) {}
+
+Endpoint::~Endpoint() = default;
+
+std::size_t Endpoint::write_address(std::span<std::byte, kMaxAddressBytes> out) const {
+  AddressHead head;
+  head.endpoint_id = core_->endpoint_id;
+  head.epoch = core_->epoch;
+  head.nics = static_cast<std::uint32_t>(core_->nics.size());
+  std::memcpy(out.data(), &head, sizeof head);
+  std::size_t at = sizeof head;
+  for (std::size_t i = 0; i < core_->nics.size(); ++i) {
+    const wire::NicRecord record = core_->nic_record(i);
+    std::memcpy(out.data() + at, &record, sizeof record);
+    at += sizeof record;
+  }
+  return at;
+}
+
+Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& peer_id) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  ParsedAddress to;
+  if (!parse_address(address, to) || to.endpoint_id == core.endpoint_id) {
+    return Status::invalid_argument;
+  }
+  if (core.closing) return Status::endpoint_closed;
+  Peer* peer = core.find_peer(to.endpoint_id);
+  const bool is_ready = peer != nullptr && peer->state == SessionState::ready;
+  if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
+  if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.now);
+  if (peer == nullptr) return Status::again;
+  if (peer->state == SessionState::failed) core.forget_failed(*peer);
+  if (peer->state == SessionState::idle) {
+    core.learn_nics(*peer, to.nic_records());
+  } else if (is_called(*peer) && !names_known(core, *peer, to)) {
+    core.call_elsewhere(*peer, to.nic_records());
+  }
+  core.want_session(*peer);
+  peer->used_at = core.now;
+  core.touch(*peer);
+  peer_id = core.id_of(*peer);
+  return Status::ok;
+}
+
+namespace {
+
+// Who has no name left for an operation may ask whether anything else is wrong with it.
+Status without_slot(OperationId operation) {
+  return operation == kNoOperation ? Status::again : Status::invalid_argument;
+}
+
+}  // namespace
+
+Status Endpoint::send(Time now, const SendRequest& request) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  const bool fetches = fetch_peer(core, peer_place(request.peer));
+  if (core.closing) return Status::endpoint_closed;
+  if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
+    return Status::invalid_argument;
+  }
+  Peer* peer = core.used_peer(request.peer);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->state == SessionState::failed) return peer->failure;
+  core.want_session(*peer);
+  if (peer->state == SessionState::idle) return Status::again;
+  if (!fits_in_fragments(request.bytes, peer->state == SessionState::ready ? peer->fragment_bytes
+                                                                           : core.fragment_bytes)) {
+    return Status::invalid_argument;
+  }
+  // What fits whatever fragment size the handshake agrees on can wait for it here; the rest can't,
+  // as a number once given must be sent.
+  if (peer->state != SessionState::ready &&
+      !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
+    return Status::again;
+  }
+  if (!has_place_for_send(core, *peer)) return Status::again;
+  OperationSlot* slot = core.free_slot(request.operation);
+  if (slot == nullptr) return without_slot(request.operation);
+  SlabId id;
+  OutgoingMessage* message = core.outgoing.try_allocate(id);
+  if (message == nullptr) return Status::again;
+  if (!peer->outgoing.set(peer->next_number, id.index)) {
+    core.outgoing.free(id.index);
+    return Status::again;
+  }
+  message->operation = request.operation;
+  message->peer = core.index_of(*peer);
+  message->number = peer->next_number++;
+  message->data = request.data;
+  message->bytes = request.bytes;
+  message->tag = request.tag;
+  message->context = request.context;
+  message->options = request.options;
+  message->moved = coarse(core.now);
+  message->readable = request.readable;
+  *slot = {request.operation, OperationKind::send, true, id.index, core.now};
+  ++core.operations_live;
+  ++peer->messages;
+  ++peer->open_sends;
+  if (core.tracing()) core.trace_send(TraceKind::message_begun, *message, 0, 0);
+  if (peer->state == SessionState::ready) {
+    core.prepare(*peer, *message);
+    core.want_to_send(*peer, *message);
+    if (message->may_send == 0) core.consider_asking(*message);
+  }
+  core.touch(*peer);
+  if (fetches) fetch_paths(core.paths, *peer);
+  core.called_to_send = message->fragments == 1;
+  core.asked_wake = earlier(core.asked_wake, core.now);
+  return Status::ok;
+}
+
+Status Endpoint::receive(Time now, const ReceiveRequest& request) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  if (core.closing) return Status::endpoint_closed;
+  if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
+  IncomingMessage* claimed = nullptr;
+  if (request.claimed != kNoMessage) {
+    claimed = core.claimed(request.claimed);
+    if (claimed == nullptr) return Status::unknown_operation;
+  } else if (request.peer != kAnyPeer) {
+    const Peer* peer = core.used_peer(request.peer);
+    if (peer == nullptr) return Status::unknown_peer;
+    if (peer->state == SessionState::failed &&
+        core.matching.probe(request.peer, request.context, request.tag, request.mask) == nullptr) {
+      return peer->failure;
+    }
+  }
+  OperationSlot* slot = core.free_slot(request.operation);
+  if (slot == nullptr) return without_slot(request.operation);
+  *slot = {request.operation, OperationKind::receive, true, kNoIndex, core.now};
+  ++core.operations_live;
+  if (claimed != nullptr) {
+    core.receive_claimed(*claimed, request);
+  } else {
+    core.post_receive(request);
+  }
+  core.asked_wake = earlier(core.asked_wake, core.now);
+  return Status::ok;
+}
+
+Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+                       Envelope& envelope) const {
+  Status status = Status::again;
+  (void)look_for(*core_, peer, context, tag, mask, envelope, status);
+  return status;
+}
+
+Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+                       Envelope& envelope, MessageId& message) {
+  Core& core = *core_;
+  Status status = Status::again;
+  const UnexpectedEntry* const found = look_for(core, peer, context, tag, mask, envelope, status);
+  if (found != nullptr) message = core.claim(*found);
+  return status;
+}
+
+Status Endpoint::put_back(Time now, MessageId name) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  IncomingMessage* message = core.claimed(name);
+  if (message == nullptr) return Status::unknown_operation;
+  core.put_back(*message);
+  core.asked_wake = earlier(core.asked_wake, core.now);
+  return Status::ok;
+}
+
+Status Endpoint::cancel(Time now, OperationId operation) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  const auto index = static_cast<std::uint32_t>(operation);
+  if (index >= core.operations.size()) return Status::unknown_operation;
+  const OperationSlot& slot = core.operations[index];
+  if (!slot.live || slot.operation != operation) return Status::unknown_operation;
+  if (slot.kind == OperationKind::send) return core.cancel_send(core.outgoing.at(slot.outgoing));
+  const auto receive = core.matching.cancel_receive(operation);
+  if (!receive) return Status::too_late;
+  core.note_unposted(*receive);
+  core.complete_unmatched(*receive, Status::cancelled);
+  return Status::ok;
+}
+
+Status Endpoint::disconnect(Time now, PeerId id) {
+  Core& core = *core_;
+  core.now = later(core.now, now);
+  Peer* peer = core.used_peer(id);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->state == SessionState::ready) core.send_close(*peer);
+  if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
+  flush(core.nics);
+  return Status::ok;
+}
+
+void Endpoint::close(Time now) {
+  Core& core = *core_;
+  if (core.closing) return;
+  core.now = later(core.now, now);
+  core.closing = true;
+  core.closing_since = core.now;
+  core.close_wake = core.now;
+  core.wake_all();
+}
+
+bool Endpoint::closed() const { return core_->closed; }
+
+bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
+
+bool Endpoint::knows(PeerId peer) const { return core_->peers.index_of(peer) != kNoIndex; }
+
+void Endpoint::transmit(Time now) {
+  Core& core = *core_;
+  if (core.closed) return;
+  core.now = later(core.now, now);
+  core.transmit();
+  flush(core.nics);
+}
+
+void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
+
+TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }
+
+const Event& Endpoint::last_warning() const { return core_->last_warning; }
+
+std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
+  std::size_t n = 0;
+  while (n < completions.size() && !core_->completions.empty()) {
+    completions[n++] = core_->completions.pop();
+  }
+  return n;
+}
+
+std::size_t Endpoint::poll_events(std::span<Event> events) {
+  std::size_t n = 0;
+  while (n < events.size() && !core_->events.empty()) events[n++] = core_->events.pop();
+  return n;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an endpoint keeps beside its peers and messages: stored payload, verdicts, operations, and
+// what the tables of incoming messages say.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hawser/events.hpp"
+#include "hawser/types.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/base/time.hpp"
+#include "proto/wire/layout.hpp"
+
+namespace hawser::proto {
+
+// Payload that was stored because no receive had matched yet: a fragment, or a piece of a large
+// one.
+struct Chunk {
+  std::uint32_t next = kNoIndex;
+  std::uint32_t bytes = 0;
+  std::uint64_t begin = 0;  // in the message
+};
+
+// A verdict, told or about to be.
+struct StandingVerdict {
+  Verdict verdict{};
+  Time since{};
+  std::uint32_t looks = 0;  // judgements that supported it
+  bool told = false;
+  bool supported = false;  // by the judgement under way
+};
+inline constexpr std::size_t kMaxVerdicts = 64;
+
+// What each operation index is at the moment, for cancel.
+struct OperationSlot {
+  OperationId operation = kNoOperation;
+  OperationKind kind = OperationKind::send;
+  bool live = false;
+  std::uint32_t outgoing = kNoIndex;  // of a send: its message
+  Time posted_at{};
+};
+
+// A value of Peer::incoming: a descriptor's index, or this bit and the final status.
+inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
+[[nodiscard]] constexpr bool is_finished_entry(std::uint32_t entry) {
+  return (entry & kFinishedEntry) != 0;
+}
+[[nodiscard]] constexpr wire::MessageStatus status_of_entry(std::uint32_t entry) {
+  return static_cast<wire::MessageStatus>(entry & 0xff);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics of an endpoint, for people and tests. Nothing here decides anything.
+#include <algorithm>
+#include <optional>
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+EndpointStats Endpoint::stats() const {
+  EndpointStats stats = core_->counters;
+  stats.operations_pending = core_->operations_live;
+  stats.packets_in_flight = core_->in_flight;
+  stats.messages_unmatched = core_->unmatched;
+  stats.messages_claimed = core_->claims;
+  stats.sends_unreleased = core_->unreleased;
+  stats.buffers_in_use = core_->pool.in_use();
+  stats.unexpected_bytes_held = core_->chunk_bytes_held;
+  stats.peers_awake = core_->peers.awake();
+  stats.peers_at_rest = core_->peers.at_rest();
+  auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];
+  for (const LocalNic& local : core_->nics) {
+    stats.host_overruns += local.nic->overruns();
+    screened += local.nic->screened();
+    const NicDetours detours = local.nic->detours();
+    stats.datagrams_fragmented += detours.fragmented;
+    stats.segmentation_refused += detours.segmentation_refused;
+    stats.segmentation_resumed += detours.segmentation_resumed;
+    stats.datagrams_by_other_devices += detours.by_other_devices;
+  }
+  return stats;
+}
+
+std::size_t Endpoint::verdicts(std::span<Verdict> out) const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < core_->verdict_count && count < out.size(); ++i) {
+    if (core_->verdicts[i].told) out[count++] = core_->verdicts[i].verdict;
+  }
+  return count;
+}
+
+namespace {
+
+constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answer
+
+// What a path says of its NIC. Nothing, if it is idle: one that was not heard since another path of
+// the NIC went DOWN is UP only because nobody has tried it.
+std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
+  if (path.state != PathState::up) return path.state;
+  const bool doubted = local.path_down_at != Time{};
+  if (doubted && (!path.any_acked || path.heard_at < local.path_down_at)) return std::nullopt;
+  return path.unanswered >= kSilent ? PathState::suspect : PathState::up;
+}
+
+}  // namespace
+
+void Endpoint::nic_stats(std::span<NicStats> out) const {
+  Core& core = *core_;
+  for (std::size_t i = 0; i < std::min(out.size(), core.nics.size()); ++i) {
+    const LocalNic& local = core.nics[i];
+    NicStats& stats = out[i];
+    stats = NicStats{};
+    stats.packets_sent = local.packets_sent;
+    stats.bytes_sent = local.bytes_sent;
+    stats.data_packets_sent = local.data_packets_sent;
+    stats.packets_received = local.packets_received;
+    stats.bytes_received = local.bytes_received;
+    stats.packets_lost = local.packets_lost;
+    stats.retransmits = local.retransmits;
+    stats.overruns = local.nic->overruns();
+    std::uint64_t up = 0;
+    std::optional<PathState> best;
+    core.for_each_peer([&](Peer& peer) {
+      core.for_each_path(peer, [&](const Path& path) {
+        if (path.local_nic != i) return;
+        if (const auto said = testimony(path, local)) best = std::min(best.value_or(*said), *said);
+        stats.bytes_in_flight += path.bytes_in_flight;
+        stats.window_bytes += path.window.bytes();
+        if (path.state == PathState::up && path.response.sampled()) {
+          stats.srtt_ns += static_cast<std::uint64_t>(path.response.smoothed().ns);
+          ++up;
+        }
+      });
+    });
+    stats.state = local.up ? best.value_or(PathState::up) : PathState::down;
+    if (up > 0) stats.srtt_ns /= up;
+  }
+}
+
+Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
+  Core& core = *core_;
+  const std::uint32_t index = core.peers.index_of(id);
+  if (index == kNoIndex) return Status::unknown_peer;
+  stats = PeerStats{};
+  stats.peer = id;
+  const auto silence = [&](Time last_heard) {
+    return static_cast<std::uint64_t>(
+        std::max<std::int64_t>(0, (later(now, core.now) - last_heard).ns));
+  };
+  if (!core.peers.is_awake(index)) {
+    const RestingPeer& record = core.peers.resting(index);
+    stats.endpoint_id = record.remote_id;
+    stats.at_rest = true;
+    stats.established = record.state == SessionState::ready;
+    stats.failure = record.failure;
+    stats.fragment_bytes = stats.established ? record.fragment_bytes : 0;
+    stats.failure_reason = record.failure_reason;
+    stats.last_heard_ns_ago = silence(record.last_heard);
+    return Status::ok;
+  }
+  Peer* peer = &core.peers.at(index);
+  stats.endpoint_id = peer->remote_id;
+  stats.established = peer->state == SessionState::ready;
+  stats.failure = peer->failure;
+  stats.fragment_bytes = stats.established ? peer->fragment_bytes : 0;
+  stats.failure_reason = peer->failure_reason;
+  stats.sends_pending = peer->open_sends;
+  stats.last_heard_ns_ago = silence(peer->last_heard);
+  core.for_each_path(*peer, [&](const Path& path) {
+    PathStats out;
+    out.slot = path.slot;
+    out.generation = path.generation;
+    out.local_nic = path.local_nic;
+    out.remote_nic = path.remote_nic;
+    out.state = path.state;
+    out.srtt_ns = static_cast<std::uint64_t>(path.response.smoothed().ns);
+    out.rttvar_ns = static_cast<std::uint64_t>(path.response.variance().ns);
+    out.min_fabric_delay_ns = static_cast<std::uint64_t>(path.window.fabric_floor().ns);
+    out.delivered_bytes = path.delivered_bytes;
+    out.window_bytes = path.window.bytes();
+    out.bytes_in_flight = path.bytes_in_flight;
+    out.packets_sent = path.packets_sent;
+    out.packets_lost = path.packets_lost;
+    stats.paths.push_back(out);
+  });
+  return Status::ok;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands still though its peer is heard. Nothing in the protocol makes that happen for long,
+// so where it does somebody must be able to see it: an event says what is waited for, and a counter
+// counts.
+//
+// A peer that is not heard is not looked at: peer_timeout ends what waits for it. Nor is what waits
+// for a program: a send whose peer answers that no receive has it, a receive of which nothing came.
+//
+// Timer of a peer: `stall_at`, the next look, kept by who watches over liveness (session.cpp).
+#include <algorithm>
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+constexpr std::int64_t kLooks = 4;  // in the time that is too long
+
+// What a send waits for. None: for nothing that is due; what was never sent waits for those before
+// it, which is fine as long as anything is acknowledged.
+Reason awaited(const OutgoingMessage& message, bool any_acknowledged) {
+  if (message.finished) return Reason::none;
+  if (message.ask_at != kNever) return Reason::awaits_answer;
+  const bool waits_for_others = message.next_fragment == 0 && any_acknowledged;
+  return waits_for_others ? Reason::none : Reason::awaits_path;
+}
+
+Reason awaited(const IncomingMessage& message) {
+  if (!message.processed) return Reason::awaits_message;
+  const bool is_due = message.arrived.claimed() < message.may_come && !message.no_room;
+  return is_due ? Reason::awaits_fragments : Reason::none;
+}
+
+}  // namespace
+
+// Called while something is pending. At most one event a look, of what has stood still for longest.
+void Endpoint::Core::watch_progress(Peer& peer) {
+  if (now < peer.stall_at) return;
+  const Duration patience = patience_with(peer);
+  const bool first = peer.stall_at == Time{};
+  peer.stall_at = now + patience / kLooks;
+  // Who was away itself, or doesn't hear the other, has nothing to complain of.
+  if (first || late || now - peer.last_heard > patience / kLooks) return;
+  const Time since = now - (patience + absence.since(now - patience));
+  std::int32_t longest = coarse_since(coarse(since), now);
+  Reason reason = Reason::none;
+  const auto look_at = [&](std::uint32_t moved, Reason waits_for) {
+    const std::int32_t stands = coarse_since(moved, now);
+    if (waits_for == Reason::none || stands <= longest) return;
+    longest = stands;
+    reason = waits_for;
+  };
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    const OutgoingMessage& message = outgoing.at(index);
+    look_at(message.moved, awaited(message, peer.newest_acked_sent > since));
+  });
+  // A message that was turned away waits for room here, and so do those behind it.
+  const bool turned_away = starved.contains(peers, index_of(peer));
+  peer.incoming.for_each([&](std::uint64_t, std::uint32_t entry) {
+    if (is_finished_entry(entry)) return;
+    const IncomingMessage& message = incoming.at(entry);
+    const Reason waits_for = awaited(message);
+    if (turned_away && waits_for == Reason::awaits_message) return;
+    look_at(message.moved, waits_for);
+  });
+  if (reason == Reason::none) return;
+  peer.stall_at = now + patience;
+  ++counters.operations_stalled;
+  warns = true;
+  last_warning = {.kind = Event::Kind::operation_stalled,
+                  .reason = reason,
+                  .peer = id_of(peer),
+                  .endpoint_id = peer.remote_id,
+                  .nic = peer.route.local,
+                  .remote_nic = peer.route.remote};
+  emit(last_warning);
+}
+
+}  // namespace hawser::proto

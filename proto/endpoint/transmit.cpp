@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
+//
+// The path is chosen per burst: of the UP paths with room in their window the one whose window is
+// filled the least by it. A window is what its path has proven to carry in a round trip, and what a
+// slow path has not delivered stays in flight; so a degraded NIC gets its share, not an equal one,
+// and equal NICs equal ones, whatever their round trips look like on a busy host. If no path is UP,
+// SUSPECT ones serve.
+//
+// Peers take turns after each burst, and so do the paths of a peer; where there is but one of each,
+// nothing could go between two bursts, and as many packets as may go now are handed over at once.
+//
+// A NIC is given no more than what keeps it busy until the next turn, so that what is sent again
+// does not wait behind a whole message.
+//
+// A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
+// back to where it was picked, in order. (Only its lane's turn is over: the next one takes
+// another. Messages that share a packet count as in flight from its writing, when each is at hand.)
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// Numbers of a path that data doesn't take: were all in flight and lost, none were left to ask
+// with.
+constexpr std::uint64_t kKeptForProbes = 2;
+
+// What may be in flight on the path. What the receiver has granted fits its rings, however many
+// others send to it; of what it has not it allows so much.
+template <class Core>
+std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
+  const bool granted = !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
+  return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
+}
+
+// Nobody answers on the path, and what other peers leave of the limit is used up by such.
+template <class Core>
+bool is_over_limit(const Core& core, const Path& path) {
+  return path.written_off && path.packets_in_flight > 0 &&
+         core.in_flight >= core.tunables.max_in_flight_packets;
+}
+
+// Whether a path may carry data as soon as its driver knows the way.
+template <class Core>
+bool awaits_way(Core& core, Peer& peer) {
+  bool any = false;
+  core.for_each_path(peer, [&](const Path& path) { any |= path.without_way; });
+  return any;
+}
+
+// Fragments that wait, counted up to `most`: to be sent again, and new ones under one window.
+template <class Core>
+std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = peer.retransmits.front(); i != kNoIndex && count < most; ++count) {
+    i = peer.retransmits.next(core.retransmits, i);
+  }
+  if (peer.to_send.empty()) return count;
+  const bool granted = core.outgoing.at(peer.to_send.front()).granted;
+  for (std::uint32_t i = peer.to_send.front(); i != kNoIndex && count < most;) {
+    const OutgoingMessage& message = core.outgoing.at(i);
+    if (message.granted != granted) break;
+    count += message.may_send - message.next_fragment;
+    i = peer.to_send.next(core.outgoing, i);
+  }
+  return std::min(count, most);
+}
+
+}  // namespace
+
+void Endpoint::Core::transmit() {
+  std::uint64_t budget = tunables.send_budget_packets;
+  std::size_t refusals = 0;
+  while (!senders.empty() && budget > 0 && refusals <= nics.size()) {
+    const std::uint32_t index = senders.pop_front(peers);
+    Peer& peer = peers.at(index);
+    const std::uint64_t sent_before = counters.data_packets_sent;
+    const Sent outcome = transmit_burst(peer, senders.empty() ? budget : 1);
+    const std::uint64_t sent = counters.data_packets_sent - sent_before;
+    budget -= std::min(budget, sent);
+    if (sent > 0) {
+      progressed = true;
+      touch(peer);
+    }
+    // What blocks a peer (windows, paths) puts it back on the list when it is gone.
+    if (outcome == Sent::more || outcome == Sent::refused) {
+      if (!senders.contains(peer)) senders.push_back(peers, index);
+    }
+    if (outcome == Sent::refused) ++refusals;
+  }
+}
+
+Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
+  const std::uint64_t full = wire_bytes_of_full_packet(peer);
+  for (const PathState wanted : {PathState::up, PathState::suspect}) {
+    Path* best = nullptr;
+    double best_score = 0;
+    bool any = false;
+    for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
+         left &= left - 1) {
+      const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
+      Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+      if (path->state != wanted || !nics[path->local_nic].up) continue;
+      if (path->without_way && !has_way(peer, *path)) continue;
+      any = true;
+      const std::uint64_t window = window_of(*this, peer, *path);
+      // A burst that is cut short costs as much as a full one: wait for room for half the window.
+      const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
+      const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
+                           is_over_limit(*this, *path) ||
+                           pace.has_enough(nics[path->local_nic], now);
+      if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
+        if (full_up) return nullptr;
+        best = path;
+        break;
+      }
+      if (full_up) continue;
+      const double score = static_cast<double>(path->bytes_in_flight + want_bytes) /
+                           static_cast<double>(std::max(window, full));
+      if (best == nullptr || score < best_score ||
+          (score == best_score && path->balance_bytes < best->balance_bytes)) {
+        best = path;
+        best_score = score;
+      }
+    }
+    if (best != nullptr) {
+      peer.turn_slot = static_cast<std::uint8_t>(best->slot + 1);
+      return best;
+    }
+    if (any) break;
+  }
+  return nullptr;
+}
+
+namespace {
+
+// Takes the next fragment to send: what was lost first.
+template <class Core>
+bool next_pick(Core& core, Peer& peer, Pick& pick) {
+  while (!peer.retransmits.empty()) {
+    const std::uint32_t entry = peer.retransmits.front();
+    const Retransmit retransmit = core.retransmits.at(entry);
+    OutgoingMessage& message = core.outgoing.at(retransmit.message.index);
+    core.drop_retransmit(peer, entry);
+    if (message.stopped) {
+      core.consider_asking(message);  // nothing of it may be under way any more
+      continue;
+    }
+    pick = {retransmit.message.index, retransmit.fragment, 0, true};
+    return true;
+  }
+  if (peer.to_send.empty()) return false;
+  const std::uint32_t index = peer.to_send.front();
+  OutgoingMessage& message = core.outgoing.at(index);
+  pick = {index, message.next_fragment++, 0, false};
+  if (message.next_fragment >= message.may_send) peer.to_send.remove(core.outgoing, index);
+  return true;
+}
+
+// Gives back, last first, what no NIC took.
+template <class Core>
+void unpick(Core& core, Peer& peer, const Pick& pick) {
+  OutgoingMessage& message = core.outgoing.at(pick.message);
+  if (pick.again) {
+    SlabId id;
+    if (Retransmit* entry = core.retransmits.try_allocate(id)) {
+      entry->message = core.outgoing.id_at(pick.message);
+      entry->fragment = pick.fragment;
+      peer.retransmits.push_front(core.retransmits, id.index);
+      ++message.queued;
+    }
+    return;
+  }
+  if (pick.more > 0) return core.unpick_packed(peer, pick);
+  message.next_fragment = pick.fragment;
+  if (!peer.to_send.contains(core.outgoing, pick.message)) {
+    peer.to_send.push_front(core.outgoing, pick.message);
+  }
+}
+
+}  // namespace
+
+void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
+                                    PacketBuffer& buffer, TxPacket& packet) {
+  const OutgoingMessage& message = outgoing.at(pick.message);
+  const auto payload = payload_of(peer, message, pick.fragment);
+  wire::PacketWriter writer(buffer);
+  wire::CommonHeader& header =
+      writer.begin(message.granted ? wire::PacketType::granted : wire::PacketType::data,
+                   peer.remote_index, peer.remote_token, to_wire(peer.floor));
+  header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
+  header.generation = path.generation;
+  header.path_number = to_wire(number);
+  const std::uint64_t oldest = path.packets_in_flight == 0 ? path.sent.next() : path.oldest;
+  header.path_back = static_cast<std::uint16_t>(number - oldest);
+  if (message.next_fragment == message.fragments) header.flags |= wire::kFlagAllSent;
+  if (pick.again) header.flags |= wire::kFlagRetransmit;
+  if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
+  writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
+  if (message.granted) {
+    writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
+  } else {
+    writer.part(envelope_of(message));
+  }
+  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) piggyback(peer, writer);
+  packet = TxPacket{};
+  packet.buffer = &buffer;
+  packet.remote = burst.remote;
+  packet.queue = Queue::data;
+  packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
+  if (message.fragments == 1 && pack_others(peer, pick, writer, packet)) return;
+  packet.header_bytes = writer.finish(checksum, payload);
+  packet.payload = payload.data();
+  packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  packet.cookie = pick.message;
+}
+
+void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
+                                     const TxPacket& packet) {
+  OutgoingMessage& message = outgoing.at(pick.message);
+  if (path.packets_in_flight == 0) path.oldest = path.sent.next();
+  const std::uint64_t number = path.sent.next();
+  SentPacket& record = path.sent.push(sent_blocks);
+  LocalNic& nic = nics[path.local_nic];
+  nic.give(now, packet.header_bytes + packet.payload_bytes);
+  record.sent = now;
+  record.departed = path.last_departed = nic.idle_at;
+  record.message = pick.message;
+  record.lane = static_cast<std::uint8_t>(packet.entropy);
+  record.at_end = message.next_fragment == message.fragments;
+  record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
+  if (pick.more > 0) {
+    record_packed(pick, record);
+  } else {
+    record.message_generation = outgoing.id_at(pick.message).generation;
+    record.fragment = pick.fragment;
+    ++message.in_flight;
+    ++message.unreaped;
+    counters.data_bytes_sent += packet.payload_bytes;
+  }
+  ++in_flight;
+  written_off += path.written_off;
+  ++path.packets_in_flight;
+  path.bytes_in_flight += record.wire_bytes;
+  path.balance_bytes += record.wire_bytes;
+  ++path.packets_sent;
+  ++nic.data_packets_sent;
+  ++counters.data_packets_sent;
+  if (pick.again) {
+    ++counters.fragments_retransmitted;
+    counters.bytes_retransmitted += packet.payload_bytes;
+    ++nic.retransmits;
+  }
+  if (tracing()) {
+    trace(traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer, path,
+                 number, record));
+  }
+}
+
+// Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's
+// taste, or `in_a_row` if that is more.
+std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
+  const std::uint64_t full = wire_bytes_of_full_packet(peer);
+  const std::uint64_t window = window_of(*this, peer, path);
+  const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
+  std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
+  const LocalNic& nic = nics[path.local_nic];
+  if (std::has_single_bit(peer.bound)) {
+    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, now, full));
+  } else {
+    in_a_row = 1;
+  }
+  limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
+  limit = std::min<std::uint64_t>(limit, Burst::kMost);
+  const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;
+  limit = std::min(limit, tunables.max_in_flight_packets -
+                              std::min<std::uint64_t>(of_limit, tunables.max_in_flight_packets));
+  if (limit > 1) limit = waiting_fragments(*this, peer, limit);
+  trim(path, now - path.response.overdue(granularity) * 2);
+  const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
+  return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
+}
+
+Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
+  if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
+  const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
+  if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
+  const Time others = std::exchange(pace.data_at, kNever);
+  Path* path = choose_path(peer, want_bytes);
+  const bool waits = path == nullptr && pace.data_at != kNever;
+  pace.data_at = earlier(pace.data_at, others);
+  if (waits) return Sent::refused;
+  if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
+  if (path == nullptr) {
+    ++counters.window_limited;
+    return awaits_way(*this, peer) ? Sent::refused : Sent::blocked;
+  }
+  burst.size = 0;
+  burst.remote = remote(peer, path->local_nic, path->remote_nic);
+  if (burst.remote == kNoRemote) {
+    (void)has_way(peer, *path);
+    return Sent::more;  // over another one
+  }
+  const std::size_t limit =
+      pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
+  if (limit == 0) return Sent::refused;
+  while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
+    write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],
+                   *burst.buffers[burst.size], burst.packets[burst.size]);
+    ++burst.size;
+  }
+  const std::size_t accepted =
+      burst.size == 0
+          ? 0
+          : nics[path->local_nic].nic->tx_burst(std::span(burst.packets).first(burst.size));
+  pool.give(std::span(burst.buffers).subspan(accepted, limit - accepted));
+  for (std::size_t i = 0; i < accepted; ++i) {
+    commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
+  }
+  for (std::size_t i = burst.size; i-- > accepted;) {
+    path->lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
+    unpick(*this, peer, burst.picks[i]);
+  }
+  if (accepted > 0) {
+    nics[path->local_nic].gathers = true;
+    peer.told_floor = peer.floor;
+    const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);
+    path->prompt = last.next_fragment == last.fragments;
+    arm_pto(*path);
+    if (path->prompt) arm_all_prompt(peer);
+  }
+  if (accepted < burst.size) {
+    ++counters.nic_backpressure;
+    backpressured = true;
+    return Sent::refused;
+  }
+  return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass of the poll loop. First half: reap, NIC events, receive (control before data) from every
+// NIC. Second half: expired timers, urgent acknowledgements, data, other acknowledgements (what
+// could ride on data has), re-arm. An acknowledgement so leaves only after every NIC has been
+// polled.
+//
+// Where nothing is in flight, a message of one packet that was called for since the last turn goes
+// out before all of that, and takes along what the last turn left to be acknowledged: who answers a
+// message does not wait for NICs that have nothing to be read.
+//
+// Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
+// set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
+// read. A host may also stand still in the middle of a turn: the second half of that turn is late,
+// and so is the next turn, which reads what came meanwhile.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "proto/base/prefetch.hpp"
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+// A NIC that refused packets has room again soon, and there is no event for it.
+constexpr Duration kBackpressureRetry = microseconds(50);
+// Nor for a send that a NIC lets go of: mostly that comes before anything else of the send.
+constexpr Duration kReapRetry = milliseconds(2);
+
+// A ring may hold more than caps() promises: kernels charge packets that came together less.
+void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
+  constexpr std::uint64_t kRings = 4;
+  const std::uint64_t taken = local.taken_bytes - local.marked_bytes;
+  if (!seen_empty && taken / kRings < local.nic->caps().receive_bytes) return;
+  local.drained = seen_empty ? turn : local.marked;
+  local.marked = turn + 1;  // what comes later in this turn is of the next
+  local.marked_bytes = local.taken_bytes;
+}
+
+// Whose it is, if it is anybody's: whether it is believed is found out later.
+template <class Core>
+std::uint32_t index_in(const Core& core, const RxPacket& packet) {
+  if (packet.bytes < sizeof(wire::CommonHeader)) return kNoIndex;
+  return wire::receiver_of(packet.data) ^ core.name_mask;
+}
+
+// Before packet `i` of a burst is worked on, the peers of packets that come soon are fetched, and
+// the paths of some that come sooner, whose peers are there by now. A payload that lies where its
+// sender has it may come from far: all of the next one is fetched, while this one is copied.
+template <class Core>
+void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
+  if (i + 1 < burst.size()) {
+    const RxPacket& next = burst[i + 1];
+    prefetch_to_read(next.payload, next.payload + next.payload_bytes);
+  }
+  constexpr std::size_t kPeersAhead = 6;
+  constexpr std::size_t kPathsAhead = 3;
+  for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
+    if (i + ahead >= burst.size()) break;
+    const std::uint32_t index = index_in(core, burst[i + ahead]);
+    const bool is_here = i > 0 && index == index_in(core, burst[i - 1]);
+    if (!is_here) core.peers.fetch(index);
+  }
+  if (i + kPathsAhead >= burst.size()) return;
+  const std::uint32_t index = index_in(core, burst[i + kPathsAhead]);
+  if (i > 0 && index == index_in(core, burst[i - 1])) return;
+  const Peer* peer = core.peers.find_awake(index);
+  if (peer != nullptr) fetch_paths(core.paths, *peer);
+}
+}  // namespace
+
+void Endpoint::Core::emit(const Event& event) {
+  Event stamped = event;
+  stamped.time_ns = static_cast<std::uint64_t>(now.ns);
+  stamped.number = events_emitted++;
+  if (events.full()) {
+    (void)events.pop();  // the newest ones tell the present state
+    ++counters.events_lost;
+  }
+  (void)events.push(stamped);
+}
+
+void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
+  const Event event{.kind = kind,
+                    .reason = reason,
+                    .peer = id_of(peer),
+                    .endpoint_id = peer.remote_id,
+                    .nic = path.local_nic,
+                    .remote_nic = path.remote_nic};
+  if (tracing()) trace_path(event, path);
+  emit(event);
+}
+
+void Endpoint::Core::complete(const Completion& completion) {
+  OperationSlot& slot = operations[static_cast<std::uint32_t>(completion.operation)];
+  HAWSER_ASSERT(slot.live && slot.operation == completion.operation);
+  if (completion.released) {
+    slot.live = false;
+    --operations_live;
+  }
+  HAWSER_ASSERT(completions.push(completion));  // every operation has its places
+  progressed = true;
+}
+
+// Whether an expired timer waits for one drain; then `deadline` is moved.
+bool Endpoint::Core::put_off(Time& deadline, bool& used, Duration by) const {
+  if (!late || used) return false;
+  used = true;
+  deadline = now + by;
+  return true;
+}
+
+void Endpoint::Core::touch(Peer& peer) {
+  if (!touched.contains(peer)) touched.push_back(peers, index_of(peer));
+}
+
+// Folds a peer's timers into its one deadline.
+void Endpoint::Core::rearm(Peer& peer) {
+  Time at = kNever;
+  if (peer.state == SessionState::ready) {
+    for_each_path(peer, [&](const Path& path) {
+      at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
+    });
+    at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
+    if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
+    if (pending(peer)) {
+      const Time quiet = peer.last_heard + patience_with(peer) / 4;
+      at = earlier(at, gives_up_at(peer));
+      at = earlier(at, peer.keepalive_at == kNever ? quiet : peer.keepalive_at);
+    }
+  }
+  at = earlier(at, earlier(peer.call_at, peer.rest_at));
+  peer_timers.update(index_of(peer), at);
+}
+
+void Endpoint::Core::expire(Peer& peer) {
+  if (peer.call_at <= now) call_again(peer);
+  if (peer.state == SessionState::ready) {
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || !paths.is_live(index)) continue;
+      Path& path = paths.at(index);
+      if (path.gap_at <= now) find_gaps(peer, path);
+      if (path.pto_at <= now) expire_pto(peer, path);
+      if (path.probe_at <= now) expire_probe(peer, path);
+    }
+    if (peer.solicit_at <= now) expire_solicitation(peer);
+    if (peer.grantee != kNoIndex) {
+      Grantee& grantee = grants.grantees.at(peer.grantee);
+      if (grantee.due <= now) end_pace(grantee);
+    }
+    watch_liveness(peer);
+  }
+  rearm(peer);
+}
+
+void Endpoint::Core::expire_timers() {
+  while (peer_timers.next() <= now) {
+    Peer& peer = peers.at(peer_timers.pop().id);
+    expire(peer);
+    touch(peer);
+    if (peer_timers.deadline_of(index_of(peer)) <= now) {
+      peer_timers.update(index_of(peer), now + Duration{1});  // what waits for this turn's end
+    }
+  }
+  while (outgoing_timers.next() <= now) {
+    OutgoingMessage& message = outgoing.at(outgoing_timers.pop().id);
+    if (message.ask_at != kNever &&
+        put_off(message.ask_at, message.ask_put_off, peers.at(message.peer).response.smoothed())) {
+      outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+      continue;
+    }
+    ask_status(message);
+  }
+  while (incoming_timers.next() <= now) {
+    expire_expectation(incoming.at(incoming_timers.pop().id));
+  }
+  if (store_judged_at <= now) judge_full_store();
+  if (news_at <= now) spread_news();
+  if (judge_at <= now) judge_paths();
+}
+
+// Applies the blocks of a packet from a ready peer in their order, but for statuses.
+void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
+  if (blocks.empty()) return;
+  struct Visitor {
+    Core& core;
+    Peer& peer;
+    void operator()(const wire::AckInfoBlock& block) {
+      core.on_ack_info(peer, block);
+      peer.acked_in_turn = true;
+    }
+    void operator()(const wire::PathMarksBlock& block) { core.on_path_marks(peer, block); }
+    void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
+    void operator()(wire::RequestView view) { core.on_request(peer, view); }
+    void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
+    void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
+  };
+  // Statuses first: of a message that is over nothing else needs to be worked out.
+  blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
+  blocks.visit(Visitor{*this, peer});
+}
+
+namespace {
+// What is in a packet of a ready peer, beside blocks.
+template <class Core>
+void take(Core& core, Peer& peer, const wire::PacketView& packet) {
+  switch (packet.type) {
+    case wire::PacketType::data: return core.on_data(peer, packet);
+    case wire::PacketType::packed: return core.on_packed(peer, packet);
+    case wire::PacketType::granted: return core.on_granted(peer, packet);
+    case wire::PacketType::probe: return;
+    case wire::PacketType::envelope: return core.on_envelope(peer, packet);
+    default: ++core.counters.control_packets_received;
+  }
+}
+}  // namespace
+
+void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
+  if (tracing()) {
+    receiving_nic = static_cast<std::uint8_t>(nic);
+    receiving_peer = kNoIndex;
+  }
+  arrived = earlier(later(previous_pass, datagram.arrived), now);
+  wire::PacketView packet;
+  const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
+                               nics[nic].nic->caps().needs_checksum, packet);
+  if (bad) return drop(*bad);
+  const bool apart = datagram.payload != nullptr;
+  if (apart && !wire::attach({datagram.payload, datagram.payload_bytes}, packet)) {
+    return drop(DropReason::bad_field);
+  }
+  ++nics[nic].packets_received;
+  nics[nic].bytes_received += datagram.datagram_bytes();
+  if (packet.session != nullptr) return on_session(nic, packet);
+
+  const std::uint32_t receiver = packet.header->receiver ^ name_mask;
+  if (!peers.is_known(receiver)) return drop(DropReason::unknown_receiver);
+  Peer* const awake = peers.find_awake(receiver);
+  const std::uint64_t token = awake != nullptr ? awake->token : peers.resting(receiver).token;
+  if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
+  // Who rests calls nobody. Were it to wake for that, it would say once more what it is asked
+  // about.
+  if (awake == nullptr && packet.challenge != nullptr) return drop(DropReason::stale_session);
+  Peer& peer = awake != nullptr ? *awake : wake(receiver);
+  if (tracing()) receiving_peer = receiver;
+  if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
+  const std::uint8_t far = packet.header->slot >> 4;
+  if (far >= peer.remote_nics) return drop(DropReason::not_connected);
+  if (packet.closing != nullptr) return on_closing(peer, {nic, far}, packet);
+  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
+  if (peer.state == SessionState::failed) {
+    peer.route = {nic, far};
+    send_reset(peer);
+  }
+  if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
+
+  peer.last_heard = now;
+  peer.timeout_put_off = false;
+  peer.route = {nic, far};
+  touch(peer);
+  const bool sequenced = wire::rule_of(packet.type).sequenced;
+  if (peer.close_sent && (sequenced || packet.fragment != nullptr)) {
+    repeat_close(peer);
+  } else {
+    if (!peer.close_sent) on_floor(peer, packet.header->floor);
+    if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
+      if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
+      take(*this, peer, packet);
+    }
+  }
+  apply_blocks(peer, packet.blocks);
+}
+
+void Endpoint::Core::receive_all() {
+  for (const Queue queue : {Queue::control, Queue::data}) {
+    for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      const Nic::Outlook outlook = nics[nic].nic->outlook(queue);
+      if (outlook != Nic::Outlook::ask) {
+        const bool seen_empty = outlook == Nic::Outlook::empty && queue == Queue::data;
+        if (seen_empty) note_drained(nics[nic], true, turn_number);
+        continue;
+      }
+      // A late turn drains: one ring's worth, whatever the budget.
+      std::uint64_t budget = tunables.poll_budget_packets;
+      if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      bool lent = false;
+      for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
+        n = nics[nic].nic->rx_burst(queue, received);
+        for (std::size_t i = 0; i < n; ++i) {
+          look_ahead(*this, std::span(received).first(n), i);
+          if (queue == Queue::data) nics[nic].taken_bytes += received[i].datagram_bytes();
+          lent |= received[i].payload != nullptr;
+          receive_packet(nic, received[i]);
+        }
+        budget -= std::min<std::uint64_t>(budget, n);
+        if (n > 0) progressed = true;
+        if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn_number);
+      }
+      // Now, and not in the next turn: nobody knows when that comes.
+      if (lent) (void)nics[nic].nic->rx_burst(queue, {});
+    }
+  }
+}
+
+// This end was away from `left` until now, if that is long. Tells whether it is.
+bool Endpoint::Core::was_away(Time left) {
+  if (now - left <= microseconds(tunables.late_wakeup_us)) return false;
+  ++counters.late_turns;
+  absence.note(left, now, milliseconds(tunables.peer_timeout_ms) * 2);
+  return true;
+}
+
+void Endpoint::Core::begin_turn(Time at) {
+  now = later(now, at);  // a clock never goes back for us
+  progressed = false;
+  warns = false;
+  backpressured = false;
+  const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
+  pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
+  late = this_pass != Time{} && was_away(expected);
+  late |= std::exchange(away_in_turn, false);
+  ++turn_number;
+  if (std::exchange(called_to_send, false) && in_flight == 0 && !late && !closed) transmit();
+  previous_pass = this_pass;
+  this_pass = now;
+
+  flush(nics);  // what calls between turns have sent
+  reap();
+  take_nic_events();
+  if (closed) return;  // nothing is left but what NICs hold
+  receive_all();
+  judge_acks();
+}
+
+TurnResult Endpoint::Core::finish_turn(Time at) {
+  now = later(now, at);
+  away_in_turn = was_away(this_pass);
+  late |= away_in_turn;
+  pace.start(now - this_pass);
+  const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
+  if (closed) return {.progressed = progressed, .wake_at = reap_at};
+  expire_timers();
+  give_grants();
+  acknowledge(true);  // their senders measure by them: not behind a burst of data
+  transmit();
+  acknowledge(false);
+  progress_closing();
+  while (!touched.empty()) {
+    Peer& peer = peers.at(touched.pop_front(peers));
+    watch_liveness(peer);
+    if (consider_rest(peer)) continue;
+    tend_paths(peer);
+    rearm(peer);
+  }
+  flush(nics);
+  TurnResult result;
+  result.progressed = progressed;
+  result.warns = warns;
+  result.wake_at =
+      earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
+  result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
+  result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
+  if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
+  if (backpressured || (!senders.empty() && !progressed)) {
+    result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
+  }
+  // What is due and was refused waits for the retry too.
+  if (backpressured && !progressed)
+    result.wake_at = later(result.wake_at, now + kBackpressureRetry);
+  asked_wake = progressed ? now : result.wake_at;
+  return result;
+}
+
+}  // namespace hawser::proto

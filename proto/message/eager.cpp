@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of one fragment that come in their turn and find their receive posted: from the packet
+// into the receive's buffer, without a descriptor.
+//
+// What receive.cpp and receives.cpp do for any message, in one step: the state that is left is the
+// same. Whatever is not as simple as that takes the way through them: a number out of turn, one
+// that is known already, no receive, a peer that waits for a descriptor.
+#include <algorithm>
+#include <cstring>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// What is known of the group: from the envelope, or, if that says nothing, from the receive.
+Hint group_of(const wire::EnvelopePart& envelope, const PostedReceive& receive) {
+  if (envelope.group == 0) return receive.options.hint;
+  Hint hint;
+  hint.group = envelope.group;
+  hint.step = envelope.step;
+  hint.members = envelope.members;
+  return hint;
+}
+
+}  // namespace
+
+// False: nothing was done.
+bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  const wire::EnvelopePart& envelope = *packet.envelope;
+  const std::size_t bytes = packet.payload.size();
+  if (number != peer.next_to_process || packet.fragment->fragment != 0 ||
+      envelope.length() != bytes || bytes > peer.fragment_bytes || !starved.empty() ||
+      !peer.incoming.has_place_for(number)) {
+    return false;
+  }
+  const PostedReceive* receive = matching.match({.peer = id_of(peer),
+                                                 .number = number,
+                                                 .context = envelope.context,
+                                                 .tag = envelope.tag,
+                                                 .bytes = bytes,
+                                                 .immediate = envelope.immediate});
+  if (receive == nullptr) return false;
+  note_unposted(*receive);
+  ++peer.next_to_process;
+  peer.solicit_backoff = 0;
+  const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
+  if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
+  counters.data_bytes_received += bytes;
+  ++counters.messages_received;
+  complete_eager(peer, packet, *receive);
+
+  const auto status =
+      taken == bytes ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
+  HAWSER_ASSERT(peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status)));
+  say_status(peer, number, status);
+  owe_soon(peer);
+  const Hint hint = group_of(envelope, *receive);
+  if (groups.note_complete(envelope.context, hint)) raise_group(envelope.context, hint);
+  if (peer.incoming.get(peer.next_to_process)) process_in_order(peer);
+  return true;
+}
+
+void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& packet,
+                                    const PostedReceive& receive) {
+  const wire::EnvelopePart& envelope = *packet.envelope;
+  Completion completion;
+  completion.operation = receive.operation;
+  completion.user_data = receive.options.user_data;
+  completion.kind = OperationKind::receive;
+  completion.status = packet.payload.size() <= receive.bytes ? Status::ok : Status::truncated;
+  completion.context = envelope.context;
+  completion.peer = id_of(peer);
+  completion.tag = envelope.tag;
+  completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);
+  completion.message_bytes = packet.payload.size();
+  completion.immediate = envelope.immediate;
+  complete(completion);
+  if (!tracing()) return;
+  TraceRecord record = traced(TraceKind::receive_completed, peer);
+  record.operation = static_cast<std::uint64_t>(receive.operation);
+  record.message = expand(packet.fragment->message, peer.next_to_process);
+  record.bytes = static_cast<std::uint32_t>(packet.payload.size());
+  record.cause = static_cast<std::uint8_t>(completion.status);
+  trace(record);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
+// missing when it does not.
+//
+// Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing.
+// Its interval depends on the level: BULK (gaps speak there), TAIL (all was sent once, or little is
+// missing), GATE (its group waits for it); doubled per fruitless expiry, reset by progress; scaled
+// by the peer's patience, which grows when a requested fragment turns out to have been under way.
+// Asking early is cheap: the sender knows what can still be under way, and waits for that.
+#include <algorithm>
+#include <array>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint32_t kMostPatience = 64;  // eighths
+constexpr std::uint8_t kMostBackoff = 10;
+constexpr std::uint8_t kAskedOnce = 1;
+constexpr Duration kLeastWindow = microseconds(4);  // on however short a way: time must pass
+// Until the longest interval, however short the way is: each question costs a packet of data that
+// is turned away again.
+constexpr std::uint8_t kMostSolicitBackoff = 24;
+}  // namespace
+
+DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
+  if (!message.all_sent) {
+    const std::uint32_t missing = message.fragments - message.arrived.claimed();
+    return missing <= tail_fragments(peers.at(message.peer).fragment_bytes) ? DetectionLevel::tail
+                                                                            : DetectionLevel::bulk;
+  }
+  const bool gate =
+      tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);
+  return gate ? DetectionLevel::gate : DetectionLevel::tail;
+}
+
+// What is missing once all was sent is late by what packets differ by on their way, if they go
+// several ways; the sender knows that, too. Where they keep their order it is lost.
+Duration Endpoint::Core::detection_interval(const Peer& peer,
+                                            const IncomingMessage& message) const {
+  const Duration smoothed = peer.response.smoothed();
+  const Duration variance = peer.response.variance();
+  const LocalNic& nic = nics.front();
+  const Duration least =
+      nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, granularity), kLeastWindow)
+                    : granularity;
+  if (message.all_sent && nic.lanes > 1 && nic.reordering.ordered()) {
+    return nic.reordering.window(peer.response, granularity);
+  }
+  switch (level_of(message)) {
+    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
+    case DetectionLevel::tail:
+      // Nothing more is to be sent: what is missing is under way, or lost.
+      if (message.all_sent) return std::max({smoothed / 4, variance * 2, least / 2});
+      return smoothed / 2 + std::max(variance * 4, granularity);
+    case DetectionLevel::gate: break;
+  }
+  return std::max({smoothed / 8, variance, least / 4});
+}
+
+void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
+  if (progress) message.backoff = 0;
+  if (message.arrived.claimed() >= message.may_come || tunables.recovery_request == 0 ||
+      (message.no_room && !message.matched)) {
+    message.expect_at = kNever;
+    return;
+  }
+  // Much is missing, and the next fragment of a burst would only say the same.
+  if (message.expect_turn == turn_number && message.expect_at != kNever &&
+      level_of(message) == DetectionLevel::bulk) {
+    return;
+  }
+  message.expect_turn = message.backoff == 0 ? turn_number : 0;
+  const Peer& peer = peers.at(message.peer);
+  const Duration interval = detection_interval(peer, message) * peer.patience_eighths / 8;
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, interval);
+  message.expect_at = now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
+  message.expect_put_off = false;
+  // The heap holds a lower bound: it is moved only forward in time, when it fires.
+  const std::uint32_t index = incoming.index_of(message);
+  if (message.expect_at < incoming_timers.deadline_of(index)) {
+    incoming_timers.update(index, message.expect_at);
+  }
+}
+
+void Endpoint::Core::expire_expectation(IncomingMessage& message) {
+  const std::uint32_t index = incoming.index_of(message);
+  Peer& peer = peers.at(message.peer);
+  if (message.expect_at == kNever || peer.state != SessionState::ready) return;
+  if (now < message.expect_at ||
+      put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
+    incoming_timers.update(index, message.expect_at);
+    return;
+  }
+  if (message.granted > 0) say_grant(message);
+  // In vain: what was asked for could have come.
+  const bool in_vain =
+      message.asked_at != Time{} && now - message.asked_at >= peer.response.overdue(granularity);
+  request_missing(message);
+  peer.raise_ways(
+      ways_of_question(peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
+  if (message.backoff < kMostBackoff) ++message.backoff;
+  expect(message, false);
+}
+
+void Endpoint::Core::request_missing(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  message.say_request = true;
+  message.asked_at = now;
+  message.asked_from = message.arrived.first_missing();
+  message.asked_to = message.asked_from + 1;
+  message.requested_from = message.asked_from;
+  say(peer, message);
+}
+
+// A fresh fragment: is it the answer to the last grant or request?
+void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+  if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
+    return;
+  }
+  peer.response.sample(now - message.asked_at);
+  grants.response.sample(now - message.asked_at);
+  message.asked_at = Time{};
+  if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
+}
+
+// A fragment came twice. If it had been requested, that was too early: be more patient with this
+// peer, once for each request.
+void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+  if (fragment < message.requested_from) return;
+  message.requested_from = kNoIndex;
+  peer.patience_eighths =
+      std::min(kMostPatience, peer.patience_eighths + peer.patience_eighths / 2);
+  expect(message, false);
+}
+
+void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
+  const std::uint32_t index = incoming.index_of(message);
+  if (!peer.to_say.contains(incoming, index)) peer.to_say.push_back(incoming, index);
+  peer.ack_now = true;
+  owe(peer);
+}
+
+// A message's first packet was dropped for want of a descriptor. When one is free again the
+// receiver asks for the lowest such numbers, as its sender's own questions come ever more seldom.
+void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
+  if (!starved.contains(peers, index_of(peer))) {
+    starved.push_back(peers, index_of(peer));
+    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
+    peer.starved_to = peer.solicited_to = number;
+    peer.solicit_backoff = 0;
+    peer.solicit_put_off = false;
+    peer.solicit_at = now + peer.response.overdue(granularity) * 2;
+  }
+  if (store_full_since == Time{}) {
+    store_full_since = now;
+    store_put_off = false;
+    store_judged_at = now + milliseconds(tunables.peer_timeout_ms);
+  }
+  if (!before(number, peer.starved_to)) peer.starved_to = number + 1;
+  if (before(number, peer.solicited_to)) peer.solicited_to = number;
+}
+
+// Nothing has left the store for peer_timeout, and messages are turned away: who waits for one of
+// these may wait for ever. That ends the receives that are as old, of the peers concerned. The
+// sends are none the worse: they go on asking.
+void Endpoint::Core::judge_full_store() {
+  const Duration patience = milliseconds(tunables.peer_timeout_ms);
+  if (put_off(store_judged_at, store_put_off, granularity)) return;
+  store_judged_at = kNever;
+  if (starved.empty()) return;
+  for (const OperationSlot& slot : operations) {
+    if (!slot.live || slot.kind != OperationKind::receive) continue;
+    const PostedReceive* posted = matching.find(slot.operation);
+    if (posted == nullptr) continue;
+    if (posted->peer != kAnyPeer && !starved.contains(peers, peer_place(posted->peer))) continue;
+    const Time due = later(slot.posted_at, store_full_since) + patience;
+    if (now < due) {
+      store_judged_at = earlier(store_judged_at, due);
+      continue;
+    }
+    const auto receive = matching.cancel_receive(slot.operation);
+    note_unposted(*receive);
+    complete_unmatched(*receive, Status::store_full);
+  }
+}
+
+void Endpoint::Core::no_longer_starved(Peer& peer) {
+  const std::uint32_t index = index_of(peer);
+  if (starved.contains(peers, index)) starved.remove(peers, index);
+  if (starved.empty()) store_moves();
+  peer.solicit_at = kNever;
+  peer.say_solicitation = false;
+}
+
+namespace {
+
+// Asks a starved peer, which is the last one of them then.
+template <class Core>
+void ask(Core& core, Peer& peer) {
+  const std::uint32_t index = core.index_of(peer);
+  core.starved.remove(core.peers, index);
+  core.starved.push_back(core.peers, index);
+  peer.say_solicitation = true;
+  peer.ack_now = true;
+  core.owe(peer);
+}
+
+// But for those that peers have in reserve.
+template <class Core>
+bool all_taken(const Core& core) {
+  return core.unmatched - core.starved.reserves_used >= core.tunables.max_receive_messages;
+}
+
+// The peer that waits longest, and of which not all has been asked for; else the one that was asked
+// first, as that may be lost. Null: all are being asked.
+template <class Core>
+Peer* next_starved(Core& core) {
+  constexpr int kMostLooks = 16;
+  Peer* asked = nullptr;
+  std::uint32_t index = core.starved.front();
+  for (int left = kMostLooks; left > 0 && index != kNoIndex; --left) {
+    Peer& peer = core.peers.at(index);
+    index = core.starved.next(core.peers, index);
+    if (peer.say_solicitation) continue;
+    if (before(peer.solicited_to, peer.starved_to)) return &peer;
+    if (asked == nullptr) asked = &peer;
+  }
+  if (asked != nullptr) asked->solicited_to = asked->next_to_process;
+  return asked;
+}
+
+}  // namespace
+
+// What is asked for will find a place. If the question or its answer is lost, the next one comes
+// soon.
+void Endpoint::Core::solicit(Peer& peer) {
+  peer.solicit_backoff = 0;
+  peer.solicit_at = earlier(peer.solicit_at, now + peer.response.overdue(granularity) * 2);
+  ask(*this, peer);
+  touch(peer);
+}
+
+// The one that a peer has in reserve serves nobody else. Others are for all, one after the other.
+void Endpoint::Core::descriptor_freed(Peer& by, bool in_reserve) {
+  if (starved.empty()) return;
+  if (in_reserve && starved.contains(by) && !by.say_solicitation) solicit(by);
+  if (all_taken(*this)) return;
+  if (Peer* next = next_starved(*this)) solicit(*next);
+}
+
+void Endpoint::Core::expire_solicitation(Peer& peer) {
+  if (put_off(peer.solicit_at, peer.solicit_put_off, peer.response.smoothed())) return;
+  peer.solicit_put_off = false;
+  if (peer.solicit_backoff < kMostSolicitBackoff) ++peer.solicit_backoff;
+  const Duration longest = milliseconds(tunables.peer_timeout_ms) / 8;
+  peer.solicit_at =
+      now + std::min(peer.response.overdue(granularity) * (std::int64_t{2} << peer.solicit_backoff),
+                     longest);
+  peer.solicited_to = peer.next_to_process;
+  peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
+  ask(*this, peer);
+  // It was asked for what has a place, and nothing came of that: ever more others may take it.
+  constexpr int kMostDoublings = 4;
+  if (all_taken(*this)) return;
+  for (int others = 1 << std::min(peer.solicit_backoff - 1, kMostDoublings); others > 0; --others) {
+    Peer* const next = next_starved(*this);
+    if (next == nullptr) break;
+    ask(*this, *next);
+  }
+}
+
+// Requests for the first fragments of messages that are not known, as many as have a descriptor
+// now. Where none is free, only a message that is wanted can have one, and nobody knows whether
+// this one is: its first fragment alone will tell. False: no room for the rest.
+bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
+  if (!peer.say_solicitation) return true;
+  constexpr std::array<std::uint64_t, 1> kFirst{1};
+  constexpr std::array<std::uint64_t, 1> kFirstMany{~std::uint64_t{0}};
+  std::uint64_t number =
+      before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
+  std::uint64_t free = 1;
+  // What others were asked for in this turn takes some of them.
+  if (starved.asked_turn != turn_number) starved.asked = 0;
+  starved.asked_turn = turn_number;
+  const std::uint32_t taken = unmatched - starved.reserves_used + starved.asked;
+  const bool any_free = taken < tunables.max_receive_messages;
+  if (any_free) free = tunables.max_receive_messages - taken;
+
+  for (; free > 0 && before(number, peer.starved_to); ++number) {
+    if (peer.incoming.get(number)) continue;
+    if (!writer.request(to_wire(number), 0, any_free ? kFirstMany : kFirst)) {
+      peer.solicited_to = number;
+      return false;
+    }
+    ++counters.requests_sent;
+    if (tracing()) {
+      TraceRecord record = traced(TraceKind::request_sent, peer);
+      record.message = number;
+      record.fragment = 0;
+      record.cause = 1;
+      trace(record);
+    }
+    --free;
+    ++starved.asked;
+  }
+  peer.solicited_to = number;
+  peer.say_solicitation = false;
+  return true;
+}
+
+}  // namespace hawser::proto

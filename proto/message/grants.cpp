@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grants: what of long messages may come, so that what many send to this endpoint at once is what
+// it can take.
+//
+// A message is *paced* from its match on if not all of it comes unasked. What may come of it and
+// has not is awaited, and counts against the budget (grant_budget.hpp). What the budget has room
+// for is given out at a turn's end: to the oldest message until an eighth of the budget is its own,
+// then by rank (GrantRank) to one peer after the other, to the oldest message of each.
+//
+// Timer of a peer with paced messages: `due`, armed while something is awaited of it, two response
+// times after the last. If by then not all has come that was awaited when it was armed, its *pace*
+// is twice what came: it counts for no more than that, and is granted no more. So a slow peer holds
+// the small part of the budget that it uses; one that stands still, or whose grant was lost, holds
+// nothing until something comes. What repeats a grant is layer 2 (expect.cpp), and the sender's own
+// question.
+//
+// Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
+// [first_missing, may_come); budget.awaited() is the sum of `counted`, a grantee's `awaited` that
+// of its messages; a message is on `by_age` and its peer's `wanting` exactly while it is not
+// granted to its limit.
+#include "proto/message/grants.hpp"
+
+#include <algorithm>
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint64_t kMostAtOnce = 64;  // fragments in one grant
+constexpr std::uint64_t kOldestPart = 8;   // one of so many parts of the budget
+constexpr std::uint64_t kMostParts = 4;    // that old messages have beyond it
+constexpr int kMostQuiet = 8;              // moved behind the others in a turn
+constexpr std::int64_t kMostQueues = 8;    // response times that a full queue may take
+
+// Nothing of it may come yet: its sender was told NO_ROOM and stands still.
+bool is_stopped(const IncomingMessage& message) { return message.no_room && message.granted == 0; }
+
+std::uint64_t fragments_awaited(const IncomingMessage& message) {
+  const std::uint32_t here = message.arrived.claimed();
+  return !message.paced || is_stopped(message) || message.may_come <= here
+             ? 0
+             : message.may_come - here;
+}
+
+void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grantee) {
+  const std::uint64_t awaited = fragments_awaited(message) * peer.fragment_bytes;
+  grantee.awaited += awaited - message.awaited;
+  message.awaited = awaited;
+}
+
+}  // namespace
+
+std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const {
+  const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
+      FragmentBitmap::kSpan - BlockPool::kBlockBits));
+  const std::uint32_t first = message.arrived.first_missing();
+  if (message.fragments - first <= window) return message.fragments;
+  // A window is renewed by halves, not by fragments.
+  const std::uint32_t up_to = first + window;
+  return std::uint64_t{message.may_come} + std::max(window / 2, 1u) <= up_to ? up_to
+                                                                             : message.may_come;
+}
+
+GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
+  if (tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint)) {
+    return GrantRank::gate;
+  }
+  if (message.hint.priority > 0) return GrantRank::hinted;
+  const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
+  return left <= tail_fragments(peers.at(message.peer).fragment_bytes) ? GrantRank::tail
+                                                                       : GrantRank::ordinary;
+}
+
+// A matched message: is there something of it that doesn't come unasked?
+void Endpoint::Core::start_grants(IncomingMessage& message) {
+  message.paced = message.no_room || message.may_come < message.fragments;
+  if (!message.paced) return;
+  Peer& peer = peers.at(message.peer);
+  if (peer.grantee == kNoIndex) {
+    if (grants.grantees.size() == 0) {
+      watch_rings();  // what ran over before is not of these
+      const Duration trip = std::min(peer.response.smoothed(), granularity / 4);  // not an absence
+      std::uint64_t links = 0;
+      for (const LocalNic& local : nics) links += local.nic->caps().link_bytes_per_s / 1'000'000;
+      grants.budget.begin_with(links * static_cast<std::uint64_t>(trip.ns) / 800);
+    }
+    SlabId id;
+    Grantee* grantee = grants.grantees.try_allocate(id);
+    HAWSER_ASSERT(grantee != nullptr);  // there are as many as peers
+    grantee->peer = message.peer;
+    peer.grantee = id.index;
+  }
+  ++grants.grantees.at(peer.grantee).messages;
+  regrade(message);
+}
+
+void Endpoint::Core::leave_grants(IncomingMessage& message) {
+  if (!message.paced) return;
+  Peer& peer = peers.at(message.peer);
+  message.paced = false;
+  regrade(message);
+  if (--grants.grantees.at(peer.grantee).messages > 0) return;
+  grants.grantees.free(peer.grantee);
+  peer.grantee = kNoIndex;
+}
+
+// A fragment of it has come.
+void Endpoint::Core::grant_progress(IncomingMessage& message) {
+  if (!message.paced) return;
+  const Peer& peer = peers.at(message.peer);
+  Grantee& grantee = grants.grantees.at(peer.grantee);
+  grantee.came += peer.fragment_bytes;
+  grantee.pace = std::max(grantee.pace, 2 * grantee.came);
+  const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
+  if (wants != grants.by_age.contains(message)) return regrade(message);
+  recount_awaited(message, peer, grantee);
+  regrade(grantee);
+}
+
+// Something about a message has changed: what is awaited of it, and the lists that it belongs on.
+void Endpoint::Core::regrade(IncomingMessage& message) {
+  const std::uint32_t index = incoming.index_of(message);
+  const Peer& peer = peers.at(message.peer);
+  Grantee& grantee = grants.grantees.at(peer.grantee);
+  recount_awaited(message, peer, grantee);
+  const bool wants =
+      message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
+  const bool wanted = grants.by_age.contains(incoming, index);
+  const GrantRank rank = grant_rank(message);
+  if (wanted && (!wants || rank != message.rank)) grantee.wanting.remove(incoming, index);
+  if (wants && (!wanted || rank != message.rank)) {
+    std::uint32_t next = rank == GrantRank::ordinary ? kNoIndex : grantee.wanting.front();
+    while (next != kNoIndex && incoming.at(next).rank >= rank) {
+      next = grantee.wanting.next(incoming, next);
+    }
+    message.rank = rank;
+    grantee.wanting.insert_before(incoming, next, index);
+  }
+  if (wanted && !wants) grants.by_age.remove(incoming, index);
+  if (wants && !wanted) grants.by_age.push_back(incoming, index);
+  regrade(grantee);
+}
+
+void Endpoint::Core::regrade(Grantee& grantee) {
+  const std::uint64_t counted = std::min(grantee.awaited, grantee.pace);
+  grants.budget.recount(grantee.counted, counted);
+  grantee.counted = counted;
+  if (grantee.awaited > 0 && grantee.due == kNever && !grantee.is_quiet()) begin_pace(grantee);
+  const auto queue = [&]() -> auto& {
+    return grants.waiting[static_cast<std::size_t>(grantee.rank)];
+  };
+  const bool could = !grantee.wanting.empty() && grantee.may_have_more();
+  const bool waits = queue().contains(grantee);
+  if (!could && !waits) return;
+  const std::uint32_t index = grants.grantees.index_of(grantee);
+  const GrantRank rank = could ? incoming.at(grantee.wanting.front()).rank : grantee.rank;
+  if (waits && (!could || rank != grantee.rank)) queue().remove(grants.grantees, index);
+  const bool enters = could && (!waits || rank != grantee.rank);
+  grantee.rank = rank;
+  if (enters) queue().push_back(grants.grantees, index);
+}
+
+// Two response times; or twice what all that is awaited takes at the present rate, as it may lie
+// behind that.
+void Endpoint::Core::begin_pace(Grantee& grantee) {
+  Peer& peer = peers.at(grantee.peer);
+  const Duration overdue = peer.response.overdue(granularity);
+  const Duration queued = std::min(grants.budget.time_to_come(), overdue * kMostQueues);
+  grantee.backlog = grantee.awaited;
+  grantee.came = 0;
+  grantee.due = now + std::max(overdue, queued) * 2;
+  touch(peer);
+}
+
+void Endpoint::Core::end_pace(Grantee& grantee) {
+  grantee.due = kNever;
+  const bool all = grantee.awaited == 0 || grantee.came >= grantee.backlog;
+  grantee.pace = all ? Grantee::kNoPace : 2 * grantee.came;
+  regrade(grantee);
+}
+
+// A group has come so far that it waits for its last messages. What a message's own hint says may
+// differ from what the group's others said.
+void Endpoint::Core::raise_group(std::uint16_t context, const Hint& hint) {
+  grants.by_age.for_each(incoming, [&](std::uint32_t index) {
+    IncomingMessage& message = incoming.at(index);
+    const bool member = message.context == context && message.hint.group == hint.group &&
+                        message.hint.step == hint.step;
+    if (member) regrade(message);
+  });
+}
+
+void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes) {
+  const Peer& peer = peers.at(grantee.peer);
+  const std::uint32_t from =
+      is_stopped(message) ? message.arrived.first_missing() : message.may_come;
+  const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.fragment_bytes, 1);
+  // A stopped sender may send anew what it may send unasked, whatever the grant says.
+  const auto up_to = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
+  // What is granted behind much else measures that.
+  if (message.asked_at == Time{} && message.awaited <= count * peer.fragment_bytes) {
+    message.asked_at = now;
+    message.asked_from = from;
+    message.asked_to = up_to;
+  }
+  // It goes on behind the last that is here: what is missing before that needs to be asked for.
+  const std::uint32_t hole = message.arrived.first_missing();
+  if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
+  message.granted = message.may_come = up_to;
+  message.moved = coarse(now);
+  regrade(message);
+  if (message.expect_at == kNever) expect(message, true);
+  say_grant(message);
+}
+
+void Endpoint::Core::say_grant(IncomingMessage& message) {
+  message.say_grant = true;
+  say(peers.at(message.peer), message);
+}
+
+void Endpoint::Core::grant_oldest() {
+  const std::uint64_t part =
+      std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, fragment_bytes);
+  // Beyond the budget by a few such parts and no more, as the oldest may be another one every turn.
+  if (grants.budget.awaited() >= grants.budget.bytes() + kMostParts * part) return;
+  for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
+    const std::uint32_t index = grants.by_age.front();
+    IncomingMessage& message = incoming.at(index);
+    Grantee& grantee = grants.grantees.at(peers.at(message.peer).grantee);
+    if (!grantee.is_quiet()) {
+      if (message.awaited <= part / 2 && grantee.may_have_more()) {
+        grant(grantee, message, std::min(part, grantee.pace) - message.awaited);
+      }
+      return;
+    }
+    grants.by_age.remove(incoming, index);
+    grants.by_age.push_back(incoming, index);
+  }
+}
+
+// At a turn's end, when all that has arrived is known.
+void Endpoint::Core::give_grants() {
+  if (grants.grantees.size() == 0) return;
+  grants.budget.end_round(now, std::max(grants.response.smoothed(), granularity));
+  grant_oldest();
+  const std::uint64_t step = std::clamp<std::uint64_t>(
+      grants.budget.bytes() / kOldestPart, fragment_bytes, kMostAtOnce * fragment_bytes);
+  for (std::size_t rank = kGrantRanks; rank-- > 0;) {
+    auto& queue = grants.waiting[rank];
+    while (!queue.empty()) {
+      const std::uint32_t index = queue.front();
+      Grantee& grantee = grants.grantees.at(index);
+      IncomingMessage& message = incoming.at(grantee.wanting.front());
+      std::uint64_t bytes = std::min(step, grantee.pace - std::min(grantee.pace, grantee.awaited));
+      if (!is_stopped(message)) {
+        bytes = std::min(bytes, std::uint64_t{grant_limit(message) - message.may_come} *
+                                    peers.at(grantee.peer).fragment_bytes);
+      }
+      if (bytes > grants.budget.room()) return grants.budget.on_short();
+      queue.remove(grants.grantees, index);  // its next turn comes after the others'
+      grant(grantee, message, bytes);
+    }
+  }
+}
+
+// Now and then: have this host's rings run over?
+void Endpoint::Core::watch_rings() {
+  std::uint64_t sum = 0;
+  for (const LocalNic& local : nics) sum += local.nic->overruns();
+  if (sum != grants.overruns && grants.grantees.size() > 0) grants.budget.on_overrun();
+  grants.overruns = sum;
+}
+
+}  // namespace hawser::proto

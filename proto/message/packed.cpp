@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several small messages in one packet.
+//
+// Messages to one peer share a packet if they have one fragment each, were never sent before, wait
+// one behind the other with consecutive numbers, and fit into one packet buffer together. Nothing
+// waits to be joined: a packet takes what is there when it is written. So there is no timer here; a
+// burst shares packets, as all but its first message find others waiting.
+//
+// What is lost is sent again alone, as DATA: what the peer asks for is a message, not a packet.
+//
+// The record of such a packet names the first message by its number, for the message may end, and
+// its slot be given away, before those behind it. (A message that has ended is not found by number
+// any more, and is passed over.) The bytes were copied into the packet's buffer: nothing of the
+// caller's is read after that, and no cookie comes back.
+#include <algorithm>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/wire/packed.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+[[nodiscard]] bool may_share(const OutgoingMessage& message) {
+  return message.fragments == 1 && !message.granted && message.sent_before == 0 && message.readable;
+}
+
+}  // namespace
+
+// False: it stays alone, and nothing was written. All of them count as in flight from here on;
+// unpick_packed takes that back.
+bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
+                                 TxPacket& packet) {
+  if (tunables.pack_messages == 0 || pick.again || peer.to_send.empty()) return false;
+  OutgoingMessage& first = outgoing.at(pick.message);
+  if (!may_share(first)) return false;
+  const std::size_t limit =
+      std::min<std::size_t>(PacketBuffer::kBytes, wire_bytes_of_full_packet(peer));
+  wire::PackedRow row(*packet.buffer, writer.header_bytes(), limit);
+  const auto joins = [&](const OutgoingMessage& message) {
+    return message.number == first.number + pick.more + 1 && may_share(message) &&
+           message.next_fragment == 0 && row.has_room_for(message.bytes);
+  };
+  if (!row.add_first(payload_of(peer, first, 0))) return false;
+  while (!peer.to_send.empty()) {
+    OutgoingMessage& message = outgoing.at(peer.to_send.front());
+    if (!joins(message)) break;
+    row.add(to_wire(message.number), envelope_of(message), payload_of(peer, message, 0));
+    ++message.next_fragment;
+    ++message.in_flight;
+    counters.data_bytes_sent += message.bytes;
+    ++pick.more;
+    peer.to_send.pop_front(outgoing);
+  }
+  if (pick.more == 0) return false;
+  ++first.in_flight;
+  counters.data_bytes_sent += first.bytes;
+  writer.header().type = wire::PacketType::packed;
+  packet.header_bytes =
+      writer.finish(checksum, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
+  return true;
+}
+
+void Endpoint::Core::record_packed(const Pick& pick, SentPacket& record) {
+  record.packed = true;
+  record.message_generation = to_wire(outgoing.at(pick.message).number);
+  record.fragment = pick.more;
+  ++counters.packed_packets_sent;
+  counters.packed_messages_sent += pick.more + 1;
+}
+
+// No NIC took it: as if nothing had been picked.
+void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
+  const std::uint64_t first = outgoing.at(pick.message).number;
+  for (std::uint64_t number = first + pick.more + 1; number-- != first;) {
+    const auto index = peer.outgoing.get(number);
+    HAWSER_ASSERT(index.has_value());  // nothing has happened to it since
+    OutgoingMessage& message = outgoing.at(*index);
+    message.next_fragment = 0;
+    --message.in_flight;
+    counters.data_bytes_sent -= message.bytes;
+    if (!peer.to_send.contains(outgoing, *index)) peer.to_send.push_front(outgoing, *index);
+  }
+}
+
+// Its record counts the entries in the retransmit queue, where that of other packets names its one.
+void Endpoint::Core::lose_packed(Peer& peer, SentPacket& record) {
+  record.retransmit = 0;
+  for_each_message_in(peer, record, [&](OutgoingMessage& message) {
+    --message.in_flight;
+    const std::uint32_t before = message.queued;
+    queue_retransmit(peer, outgoing.id_of(message), 0, nullptr);
+    record.retransmit += message.queued - before;
+    consider_asking(message);
+  });
+}
+
+// It was declared lost, and has arrived: what still waits to be sent again need not.
+void Endpoint::Core::packed_is_late(Peer& peer, const SentPacket& record) {
+  std::uint32_t sent_again = record.retransmit;
+  for_each_message_in(peer, record, [&](OutgoingMessage& message) {
+    if (message.queued == 0) return;
+    if (sent_again > 0) --sent_again;
+    drop_retransmits(peer, message);
+    consider_asking(message);
+  });
+  counters.spurious_retransmits += sent_again;
+}
+
+void Endpoint::Core::on_packed(Peer& peer, const wire::PacketView& packet) {
+  wire::PackedMessages messages(packet);
+  do {
+    on_data(peer, messages.message());
+  } while (messages.next());
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Incoming messages: a fragment's way from the packet to its place, and the floor.
+//
+// A number's entry in peer.incoming is either a descriptor's index or, once the message is
+// finished or cancelled, its final status (kFinishedEntry | status), kept until the sender's floor
+// passes it. A descriptor outlives its entry when the floor passes a message that is accepted and
+// still unmatched.
+//
+// Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed
+// before its bytes are written; a receive buffer is written only between match and completion;
+// chunks are held only by unmatched messages.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/prefetch.hpp"
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/message/unscheduled.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+std::uint32_t count_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
+  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + fragment_bytes - 1) / fragment_bytes);
+}
+
+std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragment,
+                            std::uint32_t fragment_bytes) {
+  const std::uint64_t begin = std::uint64_t{fragment} * fragment_bytes;
+  return begin >= message.bytes ? 0
+                                : static_cast<std::size_t>(std::min<std::uint64_t>(
+                                      fragment_bytes, message.bytes - begin));
+}
+
+}  // namespace
+
+// A sender's floor passes a message that has its final status: one that is whole.
+void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
+  const std::uint64_t floor = expand(wire_floor, peer.remote_floor);
+  if (!before(peer.remote_floor, floor)) return;
+  if (before(peer.next_to_process, floor)) return drop(DropReason::bad_field);
+  for (std::uint64_t n = peer.remote_floor; n != floor; ++n) {
+    const auto entry = peer.incoming.get(n);
+    if (entry && !is_finished_entry(*entry) && !incoming.at(*entry).arrived.complete()) {
+      return drop(DropReason::bad_field);
+    }
+  }
+  peer.remote_floor = floor;
+  peer.incoming.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
+}
+
+// The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null:
+// the packet is done with.
+IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView& packet) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  if (before(number, peer.remote_floor)) {
+    drop(DropReason::below_floor);
+    return nullptr;
+  }
+  if (!peer.incoming.in_window(number)) {
+    drop(DropReason::beyond_window);
+    return nullptr;
+  }
+  if (const auto entry = peer.incoming.get(number)) {
+    if (!is_finished_entry(*entry)) return &incoming.at(*entry);
+    say_status(peer, number, status_of_entry(*entry));
+    if (packet.type == wire::PacketType::data) {
+      ++counters.duplicate_fragments;
+      drop(DropReason::duplicate_fragment);
+    }
+    return nullptr;
+  }
+  return make_incoming(peer, number, *packet.envelope);
+}
+
+// Messages without a receive have max_receive_messages descriptors, and each peer one more for its
+// lowest unprocessed number, or what lies behind a hole could keep out what fills it. Each matched
+// message goes by its receive's own, so one that a receive waits for always finds one, whoever
+// floods this endpoint with what nobody wants yet.
+bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
+                                     const wire::EnvelopePart& envelope, SlabId& id) {
+  const bool lowest = number == peer.next_to_process;
+  bool in_reserve = false;
+  if (unmatched - starved.reserves_used >= tunables.max_receive_messages) {
+    const UnexpectedEntry entry{.peer = id_of(peer),
+                                .number = number,
+                                .context = envelope.context,
+                                .tag = envelope.tag,
+                                .bytes = envelope.length(),
+                                .immediate = envelope.immediate};
+    in_reserve = lowest && !peer.reserve_used;
+    if (!in_reserve && !(lowest && matching.is_wanted(entry))) return false;
+  }
+  IncomingMessage* message = incoming.try_allocate(id);
+  HAWSER_ASSERT(message != nullptr);  // there are as many as all of these together
+  message->peer = index_of(peer);
+  message->number = number;
+  message->in_reserve = in_reserve;
+  if (in_reserve) {
+    peer.reserve_used = true;
+    ++starved.reserves_used;
+  }
+  ++unmatched;
+  ++peer.messages;
+  ++peer.half_messages;
+  return true;
+}
+
+// A message stops being one without a receive: matched, or gone.
+void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
+  HAWSER_ASSERT(unmatched > 0);
+  --unmatched;
+  Peer& peer = peers.at(message.peer);
+  const bool in_reserve = std::exchange(message.in_reserve, false);
+  if (in_reserve) {
+    HAWSER_ASSERT(starved.reserves_used > 0);
+    peer.reserve_used = false;
+    --starved.reserves_used;
+  }
+  descriptor_freed(peer, in_reserve);
+}
+
+IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
+                                               const wire::EnvelopePart& envelope) {
+  if (!fits_in_fragments(envelope.length(), peer.fragment_bytes)) {
+    drop(DropReason::bad_field);
+    return nullptr;
+  }
+  SlabId id;
+  if (!take_descriptor(peer, number, envelope, id)) {
+    note_starved(peer, number);
+    drop(DropReason::no_descriptor);
+    return nullptr;
+  }
+  IncomingMessage* message = &incoming.at(id.index);
+  message->moved = coarse(now);
+  message->tag = envelope.tag;
+  message->immediate = envelope.immediate;
+  message->bytes = envelope.length();
+  message->context = envelope.context;
+  message->delivered_level = (envelope.eflags & wire::kEnvelopeDelivered) != 0;
+  message->hint = {.group = envelope.group,
+                   .members = envelope.members,
+                   .step = envelope.step,
+                   .steps = envelope.steps,
+                   .collective = static_cast<Collective>(envelope.collective),
+                   .priority = envelope.priority};
+  message->fragments = count_fragments(message->bytes, peer.fragment_bytes);
+  message->may_come = unscheduled_fragments(message->bytes, message->fragments, peer.fragment_bytes,
+                                            peer.remote_unscheduled, message->hint);
+  if (!message->arrived.start(bitmap_blocks, message->fragments) ||
+      !peer.incoming.set(number, id.index)) {
+    free_incoming(*message);
+    drop(DropReason::no_descriptor);
+    return nullptr;
+  }
+  // Matches it before its payload needs a place.
+  if (number == peer.next_to_process) process_in_order(peer);
+  return message;
+}
+
+void Endpoint::Core::on_data(Peer& peer, const wire::PacketView& packet) {
+  if (take_eager(peer, packet)) return;
+  if (IncomingMessage* message = incoming_for(peer, packet)) take_fragment(peer, *message, packet);
+}
+
+void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
+  const SlabId id{packet.receive_slot->rx_slot, packet.receive_slot->rx_generation};
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  IncomingMessage* message = incoming.get(id);
+  if (message != nullptr && message->peer == index_of(peer) && message->number == number) {
+    take_fragment(peer, *message, packet);
+    return;
+  }
+  // Finished, most likely: the sender that still resends it lacks the status.
+  const auto entry = peer.incoming.get(number);
+  if (entry && is_finished_entry(*entry)) {
+    ++counters.duplicate_fragments;
+    say_status(peer, number, status_of_entry(*entry));
+    return drop(DropReason::duplicate_fragment);
+  }
+  drop(before(number, peer.remote_floor) ? DropReason::below_floor : DropReason::bad_slot);
+}
+
+// An envelope alone asks what became of the message; the answer is absolute.
+void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
+  if (packet.envelope->kind == wire::EnvelopeKind::cancel) return on_cancel(peer, packet);
+  IncomingMessage* message = incoming_for(peer, packet);
+  if (message == nullptr) return;
+  if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
+  if (message->matched) {
+    const bool stands_still = message->no_room && message->granted == 0;
+    const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
+    if (message->granted > 0) say_grant(*message);
+    if (missing) request_missing(*message);
+    if (!missing && message->granted == 0) {  // its turn comes
+      say_status(peer, message->number, wire::MessageStatus::pending);
+    }
+  } else if (message->no_room) {
+    say_status(peer, message->number, wire::MessageStatus::no_room);
+  } else if (message->arrived.complete()) {
+    say_status(peer, message->number, wire::MessageStatus::accepted);
+  } else if (message->arrived.claimed() < message->may_come) {
+    request_missing(*message);
+  } else {
+    say_status(peer, message->number, wire::MessageStatus::pending);
+  }
+}
+
+// The sender wants its message back. That can be as long as no receive has it and nobody was told
+// that it is here for good; a number that is not known at all is buried before it lived.
+void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  if (before(number, peer.remote_floor)) return drop(DropReason::below_floor);
+  if (!peer.incoming.in_window(number)) return drop(DropReason::beyond_window);
+  if (const auto entry = peer.incoming.get(number)) {
+    owe_soon(peer);  // the sender stands still until it hears
+    if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
+    IncomingMessage& message = incoming.at(*entry);
+    if (message.matched || message.claimed || message.kept) {
+      message.kept = true;  // whatever becomes of a claim: an older envelope may still come
+      return say_status(peer, number, wire::MessageStatus::matched);
+    }
+    if (message.arrived.complete() && !message.delivered_level) {
+      return say_status(peer, number, wire::MessageStatus::accepted);
+    }
+    if (message.processed) HAWSER_ASSERT(matching.remove_message(*entry));
+    free_incoming(message);
+  }
+  bury(peer, number);
+}
+
+// The number's tombstone: in its turn it matches nothing, and its fragments that still fly are
+// answered with its status.
+void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
+  constexpr auto kStatus = wire::MessageStatus::cancelled;
+  if (!peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
+    return drop(DropReason::no_descriptor);  // the sender asks again
+  }
+  say_status(peer, number, kStatus);
+  owe_soon(peer);  // others may wait for the floor
+  if (number == peer.next_to_process) process_in_order(peer);
+}
+
+void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
+                                   const wire::PacketView& packet) {
+  const std::uint32_t fragment = packet.fragment->fragment;
+  if (fragment >= message.fragments ||
+      packet.payload.size() != fragment_length(message, fragment, peer.fragment_bytes)) {
+    return drop(DropReason::bad_field);
+  }
+  if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
+  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
+  const std::uint32_t stored_before = message.first_chunk;
+  const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
+  if (stores && !store(message, begin, packet.payload.data(), packet.payload.size())) {
+    message.no_room = true;
+    ++counters.no_room_answers;
+    say_status(peer, message.number, wire::MessageStatus::no_room);
+    return drop(DropReason::no_room);
+  }
+  const FragmentBitmap::Claim claim = message.arrived.claim(fragment);
+  if (claim == FragmentBitmap::Claim::duplicate) {
+    ++counters.duplicate_fragments;
+    note_duplicate(peer, message, fragment);
+    return drop(DropReason::duplicate_fragment);
+  }
+  if (claim != FragmentBitmap::Claim::fresh) {
+    drop_chunks(message, stored_before);
+    return drop(DropReason::beyond_window);
+  }
+  counters.data_bytes_received += packet.payload.size();
+  if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
+  progressed = true;
+  message.moved = coarse(now);
+  answered(peer, message, fragment);
+  if (message.arrived.complete()) return arrived_whole(message);
+  grant_progress(message);
+  expect(message, true);
+}
+
+void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
+                           std::size_t count) {
+  if (begin >= message.buffer_bytes) return;
+  const auto room =
+      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
+  if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
+  // Most likely the next one comes next; its place is fetched until then.
+  const std::byte* const next = message.buffer + begin + room;
+  prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
+}
+
+// False: no room. An empty fragment needs none. Chunks are no larger than small messages are worth,
+// or a store full of those would hold few, however large fragments are.
+bool Endpoint::Core::store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
+                           std::size_t count) {
+  if (count > 0 && message.no_room) return false;  // its sender starts anew with the grant
+  const std::uint32_t before = message.first_chunk;
+  for (std::size_t at = 0; at < count; at += chunk_size()) {
+    SlabId id;
+    Chunk* chunk = chunks.try_allocate(id);
+    if (chunk == nullptr) {
+      drop_chunks(message, before);
+      return false;
+    }
+    chunk->next = message.first_chunk;
+    chunk->begin = begin + at;
+    chunk->bytes = static_cast<std::uint32_t>(std::min(count - at, chunk_size()));
+    message.first_chunk = id.index;
+    std::memcpy(chunk_bytes.data() + id.index * chunk_size(), bytes + at, chunk->bytes);
+    chunk_bytes_held += chunk->bytes;
+  }
+  return true;
+}
+
+// The newest ones, down to `until`.
+void Endpoint::Core::drop_chunks(IncomingMessage& message, std::uint32_t until) {
+  while (message.first_chunk != until) {
+    const std::uint32_t index = message.first_chunk;
+    message.first_chunk = chunks.at(index).next;
+    chunk_bytes_held -= chunks.at(index).bytes;
+    chunks.free(index);
+  }
+}
+
+// Every fragment is claimed and in its place.
+void Endpoint::Core::arrived_whole(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  if (message.half) --peer.half_messages;
+  message.half = false;
+  incoming_timers.remove(incoming.index_of(message));
+  message.expect_at = kNever;
+  // The sender awaits a status.
+  const bool counts = peer.state == SessionState::ready && !message.outlives &&
+                      !before(message.number, peer.remote_floor);
+  if (!message.matched) {
+    if (counts) say_status(peer, message.number, wire::MessageStatus::accepted);
+    owe_soon(peer);
+    return;
+  }
+  const bool whole = message.bytes <= message.buffer_bytes;
+  const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
+  complete_receive(message, whole ? Status::ok : Status::truncated);
+  ++counters.messages_received;
+  if (groups.note_complete(message.context, message.hint)) {
+    raise_group(message.context, message.hint);
+  }
+  if (counts) {
+    const bool kept =
+        peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));
+    HAWSER_ASSERT(kept);  // the entry was there
+    say_status(peer, message.number, status);
+    owe_soon(peer);
+  }
+  --peer.open_receives;
+  free_incoming(message);
+}
+
+void Endpoint::Core::free_incoming(IncomingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = incoming.index_of(message);
+  if (message.claimed) unclaim(message);
+  if (!message.matched) {
+    give_back_unmatched(message);
+    store_moves();
+  }
+  drop_chunks(message);
+  leave_grants(message);
+  message.arrived.release();
+  if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);
+  incoming_timers.remove(index);
+  HAWSER_ASSERT(peer.messages > 0);
+  --peer.messages;
+  if (message.half) --peer.half_messages;
+  touch(peer);
+  incoming.free(index);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receives: posting, matching in the order of message numbers, completion.
+//
+// Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts
+// the receives posted for exactly that peer; peer.open_receives the matched messages that are not
+// whole.
+#include <algorithm>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
+                                                 std::uint32_t index) const {
+  return {.peer = peers.id_of(message.peer),
+          .rx_message = index,
+          .number = message.number,
+          .context = message.context,
+          .tag = message.tag,
+          .bytes = message.bytes,
+          .immediate = message.immediate};
+}
+
+void Endpoint::Core::process_in_order(Peer& peer) {
+  for (;;) {
+    const auto entry = peer.incoming.get(peer.next_to_process);
+    if (!entry) break;
+    ++peer.next_to_process;
+    peer.solicit_backoff = 0;
+    if (peer.solicit_at != kNever && !before(peer.next_to_process, peer.starved_to)) {
+      no_longer_starved(peer);
+    }
+    if (is_finished_entry(*entry)) continue;  // a tombstone
+    process(incoming.at(*entry));
+  }
+  // The endpoint turned the next message away when it was not the lowest one. The lowest one may
+  // take the reserve, or the descriptor of a receive that waits for it. So the endpoint asks at
+  // once.
+  const bool asked = before(peer.next_to_process, peer.solicited_to);
+  if (peer.solicit_at != kNever && !asked) solicit(peer);
+}
+
+// Its turn to match has come.
+void Endpoint::Core::process(IncomingMessage& message) {
+  message.processed = true;
+  message.moved = coarse(now);
+  const std::uint32_t index = incoming.index_of(message);
+  if (const PostedReceive* receive = matching.arrive(unexpected_entry(message, index))) {
+    note_unposted(*receive);
+    match(message, *receive);
+  } else {
+    ++counters.unexpected_messages;
+  }
+}
+
+void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receive) {
+  Peer& peer = peers.at(message.peer);
+  give_back_unmatched(message);
+  message.matched = true;
+  message.moved = coarse(now);
+  message.operation = receive.operation;
+  message.buffer = receive.data;
+  message.buffer_bytes = receive.bytes;
+  message.options = receive.options;
+  if (message.hint.group == 0) {
+    const std::uint8_t priority = message.hint.priority;  // its sender's, who gave no more
+    message.hint = receive.options.hint;
+    message.hint.priority = std::max(priority, message.hint.priority);
+  }
+  ++peer.open_receives;
+  for (std::uint32_t i = message.first_chunk; i != kNoIndex; i = chunks.at(i).next) {
+    place(message, chunks.at(i).begin, chunk_bytes.data() + i * chunk_size(), chunks.at(i).bytes);
+  }
+  drop_chunks(message);
+  if (message.arrived.complete()) return arrived_whole(message);
+  start_grants(message);
+  expect(message, true);
+  touch(peer);
+}
+
+namespace {
+
+// A receive waits that no message here matches. The lowest number of a peer needs no other
+// descriptor, so it is asked for if it was turned away.
+template <class Core>
+void solicit_for_receive(Core& core, PeerId from) {
+  constexpr int kMostAsked = 8;
+  const auto ask = [&core](std::uint32_t index) {
+    Peer& peer = core.peers.at(index);
+    if (!peer.reserve_used || peer.incoming.get(peer.next_to_process)) return;
+    peer.solicited_to = peer.next_to_process;
+    core.solicit(peer);
+  };
+  if (from != kAnyPeer) {
+    if (core.starved.contains(core.peers, peer_place(from))) ask(peer_place(from));
+    return;
+  }
+  std::uint32_t index = core.starved.front();
+  for (int left = kMostAsked; left > 0 && index != kNoIndex; --left) {
+    const std::uint32_t following = core.starved.next(core.peers, index);
+    ask(index);
+    index = following;
+  }
+}
+
+}  // namespace
+
+void Endpoint::Core::post_receive(const ReceiveRequest& request) {
+  const PostedReceive receive{.operation = request.operation,
+                              .peer = request.peer,
+                              .context = request.context,
+                              .tag = request.tag,
+                              .mask = request.mask,
+                              .data = request.data,
+                              .bytes = request.bytes,
+                              .options = request.options};
+  if (const auto found = matching.post(receive)) {
+    store_moves();
+    match(incoming.at(found->rx_message), receive);
+  } else {
+    if (request.peer != kAnyPeer) {
+      Peer& peer = peers.at(peer_place(request.peer));
+      ++peer.posted_receives;
+      touch(peer);
+    }
+    if (!starved.empty()) solicit_for_receive(*this, request.peer);
+  }
+  if (store_full_since != Time{}) {
+    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
+  }
+}
+
+// ---- claims: messages that the caller has taken out of the matching, and that still have no
+// receive. Their name is that of their descriptor.
+
+MessageId Endpoint::Core::claim(const UnexpectedEntry& entry) {
+  const std::uint32_t index = entry.rx_message;
+  IncomingMessage& message = incoming.at(index);
+  message.age = entry.age;
+  message.claimed = true;
+  ++claims;
+  HAWSER_ASSERT(matching.remove_message(index));
+  return MessageId{std::uint64_t{incoming.id_at(index).generation} << 32 | index};
+}
+
+// Null: there is no such claim (any more).
+IncomingMessage* Endpoint::Core::claimed(MessageId name) {
+  const auto bits = static_cast<std::uint64_t>(name);
+  const SlabId id{static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+  if (id.index >= incoming.capacity()) return nullptr;
+  IncomingMessage* message = incoming.get(id);
+  return message != nullptr && message->claimed ? message : nullptr;
+}
+
+void Endpoint::Core::unclaim(IncomingMessage& message) {
+  HAWSER_ASSERT(message.claimed && claims > 0);
+  message.claimed = false;
+  --claims;
+}
+
+void Endpoint::Core::receive_claimed(IncomingMessage& message, const ReceiveRequest& request) {
+  unclaim(message);
+  store_moves();
+  match(message, {.operation = request.operation,
+                  .data = request.data,
+                  .bytes = request.bytes,
+                  .options = request.options});
+}
+
+void Endpoint::Core::put_back(IncomingMessage& message) {
+  unclaim(message);
+  UnexpectedEntry entry = unexpected_entry(message, incoming.index_of(message));
+  entry.age = message.age;
+  if (const PostedReceive* receive = matching.arrive(entry)) {
+    note_unposted(*receive);
+    store_moves();
+    match(message, *receive);
+  }
+}
+
+void Endpoint::Core::note_unposted(const PostedReceive& receive) {
+  if (receive.peer == kAnyPeer) return;
+  Peer& peer = peers.at(peer_place(receive.peer));
+  HAWSER_ASSERT(peer.posted_receives > 0);
+  --peer.posted_receives;
+  touch(peer);
+}
+
+void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {
+  if (tracing()) {
+    trace_receive(TraceKind::receive_completed, message, static_cast<std::uint8_t>(status),
+                  kNoTraceIndex, 0);
+  }
+  Completion completion;
+  completion.operation = message.operation;
+  completion.user_data = message.options.user_data;
+  completion.kind = OperationKind::receive;
+  completion.status = status;
+  completion.context = message.context;
+  completion.peer = peers.id_of(message.peer);
+  completion.tag = message.tag;
+  completion.bytes = std::min(message.bytes, message.buffer_bytes);
+  completion.message_bytes = message.bytes;
+  completion.immediate = message.immediate;
+  complete(completion);
+}
+
+// Ends a receive that no message has matched.
+void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status status) {
+  if (tracing()) {
+    TraceRecord record;
+    record.kind = TraceKind::receive_completed;
+    record.cause = static_cast<std::uint8_t>(status);
+    record.operation = static_cast<std::uint64_t>(receive.operation);
+    if (receive.peer != kAnyPeer) record.peer = peer_place(receive.peer);
+    trace(record);
+  }
+  Completion completion;
+  completion.operation = receive.operation;
+  completion.user_data = receive.options.user_data;
+  completion.kind = OperationKind::receive;
+  completion.status = status;
+  completion.context = receive.context;
+  completion.peer = receive.peer;
+  completion.tag = receive.tag;
+  complete(completion);
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean,
+// when it asks for its status, and when it is over.
+//
+// A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
+// nothing of it is in flight, queued or allowed to be sent and its final status is missing, or
+// while the caller wants it cancelled; it sends the envelope, backing off, and the answer is
+// absolute state. So whatever packet is lost, something of the message is either in flight (path
+// timers), queued, or asked about.
+//
+// A message is done when it has its final status: its number is free for the floor to pass. It is
+// released when no NIC reads from its bytes any more, and only then forgotten.
+//
+// Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
+// fragments; a finished message sends nothing more and is freed once no NIC reads from it.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/message/unscheduled.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint8_t kMostAsked = 255;  // that are counted
+
+// Fails what was pending with that peer.
+bool ends_session(Status status) {
+  return is_peer_failure(status) || status == Status::endpoint_closed;
+}
+}  // namespace
+
+// What depends on the session: known only once it is ready.
+void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
+  const std::uint64_t size = peer.fragment_bytes;
+  const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
+  message.fragments = static_cast<std::uint32_t>(count);
+  message.may_send = unscheduled_fragments(message.bytes, message.fragments, peer.fragment_bytes,
+                                           unscheduled_bytes, message.options.hint);
+}
+
+void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
+      message.cancel != Cancel::asked && !peer.to_send.contains(outgoing, index)) {
+    // Higher priority first, first come first served within one.
+    std::uint32_t before = peer.to_send.front();
+    if (message.options.hint.priority == 0) before = kNoIndex;
+    while (before != kNoIndex &&
+           outgoing.at(before).options.hint.priority >= message.options.hint.priority) {
+      before = peer.to_send.next(outgoing, before);
+    }
+    peer.to_send.insert_before(outgoing, before, index);
+  }
+  want_to_send_more(peer);
+}
+
+// Puts the peer on the list of senders if it has something to send. Called for new data and
+// whenever what blocked it may be gone.
+void Endpoint::Core::want_to_send_more(Peer& peer) {
+  if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
+      !senders.contains(peer)) {
+    senders.push_back(peers, index_of(peer));
+  }
+}
+
+// Its caller moves the floor when it has finished all that it has to.
+void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
+  HAWSER_ASSERT(!message.finished);
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = outgoing.index_of(message);
+  message.finished = true;
+  message.result = status;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  outgoing_timers.remove(index);
+  message.ask_at = kNever;
+  drop_retransmits(peer, message);
+  peer.outgoing.erase(message.number);
+  --peer.open_sends;
+  if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
+  progressed = true;
+  if (message.unreaped == 0) return release_send(message);
+  ++unreleased;
+  // A NIC holds on to it. Success can wait for that, so that one completion says both; who has to
+  // deal with a failure hears of it now, and of the buffer later.
+  if (ends_session(status)) complete_send(message, false);
+}
+
+void Endpoint::Core::release_send(OutgoingMessage& message) {
+  complete_send(message, true);
+  Peer& peer = peers.at(message.peer);
+  HAWSER_ASSERT(peer.messages > 0);
+  --peer.messages;
+  touch(peer);
+  outgoing.free(outgoing.index_of(message));
+}
+
+void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
+  if (tracing()) {
+    trace_send(TraceKind::send_completed, message, static_cast<std::uint8_t>(message.result),
+               released ? 1 : 0);
+  }
+  Completion completion;
+  completion.operation = message.operation;
+  completion.user_data = message.options.user_data;
+  completion.kind = OperationKind::send;
+  completion.status = message.result;
+  completion.context = message.context;
+  completion.peer = peers.id_of(message.peer);
+  completion.tag = message.tag;
+  completion.bytes = message.bytes;
+  completion.message_bytes = message.bytes;
+  completion.immediate = message.options.immediate;
+  completion.released = released;
+  // A receiver has all of a message only if all of it has left.
+  completion.outcome_unknown =
+      ends_session(message.result) &&
+      std::max(message.next_fragment, message.sent_before) >= message.fragments;
+  complete(completion);
+}
+
+void Endpoint::Core::advance_floor(Peer& peer) {
+  const std::uint64_t floor = peer.outgoing.first(peer.next_number);
+  if (floor == peer.floor) return;
+  peer.floor = floor;
+  peer.outgoing.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
+}
+
+void Endpoint::Core::reap() {
+  std::array<std::uint64_t, 64> cookies;
+  for (LocalNic& local : nics) {
+    for (std::size_t n = cookies.size(); n == cookies.size();) {
+      n = local.nic->reap(cookies);
+      for (std::size_t i = 0; i < n; ++i) {
+        OutgoingMessage& message = outgoing.at(static_cast<std::uint32_t>(cookies[i]));
+        HAWSER_ASSERT(message.unreaped > 0);
+        if (--message.unreaped > 0 || !message.finished) continue;
+        --unreleased;
+        release_send(message);
+      }
+    }
+  }
+}
+
+// The receiver has no room: nothing more goes before a grant, and if that is lost, asking brings
+// it.
+void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  message.stopped = true;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  consider_asking(message);
+}
+
+// Nothing new of it is sent, and its envelope, asked again and again, says cancel: the receiver
+// makes a tombstone of the number, or says that it is too late. Also if nothing of it was ever
+// sent: its number is taken, and later ones wait for it.
+Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
+  if (message.finished) return Status::unknown_operation;
+  if (message.cancel == Cancel::refused) return Status::too_late;
+  if (message.cancel == Cancel::asked) return Status::ok;
+  Peer& peer = peers.at(message.peer);
+  const std::uint32_t index = outgoing.index_of(message);
+  message.cancel = Cancel::asked;
+  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  message.ask_interval = Duration{};
+  message.ask_at = kNever;
+  consider_asking(message);
+  asked_wake = earlier(asked_wake, now);
+  return Status::ok;
+}
+
+void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
+  if (message.cancel != Cancel::asked) return;
+  message.cancel = Cancel::refused;
+  message.ask_interval = Duration{};
+  message.ask_at = kNever;
+  want_to_send(peer, message);
+  consider_asking(message);
+}
+
+void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
+  for (const wire::StatusEntry& entry : view.entries) {
+    const std::uint64_t first = expand(entry.message, peer.next_number);
+    // A status of what was never sent: nothing of it is believed.
+    if (before(peer.next_number, first + entry.run)) {
+      drop(DropReason::bad_field);
+      break;
+    }
+    for (std::uint64_t number = first; number != first + entry.run; ++number) {
+      const auto index = peer.outgoing.get(number);  // none: final already
+      if (index) apply_status(peer, outgoing.at(*index), entry.status);
+    }
+  }
+  advance_floor(peer);
+}
+
+void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
+                                  wire::MessageStatus status) {
+  if (tracing()) {
+    trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
+  }
+  message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
+  switch (status) {
+    case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
+    case wire::MessageStatus::truncated:
+      return finish_send(
+          message, message.options.level == Level::delivered ? Status::truncated : Status::ok);
+    case wire::MessageStatus::cancelled:
+      if (message.cancel != Cancel::asked) return drop(DropReason::bad_field);
+      return finish_send(message, Status::cancelled);
+    case wire::MessageStatus::matched: return cancel_refused(peer, message);
+    case wire::MessageStatus::accepted:
+      if (message.options.level == Level::accepted) finish_send(message, Status::ok);
+      return;
+    case wire::MessageStatus::no_room:
+      // A grant names the slot to go on with; one that overtook this answer stands.
+      if (!message.granted) stop_sending(peer, message);
+      return;
+    case wire::MessageStatus::pending: return;
+  }
+}
+
+void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
+  const std::uint64_t number = expand(grant.message, peer.next_number);
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::grant_received, peer);
+    record.message = number;
+    record.fragment = grant.from;
+    record.detail = grant.up_to;
+    trace(record);
+  }
+  const auto index = peer.outgoing.get(number);
+  if (!index) return;
+  OutgoingMessage& message = outgoing.at(*index);
+  if (grant.up_to > message.fragments || grant.from > grant.up_to) {
+    return drop(DropReason::bad_field);
+  }
+  message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
+  message.rx_slot = grant.rx_slot;
+  message.rx_generation = grant.rx_generation;
+  message.granted = true;
+  if (grant.up_to > message.may_send || message.stopped) message.ask_interval = Duration{};
+  if (message.stopped) {
+    // What was sent before NO_ROOM did not stay there.
+    message.stopped = false;
+    message.sent_before = std::max(message.sent_before, message.next_fragment);
+    message.next_fragment = grant.from;
+  }
+  message.may_send = std::max(message.may_send, grant.up_to);
+  if (message.cancel != Cancel::asked) message.ask_at = kNever;
+  want_to_send(peer, message);
+  consider_asking(message);
+}
+
+void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment,
+                                      SentPacket* record) {
+  SlabId id;
+  Retransmit* entry = retransmits.try_allocate(id);
+  if (entry == nullptr) return;  // the receiver asks again
+  entry->message = message;
+  entry->fragment = fragment;
+  if (record != nullptr) {
+    record->retransmit = id.index;
+    record->retransmit_generation = id.generation;
+  }
+  peer.retransmits.push_back(retransmits, id.index);
+  OutgoingMessage& owner = outgoing.at(message.index);
+  ++owner.queued;
+  if (owner.cancel != Cancel::asked) owner.ask_at = kNever;
+  want_to_send_more(peer);
+}
+
+void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
+  OutgoingMessage& message = outgoing.at(retransmits.at(index).message.index);
+  HAWSER_ASSERT(message.queued > 0);
+  --message.queued;
+  peer.retransmits.remove(retransmits, index);
+  retransmits.free(index);
+}
+
+// A message that is finished has nothing to send again. Where no path works it would wait for one,
+// and the peer could not rest.
+void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message) {
+  const std::uint32_t index = outgoing.index_of(message);
+  for (std::uint32_t entry = peer.retransmits.front(); message.queued > 0;) {
+    const std::uint32_t following = peer.retransmits.next(retransmits, entry);
+    if (retransmits.at(entry).message.index == index) drop_retransmit(peer, entry);
+    entry = following;
+  }
+}
+
+namespace {
+bool carries(const SentPacket& record, SlabId message, std::uint64_t number) {
+  if (record.packed) return to_wire(number) - record.message_generation <= record.fragment;
+  return record.message == message.index && record.message_generation == message.generation;
+}
+
+// The fragments of a REQUEST that are still to be dealt with.
+struct Wanted {
+  std::array<std::uint64_t, wire::kMaxBitmapWords> words{};
+  std::uint32_t base = 0;
+
+  [[nodiscard]] bool take(std::uint32_t fragment) {
+    const std::uint32_t offset = fragment - base;
+    if (offset >= words.size() * 64) return false;
+    const std::uint64_t bit = std::uint64_t{1} << (offset % 64);
+    const bool was = (words[offset / 64] & bit) != 0;
+    words[offset / 64] &= ~bit;
+    return was;
+  }
+  [[nodiscard]] bool empty() const {
+    return std::ranges::all_of(words, [](std::uint64_t w) { return w == 0; });
+  }
+};
+}  // namespace
+
+// Layer 2 at the sender. A requested fragment is sent again if its path has got past its last
+// transmission, or that is older than what layer 1 waits for; at once if it is not under way at
+// all.
+void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
+  ++counters.requests_received;
+  const std::uint64_t number = expand(request.message, peer.next_number);
+  if (tracing()) {
+    TraceRecord record = traced(TraceKind::request_received, peer);
+    record.message = number;
+    record.fragment = request.base;
+    trace(record);
+  }
+  const auto index = peer.outgoing.get(number);
+  if (!index) return;
+  OutgoingMessage& message = outgoing.at(*index);
+  message.moved = coarse(now);
+  message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
+  const SlabId id = outgoing.id_of(message);
+  Wanted wanted;
+  wanted.base = request.base;
+  std::ranges::copy(request.bitmap, wanted.words.begin());
+
+  for_each_path(peer, [&](Path& path) {
+    for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+      SentPacket& record = path.sent.at(sent_blocks, n);
+      if (record.state != SentPacket::State::in_flight || !carries(record, id, number) ||
+          !wanted.take(record.packed ? 0 : record.fragment)) {
+        continue;
+      }
+      // Judged with the gaps, when everything that this turn received has been heard.
+      record.requested = true;
+      path.any_requested = path.acked_in_turn = peer.acked_in_turn = true;
+    }
+  });
+  if (wanted.empty()) return;
+  if (message.next_fragment == 0 && message.ask_at != kNever) {
+    // It was announced only, and the receiver can hear it now.
+    message.ask_at = now;
+    outgoing_timers.update(*index, now);
+    return;
+  }
+  peer.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
+    if (retransmits.at(entry).message == id) (void)wanted.take(retransmits.at(entry).fragment);
+  });
+  for (std::size_t w = 0; w < wanted.words.size(); ++w) {
+    for (std::uint64_t left = wanted.words[w]; left != 0; left &= left - 1) {
+      const std::uint64_t fragment =
+          std::uint64_t{request.base} + 64 * w + static_cast<unsigned>(std::countr_zero(left));
+      if (fragment >= message.next_fragment) return;  // not sent yet: it comes by itself
+      queue_retransmit(peer, id, static_cast<std::uint32_t>(fragment), nullptr);
+    }
+  }
+}
+
+void Endpoint::Core::consider_asking(OutgoingMessage& message) {
+  if (message.finished) return;
+  Peer& peer = peers.at(message.peer);
+  // Who wants to cancel asks at once.
+  const bool cancels = message.cancel == Cancel::asked;
+  const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
+                                 (message.next_fragment < message.may_send && !message.stopped));
+  if (busy || peer.state != SessionState::ready) {
+    message.ask_at = kNever;
+    return;
+  }
+  if (message.ask_at != kNever) return;
+  if (message.ask_interval == Duration{}) {
+    // Nothing may go unasked: then the envelope itself is the first word.
+    message.ask_interval =
+        cancels || (message.next_fragment == 0 && !message.stopped)
+            ? Duration{}
+            : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
+  }
+  message.ask_at = now + message.ask_interval;
+  message.asked = 0;
+  message.ask_put_off = false;
+  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+}
+
+void Endpoint::Core::ask_status(OutgoingMessage& message) {
+  Peer& peer = peers.at(message.peer);
+  if (message.finished || message.ask_at == kNever || peer.state != SessionState::ready) return;
+  if (now < message.ask_at) {
+    outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+    return;
+  }
+  const Duration least = peer.response.overdue(granularity);
+  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, least);
+  message.ask_interval = std::clamp(message.ask_interval * 2, least, longest);
+  message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
+  message.ask_put_off = false;
+  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+  send_envelope(message);
+  if (message.asked < kMostAsked) ++message.asked;
+}
+
+}  // namespace hawser::proto

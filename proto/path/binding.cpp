@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of a peer's paths are bound. A session has a slot for each pair of NICs that it begins
+// with, but a path costs memory at both ends; so a peer begins with two, its home paths, and has
+// more while it needs them (docs/internals/protocol.md §10):
+//
+//   - bulk: a message is longer than two paths take at a time, or what is to be sent would queue up
+//     behind a burst on every path that is bound;
+//   - repair: fewer than two paths answer.
+//
+// What was not needed for as long as a peer must be quiet to rest goes again. No packet says so: to
+// the receiver a path that isn't bound is one that is idle; and the receiver forgets what it knows
+// of one that is.
+//
+// Home is where the sum of the two endpoints' ids says, the same at both ends: so the peers of an
+// endpoint have their homes on all of its NICs, evenly if their ids are.
+//
+// Invariants: slot i < pair_count has pair i (nic_pairs.hpp), or nothing, or a bridge where no
+// other slot is left for one and no path works; path numbers of a slot go on above all that it had;
+// a path that is bound is UP, unless its bit in `unproven` says that a NIC of it went away or moved
+// since it last was: then probes must come back first.
+#include <algorithm>
+#include <array>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/path/nic_pairs.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// PTOs in a row without an answer, from which on a path doesn't count as one that answers.
+constexpr std::uint8_t kDoubted = 2;
+// Full packets in flight on a path that are no reason to bind another one.
+constexpr std::uint64_t kFewPackets = 8;
+constexpr Duration kLeastIdle = milliseconds(1);
+
+}  // namespace
+
+// Anew whenever an address of either end is learned.
+void Endpoint::Core::pair_nics(Peer& peer) {
+  const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
+                       tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
+                         return can_address(peer, local, remote_nic);
+                       });
+  peer.pairs = pairs.all();
+  peer.pair_count = static_cast<std::uint8_t>(pairs.size());
+}
+
+// An address has changed, while slots are bound: those that stand for another pair now, or for
+// none, are free, and what had one of them begins anew.
+void Endpoint::Core::pair_anew(Peer& peer) {
+  const auto old = peer.pairs;
+  const std::uint32_t old_count = peer.pair_count;
+  pair_nics(peer);
+  if (peer.pairs == old && peer.pair_count == old_count) return;
+  for (std::uint32_t slot = 0; slot < std::max<std::uint32_t>(old_count, peer.pair_count); ++slot) {
+    const bool was = slot < old_count;
+    const bool is = slot < peer.pair_count;
+    if (was && is && old[slot] == peer.pairs[slot]) continue;
+    if (Path* path = path_of(peer, slot)) release_path(peer, *path);
+    ++peer.generations[slot];
+    if (is) set_unproven(peer, slot);
+  }
+}
+
+// The order in which a peer's first slots are bound: the home ones, half of the slots apart, then
+// those that follow the first of them.
+std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t place) const {
+  const std::uint32_t count = peer.pair_count;
+  const std::uint64_t mixed = ((endpoint_id + peer.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
+  const auto home = static_cast<std::uint32_t>((mixed * count) >> 32);
+  const std::uint32_t half = (count + 1) / 2;
+  if (place == 1) return (home + half) % count;
+  return (home + (place > 1 && place <= half ? place - 1 : place)) % count;
+}
+
+// A session begins.
+void Endpoint::Core::open_paths(Peer& peer) {
+  peer.unproven = 0;
+  peer.epochs.fill(epoch_of(peer.path_start));
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) ++peer.generations[i];
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
+    (void)bind_slot(peer, slot_in_order(peer, i), false);
+  }
+}
+
+// After a rest that began with `known_news`: the same slots and generations, with numbers that none
+// of them had, so that what is said of the old ones is not believed of these. A path whose NIC is
+// away, or was since, or has moved, must be proven first. What was told already isn't told again.
+void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
+  const auto since_then = [&](std::uint32_t news) {
+    return static_cast<std::int32_t>(news - known_news) > 0;
+  };
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    if (since_then(nics[peer.pairs[i].local].changed)) set_unproven(peer, i);
+  }
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
+    const std::uint32_t slot = slot_in_order(peer, i);
+    (void)bind_slot(peer, slot, !since_then(nics[peer.pairs[slot].local].fell));
+  }
+}
+
+// Something has happened to a NIC: what is bound to it later must be proven.
+void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    if ((ours ? peer.pairs[i].local : peer.pairs[i].remote) == nic) set_unproven(peer, i);
+  }
+}
+
+// Binds a first slot. `told`: that it is DOWN, if it is, is known. Null: no memory.
+Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
+  const bool doubted = (peer.unproven >> slot & 1) != 0;
+  Path* path = bind_path(peer, slot, peer.pairs[slot].local, peer.pairs[slot].remote);
+  if (path == nullptr) return nullptr;
+  peer.unproven = static_cast<std::uint16_t>(peer.unproven & ~(1u << slot));
+  const bool away = is_away(peer, *path);
+  if (!away && !doubted) return path;
+  if (told) {
+    path->state = PathState::down;
+    path->told_down = true;
+    path->probe_interval = microseconds(tunables.path_probe_min_us);
+  }
+  const Reason whose = nics[path->local_nic].up ? Reason::peer_said : Reason::driver;
+  path_down(peer, *path, away ? whose : Reason::moved);
+  if (!away) path->probe_at = now;
+  return path;
+}
+
+// One of its NICs is down, by word of its driver.
+bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
+  return !nics[path.local_nic].up || !is_up(peer, path.remote_nic);
+}
+
+// For a pair other than those that a session begins with, until it is proven DOWN. In the slot
+// `at`; kNoIndex: in one that none of those has.
+Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                                  std::uint32_t at) {
+  if (at == kNoIndex) {
+    for (at = peer.pair_count; at < tunables.max_path_slots; ++at) {
+      if (peer.paths[at] == kNoIndex) break;
+    }
+    if (at == tunables.max_path_slots) return nullptr;
+  }
+  ++peer.generations[at];
+  Path* path = bind_path(peer, at, local, remote_nic);
+  if (path == nullptr) return nullptr;
+  path->state = PathState::down;
+  path->probe_interval = microseconds(tunables.path_probe_min_us);
+  path->probe_at = now;
+  return path;
+}
+
+Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
+                                std::uint8_t remote_nic) {
+  SlabId id;
+  Path* path = paths.try_allocate(id);
+  if (path == nullptr) return nullptr;
+  for_each_path(peer, [&](const Path& other) {  // it has nothing to catch up with
+    path->balance_bytes = std::max(path->balance_bytes, other.balance_bytes);
+  });
+  begin_epoch(peer, slot);
+  peer.paths[slot] = id.index;
+  peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
+  peer.doubted = static_cast<std::uint16_t>(peer.doubted & ~(1u << slot));
+  path->slot = static_cast<std::uint8_t>(slot);
+  path->generation = peer.generations[slot];
+  path->local_nic = local;
+  path->remote_nic = remote_nic;
+  path->heard_at = now;
+  path->resumed = peer.path_start != tunables.initial_sequence;
+  path->sent.start(peer.path_start);
+  path->oldest = path->sent.base();
+  path->response = ResponseTime(peer.response.smoothed());
+  path->window = fresh_window(peer, local);
+  return path;
+}
+
+// A round trip's bytes at the link's rate, where that is known and they go over many ways: all at
+// once on one way they would fill its queues. A host's absence may be in the response time, which
+// is why there is a most; what a host does between packets is not, as a handshake is one packet.
+CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
+  constexpr std::uint64_t kMost = 4;  // times what it is where the rate is not known
+  constexpr Duration kTurns = microseconds(2);
+  const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
+  const std::uint64_t link = nics[local].lanes == 1 ? 0 : nics[local].nic->caps().link_bytes_per_s;
+  const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);
+  const auto trip = static_cast<std::uint64_t>(static_cast<double>(link) * 1e-9 * trip_ns);
+  const std::uint64_t least = tunables.initial_window_packets;
+  return CongestionWindow({.packet_bytes = packet,
+                           .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
+                           .delay_target = microseconds(tunables.delay_target_us),
+                           .spread_link_bytes_per_s = link});
+}
+
+void Endpoint::Core::release_path(Peer& peer, Path& path) {
+  evacuate(peer, path);
+  if (before(peer.path_start, path.sent.next())) peer.path_start = path.sent.next();
+  path.sent.clear(sent_blocks);
+  peer.paths[path.slot] = kNoIndex;
+  peer.bound = static_cast<std::uint16_t>(peer.bound & ~(1u << path.slot));
+  if (path.slot < peer.pair_count && path.state != PathState::up) {
+    set_unproven(peer, path.slot);
+  }
+  // The next one there may have another pair.
+  if (path.slot < peer.pair_count && path.bridge) ++peer.generations[path.slot];
+  if (path.for_bulk) --bulk_paths;
+  paths.free(paths.index_of(path));
+}
+
+// Binds one more of the first slots, the best of those that are left. Null: there is none.
+Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
+  std::uint32_t best = kNoIndex;
+  int best_rank = proven_only ? 1 : 3;
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    const std::uint32_t slot = slot_in_order(peer, i);
+    if (peer.paths[slot] != kNoIndex) continue;
+    const NicPair pair = peer.pairs[slot];
+    const bool away = !nics[pair.local].up || !is_up(peer, pair.remote);
+    const int rank = away ? 2 : (peer.unproven >> slot & 1) != 0 ? 1 : 0;
+    if (rank >= best_rank) continue;
+    best = slot;
+    best_rank = rank;
+  }
+  return best == kNoIndex ? nullptr : bind_slot(peer, best, false);
+}
+
+// A message of so many fragments is to be sent.
+void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
+  if (fragments <= kFewPackets * kHomePaths) return;
+  peer.crowded_at = now;
+  while (!all_bound(peer) && bind_for_data(peer) != nullptr) {
+  }
+}
+
+// What is to be sent would go on `chosen`, or nowhere. Another path that may carry it instead, if
+// one can be bound for that.
+Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
+  const std::uint64_t few = std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
+  if (chosen != nullptr && chosen->bytes_in_flight < few) return nullptr;
+  peer.crowded_at = now;
+  return all_bound(peer) ? nullptr : bind_for_data(peer);
+}
+
+bool Endpoint::Core::all_bound(const Peer& peer) const {
+  const auto end = peer.paths.begin() + peer.pair_count;
+  return std::find(peer.paths.begin(), end, kNoIndex) == end;
+}
+
+// One that is UP. Null: there is none, or too many peers have bulk; where none answers that is no
+// reason.
+Path* Endpoint::Core::bind_for_data(Peer& peer) {
+  const bool repair = count_answering(peer) == 0;
+  while (repair || bulk_paths < tunables.max_bulk_paths) {
+    Path* path = bind_next(peer, false);
+    if (path == nullptr) return nullptr;
+    path->for_bulk = !repair;
+    if (!repair) ++bulk_paths;
+    rearm(peer);
+    if (path->state == PathState::up) return path;
+  }
+  return nullptr;
+}
+
+// Paths that carry data, and from which answers come as far as one can tell.
+std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
+  std::uint32_t count = 0;
+  for_each_path(peer, [&](const Path& path) {
+    if (path.state == PathState::up && nics[path.local_nic].up && path.unanswered < kDoubted) {
+      ++count;
+    }
+  });
+  return count;
+}
+
+// At the end of a turn. One that is bound because others are silent asks the peer at once: its
+// answer is the evidence against them.
+void Endpoint::Core::tend_paths(Peer& peer) {
+  if (peer.state != SessionState::ready) return;
+  const std::uint32_t answering = count_answering(peer);
+  if (answering < std::min<std::uint32_t>(kHomePaths, peer.pair_count)) {
+    Path* path = bind_next(peer, answering > 0);
+    if (path == nullptr || path->state != PathState::up) return;
+    peer.crowded_at = now;
+    bool awaited = false;
+    for_each_path(peer, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
+    if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
+    want_to_send_more(peer);
+    return;
+  }
+  if (now < peer.trim_at) return;
+  const Duration quiet = std::max(milliseconds(tunables.rest_after_ms), kLeastIdle);
+  // One with something in flight is looked at with every turn until it has none.
+  if (release_idle(peer, now - quiet, answering)) peer.trim_at = now + quiet / 4;
+}
+
+// Gives back what has not been needed since `since`, as a rest would. False: some of it is busy.
+bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
+  bool all = true;
+  for (std::uint32_t i = kHomePaths; i < peer.pair_count; ++i) {
+    if (answering <= kHomePaths || peer.crowded_at >= since) break;
+    Path* path = path_of(peer, slot_in_order(peer, i));
+    if (path == nullptr || path->state != PathState::up) continue;
+    if (path->packets_in_flight > 0) {
+      all = false;
+      continue;
+    }
+    if (path->unanswered < kDoubted) --answering;
+    release_path(peer, *path);
+  }
+  for (std::uint32_t& index : peer.receive_paths) {
+    if (index == kNoIndex) continue;
+    const ReceivePath& path = receive_paths.at(index);
+    if (path.ack_due || path.largest_arrival >= since) continue;
+    peer.receive_generations[path.slot] = path.generation;
+    receive_paths.free(index);
+    index = kNoIndex;
+  }
+  return all;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pairs of NICs control goes over.
+//
+// One packet goes over the pair last heard, unless what is known of that pair says otherwise; then
+// over a path that is UP; where there is none, over any pair. None of this shows that a way is dead
+// in one direction, or on the control queue alone: a question without an answer does. So a question
+// that is asked again goes over two pairs, and every later one over all that are bound and one that
+// is not. Such a question *insists* (flag INSISTS): its answer goes over as many. At each end, the
+// pair that came first until then is doubted: others come before it until path_probe_max later.
+//
+// One packet a peer and response time goes all ways, a question or an answer: many at once would
+// fill rings. Others go over two pairs.
+//
+// Invariants: a pair that has no way is never used; the first pair of what goes over several is the
+// one that a single packet would take.
+#include <algorithm>
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// What went over this pair stayed without an answer.
+template <class Core>
+void doubt_route(Core& core, Peer& peer) {
+  core.for_each_path(peer, [&](const Path& path) {
+    if (pair_of(path) != peer.said_over) return;
+    peer.doubted = static_cast<std::uint16_t>(peer.doubted | 1u << path.slot);
+    peer.doubted_at = coarse(core.now);
+  });
+}
+
+// Whether something may go all ways now. If so, the way that comes first is doubted.
+template <class Core>
+bool may_insist(Core& core, Peer& peer) {
+  const auto least = static_cast<std::uint32_t>(peer.response.overdue(core.granularity).ns >> 10);
+  if (peer.insisted_at != 0 && fine(core.now) - peer.insisted_at < least) return false;
+  peer.insisted_at = std::max(fine(core.now), 1u);
+  // Who is silent on every way says nothing of this one; nor does a time that this end was away.
+  const Duration due = peer.response.overdue(core.granularity);
+  const bool was_away = core.absence.since(core.now - due * 4).ns > 0;
+  if (core.now - peer.last_heard <= due && !was_away) doubt_route(core, peer);
+  return true;
+}
+
+// Bits of the slots that others come before.
+template <class Core>
+std::uint32_t doubted_slots(const Core& core, Peer& peer) {
+  const auto longest =
+      static_cast<std::int32_t>(coarse(Time{} + microseconds(core.tunables.path_probe_max_us)));
+  if (peer.doubted != 0 && coarse_since(peer.doubted_at, core.now) > longest) peer.doubted = 0;
+  return peer.doubted;
+}
+
+// A pair that is UP and has a way, other than that one, and in none of these slots; drawn.
+template <class Core>
+std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32_t not_these) {
+  const auto start = static_cast<std::uint32_t>(core.random.below(kMaxPaths));
+  for (std::uint32_t step = 0; step < kMaxPaths; ++step) {
+    const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
+    if (index == kNoIndex) continue;
+    const Path& path = core.paths.at(index);
+    if (path.state != PathState::up || (not_these >> path.slot & 1) != 0) continue;
+    const NicPair pair = pair_of(path);
+    if (pair == than || !core.nics[pair.local].up) continue;
+    if (core.remote(peer, pair) != kNoRemote) return pair;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Of a question that was asked so often before.
+Ways Endpoint::Core::ways_of_question(Peer& peer, std::uint32_t asked) {
+  if (asked == 0) return Ways::one;
+  return asked >= kInsistsAfter && may_insist(*this, peer) ? Ways::all : Ways::two;
+}
+
+// The peer has asked in vain before.
+void Endpoint::Core::on_insists(Peer& peer) {
+  peer.raise_ways(may_insist(*this, peer) ? Ways::all : Ways::two);
+}
+
+// The one pair for a packet of which no copies go elsewhere, or `first` of those that do. What goes
+// over several takes the one last heard in any case: if no path answers any more, UP is what a path
+// was.
+NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
+  const NicPair last = peer.route;
+  const std::uint32_t slots = doubted_slots(*this, peer);
+  bool bad = !nics[last.local].up || remote(peer, last) == kNoRemote;
+  bool bound = false;    // this pair
+  bool proven = false;   // a pair of this local NIC carries data
+  bool down = false;     // one doesn't
+  bool doubted = false;  // this pair
+  for_each_path(peer, [&](const Path& path) {
+    if (path.local_nic != last.local || ways != Ways::one) return;
+    const bool is_up = path.state == PathState::up;
+    (is_up ? proven : down) = true;
+    if (path.remote_nic != last.remote) return;
+    bound = true;
+    bad |= !is_up;
+    doubted = (slots >> path.slot & 1) != 0;
+  });
+  // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
+  bad |= !bound && down && !proven;
+  // A doubt is no proof: it is for a pair that is as good otherwise.
+  if (!bad) return doubted ? find_up(*this, peer, last, slots).value_or(last) : last;
+  if (const auto other = other_route(peer, last)) return *other;
+  return next_pair(peer);
+}
+
+// Of all pairs, drawn, one that has a way, if there is any.
+NicPair Endpoint::Core::next_pair(Peer& peer) {
+  const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
+  const auto start = static_cast<std::uint32_t>(random.below(pairs));
+  NicPair pair = peer.route;
+  for (std::uint32_t step = 0; step < pairs; ++step) {
+    const std::uint32_t i = (start + step) % pairs;
+    const NicPair one{i % nics.size(), i / nics.size()};
+    if (!nics[one.local].up || !can_address(peer, one.local, one.remote)) continue;
+    if (remote(peer, one) == kNoRemote) continue;
+    pair = one;
+    break;
+  }
+  return pair;
+}
+
+// Keeps to the pair if it has a way.
+NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
+  return remote(peer, pair) != kNoRemote ? pair : next_pair(peer);
+}
+
+// A pair that is UP, other than that one; of those that aren't doubted, if there are any.
+std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
+  if (const auto trusted = find_up(*this, peer, than, doubted_slots(*this, peer))) return trusted;
+  return find_up(*this, peer, than, 0);
+}
+
+// Sends what was written, over one pair or several; the buffer is given away. False: the first pair
+// has no way, or its NIC is full.
+bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
+                             Ways ways) {
+  const Queue queue = wire::rule_of(writer.header().type).queue;
+  const bool of_session = queue == Queue::data;
+  const NicPair first = control_route(peer, ways);
+  const auto address = [&](NicPair pair, PacketBuffer& to) {
+    TxPacket packet;
+    writer.header().slot = wire::CommonHeader::slot_byte(0, pair.local);
+    if (of_session) wire::sign(writer, secret());
+    packet.header_bytes = writer.finish(checksum);
+    if (&to != &buffer) std::copy_n(buffer.bytes, packet.header_bytes, to.bytes);
+    packet.buffer = &to;
+    packet.remote = remote(peer, pair);
+    packet.queue = queue;
+    packet.entropy = nics[pair.local].next_entropy();
+    return packet;
+  };
+  const auto copy = [&](NicPair pair) {
+    PacketBuffer* other = nullptr;
+    if (pair == first || !nics[pair.local].up || remote(peer, pair) == kNoRemote ||
+        pool.take(std::span(&other, 1)) == 0) {
+      return;
+    }
+    if (writer.header().type == wire::PacketType::control) {
+      ++counters.control_packets_sent;
+    }
+    (void)send_one(pair.local, address(pair, *other));
+  };
+  if (ways == Ways::two) {
+    if (const auto other = other_route(peer, first)) copy(*other);
+  }
+  if (ways == Ways::all) {
+    for_each_path(peer, [&](const Path& path) { copy(pair_of(path)); });
+    const NicPair more = next_pair(peer);
+    bool bound = false;
+    for_each_path(peer, [&](const Path& path) { bound |= pair_of(path) == more; });
+    if (!bound) copy(more);
+  }
+  if (remote(peer, first) == kNoRemote) {
+    PacketBuffer* given = &buffer;
+    pool.give(std::span(&given, 1));
+    return false;
+  }
+  if (!of_session) peer.said_over = first;
+  return send_one(first.local, address(first, buffer));
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
+// at first. docs/internals/protocol.md §10 has the table of states; binding.cpp says which paths
+// there are.
+//
+// Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
+//
+// Invariants: a slot that changes its NIC pair gets a new generation and starts its numbers anew,
+// and only after everything in flight on it was evacuated; a path in DOWN carries probes only.
+#include <algorithm>
+#include <array>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+constexpr std::uint8_t kProbesUntilDown = 3;
+constexpr std::uint8_t kProbesUntilUp = 2;
+constexpr std::int64_t kBriefly = 8;  // of a peer's patience: a part for which nobody worries
+constexpr std::uint8_t kMostProbes = 255;
+Duration longer(Duration interval, const Tunables& tunables) {
+  return std::min(interval * 2, microseconds(tunables.path_probe_max_us));
+}
+
+}  // namespace
+
+// Whether the path's driver knows the way. It may have to ask the network first; what is UP waits
+// for that as long as for an answer, and then goes DOWN.
+bool Endpoint::Core::has_way(Peer& peer, Path& path) {
+  if (remote(peer, path.local_nic, path.remote_nic) != kNoRemote) {
+    if (path.without_way) path.probe_at = kNever;
+    path.without_way = false;
+    return true;
+  }
+  if (!path.without_way) {
+    path.without_way = true;
+    path.probe_at = now + path.response.overdue(granularity);
+    rearm(peer);
+  }
+  return false;
+}
+
+// The next path after this one, in the order of slots, that carries data. Null: there is none.
+Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
+  for (std::size_t i = 1; i < kMaxPaths; ++i) {
+    Path* other = path_of(peer, (path.slot + i) % kMaxPaths);
+    if (other != nullptr && other->state == PathState::up && nics[other->local_nic].up)
+      return other;
+  }
+  return nullptr;
+}
+
+// A probe has the peer acknowledge something on the path that was heard last of all others, if
+// nothing is under way there. Were several asked, all of which are dead, the pair of NICs that
+// lives would be found later.
+void Endpoint::Core::ask_elsewhere(Peer& peer, const Path& path) {
+  Path* other = nullptr;
+  for_each_path(peer, [&](Path& one) {
+    if (one.slot == path.slot || one.state != PathState::up || !one.any_acked) return;
+    if (!nics[one.local_nic].up) return;
+    if (other == nullptr || other->heard_at < one.heard_at) other = &one;
+  });
+  if (other == nullptr || other->packets_in_flight > 0) return;
+  if (send_probe(peer, *other, false)) arm_pto(*other);
+}
+
+// Whether a path carries data and answers.
+bool Endpoint::Core::any_path_works(Peer& peer) {
+  bool any = false;
+  for_each_path(peer, [&](const Path& path) {
+    any |= path.state == PathState::up && path.unanswered < kTriedInVain;
+  });
+  return any;
+}
+
+void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
+  path.state = PathState::suspect;
+  path.without_way = false;
+  path.unheard = 0;
+  emit(Event::Kind::path_suspect, peer, path, reason);
+  path.unanswered = 0;
+  evacuate(peer, path);
+  path.probe_at = now;  // at once, in this turn's timers or the next's
+  want_to_send_more(peer);
+  rearm(peer);
+}
+
+void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
+  if (path.state != PathState::down) {
+    nics[path.local_nic].path_down_at = now;
+    if (path.state != PathState::probing) {  // else it has not been back
+      path.told_down = true;
+      path.down_at = now;
+      ++counters.paths_down;
+      path.probe_interval = microseconds(tunables.path_probe_min_us);
+    }
+    emit(Event::Kind::path_down, peer, path, reason);
+  }
+  path.state = PathState::down;
+  path.without_way = false;
+  path.unanswered = 0;
+  path.answered = 0;
+  evacuate(peer, path);
+  path.probe_at = now + path.probe_interval;
+  if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
+  want_verdicts();
+  want_to_send_more(peer);
+  rearm(peer);
+}
+
+// At once; but what is under way already is to be answered first.
+Time Endpoint::Core::next_probe(Path& path) {
+  if (path.packets_in_flight == 0) return now;
+  const Time sent = path.sent.at(sent_blocks, path.sent.next() - 1).sent;
+  return sent + path.response.overdue(granularity);
+}
+
+// No path works, and that is not only as the peer is away for a moment: a HELLO over each pair of
+// NICs asks which one does, as there are more of them than paths. That the peer is heard is no
+// reason to wait: its packets may come over a pair that no path here stands for.
+void Endpoint::Core::seek(Peer& peer) {
+  if (peer.announcing || any_path_works(peer) || !pending(peer)) return;
+  Time answered = peer.pending_since;
+  for_each_path(peer, [&](const Path& path) {
+    if (path.any_acked) answered = later(answered, path.heard_at);
+  });
+  if (now - answered >= patience_with(peer) / kBriefly) announce(peer);
+}
+
+// The peer was heard from one NIC to another: if no path works, one between these two may. So it is
+// though the peer said that its NIC is away: the word that it is back may be lost.
+void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
+  if (any_path_works(peer) || !nics[local].up) return;
+  if (!takes_full_packets(peer, nic_of(peer, remote_nic))) return;
+  if (!can_address(peer, local, remote_nic)) return;
+  Path* bridge = nullptr;
+  Path* heard_last = nullptr;  // longest ago
+  for (const std::uint32_t index : peer.paths) {
+    if (index == kNoIndex) continue;
+    Path& path = paths.at(index);
+    if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
+    if (path.local_nic != local) continue;
+    if (path.remote_nic == remote_nic) {
+      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = now;
+      return touch(peer);
+    }
+    if (path.bridge && path.state != PathState::up) bridge = &path;
+  }
+  const auto bind = [&](Path* instead) {
+    const std::uint32_t slot = instead == nullptr ? kNoIndex : instead->slot;
+    if (instead != nullptr) release_path(peer, *instead);
+    return bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic, slot);
+  };
+  Path* path = bind(bridge);
+  // No slot is left, or no memory: in place of one that does not work either.
+  if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
+  if (path != nullptr) path->bridge = true;
+  touch(peer);
+}
+
+// Any of the path's packets was acknowledged.
+void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
+  const bool was_silent = path.unanswered > 0;
+  path.in_vain = 0;
+  path.unanswered = path.unheard = 0;
+  if (path.written_off) written_off -= path.packets_in_flight;
+  path.written_off = false;
+  path.heard_at = now;
+  switch (path.state) {
+    case PathState::up:
+      if (was_silent) drop_bridges(peer, path, false);
+      return;
+    case PathState::suspect:
+      if (passes_small_only(peer, path)) return path_down(peer, path, Reason::only_small);
+      return path_up(peer, path, Reason::answered);
+    case PathState::down:
+      path.state = PathState::probing;
+      emit(Event::Kind::path_probing, peer, path, Reason::answered);
+      path.answered = full_probe ? 1 : 0;
+      path.probe_at = next_probe(path);
+      return;
+    case PathState::probing:
+      if (full_probe && ++path.answered >= kProbesUntilUp) {
+        return path_up(peer, path, Reason::proven);
+      }
+      path.probe_at = next_probe(path);
+      return;
+  }
+}
+
+void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
+  const bool returned = path.state == PathState::probing;
+  // If it said so, its word got lost.
+  if (returned && !is_up(peer, path.remote_nic)) {
+    nic_of(peer, path.remote_nic).state = 1;
+    want_verdicts();
+  }
+  path.state = PathState::up;
+  path.probe_at = kNever;
+  path.answered = 0;
+  path.tried = 0;
+  if (verdict_count > 0) want_verdicts();
+  emit(Event::Kind::path_up, peer, path, reason);
+  if (path.told_down) {
+    path.told_down = false;
+    ++counters.paths_returned;
+  }
+  if (returned) {
+    path.window = fresh_window(peer, path.local_nic);
+    // It has nothing to catch up with.
+    for_each_path(peer, [&](const Path& other) {
+      path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
+    });
+  }
+  drop_bridges(peer, path, true);
+  want_to_send_more(peer);
+}
+
+// A NIC whose first path works needs no other: what bridged it goes, or what was still to prove
+// that it could; and so does what bore witness.
+void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
+  if (works.bridge || works.witness) return;
+  for_each_path(peer, [&](Path& path) {
+    const bool bridges = path.bridge && path.local_nic == works.local_nic;
+    const bool witnesses = path.witness && path.remote_nic == works.remote_nic;
+    if (!bridges && !witnesses) return;
+    if (proven_too || path.state != PathState::up) release_path(peer, path);
+  });
+}
+
+// Finds another partner for the two NICs of a path that went down, so that any pair of living NICs
+// finds each other: the local NIC tries the remote ones, one bridge at a time. It begins with one
+// that few paths work with; of equal ones the two ends' ids say which, as a NIC that dies leaves
+// partners at every peer, and what all of them turned to would carry the load of two. Later ones
+// come in turn.
+void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                            bool is_first) {
+  if (peer.remote_nics < 2 || !nics[local].up) return;
+  bool has_bridge = false;
+  std::uint32_t taken = 0;    // remote NICs that this local one is bound to, a bit each
+  std::uint32_t doubted = 0;  // those that may be dead themselves
+  std::array<std::uint32_t, kMaxNics> working{};
+  for_each_path(peer, [&](const Path& path) {
+    if (path.state == PathState::up || path.bridge) {
+      ++working[path.remote_nic];
+    } else if (nics[path.local_nic].up) {  // else it is not known to be the remote one's fault
+      doubted |= 1u << path.remote_nic;
+    }
+    if (path.local_nic != local) return;
+    has_bridge |= path.bridge;
+    taken |= 1u << path.remote_nic;
+  });
+  if (has_bridge) return;
+  // Of the first one's candidates those with the fewest paths, and those that are away last. Later
+  // ones come in turn, and those that are away have their turn, too: they may be back.
+  const auto turn = [&](std::uint32_t remote) {
+    return remote + (is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.remote_nics);
+  };
+  std::array<std::uint8_t, kMaxNics> candidates{};
+  std::uint32_t count = 0;
+  std::uint32_t least = kNoIndex;
+  for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
+    const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
+    if ((taken >> remote & 1) != 0 || !can_address(peer, local, remote)) continue;
+    if (!is_first && !takes_full_packets(peer, nic_of(peer, remote))) continue;
+    std::uint32_t load = 0;
+    if (!is_first) {
+      const std::uint32_t turns = 2 * peer.remote_nics;
+      load = (turn(remote) + turns - turn(remote_nic) - 1) % turns;
+    } else if (!is_up(peer, remote)) {
+      load = kMaxPaths + 1;
+    } else {
+      const bool is_doubtful = working[remote] == 0 && (doubted >> remote & 1) != 0;
+      load = is_doubtful ? kMaxPaths : working[remote];
+    }
+    if (load > least) continue;
+    if (load < least) count = 0;
+    least = load;
+    candidates[count++] = remote;
+  }
+  if (count == 0) return;
+  const std::uint64_t apart = is_first ? endpoint_id + peer.remote_id + local : 0;
+  const std::uint8_t chosen = candidates[apart % count];
+  Path* path = bind_bridge(peer, local, chosen, kNoIndex);
+  if (path != nullptr) path->bridge = true;
+}
+
+// Whether the peer was there to answer what was sent last on this path, and has not: it has
+// acknowledged something that left elsewhere no earlier.
+bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
+  const SentPacket& last = path.sent.at(sent_blocks, path.sent.next() - 1);
+  return last.left() <= peer.newest_acked_sent;
+}
+
+void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
+  const Duration patience = path.response.overdue(granularity);
+  if (path.state == PathState::up) {
+    path.probe_at = kNever;
+    if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
+    return want_to_send_more(peer);
+  }
+  seek(peer);
+  if (path.packets_in_flight > 0) {
+    // The last probe was not answered in time.
+    if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
+    if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
+    evacuate(peer, path);
+    if (path.unanswered < kMostUnanswered) ++path.unanswered;
+    if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
+      return path_down(peer, path, Reason::unanswered);
+    }
+    if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
+    if (path.state == PathState::down && path.unanswered >= kProbesUntilDown) {
+      if (path.bridge) return move_bridge(peer, path);
+      // It was not bridged when it went down if its NIC was away.
+      if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
+    }
+  }
+  if (path.state == PathState::down && path.told_down) call_witness(peer, path);
+  if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return ask_the_way(peer, path);
+  (void)send_probe(peer, path, path.state != PathState::suspect);
+  if (path.state == PathState::down) {
+    path.probe_interval = longer(path.probe_interval, tunables);
+    path.probe_at =
+        now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
+    const bool is_news = now - peer.newest_acked_sent < microseconds(tunables.path_probe_min_us);
+    if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
+  } else {
+    path.probe_at = now + patience;
+  }
+}
+
+// There is nothing to send a probe by. To ask the driver again costs no packet, so it is asked at
+// the shortest interval.
+void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
+  if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
+  path.probe_at = now + microseconds(tunables.path_probe_min_us);
+  if (path.unanswered < kMostUnanswered) ++path.unanswered;
+  if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
+}
+
+// Whose fault is it that a path is DOWN? Its local NIC has found another remote one, so it is that
+// of the remote one or of the link, and another local NIC finds out which. What it finds is a path
+// as bridges are: it may carry data, and goes when the path it was bound for is back.
+void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
+  if (path.bridge || path.witness) return;
+  bool bridged = false;
+  std::uint8_t local = path.local_nic;
+  for_each_path(peer, [&](const Path& other) {
+    if (other.local_nic == path.local_nic) {
+      bridged |= other.state == PathState::up;
+    } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked &&
+               can_address(peer, other.local_nic, path.remote_nic)) {
+      local = other.local_nic;
+    }
+  });
+  if (!bridged || local == path.local_nic) return;
+  bool has_witness = false;
+  for_each_path(peer, [&](const Path& other) {
+    has_witness |= other.remote_nic == path.remote_nic && other.local_nic != path.local_nic;
+  });
+  if (has_witness) return;
+  Path* witness = bind_bridge(peer, local, path.remote_nic, kNoIndex);
+  if (witness != nullptr) witness->witness = true;
+}
+
+// A bridge that leads nowhere tries the next remote NIC.
+void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
+  const std::uint8_t local = path.local_nic;
+  const std::uint8_t remote_nic = path.remote_nic;
+  const Duration interval = path.probe_interval;
+  const bool in_vain = path.in_vain >= kInVain;
+  const auto tried = static_cast<std::uint16_t>(path.tried | (in_vain ? 1u << remote_nic : 0u));
+  release_path(peer, path);
+  bridge(peer, local, remote_nic, false);
+  for_each_path(peer, [&](Path& other) {
+    if (!other.bridge || other.local_nic != local) return;
+    other.probe_interval = interval;
+    other.probe_at = now + interval;
+    other.tried = tried;
+  });
+  want_verdicts();
+}
+
+void Endpoint::Core::take_nic_events() {
+  std::array<NicEvent, 8> batch;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    for (std::size_t n = batch.size(); n == batch.size();) {
+      n = nics[nic].nic->events(batch);
+      for (std::size_t i = 0; i < n; ++i) {
+        local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
+      }
+      if (n > 0) notice_address(nic);
+    }
+  }
+}
+
+void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
+  LocalNic& local = nics[nic];
+  if (local.up == up) return;
+  local.up = up;
+  ++local.sequence;
+  nic_changed(local, !up);
+  want_verdicts();
+  emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
+        .reason = Reason::driver,
+        .nic = static_cast<std::uint8_t>(nic)});
+  for_each_peer([&](Peer& peer) {
+    if (peer.state != SessionState::ready) return;
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
+      Path& path = paths.at(index);
+      if (!up && path.state != PathState::down) path_down(peer, path, Reason::driver);
+      if (up && path.state == PathState::down) path.probe_at = now;
+    }
+    doubt_unbound(peer, nic, true);
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    owe(peer);
+    peer.ack_now = true;
+    rearm(peer);
+  });
+}
+
+void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
+  if (state.nic >= peer.remote_nics) return drop(DropReason::bad_field);
+  std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
+  if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
+  newest = state.sequence;
+  nic_of(peer, state.nic).state = state.state;
+  doubt_unbound(peer, state.nic, false);
+  want_verdicts();
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;
+    Path& path = paths.at(index);
+    if (state.state == 0 && path.state != PathState::down) {
+      path_down(peer, path, Reason::peer_said);
+    }
+    if (state.state == 0 && path.bridge) {  // there are others
+      const std::uint8_t local = path.local_nic;
+      release_path(peer, path);
+      bridge(peer, local, state.nic, true);
+      continue;
+    }
+    if (state.state == 1 && path.state == PathState::down) path.probe_at = now;
+  }
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The response time of a path or a peer: smoothed round trip, variance and latest (RFC 6298, RFC
+// 9002 §5), measured from departure to the processing of the answer, the absences of both hosts
+// included. Loss timers derive from it, so that a busy host looks slow, not dead.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "proto/base/time.hpp"
+
+namespace hawser::proto {
+
+class ResponseTime {
+ public:
+  ResponseTime() = default;
+  // As it was when it was put aside: the next sample counts as one of many.
+  ResponseTime(Duration smoothed, Duration variance)
+      : smoothed_(smoothed),
+        variance_(kept(variance)),
+        latest_(kept(std::max(smoothed, Duration{1}))) {}
+  explicit ResponseTime(Duration initial) : smoothed_(initial), variance_(kept(initial / 2)) {}
+
+  void sample(Duration rtt) {
+    if (rtt < Duration{1}) rtt = Duration{1};
+    const bool is_first = !sampled();
+    before_last_ = last_;
+    last_ = is_first ? 0 : latest_;
+    latest_ = kept(rtt);
+    if (is_first) {
+      smoothed_ = rtt;
+      variance_ = kept(rtt / 2);
+      return;
+    }
+    // A single long absence of a host is not the measure of what comes after it: a sample counts at
+    // most twice what was overdue. A host that stays slow gets there in a few samples.
+    const Duration most = std::max((smoothed_ + variance() * 4) * 2, kNoAbsence);
+    if (most < rtt) rtt = most;
+    const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
+    variance_ = kept((variance() * 3 + error) / 4);
+    smoothed_ = (smoothed_ * 7 + rtt) / 8;
+  }
+
+  [[nodiscard]] bool sampled() const { return latest_ > 0; }
+  [[nodiscard]] Duration smoothed() const { return smoothed_; }
+  [[nodiscard]] Duration variance() const { return Duration{variance_}; }
+  [[nodiscard]] Duration latest() const { return sampled() ? Duration{latest_} : smoothed_; }
+
+  // SRTT + max(4 RTTVAR, granularity): when an answer that was not delayed on purpose is overdue.
+  [[nodiscard]] Duration overdue(Duration granularity) const {
+    const Duration spread = variance() * 4;
+    return smoothed_ + (spread < granularity ? granularity : spread);
+  }
+
+  // The same for who asks first, and believes in nothing but answers. Where samples are few, an
+  // absence of long ago is most of SRTT, and RTTVAR says how much shorter all was that came since.
+  // So it is no more than a few times what answers took lately, or what hosts are away for.
+  [[nodiscard]] Duration unanswered(Duration granularity) const {
+    const Duration lately = usual();
+    const Duration longest = overdue(granularity);
+    return lately == Duration{} ? longest : std::min(longest, std::max(lately * kFew, kAway));
+  }
+
+ private:
+  static constexpr Duration kNoAbsence = microseconds(100);
+  static constexpr std::int64_t kFew = 4;
+  static constexpr Duration kAway = milliseconds(20);
+
+  static std::uint32_t kept(Duration sample) {  // up to 4.3 s
+    return static_cast<std::uint32_t>(std::min<std::int64_t>(sample.ns, UINT32_MAX));
+  }
+
+  // The middle one of the last three samples, of two the shorter: one absence does not change it. 0
+  // if there are fewer.
+  [[nodiscard]] Duration usual() const {
+    const std::int64_t low = std::min(latest_, last_);
+    const std::int64_t high = std::max(latest_, last_);
+    return Duration{std::clamp<std::int64_t>(before_last_, low, high)};
+  }
+
+  Duration smoothed_{};
+  std::uint32_t variance_ = 0;  // ns
+  std::uint32_t latest_ = 0;    // the last three samples, in ns; 0: there was none
+  std::uint32_t last_ = 0;
+  std::uint32_t before_last_ = 0;
+};
+
+}  // namespace hawser::proto

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// NICs that return with another address (docs/internals/protocol.md §6): who moved announces it,
+// the peer learns it, and both prove each path to or from that NIC by probes before it carries
+// data.
+//
+// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. Who
+// finds no path that works announces what it has, too: what is answered shows a way (paths.cpp).
+//
+// Invariant: an address is learned only from a session packet that echoes our token; the paths to
+// it are DOWN then, and two full-size probes that come back bring them UP.
+#include <algorithm>
+#include <array>
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
+  remotes.close_to(peer.remotes, remote_nic, [&](std::size_t local, RemoteHandle handle) {
+    nics[local].nic->close_remote(handle);
+  });
+}
+
+// After an event of a NIC: is it where the peers know it?
+void Endpoint::Core::notice_address(std::size_t nic) {
+  LocalNic& local = nics[nic];
+  if (local.address == local.nic->address()) return;
+  local.address = local.nic->address();
+  local.has_moved = true;
+  nic_changed(local, true);
+  emit({.kind = Event::Kind::nic_moved,
+        .reason = Reason::driver,
+        .nic = static_cast<std::uint8_t>(nic)});
+  for_each_peer([&](Peer& peer) {
+    if (peer.state != SessionState::ready) return;
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
+      Path& path = paths.at(index);
+      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
+      path.probe_at = now;
+    }
+    doubt_unbound(peer, nic, true);
+    pair_anew(peer);
+    announce(peer);
+  });
+}
+
+// Tells the peer our NICs' addresses: at once over every NIC of either end, then, until it answers,
+// over all pairs in turn.
+void Endpoint::Core::announce(Peer& peer) {
+  peer.announcing = true;
+  peer.announced_from = session_sequence + 1;
+  peer.calls = 0;
+  peer.call_interval = microseconds(tunables.handshake_retry_us);
+  peer.call_at = now + peer.call_interval;
+  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+    send_session(peer, wire::PacketType::hello, peer.pairs[i].local, peer.pairs[i].remote, 0);
+  }
+  touch(peer);
+}
+
+// What a peer says of its NICs once the session is known. One that takes smaller datagrams than the
+// session's fragments need is of no use for it.
+void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
+  if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    wire::NicRecord& known = nic_of(peer, i);
+    if (known.address == records[i].address) continue;
+    close_remotes(peer, i);
+    known = records[i];
+    const bool fits = takes_full_packets(peer, known);
+    known.state = fits ? 1 : 0;
+    doubt_unbound(peer, i, false);
+    for (const std::uint32_t index : std::array(peer.paths)) {
+      if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
+      Path& path = paths.at(index);
+      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
+      if (fits) path.probe_at = now;
+    }
+  }
+  pair_anew(peer);
+}
+
+}  // namespace hawser::proto

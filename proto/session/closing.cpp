@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a session ends on purpose, and how an end that is gone says so (CLOSE with the final
+// statuses until it is answered, CLOSED, RESET): docs/internals/protocol.md §6.
+//
+// Timers: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
+//
+// Invariants: once CLOSE has left (`close_sent`), nothing more is accepted from that peer, so that
+// each CLOSE says the same and is the last word. Nothing more is acknowledged either: CLOSE is the
+// answer to what that peer still sends, at most once a response time.
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+// Between two RESETs to one peer: enough for one to arrive, and no flood that others could start.
+constexpr Duration kResetInterval = milliseconds(10);
+// Between two CLOSEs to one peer that says nothing, at least.
+constexpr Duration kCloseInterval = milliseconds(2);
+
+// Why a session ends with a RESET. Where it was READY at the other end no more than half, its place
+// may have become a third one's.
+Status reason_of(std::uint8_t flags) {
+  if ((flags & wire::kClosingNoPlace) != 0) return Status::peer_full;
+  return (flags & wire::kClosingOnPurpose) != 0 ? Status::peer_closed : Status::peer_restarted;
+}
+
+}  // namespace
+
+// What a sender may know as final; nothing while it isn't.
+std::optional<wire::MessageStatus> Endpoint::Core::final_status(std::uint32_t entry) const {
+  if (is_finished_entry(entry)) return status_of_entry(entry);
+  const IncomingMessage& message = incoming.at(entry);
+  if (!message.matched && message.arrived.complete()) return wire::MessageStatus::accepted;
+  return std::nullopt;
+}
+
+wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketType type,
+                                                 wire::PacketWriter& writer) {
+  writer.begin(type, peer.remote_index, peer.remote_token, to_wire(peer.floor));
+  return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
+}
+
+// CLOSED or RESET.
+void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
+                                  Ways ways) {
+  PacketBuffer* buffer = nullptr;
+  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  ++session_sequence;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  begin_closing(peer, type, writer).flags = flags;
+  (void)send_by(peer, *buffer, writer, ways);
+}
+
+// All final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay unknown:
+// that takes thousands of messages of unlike ends behind one that has none. Parts of one CLOSE have
+// one sequence number; a part that finds no buffer comes with the next CLOSE.
+void Endpoint::Core::send_close(Peer& peer) {
+  const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
+  ++session_sequence;
+  PacketBuffer* buffer = nullptr;
+  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  wire::PacketWriter writer(*buffer, control_bytes);
+  wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
+  std::uint8_t index = 0;
+  peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
+    const auto status = final_status(entry);
+    if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
+    if (index + 1u == Peer::kMaxCloseParts) return;
+    (void)send_by(peer, *buffer, writer, ways);
+    if (pool.take(std::span(&buffer, 1)) == 0) {
+      buffer = nullptr;
+      return;
+    }
+    writer = wire::PacketWriter(*buffer, control_bytes);
+    part = &begin_closing(peer, wire::PacketType::close, writer);
+    part->part = ++index;
+    const bool fits = writer.status(to_wire(number), *status);
+    HAWSER_ASSERT(fits);
+  });
+  if (buffer == nullptr) return;
+  part->flags = wire::kClosingLast;
+  (void)send_by(peer, *buffer, writer, ways);
+}
+
+// The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
+void Endpoint::Core::repeat_close(Peer& peer) {
+  drop(DropReason::not_connected);
+  if (now >= peer.answer_at) peer.close_at = now;
+}
+
+// A packet of a session that has ended here: its peer shall not go on with half of it.
+void Endpoint::Core::send_reset(Peer& peer) {
+  if (peer.remote_token == 0 || now < peer.answer_at) return;
+  peer.answer_at = now + kResetInterval;
+  ++counters.resets_sent;
+  const bool on_purpose =
+      peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
+  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
+}
+
+void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  const wire::ClosingPart& closing_part = *packet.closing;
+  constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
+  if (is_called(peer) && packet.type == wire::PacketType::reset &&
+      (closing_part.flags & kNotNow) != 0) {
+    // It goes on calling: a place may become free, and the session of another process may end.
+    peer.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
+    peer.outdated = !peer.refused;
+    return;
+  }
+  if (peer.state == SessionState::idle || peer.state == SessionState::calling) {
+    return drop(DropReason::not_connected);
+  }
+  const auto ahead = static_cast<std::int32_t>(closing_part.sequence - peer.remote_sequence);
+  if (ahead < 0 || (ahead == 0 && packet.type != wire::PacketType::close)) {
+    return drop(DropReason::stale_session);
+  }
+  peer.remote_sequence = closing_part.sequence;
+  peer.route = from;  // the answer may not come through elsewhere
+  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
+  switch (packet.type) {
+    case wire::PacketType::close: return on_close(peer, packet);
+    case wire::PacketType::closed: peer.close_answered |= peer.close_sent; return;
+    default:
+      if (peer.state != SessionState::ready) return;
+      if (peer.close_sent) {  // as good as CLOSED
+        peer.close_answered = true;
+        return;
+      }
+      return fail_peer(peer, reason_of(closing_part.flags));
+  }
+}
+
+void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
+  if (peer.state == SessionState::ready) {
+    peer.last_heard = now;
+    const wire::ClosingPart& said = *packet.closing;
+    if (said.part >= Peer::kMaxCloseParts) return drop(DropReason::bad_field);
+    packet.blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
+    peer.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
+    if ((said.flags & wire::kClosingLast) != 0) {
+      peer.close_part_count = static_cast<std::uint8_t>(said.part + 1);
+    }
+    int here = 0;
+    for (const std::uint64_t word : peer.close_parts) here += std::popcount(word);
+    if (peer.close_part_count == 0 || here < peer.close_part_count) return touch(peer);
+  }
+  // It says CLOSE again where the answer was lost.
+  const bool again = std::exchange(peer.close_answered, true);
+  send_closing(peer, wire::PacketType::closed, 0, again ? Ways::all : Ways::one);
+  if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
+}
+
+// Closing lingers for the final statuses of what was sent, for close_timeout at most, and to say
+// what it owes, for half of it. Then it says CLOSE until all have answered, or one and a half
+// close_timeout are over. What this end was away counts for nothing.
+void Endpoint::Core::progress_closing() {
+  if (!closing || closed) return;
+  const Duration timeout = milliseconds(tunables.close_timeout_ms);
+  const Time since = closing_since + absence.since(closing_since);
+  Time linger_until = since;
+  bool unanswered = false;
+  for_each_peer([&](Peer& peer) {
+    const bool ready = peer.state == SessionState::ready;
+    unanswered |= ready && !peer.close_answered;
+    if (peer.state == SessionState::failed || peer.close_sent) return;
+    if (peer.open_sends > 0) linger_until = since + timeout;
+    if (ready && something_owed(peer)) linger_until = std::max(linger_until, since + timeout / 2);
+  });
+  if (now < linger_until) {
+    close_wake = linger_until;
+    return;
+  }
+  const Time give_up = since + timeout + timeout / 2;
+  if (unanswered && now < give_up) {
+    close_wake = give_up;
+    for_each_peer([&](Peer& peer) {
+      if (peer.state != SessionState::ready || peer.close_answered) return;
+      if (now >= peer.close_at) {
+        send_close(peer);
+        peer.close_at = now + std::max(kCloseInterval, peer.response.overdue(granularity));
+        peer.answer_at = now + std::max(granularity, peer.response.smoothed());
+      }
+      close_wake = earlier(close_wake, peer.close_at);
+    });
+    return;
+  }
+  for_each_peer([&](Peer& peer) {
+    if (peer.is_half_open && !pending(peer)) return give_back(peer);
+    if (peer.state == SessionState::ready && !peer.close_answered) {
+      send_close(peer);  // a last word, whatever became of it
+    }
+    if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
+    drop_held(peer);
+  });
+  cancel_all(Status::endpoint_closed);
+  closed = outgoing.size() == 0 || now >= since + timeout * 2;
+  close_wake = closed ? kNever : now + milliseconds(1);
+}
+
+// Ends every receive that is still posted for any peer.
+void Endpoint::Core::cancel_all(Status status) {
+  for (const OperationSlot& slot : operations) {
+    if (!slot.live || slot.kind != OperationKind::receive) continue;
+    if (const auto receive = matching.cancel_receive(slot.operation)) {
+      note_unposted(*receive);
+      complete_unmatched(*receive, status);
+    }
+  }
+}
+
+}  // namespace hawser::proto

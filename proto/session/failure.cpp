@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a session fails (docs/internals/protocol.md §12). closing.cpp ends them on purpose.
+//
+// Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
+// reads from; these complete when it lets go. Whole messages that no receive has asked for stay
+// until one does: their sender may have been told that they are accepted.
+#include <algorithm>
+#include <array>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// Messages of the peer that the caller has claimed; `visit` may free the message.
+template <class Core, class Visit>
+void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
+  for (std::uint32_t i = 0; core.claims > 0 && i < core.incoming.capacity(); ++i) {
+    if (!core.incoming.is_live(i)) continue;
+    IncomingMessage& message = core.incoming.at(i);
+    if (message.claimed && message.peer == core.index_of(peer)) visit(message);
+  }
+}
+
+// Whether the peer was still heard long after it had acknowledged anything of a send.
+template <class Core>
+bool answers_nothing(const Core& core, const Peer& peer) {
+  const Time since = peer.last_heard - core.patience_with(peer) / 4;
+  if (peer.newest_acked_sent >= since) return false;
+  bool any = false;
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    const OutgoingMessage& message = core.outgoing.at(index);
+    any |= !message.finished && coarse_since(message.moved, since) > 0;
+  });
+  return any;
+}
+
+// Whether a NIC here has found the way to one of the peer's.
+template <class Core>
+bool has_way(Core& core, Peer& peer) {
+  for (std::size_t local = 0; local < core.nics.size(); ++local) {
+    for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
+      if (core.remote(peer, NicPair(local, far)) != kNoRemote) return true;
+    }
+  }
+  return false;
+}
+
+template <class Core>
+Reason reason_of(Core& core, Peer& peer, Status status) {
+  if (status == Status::peer_full) return Reason::no_place;
+  const bool was_ready = status == Status::peer_timeout;
+  if (!was_ready && status != Status::peer_unreachable) return Reason::status;
+  if (std::ranges::none_of(core.nics, [](const auto& nic) { return nic.up; })) {
+    return Reason::nics_down;
+  }
+  if (was_ready && peer.small_only_since != Time{}) return Reason::only_small;
+  if (was_ready) return answers_nothing(core, peer) ? Reason::one_way : Reason::unheard;
+  if (peer.outdated) return Reason::stale_epoch;
+  if (peer.state == SessionState::answered) return Reason::one_way;
+  return has_way(core, peer) ? Reason::never_heard : Reason::no_way;
+}
+
+}  // namespace
+
+void Endpoint::Core::fail_peer(Peer& peer, Status status) {
+  HAWSER_ASSERT(peer.state != SessionState::failed);
+  const PeerId id = id_of(peer);
+  const bool real = status != Status::endpoint_closed;
+  peer.failure_reason = reason_of(*this, peer, status);
+  leave_half_open(peer);
+  end_calling(peer);
+  peer.state = SessionState::failed;
+  peer.failure = status;
+  if (tracing()) trace_session(peer);
+  if (real) ++counters.peer_failures;
+  emit({.kind = Event::Kind::peer_failed,
+        .reason = peer.failure_reason,
+        .status = status,
+        .peer = id,
+        .endpoint_id = peer.remote_id,
+        .nic = peer.route.local,
+        .remote_nic = peer.route.remote});
+
+  while (!peer.retransmits.empty()) drop_retransmit(peer, peer.retransmits.front());
+  while (peer.outgoing.size() > 0) {
+    finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
+  }
+  if (peer.outgoing.is_open()) advance_floor(peer);
+  no_longer_starved(peer);  // else it would be offered the descriptors that it frees
+  fail_receives(peer, status);
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index != kNoIndex) release_path(peer, paths.at(index));
+  }
+  for (std::uint32_t& index : peer.receive_paths) {
+    if (index != kNoIndex) receive_paths.free(index);
+    index = kNoIndex;
+  }
+  while (!peer.statuses.empty()) statuses.free(peer.statuses.pop_front(statuses));
+  if (peer.outgoing.is_open()) peer.outgoing.close();
+  if (peer.incoming.is_open()) peer.incoming.close();
+  peer.call_at = peer.ack_at = peer.keepalive_at = kNever;
+  peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
+  peer.unacknowledged = 0;
+  peer.nic_state_due = 0;
+  peer.ack_now = false;
+  peer.questioned = false;
+  const std::uint32_t index = index_of(peer);
+  if (senders.contains(peers, index)) senders.remove(peers, index);
+  if (ackers.contains(peers, index)) ackers.remove(peers, index);
+  peer_timers.remove(index);
+  touch(peer);
+  if (verdict_count > 0) want_verdicts();
+  (void)peer_places.ended.push(id);  // a walk finds those that have no room
+  progressed = true;
+}
+
+// Receives that wait for this peer alone end with the session. Whole messages stay to be received,
+// those too whose turn to match has not come: what they waited for comes no more. An endpoint that
+// closes has said what it has of each message, and drops the rest.
+void Endpoint::Core::fail_receives(Peer& peer, Status status) {
+  IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
+  if (peer.incoming.is_open()) {
+    std::uint64_t number = peer.remote_floor;
+    for (std::uint32_t left = peer.incoming.size(); left > 0; ++number) {
+      const auto entry = peer.incoming.get(number);
+      if (!entry) continue;
+      --left;
+      if (is_finished_entry(*entry)) continue;
+      IncomingMessage& message = incoming.at(*entry);
+      if (message.matched) {
+        complete_receive(message, status);
+        --peer.open_receives;
+      } else if (message.processed && (!message.claimed || message.arrived.complete())) {
+        continue;  // held by the matching, or by the caller
+      } else if (message.arrived.complete() && !(closing && peer.close_sent)) {
+        process(message);
+        continue;
+      }
+      free_incoming(message);
+    }
+  }
+  matching.drop_peer(
+      id_of(peer),
+      [&](const PostedReceive& receive) {
+        note_unposted(receive);
+        complete_unmatched(receive, status);
+      },
+      [&](const UnexpectedEntry& entry) {
+        IncomingMessage& message = incoming.at(entry.rx_message);
+        if (!message.arrived.complete()) return free_incoming(message);
+        if (peer.to_say.contains(incoming, entry.rx_message)) {
+          peer.to_say.remove(incoming, entry.rx_message);
+        }
+        message.age = entry.age;  // what is claimed keeps its own, too
+        message.outlives = true;
+        kept.push_back(incoming, entry.rx_message);
+      });
+  while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed ones
+  while (!kept.empty()) {
+    const std::uint32_t index = kept.pop_front(incoming);
+    UnexpectedEntry entry = unexpected_entry(incoming.at(index), index);
+    entry.age = incoming.at(index).age;
+    matching.hold(entry);
+  }
+  for_each_claim(*this, peer, [](IncomingMessage& message) { message.outlives = true; });
+}
+
+// For an endpoint that closes: nobody will ask any more for the whole messages that a session has
+// left; claims of them end.
+void Endpoint::Core::drop_held(Peer& peer) {
+  matching.drop_peer(
+      id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },
+      [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
+  for_each_claim(*this, peer, [&](IncomingMessage& message) { free_incoming(message); });
+}
+
+// Makes a failed peer ready for a new session.
+void Endpoint::Core::forget_failed(Peer& peer) {
+  HAWSER_ASSERT(peer.state == SessionState::failed);
+  peer.state = SessionState::idle;
+  if (tracing()) trace_session(peer);
+  peer.remote_token = 0;
+  peer.call_at = kNever;
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handshake (docs/internals/protocol.md §6): who calls when, what a HELLO must prove before it
+// is believed, and how both sides learn of each other.
+//
+// Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are being
+// called for the first times (`holds_call`); others wait in `callers` for their turn. The handshake
+// is symmetric: both sides send their whole state, and a side is READY once the other has echoed
+// its token, so HELLOs that cross make one session.
+//
+// Invariants: a session packet whose MAC or target is wrong changes nothing. A HELLO costs memory
+// only if few strangers are half open and slots are free, or if its sender has proven that it
+// receives where it says; and what is known of a peer changes only by the latter.
+#include <algorithm>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// HELLOs after which a peer that does not answer lets others have their turn.
+constexpr std::uint32_t kQuickCalls = 3;
+// Calls in which all pairs of NICs are tried once, after those.
+constexpr std::uint32_t kSweepCalls = 8;
+// Between two events that tell of refused callers.
+constexpr Duration kTellRefusals = milliseconds(1000);
+
+bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
+  return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
+         said.counter == peer.remote_counter && said.my_token == peer.remote_token;
+}
+
+// How far what it says of itself is ahead of another incarnation: 0 is the same, below is older.
+int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t counter) {
+  if (said.epoch != epoch) return said.epoch > epoch ? 1 : -1;
+  const auto ahead = static_cast<std::int32_t>(said.counter - counter);
+  return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
+}
+
+// Compared with what the peer has proven to be, not with what was said in its name. It may have
+// been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
+// of our present token proves that this is no packet of back then. The same goes for an older
+// epoch, of a peer whose clock went back before it started again.
+bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
+  if (peer.verified_counter == 0) return true;
+  const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
+  const bool may_be_of_now = ahead == 0 || said.epoch != peer.verified_epoch;
+  return ahead > 0 || (may_be_of_now && echoed && is_called(peer));
+}
+
+// A call of a process whose epoch is not above the verified one: of one that is gone for long, of
+// the present one, whose clock went back, or of one that has taken another one's name.
+bool calls_with_stale_epoch(const Peer& peer, const wire::PacketView& packet) {
+  return packet.type == wire::PacketType::hello && packet.session->epoch <= peer.verified_epoch;
+}
+
+// The sender of a cookie that is good was there after this peer was last heard.
+bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
+  return now - peer.last_heard >= SessionKeys::kCookiePeriod * 2;
+}
+
+bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
+  return peer.verified_counter != 0 && peer.verified_epoch == said.epoch &&
+         peer.verified_counter == said.counter;
+}
+
+// A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
+// resting peer calls nobody, so the WELCOME answers nothing. It must not wake the peer, which would
+// announce its addresses once more, and that would be answered by the next WELCOME.
+template <class Core>
+bool is_in_vain_at_rest(Core& core, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  const std::uint32_t index = core.peers.find(said.sender_id);
+  if (packet.type != wire::PacketType::welcome || index == kNoIndex) return false;
+  if (core.peers.is_awake(index)) return false;
+  const RestingPeer& record = core.peers.resting(index);
+  const int ahead = ahead_of(said, record.remote_epoch, record.remote_counter);
+  const bool is_its_own = ahead == 0 && said.my_token == record.remote_token;
+  return record.verified && ahead <= 0 && !is_its_own;
+}
+
+template <class Core>
+Incarnation verified_of(Core& core, const wire::SessionPart& said) {
+  const Peer* const peer = core.find_peer(said.sender_id);
+  return peer == nullptr ? Incarnation{}
+                         : Incarnation{peer->verified_epoch, peer->verified_counter};
+}
+
+// Whether the sender of the HELLO receives at the address now.
+template <class Core>
+bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& address) {
+  return core.keys.is_cookie_good(said, address, verified_of(core, said), core.now);
+}
+
+template <class Core>
+bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.remote_nics); ++i) {
+    if (core.nic_of(peer, i).address != records[i].address) return true;
+  }
+  return false;
+}
+
+// It doesn't know that the session has ended here, and may have moved since.
+template <class Core>
+void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  peer.remote_sequence = packet.session->sequence;
+  core.learn_addresses(peer, packet.nics);
+  peer.route = {nic, packet.header->nic()};
+  core.send_reset(peer);
+}
+
+// We call it anew, and it says HELLO from elsewhere, of the session that it does not know to be
+// over: our calls go where it was.
+template <class Core>
+bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
+  return peer.state == SessionState::calling && packet.type == wire::PacketType::hello &&
+         was_ready_with(peer, *packet.session) && packet.nics.size() == peer.remote_nics &&
+         has_moved(core, peer, packet.nics);
+}
+
+template <class Core>
+void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  if (is_proven(core, *packet.session, address)) {
+    core.call_elsewhere(peer, packet.nics);
+    core.touch(peer);
+  } else {
+    core.send_challenge(nic, *packet.session, address);
+  }
+}
+
+// How long a peer is called that does not answer.
+template <class Core>
+Duration calls_for(const Core& core, const Peer& peer) {
+  const Duration timeout = milliseconds(core.tunables.peer_timeout_ms);
+  // The places of those that died as it began to call are free after a peer timeout of theirs; and
+  // the session of the process before this one has ended, which is allowed its absence, too.
+  if (peer.outdated) return timeout + timeout / 4 + milliseconds(core.tunables.longest_absence_ms);
+  return peer.refused ? timeout + timeout / 4 : timeout;
+}
+
+// How long it listens after its last call: the answer may be a CHALLENGE first.
+template <class Core>
+Duration listens_for(const Core& core, const Peer& peer) {
+  return peer.response.overdue(core.granularity) * 4;
+}
+
+}  // namespace
+
+// An operation or connect wants the session to exist.
+void Endpoint::Core::want_session(Peer& peer) {
+  peer.wanted = true;
+  leave_half_open(peer);
+  if (peer.state == SessionState::idle) {
+    if (!begin_session(peer)) return;
+    peer.state = SessionState::calling;
+    if (tracing()) trace_session(peer);
+    emit({.kind = Event::Kind::peer_calling,
+          .reason = Reason::asked,
+          .peer = id_of(peer),
+          .endpoint_id = peer.remote_id});
+  }
+  if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
+  if (calls_outstanding < tunables.max_outstanding_handshakes) return begin_calling(peer, now);
+  peer.waits_to_call = true;
+  callers.push_back(peers, index_of(peer));
+}
+
+void Endpoint::Core::begin_calling(Peer& peer, Time at) {
+  peer.holds_call = true;
+  ++calls_outstanding;
+  peer.calling_since = peer.call_at = at;
+  peer.timeout_put_off = false;
+  touch(peer);
+}
+
+// The caller has an address of a peer that has not been heard to answer yet; if it is another one
+// than before, or than a stranger who called in its name has said, that is where it is called from
+// now on, with all patience.
+void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
+  bool same = records.size() == peer.remote_nics;
+  for (std::size_t i = 0; same && i < records.size(); ++i) {
+    same = nic_of(peer, i).address == records[i].address;
+  }
+  if (same) return;
+  learn_nics(peer, records);
+  peer.cookie = 0;
+  peer.refused = peer.outdated = false;
+  peer.timeout_put_off = false;
+  peer.calls = 0;
+  peer.call_interval = microseconds(tunables.handshake_retry_us);
+  peer.calling_since = now;
+  if (!peer.waits_to_call) peer.call_at = now;
+}
+
+// Answered, failed, or not answered for a while: the turn of the next one.
+void Endpoint::Core::end_calling(Peer& peer) {
+  if (peer.waits_to_call) {
+    peer.waits_to_call = false;
+    callers.remove(peers, index_of(peer));
+  }
+  if (!peer.holds_call) return;
+  peer.holds_call = false;
+  --calls_outstanding;
+  if (callers.empty()) return;
+  Peer& next = peers.at(callers.pop_front(peers));
+  next.waits_to_call = false;
+  begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
+}
+
+// HELLO over the next pair of NICs, or after the first times over so many that a few calls reach
+// all pairs; and the timer for the one after it.
+void Endpoint::Core::say_hello(Peer& peer) {
+  const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
+  const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
+  const auto pair_at = [&](std::uint32_t attempt) {
+    const auto local = static_cast<std::uint32_t>(attempt % nics.size());
+    NicPair pair;
+    pair.local = local % kMaxNics;
+    pair.remote = (local + attempt / nics.size()) % far_nics % kMaxNics;
+    return pair;
+  };
+  // Of a session that lives all pairs are tried at once, and then at leisure.
+  const bool knows = peer.state == SessionState::ready;
+  const bool sweeps = knows || peer.calls >= kQuickCalls;
+  std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
+  for (; count > 0; --count) {
+    NicPair pair = pair_at(peer.call_turn++ % pairs);
+    for (std::uint32_t left = pairs; left > 1 && remote(peer, pair.local, pair.remote) == kNoRemote;
+         --left) {
+      pair = pair_at(peer.call_turn++ % pairs);
+    }
+    ++peer.calls;
+    send_session(peer, wire::PacketType::hello, pair.local, pair.remote, peer.cookie);
+  }
+  peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
+  if (knows && peer.calls < pairs) return;
+  peer.call_interval =
+      std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
+                                                microseconds(tunables.handshake_retry_us)));
+}
+
+void Endpoint::Core::call_again(Peer& peer) {
+  const bool knows = peer.state == SessionState::ready;
+  if (peer.state == SessionState::failed || (knows && !peer.announcing)) {
+    peer.call_at = kNever;
+    return;
+  }
+  if (knows) return say_hello(peer);
+  if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
+  const Time end = peer.calling_since + absence.since(peer.calling_since) + calls_for(*this, peer);
+  if (end <= now && peer.timeout_put_off) {
+    return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
+  }
+  peer.called_at = now;
+  say_hello(peer);
+  // It calls until the end, the last time then: a place may have become free only now.
+  peer.timeout_put_off = end <= now;
+  peer.call_at = peer.timeout_put_off ? now + listens_for(*this, peer) : earlier(peer.call_at, end);
+  if (peer.calls == kQuickCalls) end_calling(peer);
+}
+
+void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_t local,
+                                  std::uint8_t remote_nic, std::uint64_t cookie) {
+  const RemoteHandle to = remote(peer, local, remote_nic);
+  PacketBuffer* buffer = nullptr;
+  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
+  wire::PacketWriter writer(*buffer);
+  const bool known = peer.remote_token != 0;
+  writer
+      .begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
+      .slot = wire::CommonHeader::slot_byte(0, local);
+  wire::SessionPart part{};
+  part.sender_id = endpoint_id;
+  part.target_id = peer.remote_id;
+  part.epoch = epoch;
+  part.counter = peer.counter;
+  part.my_index = name_of(peer);
+  part.my_token = peer.token;
+  part.echo_epoch = known ? peer.remote_epoch : 0;
+  part.echo_counter = known ? peer.remote_counter : 0;
+  part.echo_token = known ? peer.remote_token : 0;
+  part.sequence = ++session_sequence;
+  part.first_number = tunables.initial_sequence;
+  part.fragment_bytes = peer.offered_bytes;
+  part.nics = static_cast<std::uint8_t>(nics.size());
+  part.absence_ms = static_cast<std::uint16_t>(tunables.longest_absence_ms);
+  part.cookie = cookie;
+  part.unscheduled_bytes = unscheduled_bytes;
+  writer.part(part);
+  for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
+  wire::sign(writer, secret());
+  TxPacket packet;
+  packet.buffer = buffer;
+  packet.header_bytes = writer.finish(checksum);
+  packet.remote = to;
+  packet.entropy = nics[local].next_entropy();
+  ++counters.handshakes_sent;
+  (void)send_one(local, packet);
+}
+
+bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
+  return peer.token != 0 && said.echo_epoch == epoch && said.echo_counter == peer.counter &&
+         said.echo_token == peer.token;
+}
+
+void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (said.target_id != endpoint_id || said.sender_id == endpoint_id || said.my_token == 0 ||
+      said.counter == 0) {
+    return drop(DropReason::stale_session);
+  }
+  for (std::size_t i = 0; i < packet.nics.size(); ++i) {
+    if (packet.nics[i].index != i) return drop(DropReason::bad_field);
+  }
+  const std::uint8_t far = packet.header->nic();
+  if (far >= packet.nics.size()) return drop(DropReason::bad_field);
+
+  Peer* const found = caller(nic, packet);
+  if (found == nullptr) return;
+  Peer& peer = *found;
+  const bool was_ready = peer.state == SessionState::ready;
+  const bool echoed = echoes_us(peer, said);
+  // It moved while it calls; whoever hears it there may answer there.
+  if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
+    const NicAddress& address = packet.nics[far].address;
+    if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);
+    learn_addresses(peer, packet.nics);
+  }
+  peer.remote_sequence = said.sequence;
+  peer.last_heard = now;
+  peer.route = {nic, far};
+
+  if (echoed) learn_addresses(peer, packet.nics);
+  if (packet.type == wire::PacketType::welcome && peer.announcing &&
+      static_cast<std::int32_t>(static_cast<std::uint32_t>(said.cookie) - peer.announced_from) >=
+          0) {
+    peer.announcing = false;
+    peer.call_at = kNever;
+  }
+  if (!was_ready && echoed) {
+    if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
+    become_ready(peer);
+  } else if (!was_ready) {
+    if (peer.state != SessionState::answered) {
+      peer.state = SessionState::answered;
+      if (tracing()) trace_session(peer);
+    }
+    enter_half_open(peer);
+  }
+  if (was_ready) meet(peer, nic, far);
+  if (packet.type == wire::PacketType::hello || !was_ready) {
+    const NicPair pair = find_way(peer, {nic, far});
+    send_session(peer, wire::PacketType::welcome, pair.local, pair.remote, said.sequence);
+  }
+  touch(peer);
+}
+
+// Whose session packet it is, if that is news and believed. Null: nothing more is to be done.
+Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  if (is_in_vain_at_rest(*this, packet)) {
+    drop(DropReason::stale_session);
+    return nullptr;
+  }
+  Peer* found = find_peer(said.sender_id);
+  const bool same = found != nullptr && is_same_session(*found, said);
+  if (same && static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {
+    drop(DropReason::stale_session);
+    return nullptr;
+  }
+  const bool ended = same && found->state == SessionState::failed;
+  if (ended && (echoes_us(*found, said) || was_ready_with(*found, said))) {
+    drop(DropReason::stale_session);
+    if (echoes_us(*found, said)) tell_of_end(*this, nic, *found, packet);
+    return nullptr;
+  }
+  // One that has ended before it was READY anywhere: its caller can't know, and goes on calling.
+  return same && !ended ? found : admit(nic, packet, found);
+}
+
+namespace {
+
+// Answers who is no peer. Takes no state, and is shorter than the HELLO.
+template <class Core, class Write>
+void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
+                     const NicAddress& address, wire::PacketType type, Write&& write) {
+  Nic& through = *core.nics[nic].nic;
+  TxPacket packet;
+  if (through.open_remote(address, packet.remote) != Status::ok) return;
+  if (core.pool.take(std::span(&packet.buffer, 1)) == 1) {
+    wire::PacketWriter writer(*packet.buffer);
+    writer.begin(type, hello.my_index, hello.my_token, 0).slot =
+        wire::CommonHeader::slot_byte(0, nic);
+    write(writer);
+    wire::sign(writer, core.secret());
+    packet.header_bytes = writer.finish(core.checksum);
+    packet.entropy = core.nics[nic].next_entropy();
+    (void)core.send_one(nic, packet);
+  }
+  through.close_remote(packet.remote);
+}
+
+// Its caller goes on calling.
+template <class Core>
+void turn_away(Core& core, std::size_t nic, const wire::SessionPart& hello,
+               const NicAddress& address, std::uint8_t flags) {
+  ++core.session_sequence;
+  answer_stranger(core, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
+    writer.part(wire::ClosingPart{core.session_sequence, 0, flags, 0, {}});
+  });
+}
+
+// A session packet that is not of now, of a peer that is known. Is it of a process whose clock went
+// back, and that may follow the verified one? What else it says is answered here.
+template <class Core>
+bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  const wire::SessionPart& said = *packet.session;
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  if (calls_elsewhere(core, peer, packet)) {
+    find_out_where(core, nic, peer, packet);
+  } else if (calls_with_stale_epoch(peer, packet)) {
+    if (!is_proven(core, said, address)) {
+      core.send_challenge(nic, said, address);
+      return false;
+    }
+    const bool is_older = said.epoch < peer.verified_epoch;
+    if (is_older && peer.state != SessionState::ready) return true;
+    if (is_called(peer) && was_ready_with(peer, said)) {
+      // It gets in if it answers the call. A RESET that arrived after that would end the session.
+      core.drop(DropReason::stale_session);
+      return false;
+    }
+    // Is the other process still there? If it has been silent for a peer timeout then, the caller's
+    // next HELLO finds the session ended.
+    peer.questioned |= is_older;
+    core.touch(peer);
+    turn_away(core, nic, said, address, wire::kClosingStaleEpoch);
+  }
+  core.drop(DropReason::stale_session);
+  return false;
+}
+
+// Whether nobody else can have said what this end knows of an ANSWERED peer: without the job's
+// secret it was said from the address of this packet, and that had to be proven.
+template <class Core>
+bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
+  return !core.secret().empty() ||
+         (peer.verified_counter != 0 && !has_moved(core, peer, packet.nics));
+}
+
+}  // namespace
+
+// A session packet of a session that is not known: is it believed? Then the peer is what it says.
+// Null: no. `peer` is null if nobody of that name is known.
+Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
+  const wire::SessionPart& said = *packet.session;
+  const auto refuse = [this](DropReason reason) {
+    drop(reason);
+    return nullptr;
+  };
+  const NicAddress& address = packet.nics[packet.header->nic()].address;
+  const bool echoed = peer != nullptr && echoes_us(*peer, said);
+  // Also of a session that has failed: what still flies of it doesn't make it anew.
+  if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
+    if (!may_follow(*this, nic, *peer, packet)) return nullptr;
+  }
+  // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
+  // that in its name; unless the newer one has not been there for so long that the cookie of the
+  // older one is younger.
+  const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
+                         is_nobody_else(*this, *peer, packet) &&
+                         ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
+  if (is_behind &&
+      (packet.type != wire::PacketType::hello || !was_silent_for_a_cookies_life(*peer, now))) {
+    return refuse(DropReason::stale_session);
+  }
+  if (packet.type == wire::PacketType::welcome && !echoed) {
+    return refuse(DropReason::stale_session);
+  }
+  // Who closes makes no new session, but for what it was to send before that.
+  if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
+  const bool crowded = half_open_count >= tunables.max_half_open_sessions || peers.full();
+  const bool must_prove =
+      peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
+  if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {
+    send_challenge(nic, said, address);
+    return nullptr;
+  }
+  const bool is_new = peer == nullptr;
+  if (is_new) peer = make_peer(said.sender_id, now - microseconds(tunables.handshake_retry_us));
+  if (peer == nullptr) {
+    send_refusal(nic, said, address);
+    return refuse(DropReason::limit);
+  }
+  if (peer->state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
+  if (!learn_session(*peer, said, packet.nics)) {
+    if (is_new) give_back(*peer);
+    return refuse(DropReason::limit);
+  }
+  return peer;
+}
+
+// Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
+// can know.
+void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
+                                    const NicAddress& address) {
+  ++counters.challenges_sent;
+  answer_stranger(*this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
+    const Incarnation verified = verified_of(*this, hello);
+    writer.part(wire::ChallengePart{keys.cookie(hello, address, verified, now), {}});
+  });
+}
+
+// All places are taken. Its caller goes on calling, as one may become free.
+void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
+                                  const NicAddress& address) {
+  ++counters.calls_refused;
+  turn_away(*this, nic, hello, address, wire::kClosingNoPlace);
+  if (now < peer_places.tell_at) return;
+  peer_places.tell_at = now + kTellRefusals;
+  warns = true;
+  last_warning = {.kind = Event::Kind::peer_refused,
+                  .reason = Reason::no_place,
+                  .endpoint_id = hello.sender_id,
+                  .nic = static_cast<std::uint8_t>(nic)};
+  emit(last_warning);
+}
+
+// The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:
+// after that the timer repeats it. In ANSWERED it may be a stranger who has said which NICs the
+// peer has: then its number for the NIC that asks says nothing, and all of them are answered.
+void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  const bool announces = peer.state == SessionState::ready && peer.announcing;
+  if (!announces && (!is_called(peer) || peer.calls == 0)) return drop(DropReason::stale_session);
+  if (peer.cookie == packet.challenge->cookie) return;
+  peer.cookie = packet.challenge->cookie;
+  if (announces) return;  // the next announcement has it
+  peer.called_at = now;
+  for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
+    if (peer.state == SessionState::calling && far != packet.header->nic()) continue;
+    send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic),
+                 static_cast<std::uint8_t>(far), peer.cookie);
+  }
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places. An endpoint knows max_peers peers at a time, and serves as many as come one after the
+// other (docs/internals/protocol.md §6). A newcomer who finds no place free gets one of these:
+//
+//   1. that of a peer whose session has ended and of which nothing is left, in the order of the
+//   ends;
+//   2. that of a stranger who has called and of whom nothing has come yet, the oldest first.
+//
+// If there is neither, some of the peers that were silent for long are asked whether they live. The
+// session of one that does not answer ends. Until then newcomers are refused.
+//
+// Invariants: half_open holds the peers that have called, that nobody here wants, and that have not
+// said our token. `ended` names peers whose sessions have ended. A walk over all places finds those
+// that it had no room for, or that could not be given away yet.
+#include "proto/session/places.hpp"
+
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// A walk over all places looks at so many in so much time, so that newcomers who are refused cost
+// no more than a small part of a core.
+constexpr Duration kPerPlace = microseconds(1);
+constexpr std::uint32_t kMostQuestioned = 8;  // in a walk
+
+// Whether a peer's session has ended, or never began, and all that came with it has been received.
+template <class Core>
+bool is_over(const Core& core, std::uint32_t index) {
+  if (!core.peers.is_awake(index)) return core.peers.resting(index).state == SessionState::failed;
+  const Peer& peer = core.peers.at(index);
+  const bool lives = peer.state != SessionState::failed && peer.state != SessionState::idle;
+  return !lives && peer.messages == 0 && !core.pending(peer);
+}
+
+template <class Core>
+void forget(Core& core, Peer& peer, bool was_named) {
+  const std::uint32_t index = core.index_of(peer);
+  core.leave_half_open(peer);
+  core.learn_nics(peer, {});
+  if (peer.outgoing.is_open()) peer.outgoing.close();
+  if (peer.incoming.is_open()) peer.incoming.close();
+  if (core.touched.contains(core.peers, index)) core.touched.remove(core.peers, index);
+  core.peer_timers.remove(index);
+  core.peers.forget(index, was_named);
+}
+
+// Forgets a peer of which nothing is left; its PeerId is nobody's from here on.
+template <class Core>
+void let_go(Core& core, std::uint32_t index) {
+  HAWSER_ASSERT(is_over(core, index));
+  ++core.counters.peers_forgotten;
+  if (core.peers.is_awake(index)) {
+    forget(core, core.peers.at(index), true);
+  } else {
+    core.peers.forget(index, true);
+  }
+}
+
+// The place of the oldest session that is over. False: there is none.
+template <class Core>
+bool free_ended(Core& core) {
+  while (!core.peer_places.ended.empty()) {
+    const PeerId name = core.peer_places.ended.pop();
+    const std::uint32_t index = core.peers.index_of(name);
+    if (index == kNoIndex) continue;
+    if (is_over(core, index)) {
+      let_go(core, index);
+      return true;
+    }
+  }
+  return false;
+}
+
+// A peer that was known before has called again, and died before it heard the answer. No timer of
+// this end's looks after it.
+template <class Core>
+bool is_left_alone(const Core& core, std::uint32_t index) {
+  if (!core.peers.is_awake(index)) return false;
+  const Peer& peer = core.peers.at(index);
+  return peer.state == SessionState::answered && peer.call_at == kNever && !peer.waits_to_call &&
+         !core.pending(peer) &&
+         core.now - peer.last_heard >= milliseconds(core.tunables.peer_timeout_ms);
+}
+
+// Nobody waits for the peer, and it has been silent for half the peer timeout. Asked now, it has
+// the other half for its answer, so that its place is free a peer timeout after its last packet.
+template <class Core>
+bool is_silent(const Core& core, std::uint32_t index) {
+  const Duration half = milliseconds(core.tunables.peer_timeout_ms) / 2;
+  if (!core.peers.is_awake(index)) {
+    const RestingPeer& peer = core.peers.resting(index);
+    return peer.state == SessionState::ready &&
+           core.now - peer.last_heard >= half + milliseconds(peer.absence_ms);
+  }
+  const Peer& peer = core.peers.at(index);
+  return peer.state == SessionState::ready && !core.pending(peer) &&
+         core.now - peer.last_heard >= half + peer.remote_absence;
+}
+
+// Until it is heard, it counts as waited for.
+template <class Core>
+void question(Core& core, std::uint32_t index) {
+  Peer& peer = core.peers.is_awake(index) ? core.peers.at(index) : core.wake(index);
+  peer.questioned = true;
+  core.touch(peer);
+}
+
+// Finds those that are over, and asks some of those that nobody has heard for long.
+template <class Core>
+void walk_places(Core& core) {
+  Places& places = core.peer_places;
+  if (core.now < places.walk_at) return;
+  places.walk_at = core.now + kPerPlace * core.peers.used();
+  std::uint32_t asked = 0;
+  for (std::uint32_t left = core.peers.used(); left > 0 && !places.ended.full(); --left) {
+    places.cursor = places.cursor + 1 < core.peers.used() ? places.cursor + 1 : 0;
+    const std::uint32_t index = places.cursor;
+    if (!core.peers.is_known(index)) continue;
+    if (is_over(core, index)) {
+      (void)places.ended.push(core.peers.id_of(index));
+    } else if (is_left_alone(core, index)) {
+      core.fail_peer(core.peers.at(index), Status::peer_unreachable);
+    } else if (asked < kMostQuestioned && is_silent(core, index)) {
+      question(core, index);
+      ++asked;
+    }
+  }
+}
+
+}  // namespace
+
+// Null: all places are taken, by peers whose sessions live or of whom something is left.
+// Strangers that became half open after `half_open_until` keep theirs: the answer may be on its way
+// to them.
+Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
+  if (peers.full()) (void)free_ended(*this);
+  while (peers.full() && !half_open.empty()) {
+    Peer& oldest = peers.at(half_open.front());
+    if (oldest.calling_since > half_open_until) break;
+    if (pending(oldest)) {
+      leave_half_open(oldest);  // somebody has guessed its name
+    } else {
+      give_back(oldest);
+    }
+  }
+  if (peers.full()) {
+    walk_places(*this);
+    (void)free_ended(*this);
+  }
+  Peer* peer = peers.make(remote_id);
+  if (peer == nullptr) return nullptr;
+  start_peer(*peer);
+  peer->path_start = tunables.initial_sequence;
+  return peer;
+}
+
+// Forgets a stranger's peer of whom nothing has come of yet.
+void Endpoint::Core::give_back(Peer& peer) {
+  HAWSER_ASSERT(!peer.wanted && !pending(peer) && peer.state != SessionState::ready);
+  end_calling(peer);
+  forget(*this, peer, false);
+}
+
+void Endpoint::Core::enter_half_open(Peer& peer) {
+  // A peer that had a session keeps its PeerId until that is over.
+  const bool is_known = peer.wanted || peer.verified_counter != 0;
+  if (peer.is_half_open || is_known || pending(peer)) return;
+  peer.is_half_open = true;
+  peer.calling_since = now;
+  ++half_open_count;
+  half_open.push_back(peers, index_of(peer));
+}
+
+void Endpoint::Core::leave_half_open(Peer& peer) {
+  if (!peer.is_half_open) return;
+  peer.is_half_open = false;
+  --half_open_count;
+  half_open.remove(peers, index_of(peer));
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of the choice whose place goes to a newcomer (places.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hawser/types.hpp"
+#include "proto/base/ring.hpp"
+#include "proto/base/time.hpp"
+
+namespace hawser::proto {
+
+struct Places {
+  explicit Places(std::uint32_t max_peers) : ended(std::min(max_peers, kMostEnded)) {}
+
+  static constexpr std::uint32_t kMostEnded = 1024;
+  Ring<PeerId> ended;        // peers whose sessions have ended, in the order of the ends
+  std::uint32_t cursor = 0;  // where the last walk over all places ended
+  Time walk_at{};            // no walk before
+  Time tell_at{};            // that a newcomer was refused is told no sooner
+};
+
+}  // namespace hawser::proto

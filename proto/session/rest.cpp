@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rest: a peer that has been quiet gives its Peer back and leaves a record (RestingPeer); it wakes
+// when anything is to be done with it, and goes on where it was. Neither side asks or tells the
+// other: docs/internals/protocol.md §6.
+//
+// Timer of a peer: `rest_at`, armed while nothing is pending: rest_after_ms after the last packet
+// from it and the last call on it. Of the endpoint: `news_at`, while peers at rest must hear of a
+// change of our NICs.
+//
+// Invariants: at rest nothing of a peer lies anywhere but in its record: no message, path, timer,
+// list entry or handle of a driver names it. Waking needs no memory that others may have taken: the
+// table blocks for it are withheld from them.
+#include <algorithm>
+#include <array>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// One withheld by each of both tables; and for final statuses that lie in two blocks, with the
+// directory that names the second.
+constexpr std::uint32_t kBlocksToWake = 5;
+static_assert(RestingPeer::kMostFinals <= 64);
+static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
+
+// Peers that are woken in one turn to hear of a change, and the time until the next ones are.
+constexpr std::uint32_t kNewsBurst = 32;
+constexpr Duration kNewsInterval = microseconds(500);
+
+constexpr std::array kFinals{wire::MessageStatus::delivered, wire::MessageStatus::truncated,
+                             wire::MessageStatus::cancelled};
+
+std::uint32_t capped_ns(Duration duration) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(duration.ns, 1, 0xffffffff));
+}
+
+bool fits(const NicAddress& address) {
+  return std::all_of(address.bytes.begin() + RestingPeer::kAddressBytes, address.bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// An UP path on which an answer is awaited in vain, for as long as that. Its timer may never say
+// so: it begins anew with what is sent there for the sake of other paths, and these may be quicker.
+bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
+  if (path.unanswered >= kTriedInVain) return true;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(blocks, n);
+    if (record.state == SentPacket::State::in_flight) return record.sent <= since;
+  }
+  return false;
+}
+
+}  // namespace
+
+// The final statuses that the peer may still ask for, if all it ever said is finished and they fit.
+bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
+  record.finals = 0;
+  record.final_count = 0;
+  if (!peer.incoming.is_open()) return true;
+  const std::uint64_t count = peer.next_to_process - peer.remote_floor;
+  if (count > RestingPeer::kMostFinals || peer.incoming.size() != count) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto entry = peer.incoming.get(peer.remote_floor + i);
+    if (!entry || !is_finished_entry(*entry)) return false;
+    const auto found = std::ranges::find(kFinals, status_of_entry(*entry));
+    HAWSER_ASSERT(found != kFinals.end());
+    record.finals |= static_cast<std::uint64_t>(found - kFinals.begin()) << (2 * i);
+  }
+  record.final_count = static_cast<std::uint8_t>(count);
+  return true;
+}
+
+// It has not answered for as long as anybody waits for it, neither probes nor announcements, nor
+// requests of what was turned away: there is nobody to go on for. Who calls on it again goes on
+// where that was left.
+bool Endpoint::Core::is_out_of_reach(Peer& peer) {
+  if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
+    return false;
+  bool any_works = false;
+  const Time since = now - patience_with(peer);
+  for_each_path(peer, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
+  });
+  return peer.announcing || !any_works;
+}
+
+// Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
+// probe has shown that. (An answer under way would wake the peer, to probe again.)
+bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
+  if (path.state == PathState::up) return path.packets_in_flight == 0;
+  return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
+}
+
+namespace {
+
+// The incarnation that an address or a session packet has named last never was READY here, but an
+// older one was: the record has no room for both.
+bool has_two_incarnations(const Peer& peer) {
+  return peer.verified_counter != 0 &&
+         (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter);
+}
+
+}  // namespace
+
+// Whether a record can stand for the peer, of which nothing is pending, so that nobody could tell
+// the difference.
+bool Endpoint::Core::is_settled(Peer& peer) {
+  const std::uint32_t index = index_of(peer);
+  if (peer.messages > 0 || now < peer.answer_at) return false;
+  const bool out_of_reach = is_out_of_reach(peer);
+  if (peer.call_at != kNever && !out_of_reach) return false;
+  if (senders.contains(peers, index) || ackers.contains(peers, index) ||
+      touched.contains(peers, index)) {
+    return false;
+  }
+  // What was turned away is asked for, while there is anybody to ask.
+  if (starved.contains(peers, index) && !out_of_reach) return false;
+  if (!peer.retransmits.empty() || something_owed(peer)) return false;
+  if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
+  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+    if (!fits(peer.nics[i].address)) return false;
+  }
+  if (has_two_incarnations(peer)) return false;
+  if (peer.state == SessionState::failed) return true;
+  // What it shows now may contradict a verdict that stands: it is looked at once more before.
+  if (verdict_count > 0 && judged_at < peer.last_heard) return false;
+  // A CLOSE that has begun to arrive goes on.
+  if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
+      std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
+    return false;
+  }
+  for (const std::uint32_t path : peer.paths) {
+    if (path != kNoIndex && !out_of_reach && !path_may_go(peer, paths.at(path))) return false;
+  }
+  return true;
+}
+
+// At the end of a turn. True: the peer rests, and is gone.
+bool Endpoint::Core::consider_rest(Peer& peer) {
+  peer.rest_at = kNever;
+  const bool ended = peer.state == SessionState::ready || peer.state == SessionState::failed;
+  if (!ended || closing || pending(peer)) return false;
+  // What is on its way would only wake it.
+  const Duration quiet =
+      std::max(milliseconds(tunables.rest_after_ms), peer.response.overdue(granularity));
+  const Time due = later(peer.last_heard, peer.used_at) + quiet;
+  if (now < due) {
+    peer.rest_at = due;
+    return false;
+  }
+  peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
+  RestingPeer record;
+  if (!is_settled(peer)) {
+    if (peer.state == SessionState::ready && now - peer.last_heard >= patience_with(peer)) {
+      probe_best_path(peer);  // is it only that nobody has asked?
+    }
+    // Only a call changes that.
+    if (peer.state == SessionState::failed && has_two_incarnations(peer)) peer.rest_at = kNever;
+    return false;
+  }
+  if (peer.state == SessionState::ready) {
+    if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
+      peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
+      owe(peer);
+      return false;
+    }
+    if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
+      // What told us the floor was lost: the answer to a probe tells it again, if there is anybody.
+      if (is_out_of_reach(peer)) {
+        fail_peer(peer, Status::peer_timeout);
+      } else {
+        probe_best_path(peer);
+      }
+      return false;
+    }
+  }
+  if (!pack_finals(peer, record)) return false;
+  if (!put_to_rest(peer, record)) return false;
+  ++counters.peers_rested;
+  return true;
+}
+
+namespace {
+
+void describe(const Peer& peer, RestingPeer& record) {
+  record.remote_id = peer.remote_id;
+  record.remote_epoch = peer.remote_epoch;
+  record.remote_token = peer.remote_token;
+  record.token = peer.token;
+  record.remote_counter = peer.remote_counter;
+  record.remote_sequence = peer.remote_sequence;
+  record.remote_index = peer.remote_index;
+  record.counter = peer.counter;
+  record.absence_ms = static_cast<std::uint16_t>(peer.remote_absence.ns / milliseconds(1).ns);
+  record.fragment_bytes = peer.fragment_bytes;
+  record.remote_unscheduled =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.remote_unscheduled, 0xffffffff));
+  record.next_number = peer.next_number;
+  record.first_remote_number = peer.first_remote_number;
+  record.next_to_process = peer.next_to_process;
+  record.path_start = peer.path_start;
+  record.unproven = peer.unproven;
+  record.generations = peer.generations;
+  record.receive_generations = peer.receive_generations;
+  record.last_heard = peer.last_heard;
+  record.smoothed_ns = capped_ns(peer.response.smoothed());
+  record.variance_ns = capped_ns(peer.response.variance());
+  record.allowance_kib = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>((peer.allowance + 1023) / 1024, 0xffffffff));
+  record.state = peer.state;
+  record.failure = peer.failure;
+  record.failure_reason = peer.failure_reason;
+  record.verified = peer.verified_counter != 0;
+  record.wanted = peer.wanted;
+  record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
+  record.route = peer.route;
+  record.nic_count = static_cast<std::uint8_t>(peer.remote_nics);
+  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+    if (peer.nics[i].state != 0)
+      record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
+    record.nic_sequences[i] = peer.remote_nic_sequences[i];
+    std::copy_n(peer.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
+                record.addresses[i].begin());
+  }
+}
+
+void restore(const RestingPeer& record, Peer& peer) {
+  peer.state = record.state;
+  peer.failure = record.failure;
+  peer.failure_reason = record.failure_reason;
+  peer.wanted = record.wanted;
+  peer.remote_epoch = record.remote_epoch;
+  peer.remote_counter = record.remote_counter;
+  if (record.verified) {
+    peer.verified_epoch = record.remote_epoch;
+    peer.verified_counter = record.remote_counter;
+  }
+  peer.remote_token = record.remote_token;
+  peer.token = record.token;
+  peer.remote_sequence = record.remote_sequence;
+  peer.remote_index = record.remote_index;
+  peer.counter = record.counter;
+  peer.remote_absence = milliseconds(record.absence_ms);
+  peer.fragment_bytes = peer.offered_bytes = record.fragment_bytes;
+  peer.remote_unscheduled = record.remote_unscheduled;
+  peer.next_number = peer.floor = peer.told_floor = record.next_number;
+  peer.first_remote_number = record.first_remote_number;
+  peer.next_to_process = record.next_to_process;
+  peer.remote_floor = record.next_to_process - record.final_count;
+  peer.path_start = record.path_start;
+  peer.unproven = record.unproven;
+  peer.generations = record.generations;
+  peer.epochs.fill(epoch_of(record.path_start));
+  peer.receive_generations = record.receive_generations;
+  peer.last_heard = record.last_heard;
+  peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
+  peer.allowance = std::uint64_t{record.allowance_kib} * 1024;
+  peer.patience_eighths = record.patience_eighths;
+  peer.route = record.route;
+  peer.remote_nics = record.nic_count;
+  for (std::uint32_t i = 0; i < record.nic_count; ++i) {
+    wire::NicRecord& nic = peer.nics[i];
+    std::ranges::copy(record.addresses[i], nic.address.bytes.begin());
+    nic.index = static_cast<std::uint8_t>(i);
+    nic.state = static_cast<std::uint8_t>(record.nics_up >> i & 1);
+    peer.remote_nic_sequences[i] = record.nic_sequences[i];
+  }
+}
+
+}  // namespace
+
+// `record` has the final statuses. False: its blocks could not be kept for it; nothing changed.
+bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
+  const std::uint32_t index = index_of(peer);
+  if (peer.state == SessionState::ready) {
+    if (table_blocks.available() < kBlocksToWake) return false;
+    table_blocks.withhold(kBlocksToWake);
+    no_longer_starved(peer);
+    for (const std::uint32_t path : std::array(peer.paths)) {
+      if (path != kNoIndex) release_path(peer, paths.at(path));
+    }
+    for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
+    for (const std::uint32_t path : peer.receive_paths) {
+      if (path == kNoIndex) continue;
+      peer.receive_generations[receive_paths.at(path).slot] = receive_paths.at(path).generation;
+      receive_paths.free(path);
+    }
+    peer.outgoing.close();
+    peer.incoming.close();
+  }
+  describe(peer, record);
+  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // who has not heard hears it then
+  for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
+  peer_timers.remove(index);
+  peers.put_to_rest(index, record);
+  return true;
+}
+
+// The peer as it was, with its first paths.
+Peer& Endpoint::Core::wake(std::uint32_t index) {
+  RestingPeer record;
+  Peer& peer = peers.wake(index, record);
+  start_peer(peer);
+  restore(record, peer);
+  ++counters.peers_woken;
+  touch(peer);
+  if (peer.state == SessionState::failed) return peer;
+  if (verdict_count > 0) want_verdicts();
+  table_blocks.release(kBlocksToWake);
+  bool opened = peer.outgoing.open(table_blocks, peer.next_number) &&
+                peer.incoming.open(table_blocks, peer.remote_floor);
+  for (std::uint32_t i = 0; opened && i < record.final_count; ++i) {
+    const auto status = kFinals[record.finals >> (2 * i) & 3];
+    opened = peer.incoming.set(peer.remote_floor + i,
+                               kFinishedEntry | static_cast<std::uint32_t>(status));
+  }
+  HAWSER_ASSERT(opened);  // these blocks were withheld
+  const bool news = record.nic_news != nic_news;
+  pair_nics(peer);
+  reopen_paths(peer, record.nic_news);
+  if (news) tell_news(peer);
+  return peer;
+}
+
+// A peer that slept through changes of our NICs hears of them.
+void Endpoint::Core::tell_news(Peer& peer) {
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic].sequence == 0) continue;
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    peer.ack_now = true;
+    owe(peer);
+  }
+  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
+}
+
+// One of our NICs has changed. Who rests is woken for it too, a few at a time: it rests again as
+// soon as it knows.
+void Endpoint::Core::nic_changed(LocalNic& local, bool fell) {
+  local.changed = ++nic_news;
+  if (fell) local.fell = nic_news;
+  news_left = peers.used();
+  news_at = now;
+}
+
+void Endpoint::Core::spread_news() {
+  std::uint32_t woken = 0;
+  for (; news_left > 0 && woken < kNewsBurst; --news_left) {
+    const std::uint32_t index = news_cursor;
+    news_cursor = index + 1 < peers.used() ? index + 1 : 0;
+    if (!peers.is_known(index) || peers.is_awake(index)) continue;
+    const RestingPeer& record = peers.resting(index);
+    if (record.state != SessionState::ready || record.nic_news == nic_news) continue;
+    (void)wake(index);
+    ++woken;
+  }
+  news_at = news_left > 0 ? now + kNewsInterval : kNever;
+}
+
+// For what is said to all of them at the end.
+void Endpoint::Core::wake_all() {
+  for (std::uint32_t i = 0; i < peers.used(); ++i) {
+    if (!peers.is_known(i) || peers.is_awake(i)) continue;
+    if (peers.resting(i).state == SessionState::ready) (void)wake(i);
+  }
+}
+
+}  // namespace hawser::proto

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: what is known of peers, how a session begins and is ready, and whether its peer lives
+// (docs/internals/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp
+// end them, places.cpp gives their places to others.
+//
+// Timers of a peer: `keepalive_at`, the peer timeout.
+//
+// Invariants: the token that the other must say is drawn afresh for every session, and for every
+// incarnation of the other that is told it, as one may say it after its successor is known; a
+// peer's incarnation counts as verified once it has said that token.
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+
+namespace hawser::proto {
+
+// What the handshake's round trip says of the response time: a guess that the first sample
+// replaces, as the other side may have been starting up.
+ResponseTime Endpoint::Core::first_guess(Duration handshake) const {
+  const Duration initial = microseconds(tunables.initial_rtt_us);
+  return ResponseTime(std::clamp(handshake, Duration{1}, initial * 8));
+}
+
+// Wakes it.
+Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
+  const std::uint32_t index = peers.find(remote_id);
+  if (index == kNoIndex) return nullptr;
+  return peers.is_awake(index) ? &peers.at(index) : &wake(index);
+}
+
+// What is the same for a peer that is new and one that wakes.
+void Endpoint::Core::start_peer(Peer& peer) {
+  peer.paths.fill(kNoIndex);
+  peer.bound = 0;
+  peer.receive_paths.fill(kNoIndex);
+  peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
+}
+
+bool Endpoint::Core::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
+  return remote_nic < peer.remote_nics &&
+         nics[local].nic->can_address(nic_of(peer, remote_nic).address);
+}
+
+RemoteHandle Endpoint::Core::remote(Peer& peer, NicPair pair) {
+  return remote(peer, pair.local, pair.remote);
+}
+
+// kNoRemote: the driver knows no way there, or not yet.
+RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
+  RemoteHandle handle = remotes.find(peer.remotes, local, remote_nic);
+  if (handle != kNoRemote || remote_nic >= peer.remote_nics) return handle;
+  if (nics[local].nic->open_remote(nic_of(peer, remote_nic).address, handle) != Status::ok) {
+    return kNoRemote;
+  }
+  remotes.add(peer.remotes, local, remote_nic, handle,
+              [&](std::size_t nic, RemoteHandle old) { nics[nic].nic->close_remote(old); });
+  return handle;
+}
+
+void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(records.size(), peer.remote_nics); ++i) {
+    const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
+    const bool known = i < peer.remote_nics;
+    if (known && nic_of(peer, i).address != record.address) close_remotes(peer, i);
+    nic_of(peer, i) = record;
+  }
+  peer.remote_nics = static_cast<std::uint32_t>(records.size());
+  peer.remote_nic_sequences.fill(0);
+  pair_nics(peer);
+}
+
+namespace {
+
+// The payload of a full packet that this end offers: what every way between the NICs of both ends
+// carries in one piece at this moment.
+template <class Core>
+std::uint32_t offer_to(Core& core, Peer& peer) {
+  constexpr std::uint32_t kHeaders = wire::kDataHeaderBytes;
+  constexpr std::uint32_t kWhole = 16;  // a payload is a multiple of it
+  std::uint32_t most = core.fragment_bytes + kHeaders;
+  for (const LocalNic& local : core.nics) {
+    for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+      const NicAddress& address = core.nic_of(peer, i).address;
+      if (!local.nic->can_address(address)) continue;
+      most = std::min(most, local.nic->max_datagram_to(address));
+    }
+  }
+  return (std::max(most, wire::kMinFragmentBytes + kHeaders) - kHeaders) / kWhole * kWhole;
+}
+
+}  // namespace
+
+// Never the same twice. A cookie was for the token before.
+void Endpoint::Core::draw_token(Peer& peer) {
+  peer.token = keys.token(++handshake_counter, peer.remote_id);
+  peer.cookie = 0;
+}
+
+// Draws this side's part of a new session.
+bool Endpoint::Core::begin_session(Peer& peer) {
+  if (!peer.outgoing.is_open() && !peer.outgoing.open(table_blocks, tunables.initial_sequence)) {
+    return false;
+  }
+  peer.failure = Status::ok;
+  peer.failure_reason = Reason::none;
+  draw_token(peer);
+  peer.counter = handshake_counter;
+  peer.offered_bytes = offer_to(*this, peer);
+  peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
+  peer.path_start = tunables.initial_sequence;
+  peer.calls = 0;
+  peer.calling_since = now;
+  peer.call_interval = microseconds(tunables.handshake_retry_us);
+  peer.last_heard = now;
+  peer.announcing = false;
+  peer.close_sent = false;
+  peer.refused = peer.outdated = false;
+  peer.close_answered = false;
+  peer.doubted = 0;
+  peer.ways = Ways::one;
+  peer.insisted_at = 0;
+  peer.close_parts.fill(0);
+  peer.close_part_count = 0;
+  return true;
+}
+
+wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
+  wire::NicRecord record{};
+  const NicCaps& caps = nics[i].nic->caps();
+  record.address = nics[i].nic->address();
+  record.receive_kib =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(caps.receive_bytes / 1024, 0xffffffff));
+  record.max_datagram = static_cast<std::uint16_t>(caps.max_datagram_bytes / 8);
+  record.index = static_cast<std::uint8_t>(i);
+  record.state = nics[i].up ? 1 : 0;
+  return record;
+}
+
+// Takes over what the other side says of itself; the first word of a new session.
+bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
+                                   std::span<const wire::NicRecord> records) {
+  if (peer.state == SessionState::failed) forget_failed(peer);
+  const std::uint64_t told_with = peer.state == SessionState::idle ? 0 : peer.token;
+  if (peer.state == SessionState::idle && !begin_session(peer)) return false;
+  // The incarnation that was answered before may be READY: what it sends is none of this one's.
+  if (peer.state == SessionState::answered &&
+      (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
+    draw_token(peer);
+    leave_half_open(peer);  // to come in anew: who has just proven an address is no old stranger
+  }
+  if (peer.incoming.is_open()) peer.incoming.close();
+  if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
+  peer.remote_epoch = hello.epoch;
+  peer.remote_counter = hello.counter;
+  peer.remote_token = hello.my_token;
+  peer.remote_index = hello.my_index;
+  peer.remote_unscheduled = hello.unscheduled_bytes;
+  peer.first_remote_number = hello.first_number;
+  peer.receive_generations.fill(0);
+  peer.remote_floor = hello.first_number;
+  peer.next_to_process = hello.first_number;
+  peer.remote_absence = milliseconds(hello.absence_ms);
+  peer.any_turn = false;
+  peer.behind = 0;
+  peer.newest_acked_sent = peer.settled_sent = Time{};
+  peer.patience_eighths = 8;
+  learn_nics(peer, records);
+  // With the present token nothing was told yet.
+  if (peer.token != told_with) peer.offered_bytes = offer_to(*this, peer);
+  peer.fragment_bytes = std::min(peer.offered_bytes, hello.fragment_bytes);
+  std::uint64_t ring = ~std::uint64_t{0};
+  for (const wire::NicRecord& record : records) {
+    ring = std::min(ring, std::uint64_t{record.receive_kib} * 1024);
+  }
+  // Until the peer says more: an eighth of its ring, as others may start at the same moment.
+  peer.allowance = std::max<std::uint64_t>(ring / 8, 2 * wire_bytes_of_full_packet(peer));
+  return true;
+}
+
+namespace {
+bool any_operation(const Peer& peer) {
+  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
+}
+}  // namespace
+
+void Endpoint::Core::become_ready(Peer& peer) {
+  leave_half_open(peer);
+  end_calling(peer);
+  peer.state = SessionState::ready;
+  if (tracing()) trace_session(peer);
+  peer.verified_epoch = peer.remote_epoch;
+  peer.verified_counter = peer.remote_counter;
+  peer.call_at = kNever;
+  peer.keepalive_at = kNever;
+  ++counters.sessions_established;
+  emit({.kind = Event::Kind::peer_established,
+        .reason = Reason::handshake,
+        .peer = id_of(peer),
+        .endpoint_id = peer.remote_id});
+  open_paths(peer);
+  if (verdict_count > 0) want_verdicts();
+  // The handshake may have left before a NIC changed.
+  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic].sequence == 0) continue;
+    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
+    owe_soon(peer);
+  }
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    OutgoingMessage& message = outgoing.at(index);
+    prepare(peer, message);
+    want_to_send(peer, message);
+    consider_asking(message);
+  });
+  progressed = true;
+}
+
+bool Endpoint::Core::pending(const Peer& peer) const {
+  if (any_operation(peer) || peer.questioned) return true;
+  // Is there a number beyond one that is missing?
+  return peer.incoming.is_open() && peer.incoming.size() > peer.next_to_process - peer.remote_floor;
+}
+
+// How long its silence is none: it may be away for as long as it said. A peer that is only asked
+// whether it lives has half of that for its answer, as somebody waits for the place.
+Duration Endpoint::Core::patience_with(const Peer& peer) const {
+  const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
+  return milliseconds(tunables.peer_timeout_ms) / part + peer.remote_absence;
+}
+
+// What this end was away for is no silence of the peer's. What is heard of it doesn't count while
+// nothing large reaches it. A peer that is only asked has been silent for all of its patience then,
+// too.
+Time Endpoint::Core::gives_up_at(const Peer& peer) const {
+  Time since = later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  if (peer.small_only_since != Time{}) since = earlier(since, peer.small_only_since);
+  const Duration patience = patience_with(peer);
+  const Duration whole = milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+  Time at = since + patience;
+  if (patience < whole) at = later(at, peer.last_heard + whole);
+  return at + absence.since(since);
+}
+
+namespace {
+// Whether large packets of an open send are in flight or wait to be sent. A cancelled send, a small
+// one, and one that waits for its receiver are no reason to give up the peer for lost large
+// packets.
+template <class Core>
+bool any_large_send(const Core& core, const Peer& peer) {
+  bool any = false;
+  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+    const OutgoingMessage& message = core.outgoing.at(index);
+    const bool moves = message.in_flight > 0 || message.queued > 0 ||
+                       (message.next_fragment < message.may_send && !message.stopped);
+    const std::uint64_t largest =
+        std::min<std::uint64_t>(message.bytes, peer.fragment_bytes) + wire::kDataHeaderBytes;
+    any |= !message.finished && moves && largest * 2 > wire_bytes_of_full_packet(peer);
+  });
+  return any;
+}
+}  // namespace
+
+// The peer timeout and what keeps it from firing wrongly: a probe now and then while something is
+// pending.
+void Endpoint::Core::watch_liveness(Peer& peer) {
+  if (peer.state != SessionState::ready) return;
+  // Since then: before that nothing was pending.
+  if (peer.pending_since != Time{} && peer.last_heard > peer.pending_since) peer.questioned = false;
+  if (!pending(peer)) {
+    peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
+    peer.keepalive_at = kNever;
+    return;
+  }
+  watch_progress(peer);
+  const Duration timeout = patience_with(peer);
+  if (peer.pending_since == Time{}) {
+    peer.pending_since = now;
+    peer.timeout_put_off = false;
+  }
+  // At once: the next large send has all of its time before it.
+  if (peer.small_only_since != Time{} && !any_large_send(*this, peer)) {
+    peer.small_only_since = Time{};
+  }
+  if (gives_up_at(peer) <= now) {
+    // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.
+    if (late && !peer.timeout_put_off) {
+      peer.timeout_put_off = true;
+      peer.pending_since =
+          now - timeout + std::min(timeout, peer.response.overdue(granularity) * 4);
+    } else {
+      return fail_peer(peer, Status::peer_timeout);
+    }
+  }
+  const Time quiet = peer.last_heard + timeout / 4;
+  if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
+  if (now < peer.keepalive_at) return;
+  peer.keepalive_at = now + timeout / 8;
+  if (probe_best_path(peer, false)) return;
+  // All that is bound has been asked, and is silent.
+  if (Path* more = bind_next(peer, false)) {
+    if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
+    return;
+  }
+  probe_best_path(peer, true);
+  for (const std::uint32_t index : std::array(peer.paths)) {
+    if (index == kNoIndex) continue;
+    const Path& path = paths.at(index);
+    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic, true);
+  }
+}
+
+// Has the peer answer. False: every path waits for an answer, and none is to be asked `again`; if
+// so, they are in turn.
+bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
+  Path* best = nullptr;
+  for_each_path(peer, [&](Path& path) {
+    const auto rank = [again](const Path& one) {
+      return std::tuple(one.state, one.packets_in_flight > 0, again ? one.last_departed : Time{},
+                        one.unanswered);
+    };
+    if (best == nullptr || rank(path) < rank(*best)) best = &path;
+  });
+  if (best == nullptr || (best->packets_in_flight > 0 && !again)) return false;
+  if (send_probe(peer, *best, false)) arm_pto(*best);
+  return true;
+}
+
+}  // namespace hawser::proto
