@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protocol of one endpoint: operations in, packets through the NICs it was given, completions
-// out.
+// The protocol of one endpoint: operations in, packets through the given NICs, completions out.
 //
-// Sans-IO: it never reads a clock, blocks or, after construction, allocates. One thread uses it.
-// Its owner calls turn(now) over and over, at the latest at the moment that the last turn asked
-// for.
+// It does no I/O of its own. It never reads a clock, never blocks, and doesn't allocate after
+// construction. One thread uses it. Its owner calls turn(now) over and over, no later than the
+// moment that the last turn asked for.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +31,9 @@ struct EndpointConfig {
   void* trace_context = nullptr;
 };
 
-// The caller names operations: low 32 bits an index below max_operations that no live operation
-// has, high 32 bits anything. The name comes back in the completion, after which the index is free.
+// The caller names operations. The low 32 bits are an index below max_operations that no live
+// operation has; the high 32 bits are free. The completion returns the name. Then the index is
+// free.
 struct SendRequest {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
@@ -42,7 +42,7 @@ struct SendRequest {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   SendOptions options{};
-  bool readable = true;  // false: its bytes are a device's, and only NICs may read them
+  bool readable = true;  // false: the bytes are in a device's memory, which only NICs may read
 };
 
 struct ReceiveRequest {
@@ -54,14 +54,14 @@ struct ReceiveRequest {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   ReceiveOptions options{};
-  MessageId claimed = kNoMessage;  // receives this one; peer, context, tag and mask mean nothing
+  MessageId claimed = kNoMessage;  // takes this message; peer, context, tag, mask mean nothing
 };
 
-// What a turn reports.
+// The report of a turn.
 struct TurnResult {
-  bool progressed = false;  // something was received, sent or completed: another turn pays at once
+  bool progressed = false;  // something was received, sent or completed: turn again at once
   Time wake_at = kNever;    // without packets or calls, nothing will be due before this moment
-  bool warns = false;       // of something that should be known: last_warning() tells
+  bool warns = false;       // last_warning() has something that should be known
 };
 
 class Endpoint {
@@ -69,7 +69,7 @@ class Endpoint {
   static constexpr std::size_t kMaxNics = 16;
   static constexpr std::size_t kMaxAddressBytes = 2048;
 
-  // `nics` (1 to kMaxNics) and `pool` outlive the endpoint. All memory is taken here.
+  // `nics` (1 to kMaxNics) and `pool` outlive the endpoint. The constructor allocates all memory.
   Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -78,7 +78,7 @@ class Endpoint {
   // Writes the address blob that `connect` of another endpoint takes; returns its length.
   std::size_t write_address(std::span<std::byte, kMaxAddressBytes> out) const;
 
-  // As the calls of hawser::Endpoint, with the same ownership.
+  // These act like the calls of hawser::Endpoint, with the same ownership.
   [[nodiscard]] Status connect(Time now, std::span<const std::byte> address, PeerId& peer);
   [[nodiscard]] Status send(Time now, const SendRequest& request);
   [[nodiscard]] Status receive(Time now, const ReceiveRequest& request);
@@ -90,23 +90,23 @@ class Endpoint {
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 
-  // Starts closing: lingers, then tells the peers. `closed` once all is settled or 1.5
-  // close_timeout is over; then every operation has its completion, and turns only take back what
-  // NICs let go of. `is_through` when that is all: no turn is of use any more.
+  // Starts closing: lingers, then tells the peers. `closed` is true once all is settled, or after
+  // 1.5 close_timeout. By then every operation has its completion, and turns only reap buffers from
+  // the NICs. `is_through` is true when that is done too: no further turn is of use.
   void close(Time now);
   [[nodiscard]] bool closed() const;
   [[nodiscard]] bool is_through() const;
-  // Whether somebody has that name now.
+  // Whether a peer has that name now.
   [[nodiscard]] bool knows(PeerId peer) const;
 
-  // Between turns: hands to the NICs what may be sent, and looks at nothing else. The next turn's
-  // wake-up is that of the last one, or now.
+  // Between turns: hands the NICs what may be sent, and does nothing else. The next turn is due as
+  // before, or now.
   void transmit(Time now);
 
-  // One pass, in two halves: begin_turn reaps, receives from every NIC and expires timers;
-  // finish_turn acknowledges and sends. Each has the time at which it starts, as what happens in
-  // the first half (copies, being descheduled) is no delay of the fabric. Always one after the
-  // other; turn is both.
+  // One pass, in two halves. begin_turn reaps, receives from every NIC and expires timers.
+  // finish_turn acknowledges and sends. Each gets the time at which it starts: time spent in the
+  // first half (copies, being descheduled) is no delay of the fabric. The two alternate; turn calls
+  // both.
   void begin_turn(Time now);
   TurnResult finish_turn(Time now);
   TurnResult turn(Time now) {
@@ -121,11 +121,11 @@ class Endpoint {
   std::size_t poll_events(std::span<Event> events);
 
   [[nodiscard]] EndpointStats stats() const;
-  // Those that stand and were told; returns how many. There are never more than 64.
+  // The standing verdicts that events have told; returns how many, never more than 64.
   std::size_t verdicts(std::span<Verdict> verdicts) const;
-  // `name` is left empty. One per NIC.
+  // One entry per NIC. `name` is left empty.
   void nic_stats(std::span<NicStats> nics) const;
-  // May allocate; for people.
+  // For people; may allocate.
   [[nodiscard]] Status peer_stats(Time now, PeerId peer, PeerStats& stats) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NIC contract: what the protocol asks of a NIC, and what every driver must keep.
+// The NIC contract: what the protocol asks of a NIC, and what every driver must guarantee.
 //
 // A Nic is one endpoint's share of one device port: a data queue and a control queue (two UD queue
 // pairs, two UDP sockets) with a receive ring each. Control packets are small and have a ring of
@@ -21,8 +21,8 @@
 
 namespace hawser::proto {
 
-// What the other side needs to reach a NIC, opaque to the protocol. Drivers put their kind in byte
-// 0 (NicKind) and zero what they don't use, so that equal addresses are equal bytes.
+// The bytes with which the other side reaches a NIC, opaque to the protocol. Drivers put their kind
+// (NicKind) in byte 0 and zero the bytes they don't use, so that equal addresses are equal bytes.
 //   udp:    kind, family (4|6), data port, control port (big endian), IP address (16 bytes)
 //   verbs:  kind, link layer, LID, data QPN, control QPN, QKey, GID
 //   memory: kind, fabric-wide number
@@ -32,20 +32,20 @@ struct NicAddress {
 };
 enum class NicKind : std::uint8_t { none = 0, memory = 1, udp = 2, verbs = 3 };
 
-// A remote NIC as the driver that resolved it names it. Dense from 0 per driver.
+// The name of a remote NIC, given by the driver that resolved it. Dense from 0 per driver.
 enum class RemoteHandle : std::uint32_t {};
 inline constexpr RemoteHandle kNoRemote{0xffffffffu};
 
 enum class Queue : std::uint8_t { data = 0, control = 1 };
 
-// One header buffer of the pool. Headers are built in it; a driver that sends asynchronously keeps
-// it until the send is reaped.
+// A header buffer of the pool. The protocol builds headers in it; a driver that sends
+// asynchronously keeps it until the send is reaped.
 struct PacketBuffer {
   static constexpr std::size_t kBytes = 1024;
   alignas(64) std::byte bytes[kBytes];
 };
 
-// Where header buffers come from. One thread uses a pool.
+// The source of header buffers. One thread uses a pool.
 class PacketPool {
  public:
   virtual ~PacketPool() = default;
@@ -67,16 +67,17 @@ struct TxPacket {
   std::uint64_t cookie = kNoCookie;  // below kDriverCookies: comes back from reap;
                                      // kNoCookie never does
   static constexpr std::uint64_t kNoCookie = ~std::uint64_t{0};
-  // The upper half is for drivers that wrap a driver and send packets of their own through it.
+  // The upper half is for drivers that wrap another driver and send packets of their own through
+  // it.
   static constexpr std::uint64_t kDriverCookies = std::uint64_t{1} << 63;
 };
 
 // One datagram received: a view, valid until the next rx_burst for its queue on this Nic.
 //
-// For who has asked for that (take_views), its payload may lie apart, where its sender has it.
+// If the endpoint called take_views, the payload may lie apart, in its sender's memory.
 struct RxPacket {
   const std::byte* data = nullptr;  // at least 8-byte aligned
-  std::uint32_t bytes = 0;          // there
+  std::uint32_t bytes = 0;          // at `data`
   Queue queue = Queue::data;
   bool congestion_experienced = false;  // ECN CE
   Time arrived{};                       // at the NIC, by the clock of turns; 0: it doesn't know
@@ -86,7 +87,7 @@ struct RxPacket {
   [[nodiscard]] std::uint32_t datagram_bytes() const { return bytes + payload_bytes; }
 };
 
-// up: it works (again); address() may be another one than before.
+// up: the NIC works (again). address() may differ from before.
 struct NicEvent {
   enum class Kind : std::uint8_t { down, up };
   Kind kind = Kind::down;
@@ -94,7 +95,7 @@ struct NicEvent {
 
 struct NicCaps {
   std::uint32_t max_datagram_bytes = 0;  // header + payload, either queue
-  std::uint32_t payload_bytes = 4096;    // of a full packet at most, whatever more would fit
+  std::uint32_t payload_bytes = 4096;    // of a full packet at most, even if more would fit
   std::uint32_t burst = 1;               // packets worth sending to one remote in a row (UDP with
                                          // segmentation offload, full ones: 8, verbs 1)
   std::uint16_t entropies = 1;           // values that TxPacket::entropy may take
@@ -103,35 +104,35 @@ struct NicCaps {
   std::uint64_t link_bytes_per_s = 0;    // nominal; 0 = unknown
 };
 
-// What all packets for an endpoint have in common, but for a HELLO, on the data queue: in the
-// common header (§3) the field `receiver`, under this mask, has this value.
+// A property of all packets for an endpoint on the data queue, HELLO excepted: the field `receiver`
+// of the common header (§3), under this mask, has this value.
 struct Screen {
   std::uint32_t receiver_mask = 0;
   std::uint32_t receiver_value = 0;
 };
 
-// Memory that payloads may come from.
+// Memory that may hold payloads.
 struct MemoryRange {
-  const std::byte* data = nullptr;  // where sends name it
+  const std::byte* data = nullptr;  // the address that sends use
   std::size_t bytes = 0;
-  // A device's memory: the descriptor of its dma-buf, and where in that `data` is. Else -1.
+  // The descriptor of a device memory's dma-buf, and the offset of `data` in it. Else -1.
   int dmabuf = -1;
   std::uint64_t dmabuf_offset = 0;
 };
 
-// Whether addresses still mean the memory that was pinned. Written by whoever watches the process's
-// mappings; read for each burst of packets.
+// Whether addresses still mean the memory that was pinned. The watcher of the process's mappings
+// writes it; the driver reads it for each burst of packets.
 struct Mapping {
   std::atomic<bool> changed{false};             // for good
   const std::atomic<bool>* in_doubt = nullptr;  // for a moment
   [[nodiscard]] bool holds() const {
-    // In this order: a change is written down before the doubt ends.
+    // In this order: the watcher records a change before it ends the doubt.
     return (in_doubt == nullptr || !in_doubt->load(std::memory_order_acquire)) &&
            !changed.load(std::memory_order_acquire);
   }
 };
 
-// Memory that a driver has made readable for its device: the driver's object, which others name.
+// Memory that a driver has made readable for its device. Others name it by this object.
 class PinnedMemory {
  protected:
   ~PinnedMemory() = default;
@@ -140,15 +141,15 @@ class PinnedMemory {
 // Payload bytes, since construction.
 struct PayloadBytes {
   std::uint64_t in_place = 0;  // read by a device where they lay
-  std::uint64_t copied = 0;    // by the driver, as the device may not read there
+  std::uint64_t copied = 0;    // by the driver, where the device may not read
 };
 
-// What went otherwise than the driver likes, since construction. Datagrams, or times.
+// Datagrams, or events, that went otherwise than the driver prefers, since construction.
 struct NicDetours {
-  std::uint64_t fragmented = 0;  // longer than their way carries whole: sent in IP fragments
+  std::uint64_t fragmented = 0;            // too long for their path MTU: sent in IP fragments
   std::uint64_t segmentation_refused = 0;  // a remote's packets go one by one from then on
   std::uint64_t segmentation_resumed = 0;  // they go segmented again
-  std::uint64_t by_other_devices = 0;      // came by another device than the NIC's
+  std::uint64_t by_other_devices = 0;      // received through another device than the NIC's
 };
 
 class Nic {
@@ -160,56 +161,57 @@ class Nic {
   // Changes only together with an event `up`.
   [[nodiscard]] virtual const NicAddress& address() const = 0;
 
-  // Whether packets from here can have that address at all: it is of the same kind, IP version,
-  // fabric. Whether a way leads there is another question. Cheap, and without side effects.
+  // Whether packets from here can have that address at all: it is of the same kind, IP version and
+  // fabric. It doesn't say whether a route leads there. Cheap, and without side effects.
   [[nodiscard]] virtual bool can_address(const NicAddress& remote) const {
     static_cast<void>(remote);
     return true;
   }
 
-  // Makes a remote NIC reachable. Never blocks: where the driver must ask the kernel or the network
-  // first, it does so elsewhere and answers `again` until it knows.
+  // Makes a remote NIC reachable. Never blocks: a driver that must ask the kernel or the network
+  // first does so elsewhere, and answers `again` until it knows.
   //   ok: `handle` is set; the same address gives the same handle, counted · again: not yet, or no
-  //   handle is free · invalid_argument: not an address that this driver can reach, now or later.
+  //   handle is free · invalid_argument: this driver can't reach that address, now or later.
   [[nodiscard]] virtual Status open_remote(const NicAddress& remote, RemoteHandle& handle) = 0;
-  // Ends one open_remote. Sends to it that are not reaped yet are still reaped.
+  // Ends one open_remote. Earlier sends to that remote are still reaped.
   virtual void close_remote(RemoteHandle handle) = 0;
 
-  // The longest datagram that the way to an address carries in one piece, as the driver knows the
-  // way now; caps().max_datagram_bytes at most, and that where it knows no way. Longer ones arrive,
-  // too, but dearly (UDP: in IP fragments). Asked when a session begins: may cost system calls.
+  // The path MTU to an address, as the driver knows it now: at most caps().max_datagram_bytes,
+  // which is also the answer while it is unknown. Longer datagrams arrive too, but cost more (UDP:
+  // IP fragments). Asked when a session begins: may cost system calls.
   [[nodiscard]] virtual std::uint32_t max_datagram_to(const NicAddress& remote) {
     static_cast<void>(remote);
     return caps().max_datagram_bytes;
   }
 
   // Hands over a prefix of `packets`, in order; returns how many.
-  //   Packets in the prefix: buffer and payload belong to the driver until the send is reaped: the
-  //   buffer goes back to the pool by the driver's hand, the cookie comes out of reap. This holds
-  //   for packets that could not be sent too (the datagram is then lost). The others: the caller's
-  //   as before; the ring is full, try after reap.
+  //   Packets in the prefix: the driver owns buffer and payload until the send is reaped. Then it
+  //   returns the buffer to the pool, and the cookie comes out of reap. This holds even if a packet
+  //   could not be sent (the datagram is then lost).
+  //   The other packets stay the caller's: the ring is full, so try again after reap.
   [[nodiscard]] virtual std::size_t tx_burst(std::span<const TxPacket> packets) = 0;
-  // What was handed over goes out with this, if it hasn't yet: a driver may gather packets, so that
-  // one doorbell or system call serves many. Who sends calls it before doing anything else for
-  // long.
+  // Sends all packets that tx_burst took and the driver still holds: a driver may gather packets,
+  // so that one doorbell or system call serves many. The sender calls this before it turns to other
+  // work for long.
   virtual void flush() {}
 
-  // Cookies of sends whose buffers the NIC no longer reads, in any order; each cookie once. Of what
-  // was not flushed none need come.
+  // Cookies of sends whose buffers the NIC no longer reads, each once, in any order. Sends that
+  // were not flushed may be missing.
   [[nodiscard]] virtual std::size_t reap(std::span<std::uint64_t> cookies) = 0;
 
   // Datagrams received on `queue`, in the order of arrival. Fewer than asked for means that the
-  // ring was seen empty. Invalidates the views of the previous call for the same queue, also where
-  // it asks for none. One call gives at most kMaxRxBurst: asking for more is asking for that.
+  // ring was seen empty. The call invalidates the views of the previous call for the same queue,
+  // even if it asks for none. One call gives at most kMaxRxBurst: asking for more is asking for
+  // that.
   static constexpr std::size_t kMaxRxBurst = 64;
   [[nodiscard]] virtual std::size_t rx_burst(Queue queue, std::span<RxPacket> packets) = 0;
-  // What this turn does about a queue. A driver to which rx_burst is dear need not be asked each
-  // time; but each queue is asked or seen empty again and again, within some microseconds of
-  // polling: what is never seen empty keeps its senders from ever taking a path for silent.
+  // How this turn treats a queue. A driver with a costly rx_burst need not be asked each time. But
+  // each queue must be asked or seen empty every few microseconds of polling: otherwise its senders
+  // could never take a path for silent.
   enum class Outlook : std::uint8_t {
     ask,    // call rx_burst
-    empty,  // it was seen empty in this turn, without that
-    skip,   // nothing is expected; if something has come, a later turn is told to ask
+    empty,  // it was seen empty in this turn without a call
+    skip,   // nothing is expected; if something has come, a later turn gets `ask`
   };
   [[nodiscard]] virtual Outlook outlook(Queue queue) {
     static_cast<void>(queue);
@@ -218,56 +220,56 @@ class Nic {
 
   [[nodiscard]] virtual std::size_t events(std::span<NicEvent> events) = 0;
 
-  // Datagrams (or aggregates, where the kernel counts these) that this host lost in the receive
-  // rings since construction. May cost system calls: for statistics and slow timers, not for every
-  // turn.
+  // Datagrams (or aggregates, where the kernel counts those) that this host lost in the receive
+  // rings since construction. May cost system calls, so ask for statistics and slow timers, not
+  // every turn.
   [[nodiscard]] virtual std::uint64_t overruns() const = 0;
 
   [[nodiscard]] virtual NicDetours detours() const { return {}; }
 
-  // Whose packets the NIC receives, told once by the endpoint that opens it. A driver may keep away
-  // what can't be for it, before that takes room in the rings; it need not.
+  // Describes the packets that the NIC is to receive. The endpoint that opens the NIC calls it
+  // once. The driver may drop other packets before they take room in the rings; it need not.
   virtual void screen(const Screen& screen) { static_cast<void>(screen); }
-  // Datagrams kept away for that, as well as the driver knows. May cost system calls.
+  // Datagrams dropped for that, as well as the driver knows. May cost system calls.
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
 
-  // Told once by the endpoint that opens it: payloads may come as views of what their senders gave
-  // to tx_burst, which then wait to be reaped. So who says this gives views back, by asking
-  // rx_burst for none, before it does anything else for long; and destroys no NIC of a sender in
-  // between. A driver need not do it.
+  // Allows payloads to come as views of the buffers that their senders gave to tx_burst. Those
+  // sends are not reaped meanwhile. The endpoint that opens the NIC calls it once. It then releases
+  // the views, by asking rx_burst for none, before it turns to other work for long. It destroys no
+  // sender's NIC while it holds views. A driver need not support it.
   virtual void take_views() {}
 
-  // Appends the descriptors that become readable when rx_burst or events have something.
-  // Returns how many were written; a memory NIC has none. They speak of what comes after arm(), and
-  // are level-triggered until the next one.
+  // Appends the descriptors that become readable when rx_burst or events have something. Returns
+  // how many were written; a memory NIC has none. They report arrivals after arm(), level-triggered
+  // until the next arm().
   [[nodiscard]] virtual std::size_t descriptors(std::span<int> fds) const = 0;
-  // Before each time that somebody blocks on the descriptors. True: something may have come just
-  // before, so rx_burst is to be seen giving fewer than asked for on both queues first. Who polls
-  // doesn't call it, and a driver that has to ask its device for wake-ups then doesn't.
+  // Called before each block on the descriptors. True: something may have come just before, so
+  // first rx_burst must give fewer than asked for on both queues. A polling caller doesn't call
+  // arm, and a driver that must ask its device for wake-ups then doesn't ask.
   [[nodiscard]] virtual bool arm() { return false; }
 
-  // Announces memory that payloads may come from. UDP needs nothing; verbs registers.
+  // Announces memory that may hold payloads. UDP needs nothing; verbs registers.
   //   ok: sends from it are fast · else: sends from it still work, by a copy.
   [[nodiscard]] virtual Status register_memory(const void* data, std::size_t bytes) = 0;
   virtual void deregister_memory(const void* data, std::size_t bytes) = 0;
 
-  // The same in halves, for a driver whose device must be told what it may read: what blocks, and
-  // what the datapath does. False: no memory is more to the driver than any other, and the rest is
-  // never called.
+  // The same in two halves, for a driver whose device must be told what it may read: pin blocks,
+  // use belongs to the datapath. False: the driver treats all memory alike, and the calls below are
+  // never made.
   [[nodiscard]] virtual bool pins_memory() const { return false; }
   // Blocks; any thread, while another uses the NIC. `mapping`, if not null, lives until unpin.
-  //   ok: `pinned` is set; it ends with unpin, or with the NIC · invalid_argument: nothing is
+  //   ok: `pinned` is set; unpin or the end of the NIC ends it · invalid_argument: nothing is
   //   mapped there · too_large, lock_limit: see Status · unsupported: not such memory ·
   //   nic_error: the device or the kernel refuses.
   [[nodiscard]] virtual Status pin(const MemoryRange&, const Mapping*, PinnedMemory*&) {
     return Status::unsupported;
   }
-  // As pin. It is not used, or was forgotten and is not read any more.
+  // As pin. The memory is not in use, or was forgotten and is no longer read.
   virtual void unpin(PinnedMemory*) {}
-  // Payloads in it go out in place from now on, as long as its mapping holds. False: the driver
-  // has no room for more, and nothing changed.
+  // From now on payloads in it go out in place, while its mapping holds. False: the driver has no
+  // room for more, and nothing changed.
   [[nodiscard]] virtual bool use(PinnedMemory&) { return false; }
-  // Payloads in it are copied from now on.
+  // From now on payloads in it are copied.
   virtual void forget(PinnedMemory&) {}
   // Whether the device may still read it, for sends that have not ended.
   [[nodiscard]] virtual bool is_reading(const PinnedMemory&) const { return false; }

@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one endpoint: everything that the protocol's files share, in slabs made at start.
-// One file per event or decision works on it, each with its own header comment:
-//   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
-//   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
-//   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
-//   path_acks.cpp    acknowledged, PTO                   closing.cpp        CLOSE, CLOSED, RESET
-//   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
-//   receive.cpp      fragments in, the floor             acknowledge.cpp    what is owed
-//   receives.cpp     matching, completion                gaps.cpp           what a path has lost
-//   expect.cpp       levels, requests                    addresses.cpp      NICs that moved
-//   grants.cpp       what of long messages may come      report.cpp         statistics
-//   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
-//   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
-//   silence.cpp      paths of which nothing comes        packed.cpp         messages that share one
-//   eager.cpp        small messages in, at once          stalls.cpp         what stands still
-//   control_routes.cpp  which NICs control goes over
+// One file per event or decision works on it. Each has its own header comment, and the READMEs of
+// path/, message/, session/ and endpoint/ list them.
 //
-// Ownership. Slabs own all objects; indices name them. pool.take makes a PacketBuffer the
-// protocol's, tx_burst the driver's. A user's send buffer is read until the message is finished and
-// unreaped == 0; a receive buffer is written only between match and completion.
+// Ownership. Slabs own all objects; indices name them. pool.take makes the protocol the owner of a
+// PacketBuffer, tx_burst the driver. A user's send buffer is read until the message is finished and
+// unreaped == 0. A receive buffer is written only between match and completion.
 #pragma once
 
 #include <array>
@@ -60,7 +47,7 @@
 
 namespace hawser::proto {
 
-// How urgently the receiver looks for what is missing of a message (docs/internals/protocol.md §9).
+// How urgently a receiver looks for the missing parts of a message (docs/internals/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
@@ -81,13 +68,13 @@ struct Endpoint::Core {
   bool checksum;                    // some NIC has no check of its own
   std::uint32_t burst_packets;      // the largest burst that a NIC likes
   std::uint64_t receive_bytes;      // smallest data ring among the NICs
-  std::uint64_t unscheduled_bytes;  // what of a message this endpoint may send unasked
+  std::uint64_t unscheduled_bytes;  // of a message, which this end may send without a grant
   Duration granularity;
 
   // ---- objects
   Random random;
   SessionKeys keys;
-  std::uint32_t name_mask;  // a peer's name on the wire is its index, xor this
+  std::uint32_t name_mask;  // a peer's name on the wire is its index xor this
   PeerTable peers;
   Slab<Path> paths;
   Slab<ReceivePath> receive_paths;
@@ -96,7 +83,7 @@ struct Endpoint::Core {
   Slab<Retransmit> retransmits;
   Slab<PendingStatus> statuses;
   SentBlockPool sent_blocks;
-  std::uint32_t reclaimed_to = 0;  // paths have given back old records, up to this one
+  std::uint32_t reclaimed_to = 0;  // up to this path, paths have given back old records
   Time reclaimed_at{};
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
@@ -106,7 +93,7 @@ struct Endpoint::Core {
   Slab<Chunk> chunks;
   Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x chunk_size()
   RemoteHandles remotes;
-  Untouched<wire::NicRecord> more_nics;  // of peers that have more than Peer::nics holds, by place
+  Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
   std::vector<OperationSlot> operations;
   Ring<Completion> completions;
   Ring<Event> events;
@@ -115,11 +102,11 @@ struct Endpoint::Core {
   std::size_t verdict_count = 0;
   TraceHook trace_hook = nullptr;
   void* trace_context = nullptr;
-  std::vector<std::byte> probe_padding;  // zeros, a fragment of them
+  std::vector<std::byte> probe_padding;  // a fragment of zeros
   std::uint32_t operations_live = 0;
   std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
-  // ---- timers: one deadline per object, the earliest of what it waits for
+  // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
   DeadlineHeap outgoing_timers;
   DeadlineHeap incoming_timers;
@@ -137,17 +124,17 @@ struct Endpoint::Core {
   Time now{};
   Time this_pass{};      // when this turn began to look into the rings
   Time previous_pass{};  // the same of the turn before
-  Time arrived{};        // the packet at hand did not arrive before
+  Time arrived{};        // the packet at hand arrived no earlier
   Time asked_wake{kNever};
   std::uint32_t turn_number = 0;
   bool late = false;            // this end was away just before, so its rings may hold answers
   bool away_in_turn = false;    // between the halves of the last turn
-  bool called_to_send = false;  // since the last turn, last of all a single packet
+  bool called_to_send = false;  // since the last turn, and last for a single packet
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Absence absence;
   Pace pace;
   bool progressed = false;
-  bool warns = false;  // of what stands still, or has no place
+  bool warns = false;  // of operations that stand still, or of a newcomer without a place
   Event last_warning;
   bool backpressured = false;     // a NIC or the pool refused something in this turn
   std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
@@ -160,17 +147,17 @@ struct Endpoint::Core {
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
   std::uint32_t in_flight = 0;    // sequenced packets
-  std::uint32_t written_off = 0;  // of these, on paths that are `written_off`
+  std::uint32_t written_off = 0;  // of in_flight, on paths that are `written_off`
   std::uint64_t bulk_paths = 0;
   std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
-  std::uint32_t claims = 0;     // of these
-  Time store_full_since{};      // messages are turned away, and nothing was matched; 0: no
+  std::uint32_t claims = 0;     // of unmatched: those that the caller has claimed
+  Time store_full_since{};  // since when messages are turned away and nothing was matched; 0: no
   Time store_judged_at = kNever;
   bool store_put_off = false;
-  std::uint32_t nic_news = 0;     // changes of NICs that every peer must hear of
-  std::uint32_t news_cursor = 0;  // where to go on telling those that rest
-  std::uint32_t news_left = 0;    // so many of them were not looked at since the last change
+  std::uint32_t nic_news = 0;     // counts the changes of NICs that every peer must hear of
+  std::uint32_t news_cursor = 0;  // the next resting peer to tell
+  std::uint32_t news_left = 0;    // peers not looked at since the last change
   Time news_at = kNever;
   bool closing = false;
   bool closed = false;
@@ -179,7 +166,7 @@ struct Endpoint::Core {
   Time judge_at{kNever};
   Time judged_at{};
   Duration judge_interval{};
-  Burst burst;  // this and the next are places to work in, made once: kilobytes to clear
+  Burst burst;  // this and the next are work space, made once: clearing them costs kilobytes
   std::array<RxPacket, Nic::kMaxRxBurst> received;
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
@@ -425,7 +412,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool settle_verdicts(std::uint16_t alive_local);
   void judge_paths();
 
-  // ---- trace.cpp; all but the first only if that is true
+  // ---- trace.cpp; the caller of all but the first checks `tracing`
   [[nodiscard]] bool tracing() const { return trace_hook != nullptr; }
   void trace(TraceRecord record) const;
   [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer) const;
@@ -547,10 +534,10 @@ struct Endpoint::Core {
   [[nodiscard]] std::span<const std::byte> secret() const {
     return std::span(secret_storage).first(secret_bytes);
   }
-  // What the peer calls itself in packets to us: its index, which a stranger can't guess.
+  // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
   [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
-  // For a call that concerns the peer: it wakes. Null: there is none of that name.
+  // For a call that concerns the peer: wakes it. Null: no peer has that name.
   [[nodiscard]] Peer* used_peer(PeerId id) {
     const std::uint32_t index = peers.index_of(id);
     if (index == kNoIndex) return nullptr;
@@ -572,7 +559,7 @@ struct Endpoint::Core {
     const auto index = static_cast<std::uint32_t>(operation);
     return index < operations.size() && !operations[index].live ? &operations[index] : nullptr;
   }
-  // Of those awake.
+  // Visits the peers that are awake.
   template <class Visit>
   void for_each_peer(Visit&& visit) {
     peers.for_each_awake(visit);
@@ -580,7 +567,7 @@ struct Endpoint::Core {
   [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
     return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);
   }
-  // Of a packet that is packed: its messages that have not ended.
+  // Visits the messages in a packed packet that have not ended.
   template <class Visit>
   void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
     const std::uint64_t first = expand(record.message_generation, peer.next_number);

@@ -33,24 +33,24 @@ namespace hawser::proto {
 
 inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = 16;
-inline constexpr std::uint32_t kHomePaths = 2;  // what a peer keeps bound
+inline constexpr std::uint32_t kHomePaths = 2;  // how many paths a peer keeps bound
 
-// PTOs in a row after which a path that is UP counts for as little as one that is not.
+// After this many PTOs in a row, a path that is UP counts for as little as one that is not.
 inline constexpr std::uint8_t kTriedInVain = 3;
 
-// So many of them are counted: more than any rule asks for, and they fit into five bits.
+// The count of unanswered packets ends here: no rule asks for more, and five bits hold it.
 inline constexpr std::uint8_t kMostUnanswered = 22;
 
-// Early probes of a path until the next acknowledgement.
+// The early probes that a path may send before the next acknowledgement.
 inline constexpr std::uint8_t kEarlyProbes = 2;
 
-// Probes that a peer did not answer though it was there: so many bear witness against the NICs.
+// After this many probes that a peer did not answer though it was there, its NICs are suspect.
 inline constexpr std::uint8_t kInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
-// A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local
-// one. Fields by size, as there are many.
+// A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local NIC.
+// Paths are many, so the fields stand in the order of their sizes.
 struct alignas(kCacheLine) Path {
   std::uint8_t slot = 0;
   std::uint8_t generation = 0;
@@ -60,33 +60,33 @@ struct alignas(kCacheLine) Path {
   // Probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack, up to kMostUnanswered.
   std::uint8_t unanswered : 5 = 0;
   std::uint8_t early : 2 = 0;     // early probes since the last ack, up to kEarlyProbes
-  bool bridge : 1 = false;        // bound in place of a path that is down; goes when that returns
+  bool bridge : 1 = false;        // replaces a path that is down; released when that path returns
   bool without_way : 1 = false;   // UP: its driver does not know the way yet; `probe_at` ends that
   std::uint8_t unheard : 2 = 0;   // UP: rounds in a row of packets that only the receiver missed
   std::uint8_t answered : 2 = 0;  // PROBING: full-size probes acknowledged in a row
-  bool witness : 1 = false;       // bound to find out whose fault that path's state is; likewise
-  bool for_bulk : 1 = false;      // one of those that max_bulk_paths limits
-  bool told_down : 1 = false;     // an event said so, and none since that it is back
+  bool witness : 1 = false;    // bound to find out whose fault a path's state is; released likewise
+  bool for_bulk : 1 = false;   // one of those that max_bulk_paths limits
+  bool told_down : 1 = false;  // an event told that it is down, and none that it is back
   bool reordering_proven : 1 = false;  // only time decides about gaps
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
-  bool resumed : 1 = false;      // after a rest: what ce_count was then is not known
+  bool resumed : 1 = false;      // after a rest, so the peer's ce_count from before is not known
   bool written_off : 1 = false;  // no path answers; the limit for other peers ignores its packets
   bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
-  bool any_requested : 1 = false;  // the receiver misses packets that nothing has overtaken yet
+  bool any_requested : 1 = false;  // the receiver misses packets that no later packet has overtaken
   bool pto_put_off = false;        // drain-before-declare was used for this arming
   bool probe_put_off = false;
-  PromptTime prompt_time;  // what its answers take that the peer doesn't delay
+  PromptTime prompt_time;  // how long answers take that the peer doesn't delay
   std::uint8_t lane_turn = 0;
-  // For people: probes in a row without an ack though the peer was there; and of a bridge, the
-  // remote NICs that its local one tried kInVain times so, a bit each.
+  // For people: probes in a row without an ack though the peer was there. On a bridge also a bit
+  // for each remote NIC to which its local NIC sent kInVain such probes.
   std::uint8_t in_vain = 0;
   std::uint16_t tried = 0;
   std::uint32_t ce_count = 0;           // as last reported
   std::uint16_t packets_in_flight = 0;  // up to kPathNumbers
-  // Large packets lost since one arrived, and in how many rounds, up to 255 each: a round is of
-  // packets that were sent after the losses of the one before it were known.
+  // Large packets lost since one arrived, and the rounds in which they were lost, up to 255 each. A
+  // round has the packets that were sent after the losses of the round before were known.
   std::uint8_t large_lost = 0;
   std::uint8_t large_rounds = 0;
   Time large_lost_at{};
@@ -102,20 +102,20 @@ struct alignas(kCacheLine) Path {
   std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
   std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
 
-  Time last_departed{};    // of what was sent last
+  Time last_departed{};    // of the packet sent last
   Time pto_at = kNever;    // armed while something is in flight
-  Time unheard_at{};       // when packets last were lost that only the receiver missed
-  Time gap_at = kNever;    // when a gap that is still patient becomes a loss
+  Time unheard_at{};       // when packets were last lost that only the receiver missed
+  Time gap_at = kNever;    // when a gap that is still within its patience becomes a loss
   Time probe_at = kNever;  // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
 
   Time heard_at{};  // bound, or acknowledged last
-  // For people, and for nothing else.
-  Time down_at{};  // went DOWN last
+  // For people only.
+  Time down_at{};  // when it last went DOWN
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
 
-  // When the one with the largest number that was acknowledged had left; 0 if that isn't known.
+  // When the acknowledged packet with the largest number departed; 0 if that isn't known.
   [[nodiscard]] Time newest_departed(SentBlockPool& blocks) {
     return any_acked && sent.contains(largest_acked) ? sent.at(blocks, largest_acked).departed
                                                      : Time{};
@@ -128,7 +128,7 @@ struct alignas(kCacheLine) Path {
 };
 static_assert(sizeof(Path) <= 320);
 
-// The other end of a peer's path: what of its number space has arrived here.
+// The other end of a peer's path: which of its numbers have arrived here.
 struct ReceivePath {
   std::uint8_t slot : 4 = 0;
   std::uint8_t local_nic : 4 = 0;  // where its packets arrive
@@ -146,8 +146,8 @@ static_assert(sizeof(ReceivePath) <= 168);
 // How far the caller's wish to cancel a send has come.
 enum class Cancel : std::uint8_t {
   none,
-  asked,    // nothing new of it is sent, its envelopes say cancel; the receiver decides
-  refused,  // it was matched first: it goes on
+  asked,    // nothing new is sent, its envelopes ask to cancel; the receiver decides
+  refused,  // it was matched first, so it goes on
 };
 
 struct OutgoingMessage {
@@ -161,38 +161,38 @@ struct OutgoingMessage {
   std::uint16_t context = 0;
   SendOptions options{};
 
-  std::uint32_t fragments = 1;       // in all; an empty message has one
+  std::uint32_t fragments = 1;       // an empty message has one
   std::uint32_t next_fragment = 0;   // the first that was never sent, or is to be sent anew
   std::uint32_t sent_before = 0;     // next_fragment as it was before it was set back
   std::uint32_t may_send = 0;        // fragments below it may be sent
-  std::uint32_t rx_slot = kNoIndex;  // of the grant
+  std::uint32_t rx_slot = kNoIndex;  // named by the grant
   std::uint32_t rx_generation = 0;
   std::uint32_t in_flight = 0;  // packets not yet acknowledged nor lost
   std::uint32_t queued = 0;     // entries in the retransmit queue
   std::uint32_t unreaped = 0;   // sends that a NIC may still read from
   bool granted = false;
-  bool readable = true;   // by the processor, and not by a device alone
+  bool readable = true;   // by the processor, and not only by a device
   bool stopped = false;   // NO_ROOM: waits for a grant
-  bool finished = false;  // has its final status; lives on until the NICs let go of it
+  bool finished = false;  // has its final status; lives on until the NICs release it
   Cancel cancel = Cancel::none;
   Status result = Status::ok;
 
   Time ask_at = kNever;  // when to ask for the status
   Duration ask_interval{};
   bool ask_put_off = false;
-  std::uint8_t asked = 0;  // how often, without an answer so far; up to 255
+  std::uint8_t asked = 0;  // how often without an answer since, up to 255
   ListLink send_link;      // on the peer's list of messages with fragments to send
 };
 
-// A message that lacks no more than this is at its end: its rest is waited for (TAIL), and goes
-// first. Of large fragments fewer, as it is their bytes that take time.
+// A message that lacks no more than this is at its tail: the receiver waits for the rest (TAIL),
+// and the rest goes first. Large fragments have a lower limit, as it is their bytes that take time.
 [[nodiscard]] inline std::uint32_t tail_fragments(std::uint32_t fragment_bytes) {
   constexpr std::uint32_t kMostFragments = 32;
   constexpr std::uint32_t kMostBytes = 131'072;
   return std::clamp(kMostBytes / fragment_bytes, 1u, kMostFragments);
 }
 
-// Who is granted something first.
+// The order in which messages get grants.
 enum class GrantRank : std::uint8_t {
   ordinary,
   tail,    // little of it is left to grant
@@ -201,7 +201,7 @@ enum class GrantRank : std::uint8_t {
 };
 inline constexpr std::size_t kGrantRanks = 4;
 
-// A fragment that waits for being sent again.
+// A fragment that waits for retransmission.
 struct Retransmit {
   SlabId message;
   std::uint32_t fragment = 0;
@@ -210,13 +210,13 @@ struct Retransmit {
 
 struct IncomingMessage {
   std::uint32_t peer = kNoIndex;
-  std::uint32_t expect_turn = 0;  // which set expect_at, if nothing was in vain before
+  std::uint32_t expect_turn = 0;  // the turn that set expect_at, if nothing was in vain before
   std::uint64_t number = 0;
   std::uint64_t tag = 0;
   std::uint64_t immediate = 0;
   std::uint64_t bytes = 0;
   std::uint16_t context = 0;
-  bool delivered_level = false;  // the sender waits for delivered
+  bool delivered_level = false;  // the sender waits for status delivered
   Hint hint{};
 
   std::uint32_t fragments = 1;
@@ -224,16 +224,16 @@ struct IncomingMessage {
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
-  std::uint64_t awaited = 0;   // bytes that may come and have not, if it is paced
+  std::uint64_t awaited = 0;   // bytes that may come and have not, if the message is paced
   std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
 
   bool half = true;         // fragments of it are missing
-  bool in_reserve = false;  // has the descriptor that its peer has in reserve
-  bool processed = false;   // its number's turn to match has come
-  bool claimed = false;     // the caller has its name; not in the matching
+  bool in_reserve = false;  // uses the descriptor that is reserved for its peer
+  bool processed = false;   // its number's turn for matching has come
+  bool claimed = false;     // the caller has its name; it is not in the matching
   bool kept = false;        // its sender was told that it can't be cancelled
   bool outlives = false;    // its session has ended
-  std::uint64_t age = 0;    // of one that is claimed or held over, among those without a receive
+  std::uint64_t age = 0;    // among the messages without a receive, if it is claimed or held over
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;
@@ -261,7 +261,7 @@ struct IncomingMessage {
   ListLink age_link;    // on the list of all that do
 };
 
-// Of `run` messages, one behind the other.
+// The same status of `run` messages with consecutive numbers.
 struct PendingStatus {
   std::uint64_t number = 0;
   wire::MessageStatus status{};

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peers of an endpoint, by the index that is their name on the wire, and their place in the
-// API. A PeerId says too how often the place was given away, so that the name of who was there
-// before is nobody's.
+// The peers of an endpoint, by index. The index is a peer's name on the wire, and its place in the
+// API. A PeerId also counts how often the place was reused, so an old peer's name becomes nobody's.
 //
-// A peer is awake, with all that the rules of the protocol work on (Peer), or at rest, with a
-// record of what must not be forgotten (RestingPeer). Its index stays the same. Both kinds lie in
-// slabs of their own, so that a thousand peers known cost what a thousand records do, and what is
-// done for each peer is done for those awake.
+// A peer is either awake, with all the state that the protocol's rules work on (Peer), or at rest,
+// with a record of what must not be forgotten (RestingPeer). Its index stays the same. Each kind
+// has slabs of its own, so a thousand known peers cost a thousand records. Work per peer is done
+// only for peers that are awake.
 //
-// Towards lists and timers it is as a slab of Peers: items[index] is the Peer, which is awake.
+// Lists and timers use it like a slab of Peers: items[index] is the Peer, which must be awake.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +34,7 @@ class PeerTable {
     for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = kLast;
   }
 
-  // A new peer, awake; null if there are as many as can be.
+  // A new peer, awake; null if all places are taken.
   [[nodiscard]] Peer* make(std::uint64_t remote_id) {
     SlabId id;
     Name* name = names_.try_allocate(id);
@@ -48,7 +47,7 @@ class PeerTable {
     return &peer;
   }
 
-  // Forgets a peer. `was_named`: its PeerId may be known to somebody, and is nobody's from here on.
+  // Forgets a peer. `was_named`: somebody may know its PeerId, which names nobody from here on.
   void forget(std::uint32_t index, bool was_named) {
     Name& name = names_.at(index);
     std::uint32_t& head = bucket_of(remote_id_of(index));
@@ -68,7 +67,7 @@ class PeerTable {
     names_.free(index);
   }
 
-  // The index of the peer of that endpoint; kNoIndex if none is known.
+  // The index of the peer that is that endpoint; kNoIndex if it is unknown.
   [[nodiscard]] std::uint32_t find(std::uint64_t remote_id) const {
     std::uint32_t index = buckets_[bucket(remote_id)];
     while (index != kLast && remote_id_of(index) != remote_id) index = names_.at(index).next;
@@ -80,7 +79,7 @@ class PeerTable {
   [[nodiscard]] PeerId id_of(std::uint32_t index) const {
     return PeerId{std::uint32_t{names_.at(index).uses} << kPlaceBits | index};
   }
-  // kNoIndex: nobody has that name, or not any more.
+  // kNoIndex: nobody has that name, or nobody has it any more.
   [[nodiscard]] std::uint32_t index_of(PeerId id) const {
     const std::uint32_t index = peer_place(id);
     return is_known(index) && id_of(index) == id ? index : kNoIndex;
@@ -89,7 +88,7 @@ class PeerTable {
     return is_known(index) && names_.at(index).rests == 0;
   }
 
-  // Null if it is not known, or rests.
+  // Null if the peer is unknown or rests.
   [[nodiscard]] Peer* find_awake(std::uint32_t index) {
     const Name* name = names_.find(index);
     return name != nullptr && name->rests == 0 ? &awake_.at(name->place) : nullptr;
@@ -112,16 +111,16 @@ class PeerTable {
     return resting_.at(name.place);
   }
 
-  // It is about to be worked on, if it is known and awake.
+  // Prefetches the peer if it is known and awake.
   void fetch(std::uint32_t index) const {
     const Name* name = names_.find(index);
     if (name != nullptr && name->rests == 0) proto::fetch(awake_.at(name->place));
   }
 
-  // Where among those awake it lies, below capacity(): for what is kept beside it.
+  // The peer's place among those awake, below capacity(): it indexes data kept beside the table.
   [[nodiscard]] std::uint32_t place_of(const Peer& peer) const { return awake_.index_of(peer); }
 
-  // The peer goes, its record stays.
+  // Replaces the Peer by its record.
   void put_to_rest(std::uint32_t index, const RestingPeer& record) {
     Name& name = names_.at(index);
     HAWSER_ASSERT(name.rests == 0);
@@ -134,7 +133,7 @@ class PeerTable {
     name.place = id.index & kPlaceMask;
   }
 
-  // The record goes, into `record`; the peer is as if just made.
+  // Moves the record into `record`; the Peer is as if just made.
   [[nodiscard]] Peer& wake(std::uint32_t index, RestingPeer& record) {
     Name& name = names_.at(index);
     record = resting(index);
@@ -144,7 +143,8 @@ class PeerTable {
     return peer;
   }
 
-  // `visit` may forget peers, and put to rest or wake any; one that it wakes may be visited or not.
+  // `visit` may forget peers, and put to rest or wake any. A peer that it wakes may be visited or
+  // not.
   template <class Visit>
   void for_each_awake(Visit&& visit) {
     for (std::uint32_t i = 0; i < awake_.touched(); ++i) {
@@ -153,15 +153,15 @@ class PeerTable {
   }
 
   [[nodiscard]] std::uint32_t capacity() const { return names_.capacity(); }
-  // Indices below it have ever been used.
+  // Only indices below it have ever been used.
   [[nodiscard]] std::uint32_t used() const { return names_.touched(); }
   [[nodiscard]] bool full() const { return names_.full(); }
   [[nodiscard]] std::uint32_t awake() const { return awake_.size(); }
   [[nodiscard]] std::uint32_t at_rest() const { return resting_.size(); }
 
-  // What a peer at rest costs an endpoint beside its record: its name, its share of the hash, the
-  // cells of both in their slabs, its places in the heap of timers (disarmed) and in the matching,
-  // and that of the timer of its descriptor in reserve.
+  // The cost of a peer at rest beside its record: its name, its share of the hash and the cells of
+  // both in their slabs; its places in the heap of timers (disarmed) and in the matching; and the
+  // place of its reserved descriptor's timer.
   static constexpr std::size_t kBytesBeside = 8 + 8 + 16 + 4 + 16 + 4;
 
  private:
@@ -173,9 +173,9 @@ class PeerTable {
 
   struct Name {
     std::uint32_t place : kPlaceBits = 0;  // in awake_ or resting_
-    std::uint32_t uses : kPlaceBits = 0;   // how often it was another peer's
+    std::uint32_t uses : kPlaceBits = 0;   // how often it named another peer
     std::uint32_t rests : 1 = 0;
-    std::uint32_t next : 31 = kLast;  // of its bucket
+    std::uint32_t next : 31 = kLast;  // in its bucket
     void reset() {
       place = rests = 0;
       next = kLast;
@@ -213,9 +213,9 @@ class PeerTable {
 
 static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);
 
-// What an active peer takes with so many paths each way: records of up to 8 packets in flight on
-// each, a message of one fragment and its block of numbers each way, and handles for three pairs of
-// NICs beside those of its paths. Each object in a slab has a cell beside it.
+// The memory of an active peer with so many paths each way. It includes records of up to 8 packets
+// in flight on each path, and a message of one fragment and its block of numbers each way. It also
+// includes handles for three more pairs of NICs. Each object in a slab has a cell beside it.
 constexpr std::size_t active_peer_bytes(std::size_t paths) {
   constexpr std::size_t kCell = 8;
   constexpr std::size_t kPath =

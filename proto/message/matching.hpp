@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tag matching: which receive gets which message.
 //
-// The order is MPI's. A message goes to the earliest posted receive that it matches; a receive gets
-// the oldest message that it matches, by the order of arrival here; the caller lets the messages of
-// one peer arrive in the order of their numbers, so none overtakes. Two match if the context
-// is the same, the peer is the same or the receive takes any, and the tags agree in the bits of the
+// The order is MPI's. A message goes to the earliest posted receive that it matches. A receive gets
+// the oldest matching message, by the order of arrival here. The caller lets the messages of one
+// peer arrive in the order of their numbers, so none overtakes. Two match if the context is the
+// same, the peer is the same or the receive takes any, and the tags agree in the bits of the
 // receive's mask.
 //
 // Both sides are found by hash whatever the mask, because adapters post every receive with a few
 // tag bits masked out (Open MPI over libfabric does). A *view* is one way of looking: a mask, and
 // whether the peer counts. Under a view a posted receive and the messages that it matches have the
 // same key (peer if it counts, context, tag & mask). Each posted receive is in one bucket, that of
-// its view; an arriving message looks under every view that has receives posted and takes the
-// earliest. Unmatched messages are in one bucket per view, entered in all when a view is first
-// used. Programs use few views; those of a program with more than kViews are searched in order
-// instead.
+// its view. An arriving message looks under every view that has posted receives and takes the
+// earliest. Unmatched messages are in one bucket per view; a new view enters all of them. Programs
+// use few views. Views beyond kViews are searched in order instead.
 //
 // Posted receives are stored by the operation's index, messages by the index of their descriptor,
 // so that cancelling and removing find theirs at once. Nothing is allocated after construction.
@@ -61,15 +60,15 @@ class Matching {
   // peers are below max_peers.
   Matching(std::uint32_t max_operations, std::uint32_t max_messages, std::uint32_t max_peers);
 
-  // The oldest message that the receive matches, which is then no longer held; or nothing, and the
-  // receive is posted. No receive is posted under the operation's index.
+  // Returns the oldest message that the receive matches, and no longer holds it. Else posts the
+  // receive and returns nothing. The operation's index must not have a posted receive.
   [[nodiscard]] std::optional<UnexpectedEntry> post(const PostedReceive& receive);
 
-  // The earliest posted receive that the message matches, which is then no longer posted; or null,
-  // and the message is held as unexpected. Valid until the next call of post. The order of these
-  // calls is the messages' age: their numbers aren't looked at, as a peer's next session counts
-  // anew while whole messages of the last one may still be held. A message that was held before,
-  // and removed, goes back to its place if its entry says its age.
+  // Returns the earliest posted receive that the message matches, and no longer posts it. Else
+  // holds the message as unexpected and returns null. The pointer is valid until the next call of
+  // post. The order of these calls is the messages' age. Their numbers don't count: a peer's next
+  // session counts anew while whole messages of the last one may still be held. A message that was
+  // held and removed before goes back to its place if its entry says its age.
   [[nodiscard]] const PostedReceive* arrive(const UnexpectedEntry& message);
   // Whether arrive would find a receive for it; rx_message is not looked at.
   [[nodiscard]] bool is_wanted(const UnexpectedEntry& message) const {
@@ -162,7 +161,7 @@ class Matching {
   std::uint64_t last_age_ = 0;
 
   MadeAtUse<Posted> posted_;
-  std::vector<PostedBucket> posted_buckets_;  // a power of two; so is the next
+  std::vector<PostedBucket> posted_buckets_;  // a power of two; so is message_buckets_
   PostedBucket without_view_;                 // in the order of posting
   MadeAtUse<Message> messages_;
   MadeAtUse<Node> nodes_;

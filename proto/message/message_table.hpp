@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of each message number: a 32-bit value for numbers in [floor, floor + kSpan).
+// A 32-bit value for each known message number in [floor, floor + kSpan).
 //
-// A value is what its owner makes of it (a slab index, a final status). Numbers lie in blocks of 64
-// that come from a pool shared by all peers and go back when their last entry is gone, so a peer
-// costs memory in proportion to what it has under way. The table names the block that the floor is
-// in, and a root; the root names directories, each of them 64 blocks that follow one another.
+// The owner gives values their meaning (a slab index, a final status). Numbers lie in blocks of 64
+// from a pool that all peers share. A block goes back with its last entry, so a peer's memory is in
+// proportion to its messages under way. The table names the block of the floor, and a root. The
+// root names directories, each of 64 consecutive blocks.
 //
-// One number that stays while the rest goes on must not hold it up, nor cost much: a block behind
-// the floor's in which all 64 numbers have the same value with its top bit set (a final status) is
-// folded into that value, where its index would be. Such numbers keep their value until the floor
-// passes them.
+// A number that stays while later ones end must not hold them up, nor cost much memory. Therefore a
+// block beyond the floor's is folded once all 64 numbers have the same value with its top bit set
+// (a final status). That value replaces the block's index. Folded numbers keep their value until
+// the floor passes them.
 //
-// One block of the pool is withheld for the floor's block: the oldest number always finds room,
-// however empty the pool, and as the floor follows it, so do all others in turn. Numbers may wrap
-// at 2^64.
+// The pool withholds one block for the floor's block, so the oldest number always finds room. The
+// floor follows it, so all others find room in turn. Numbers may wrap at 2^64.
 #pragma once
 
 #include <algorithm>
@@ -37,11 +36,11 @@ using MessageTablePool = Slab<MessageBlock>;
 
 class MessageTable {
  public:
-  // A directory less than a root can name: a window that doesn't start at a directory's first
-  // number ends in another.
+  // A root could name one directory more. But a window that begins inside a directory ends inside
+  // another.
   static constexpr std::uint64_t kSpan = std::uint64_t{63} * 64 * 64;
 
-  // False, and nothing was taken, if the pool has no block for the reserve.
+  // False if the pool has no block for the reserve; then nothing was taken.
   [[nodiscard]] bool open(MessageTablePool& pool, std::uint64_t floor);
   // Drops every entry and gives all blocks back. An opened table must be closed.
   void close();
@@ -51,9 +50,9 @@ class MessageTable {
   [[nodiscard]] std::uint32_t size() const { return size_; }  // live entries
   [[nodiscard]] bool in_window(std::uint64_t number) const { return number - floor_ < kSpan; }
 
-  // Enters or overwrites; the number is in the window. False if the pool hasn't the blocks that it
-  // takes, three at most: then nothing changed. Never false for a number whose block of 64 is the
-  // floor's or has an entry already.
+  // Enters or overwrites; the number is in the window. False if the pool lacks the blocks that this
+  // takes, at most three: then nothing changed. Never false for a number whose block of 64 is the
+  // floor's or already has an entry.
   [[nodiscard]] bool set(std::uint64_t number, std::uint32_t value) {
     HAWSER_ASSERT(is_open() && in_window(number));
     std::uint32_t index = block_of(number);
@@ -73,7 +72,7 @@ class MessageTable {
     if (block.present == ~std::uint64_t{0} && is_folded(value)) fold(number, block, value);
     return true;
   }
-  // The number is in the window, has no entry, and set surely gives it one.
+  // The number is in the window and has no entry, and set would surely succeed.
   [[nodiscard]] bool has_place_for(std::uint64_t number) const {
     if (!is_open() || !in_window(number)) return false;
     const std::uint32_t index = block_of(number);
@@ -92,7 +91,7 @@ class MessageTable {
   }
   // The lowest number that has an entry; `none` if there is none.
   [[nodiscard]] std::uint64_t first(std::uint64_t none) const;
-  // Whether there was an entry. Not of a folded block.
+  // Returns whether there was an entry. Folded blocks can't be erased from.
   bool erase(std::uint64_t number);
 
   // Moves the floor up and calls dropped(number, value) for each entry that falls below it, in
@@ -127,7 +126,7 @@ class MessageTable {
 
  private:
   static constexpr std::uint32_t kFolds = 0x80000000u;
-  // Of what stands where a block's index would.
+  // Whether a value in the place of a block's index is a folded block.
   static bool is_folded(std::uint32_t index) { return (index & kFolds) != 0 && index != kNoIndex; }
   static bool ahead(std::uint64_t a, std::uint64_t b) {
     return static_cast<std::int64_t>(a - b) > 0;
@@ -138,7 +137,7 @@ class MessageTable {
   // First number of the floor's block.
   [[nodiscard]] std::uint64_t base() const { return floor_ & ~std::uint64_t{63}; }
   [[nodiscard]] bool is_front(std::uint64_t number) const { return number - base() < 64; }
-  // Where a directory has the block of a number, and the root the directory.
+  // The place of a number's block in its directory, and of the directory in the root.
   [[nodiscard]] static std::uint32_t place(std::uint64_t number) {
     return static_cast<std::uint32_t>(number / 64 % 64);
   }
@@ -221,7 +220,7 @@ class MessageTable {
   std::uint64_t floor_ = 0;
   std::uint32_t size_ = 0;
   std::uint32_t front_ = kNoIndex;  // the floor's block
-  std::uint32_t root_ = kNoIndex;   // neither it nor a directory is there while it would be empty
+  std::uint32_t root_ = kNoIndex;   // root and directories exist only while they are not empty
   bool reserved_ = false;           // a block of the pool is withheld for this table
 };
 static_assert(sizeof(MessageTable) <= 32);

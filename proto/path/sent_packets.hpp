@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in flight on one path: a record per path number, from the oldest that still matters to
-// the newest, in blocks of a pool that all paths of an endpoint share.
+// The packets in flight on one path. Each path number has a record, from the oldest that still
+// matters to the newest, in blocks of a pool that all paths of an endpoint share.
 //
-// A record lives until its packet is acknowledged, or was declared lost long enough ago that a late
-// acknowledgement is not to be expected any more (it would prove the loss spurious). Path numbers
-// are consecutive, so a record is found by arithmetic: a few blocks are named in here, as small
-// messages need no more; for bulk a directory from the pool names them.
+// A record lives until its packet is acknowledged. The record of a lost packet lives until a late
+// acknowledgement, which would prove the loss spurious, is no longer to be expected. Path numbers
+// are consecutive, so a record is found by arithmetic. This object names a few blocks, enough for
+// small messages; for bulk a directory from the pool names them.
 //
-// Invariants: next() - base() <= kPathNumbers; records below base() are gone; nothing is held while
-// there is no record, but for places that were reserved.
+// Invariants: next() - base() <= kPathNumbers; records below base() are gone; without records no
+// block is held, except for reserved places.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@
 
 namespace hawser::proto {
 
-// In flight on a path never exceeds what its acknowledgements cover.
+// No more packets may be in flight on a path than its acknowledgements cover.
 inline constexpr std::uint64_t kPathNumbers = 1024;
 
 struct SentPacket {
   enum class State : std::uint8_t { in_flight, acknowledged, lost };
   Time sent{};
-  // In flight and acknowledged: when it left the cable's end here, by what the NIC had to send
-  // before it. Lost: when it was held for that.
+  // In flight and acknowledged: when it left the cable's near end, estimated from what the NIC had
+  // to send before it. Lost: when it was declared lost.
   Time departed{};
   // `packed`: the next three are an index, the first message's number as on the wire, and how many
   // messages follow it; `retransmit` counts entries in the queue.
@@ -40,26 +40,26 @@ struct SentPacket {
   std::uint8_t lane = 0;  // over which it went
   State state : 2 = State::in_flight;
   bool full_probe : 1 = false;
-  bool lost_by_order : 1 = false;  // lost: because a later one of its path had arrived
+  bool lost_by_order : 1 = false;  // lost: because a later packet of its path had arrived
   bool requested : 1 = false;      // in flight: the receiver misses it
-  bool marked : 1 = false;         // in flight: it came with a mark, as an ack will tell
+  bool marked : 1 = false;         // in flight: it arrived with a mark, and an ack will follow
   bool packed : 1 = false;         // carries several messages
-  bool at_end : 1 = false;         // all of its message was sent with it; a probe: an early one
+  bool at_end : 1 = false;         // it carried the last of its message; a probe: an early one
 
   [[nodiscard]] bool is_early_probe() const { return message == kNoIndex && at_end; }
-  // When it left, or, if that was forgotten, at the earliest.
+  // When the packet left; if that was forgotten, the earliest possible time.
   [[nodiscard]] Time left() const { return state == State::lost ? sent : departed; }
 };
 static_assert(sizeof(SentPacket) <= 40);
 
-// Records in small blocks. What a block held before stays in it: push makes each record anew.
+// Records in small blocks. A block keeps its old contents: push makes each record anew.
 class SentBlockPool {
  public:
   static constexpr std::uint32_t kRecords = 8;
-  static constexpr std::uint32_t kNamed = kPathNumbers / kRecords;  // by a directory
+  static constexpr std::uint32_t kNamed = kPathNumbers / kRecords;  // blocks that a directory names
 
   explicit SentBlockPool(std::uint32_t blocks) : blocks_(blocks), directories_(blocks / 4 + 1) {}
-  // kNoIndex: there is none.
+  // kNoIndex: the pool is empty.
   [[nodiscard]] std::uint32_t take() { return take_from(blocks_); }
   void give(std::uint32_t block) { blocks_.free(block); }
   [[nodiscard]] SentPacket& at(std::uint32_t block, std::uint32_t i) {
@@ -106,7 +106,7 @@ class SentPackets {
   [[nodiscard]] bool empty() const { return base_ == next_; }
   [[nodiscard]] bool contains(std::uint64_t number) const { return number - base_ < next_ - base_; }
 
-  // How many more records fit, given that the pool has blocks.
+  // How many more records fit, if the pool has blocks.
   [[nodiscard]] std::uint64_t room() const {
     return kPathNumbers - (next_ - base_ / kRecords * kRecords);
   }
@@ -168,7 +168,7 @@ class SentPackets {
   static constexpr std::uint64_t kRecords = SentBlockPool::kRecords;
   static constexpr std::uint32_t kNear = 4;
 
-  // Which block has a number of the window, or will have it.
+  // The entry for the block of a number in, or next to, the window.
   [[nodiscard]] std::uint32_t& entry(SentBlockPool& pool, std::uint64_t number) {
     const std::uint64_t block = number / kRecords;
     if (directory_ == kNoIndex) return near_[block % kNear];
@@ -178,7 +178,7 @@ class SentPackets {
     if (block != kNoIndex) pool.give(block);
     block = kNoIndex;
   }
-  // From the few blocks to a directory. False: there is none.
+  // Moves from the few blocks to a directory. False: the pool has none.
   [[nodiscard]] bool widen(SentBlockPool& pool) {
     const std::uint32_t directory = pool.take_directory();
     if (directory == kNoIndex) return false;
