@@ -8,8 +8,8 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
-#include "proto/endpoint/peer.hpp"
 #include "proto/message/grant_budget.hpp"
+#include "proto/message/incoming.hpp"
 #include "proto/path/response_time.hpp"
 
 namespace hawser::proto {

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/endpoint/peer.hpp"
+#include "proto/path/path.hpp"
 
 namespace hawser::proto {
 

@@ -12,8 +12,9 @@
 
 #include "hawser/status.hpp"
 #include "proto/base/time.hpp"
-#include "proto/endpoint/peer.hpp"
 #include "proto/nic.hpp"
+#include "proto/path/path.hpp"
+#include "proto/session/session_state.hpp"
 
 namespace hawser::proto {
 

@@ -20,7 +20,7 @@ bool parse_long(std::span<const std::byte> bytes, ParsedAddress& parsed) {
   AddressHead head;
   if (bytes.size() < sizeof head) return false;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.magic != AddressHead{}.magic || head.nics == 0 || head.nics > Endpoint::kMaxNics ||
+  if (head.magic != AddressHead{}.magic || head.nics == 0 || head.nics > wire::kMaxNics ||
       bytes.size() != sizeof head + head.nics * sizeof(wire::NicRecord) || head.endpoint_id == 0) {
     return false;
   }
@@ -38,7 +38,7 @@ bool parse_short(std::span<const std::byte> bytes, ParsedAddress& parsed) {
   parsed.nics = std::to_integer<std::size_t>(bytes[kShortMagic.size()]);
   std::memcpy(&parsed.endpoint_id, bytes.data() + kShortMagic.size() + 1,
               sizeof parsed.endpoint_id);
-  if (parsed.nics == 0 || parsed.nics > Endpoint::kMaxNics || parsed.endpoint_id == 0) return false;
+  if (parsed.nics == 0 || parsed.nics > wire::kMaxNics || parsed.endpoint_id == 0) return false;
   std::size_t at = kShortHead;
   for (std::size_t i = 0; i < parsed.nics; ++i) {
     wire::NicRecord record{};

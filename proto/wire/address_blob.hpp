@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <span>
 
-#include "proto/endpoint.hpp"
 #include "proto/wire/layout.hpp"
 
 namespace hawser::proto {
@@ -32,7 +31,7 @@ struct ParsedAddress {
   std::uint64_t endpoint_id = 0;
   bool is_short = false;  // and perhaps without some of the endpoint's NICs
   std::size_t nics = 0;
-  std::array<wire::NicRecord, Endpoint::kMaxNics> records{};
+  std::array<wire::NicRecord, wire::kMaxNics> records{};
   [[nodiscard]] std::span<const wire::NicRecord> nic_records() const {
     return std::span(records).first(nics);
   }

@@ -147,6 +147,32 @@ def rule_include(source):
             yield number, f"{source.path} may not include {target}"
 
 
+# The folders of proto/, the lowest first: each may include itself and those before it. proto/ itself
+# has what all of them may know, the NIC contract, and what only the highest may, the endpoint.
+FLOORS = ("base", "wire", "path", "message", "session", "endpoint")
+HIGHEST_ALONE = "proto/endpoint.hpp"
+# The state that they still share. Their sources work on it; no header below it may know it.
+SHARED_STATE = "proto/endpoint/core.hpp"
+
+
+def rule_floor(source):
+    """A folder of proto/ includes none above it."""
+    parts = source.path.split("/")
+    if parts[0] != "proto" or len(parts) < 3 or not source.is_code:
+        return
+    if parts[1] not in FLOORS:
+        yield 1, f"proto/{parts[1]}/ is none of {', '.join(FLOORS)}"
+        return
+    floor = FLOORS.index(parts[1])
+    for number, found in source.matches(INCLUDE, source.code):
+        name = found.group(2)
+        other = name.split("/")
+        is_above = (other[0] == "proto" and len(other) > 2 and other[1] in FLOORS[floor + 1:]
+                    or name == HIGHEST_ALONE and floor + 1 < len(FLOORS))
+        if is_above and not (name == SHARED_STATE and source.suffix == ".cpp"):
+            yield number, f"{name} is above proto/{parts[1]}/"
+
+
 def rule_own_header(source):
     """A source file includes the header of its name first: so every build shows that it needs no other."""
     if source.suffix != ".cpp" or not os.path.isfile(os.path.join(source.root, source.path[:-4] + ".hpp")):
@@ -339,8 +365,8 @@ def rule_machine_path(source):
         yield number, f"absolute path {found.group(0)}"
 
 
-RULES = (rule_include, rule_own_header, rule_virtual, rule_link, rule_license, rule_size, rule_function, rule_name,
-         rule_pragma_once, rule_ban, rule_unfinished, rule_machine_path)
+RULES = (rule_include, rule_floor, rule_own_header, rule_virtual, rule_link, rule_license, rule_size, rule_function,
+         rule_name, rule_pragma_once, rule_ban, rule_unfinished, rule_machine_path)
 
 
 def paths(root, endings):

@@ -34,6 +34,10 @@ GOOD = {
     "coll/CMakeLists.txt": "hawser_library(hawser_coll SOURCES ring.cpp LINKS hawser_api)\n",
     "tool/long.cpp": "namespace a {\n" + "int x;\n" * 70 + "}\nvoid f() {\n" + "  g();\n" * 58 + "}\n",
     "build/release/x.cpp": "assert(false);\n",
+    "proto/endpoint.hpp": "#pragma once\n",
+    "proto/endpoint/core.hpp": '#pragma once\n#include "proto/base/time.hpp"\n#include "proto/endpoint.hpp"\n',
+    "proto/base/time.hpp": "#pragma once\n",
+    "proto/path/paths.cpp": '#include "proto/base/time.hpp"\n#include "proto/endpoint/core.hpp"\n',
 }
 
 LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -66,6 +70,10 @@ BAD = (
     ("include", "tool/a.cpp", '#include "test/support/fabric.hpp"\n'),
     ("include", "bench/a.cpp", '#include "test/support/fabric.hpp"\n'),
     ("include", "docs/a.cpp", '#include "proto/codec.hpp"\n'),
+    ("floor", "proto/base/a.cpp", '#include "proto/path/lanes.hpp"\n'),
+    ("floor", "proto/path/a.hpp", '#pragma once\n#include "proto/endpoint/core.hpp"\n'),
+    ("floor", "proto/path/a.cpp", '#include "proto/endpoint.hpp"\n'),
+    ("floor", "proto/misc/a.cpp", "int x;\n"),
     ("own_header", "proto/codec.cpp", '#include <array>\n#include "proto/codec.hpp"\n'),
     ("own_header", "proto/codec.cpp", "int x;\n"),
     ("link", "coll/CMakeLists.txt", "hawser_library(hawser_coll\n SOURCES a.cpp\n LINKS hawser_proto)\n"),
