@@ -141,11 +141,13 @@ TEST_CASE("storm_totals__count_times_and_seeds_and_name_what_was_missed") {
   CHECK(std::ranges::count(unvisited(*totals), "drop:bad_mac") == 1);
   outcome.census.counts[cell] = 7;
   outcome.failed_sessions = 3;
+  outcome.digest = 0xabc;
   totals->add(plan_of(4), outcome, 5000);
   other->add(plan_of(2), outcome_of(20, 0), 7000);
   other->add(plan_of(2), outcome, 7000);
   totals->merge(*other);
   CHECK(totals->runs == 3);
+  CHECK(totals->digest == 2 * 0xabc);
   CHECK(totals->census[cell].times == 14);
   CHECK(totals->census[cell].seeds == 2);
   CHECK(totals->failed_sessions.times == 6);
@@ -164,6 +166,7 @@ TEST_CASE("storm_totals__count_times_and_seeds_and_name_what_was_missed") {
   const nlohmann::json json = to_json({}, result);
   CHECK(json["runs_per_s"] == 1.5);
   CHECK(json["packets_per_s"] == 20);
+  CHECK(json["digest"] == "0000000000001578");
   CHECK(json["visited"]["drop"]["bad_mac"]["times"] == 14);
   CHECK(json["faults"]["restart"]["seeds"] == 2);
   CHECK(json["quantities"]["packets"]["p50"] == 10);

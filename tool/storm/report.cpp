@@ -181,6 +181,8 @@ std::string to_text(const SwarmOptions& options, const SwarmResult& result,
                  "events/s\n",
                  result.done, result.wall_s, options.jobs, rate(result.done, result.wall_s),
                  1e-3 * rate(packets, result.wall_s), 1e-3 * rate(totals.events, result.wall_s));
+  fmt::format_to(out, "digest {:016x}: equal for the same seeds if no run behaves otherwise\n",
+                 totals.digest);
   if (result.interrupted) fmt::format_to(out, "interrupted\n");
   if (result.goes_on_at) {
     fmt::format_to(out, "to go on: {} --seeds {}..{}{}\n", wording.command, *result.goes_on_at,
@@ -212,6 +214,7 @@ nlohmann::json to_json(const SwarmOptions& options, const SwarmResult& result) {
                       {"seconds", result.wall_s},
                       {"runs_per_s", rate(result.done, result.wall_s)},
                       {"packets_per_s", rate(packets, result.wall_s)},
+                      {"digest", fmt::format("{:016x}", totals.digest)},
                       {"events", totals.events},
                       {"turns", totals.turns},
                       {"failed_sessions", json_of(totals.failed_sessions)},

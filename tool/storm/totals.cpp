@@ -17,6 +17,7 @@ void Totals::add(const sim::Plan& plan, const sim::StormOutcome& outcome, std::u
     quantities[static_cast<std::size_t>(quantity)].add(value);
   };
   ++runs;
+  digest += outcome.digest;
   events += outcome.events;
   turns += outcome.turns;
   failed_sessions.add(outcome.failed_sessions);
@@ -48,6 +49,7 @@ void Totals::add(const sim::Plan& plan, const sim::StormOutcome& outcome, std::u
 
 void Totals::merge(const Totals& other) {
   runs += other.runs;
+  digest += other.digest;
   events += other.events;
   turns += other.turns;
   failed_sessions.merge(other.failed_sessions);

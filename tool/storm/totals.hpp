@@ -95,6 +95,7 @@ struct RangeTotals {
 
 struct Totals {
   std::uint64_t runs = 0;  // that came to an end, whatever the verdict
+  std::uint64_t digest = 0;  // sum of the runs' digests, whatever their order
   std::uint64_t events = 0;
   std::uint64_t turns = 0;
   Visits failed_sessions;
