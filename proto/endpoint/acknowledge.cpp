@@ -83,14 +83,14 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   const std::uint64_t reach = number - header.path_back;
   if (before(path.reach, reach)) path.reach = reach;
   if (before(largest, number)) {
-    path.largest_arrival = arrived;
+    path.largest_arrival = turn.arrived();
     path.marks = number - largest < 64 ? path.marks << (number - largest) : 0;
   }
   if (congestion_experienced) {
     ++path.ce_count;
     const std::uint64_t back = path.window.largest() - number;
     if (back < 64) path.marks |= std::uint64_t{1} << back;
-    ++counters.packets_marked;
+    ++turn.counters.packets_marked;
   }
   grants.budget.on_arrival(packet.payload.size());
 
@@ -102,7 +102,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   // go several ways it is nothing that one comes before another.
   const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
   if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
-  if (++peer.unacknowledged >= tunables.ack_every_packets ||
+  if (++peer.unacknowledged >= turn.tunables.ack_every_packets ||
       (in_order ? insertion.new_gap || before(number, largest)
                 : path.unacknowledged >= packets_per_ack(header.path_back)) ||
       (header.flags & wire::kFlagAckNow) != 0) {
@@ -113,9 +113,10 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.raise_ways(Ways::two);
     peer.say_finals = true;
   }
-  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
-  ++counters.data_packets_received;
-  if (tracing()) trace_arrival(peer, packet, path, number);
+  if (peer.ack_at == kNever)
+    peer.ack_at = turn.now() + microseconds(turn.tunables.max_ack_delay_us);
+  ++turn.counters.data_packets_received;
+  if (turn.tracing()) trace_arrival(peer, packet, path, number);
   return true;
 }
 
@@ -153,7 +154,8 @@ void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageS
   entry->number = number;
   entry->status = status;
   peer.statuses.push_back(statuses, id.index);
-  if (peer.ack_at == kNever) peer.ack_at = now + microseconds(tunables.max_ack_delay_us);
+  if (peer.ack_at == kNever)
+    peer.ack_at = turn.now() + microseconds(turn.tunables.max_ack_delay_us);
   owe(peer);
 }
 
@@ -164,15 +166,15 @@ void Endpoint::Core::owe(Peer& peer) {
 
 // With the next turn: a caller that answers what just completed carries it along.
 void Endpoint::Core::owe_soon(Peer& peer) {
-  peer.ack_at = earlier(peer.ack_at, now);
-  peer.ack_not_in_turn = turn_number;
+  peer.ack_at = earlier(peer.ack_at, turn.now());
+  peer.ack_not_in_turn = turn.number();
   owe(peer);
 }
 
 // How many turns ago began the newest one of which all that lay in the data rings has been taken.
 std::uint16_t Endpoint::Core::turns_behind() const {
   std::uint32_t behind = 0;
-  for (const LocalNic& local : nics) behind = std::max(behind, turn_number - local.drained);
+  for (const LocalNic& local : nics) behind = std::max(behind, turn.number() - local.drained);
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, wire::kFarBehind));
 }
 
@@ -185,11 +187,11 @@ std::uint32_t Endpoint::Core::allowance_kib() const {
 
 // Control packets to all peers that are due. The others stay on the list; their timer is armed.
 void Endpoint::Core::acknowledge(bool urgent_only) {
-  if (allowance_epoch_end <= now) {
-    last_epoch_peers = now - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
+  if (allowance_epoch_end <= turn.now()) {
+    last_epoch_peers = turn.now() - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
     epoch_peers = 0;
     ++allowance_epoch;
-    allowance_epoch_end = now + kAllowanceEpoch;
+    allowance_epoch_end = turn.now() + kAllowanceEpoch;
     watch_rings();
   }
   ackers.for_each(peers, [&](std::uint32_t index) {
@@ -199,18 +201,18 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
       return;
     }
     if (!peer.ack_now &&
-        (urgent_only || now < peer.ack_at || peer.ack_not_in_turn == turn_number)) {
+        (urgent_only || turn.now() < peer.ack_at || peer.ack_not_in_turn == turn.number())) {
       return;
     }
-    while (peer.ack_now || now >= peer.ack_at) {
+    while (peer.ack_now || turn.now() >= peer.ack_at) {
       if (!send_control(peer)) {  // no buffer, or no room in the NIC: with the next turn, soon
-        backpressured = true;
+        turn.refused();
         return;
       }
       if (!something_owed(peer)) break;
       peer.ack_now = true;
     }
-    progressed = true;
+    turn.progress();
     ackers.remove(peers, index);
     touch(peer);
   });
@@ -237,7 +239,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     if (index == kNoIndex) continue;
     ReceivePath& path = receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
-    if (!any && !writer.ack_info(turn_number, turns_behind(), allowance_kib())) return false;
+    if (!any && !writer.ack_info(turn.number(), turns_behind(), allowance_kib())) return false;
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
     std::size_t count = path.window.write_ack(path.reach, words);
@@ -250,7 +252,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
       path.marks = 0;
     }
     const auto residence = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>((now - path.largest_arrival).ns, 0, 0xffffffff));
+        std::clamp<std::int64_t>((turn.now() - path.largest_arrival).ns, 0, 0xffffffff));
     if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
                          path.ce_count, std::span(words).first(count))) {
       return true;
@@ -305,7 +307,7 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
       if (!writer.grant(to_wire(message.number), id.index, id.generation, from, message.granted)) {
         return false;
       }
-      if (tracing()) {
+      if (turn.tracing()) {
         trace_receive(TraceKind::grant_given, message, 0, from, message.granted);
       }
       message.say_grant = false;
@@ -319,8 +321,8 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
         if (!writer.request(to_wire(message.number), base, std::span(words).first(count))) {
           return false;
         }
-        ++counters.requests_sent;
-        if (tracing()) trace_receive(TraceKind::request_sent, message, 0, base, 0);
+        ++turn.counters.requests_sent;
+        if (turn.tracing()) trace_receive(TraceKind::request_sent, message, 0, base, 0);
       }
       message.say_request = false;
     }
@@ -377,7 +379,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   }
   peer.ack_now = false;
   peer.ack_at = kNever;
-  ++counters.control_packets_sent;
+  ++turn.counters.control_packets_sent;
   if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
     // Statuses, grants and requests are asked for again where they are missed; states of NICs not.
     peer.nic_state_due = nic_state_due;

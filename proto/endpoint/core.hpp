@@ -16,15 +16,13 @@
 #include <vector>
 
 #include "hawser/stats.hpp"
-#include "hawser/trace.hpp"
-#include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/bitmap.hpp"
 #include "proto/base/deadline_heap.hpp"
-#include "proto/base/random.hpp"
 #include "proto/base/ring.hpp"
 #include "proto/base/sequence.hpp"
 #include "proto/base/slab.hpp"
+#include "proto/base/turn.hpp"
 #include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
@@ -38,7 +36,6 @@
 #include "proto/path/local_nic.hpp"
 #include "proto/path/remote_handles.hpp"
 #include "proto/path/verdicts.hpp"
-#include "proto/session/absence.hpp"
 #include "proto/session/places.hpp"
 #include "proto/session/resting.hpp"
 #include "proto/session/session_keys.hpp"
@@ -56,7 +53,7 @@ struct Endpoint::Core {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
 
   // ---- fixed at start
-  Tunables tunables;
+  Turn turn;
   std::uint64_t endpoint_id;
   std::uint64_t epoch;
   std::array<std::byte, wire::kMaxSecretBytes> secret_storage{};
@@ -69,10 +66,8 @@ struct Endpoint::Core {
   std::uint32_t burst_packets;      // the largest burst that a NIC likes
   std::uint64_t receive_bytes;      // smallest data ring among the NICs
   std::uint64_t unscheduled_bytes;  // of a message, which this end may send without a grant
-  Duration granularity;
 
   // ---- objects
-  Random random;
   SessionKeys keys;
   std::uint32_t name_mask;  // a peer's name on the wire is its index xor this
   PeerTable peers;
@@ -94,17 +89,10 @@ struct Endpoint::Core {
   Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x chunk_size()
   RemoteHandles remotes;
   Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
-  std::vector<OperationSlot> operations;
-  Ring<Completion> completions;
-  Ring<Event> events;
-  std::uint64_t events_emitted = 0;
   std::array<StandingVerdict, kMaxVerdicts> verdicts{};
   std::size_t verdict_count = 0;
-  TraceHook trace_hook = nullptr;
-  void* trace_context = nullptr;
   std::vector<std::byte> probe_padding;  // a fragment of zeros
-  std::uint32_t operations_live = 0;
-  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
+  std::uint32_t unreleased = 0;          // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
@@ -121,22 +109,9 @@ struct Endpoint::Core {
   Places peer_places;
 
   // ---- this turn
-  Time now{};
-  Time this_pass{};      // when this turn began to look into the rings
-  Time previous_pass{};  // the same of the turn before
-  Time arrived{};        // the packet at hand arrived no earlier
-  Time asked_wake{kNever};
-  std::uint32_t turn_number = 0;
-  bool late = false;            // this end was away just before, so its rings may hold answers
-  bool away_in_turn = false;    // between the halves of the last turn
-  bool called_to_send = false;  // since the last turn, and last for a single packet
+  bool called_to_send = false;            // since the last turn, and last for a single packet
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
-  Absence absence;
   Pace pace;
-  bool progressed = false;
-  bool warns = false;  // of operations that stand still, or of a newcomer without a place
-  Event last_warning;
-  bool backpressured = false;     // a NIC or the pool refused something in this turn
   std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
   std::uint32_t last_epoch_peers = 0;
   std::uint32_t allowance_epoch = 1;
@@ -171,20 +146,14 @@ struct Endpoint::Core {
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
 
-  EndpointStats counters;
-
   // ---- turn.cpp
-  [[nodiscard]] bool was_away(Time left);
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {
-    ++counters.drops[static_cast<std::size_t>(reason)];
-    if (tracing()) trace_drop(reason);
+    ++turn.counters.drops[static_cast<std::size_t>(reason)];
+    if (turn.tracing()) trace_drop(reason);
   }
-  void emit(const Event& event);
   void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
-  void complete(const Completion& completion);
-  [[nodiscard]] bool put_off(Time& deadline, bool& used, Duration by) const;
   void touch(Peer& peer);
   void rearm(Peer& peer);
   void expire(Peer& peer);
@@ -413,8 +382,6 @@ struct Endpoint::Core {
   void judge_paths();
 
   // ---- trace.cpp; the caller of all but the first checks `tracing`
-  [[nodiscard]] bool tracing() const { return trace_hook != nullptr; }
-  void trace(TraceRecord record) const;
   [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer) const;
   [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path) const;
   [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path,
@@ -542,7 +509,7 @@ struct Endpoint::Core {
     const std::uint32_t index = peers.index_of(id);
     if (index == kNoIndex) return nullptr;
     Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
-    peer.used_at = now;
+    peer.used_at = turn.now();
     touch(peer);
     return &peer;
   }
@@ -553,11 +520,6 @@ struct Endpoint::Core {
   }
   [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
     return nic_of(peer, remote).state != 0;
-  }
-  // Null: the name is out of range, or in use.
-  [[nodiscard]] OperationSlot* free_slot(OperationId operation) {
-    const auto index = static_cast<std::uint32_t>(operation);
-    return index < operations.size() && !operations[index].live ? &operations[index] : nullptr;
   }
   // Visits the peers that are awake.
   template <class Visit>

@@ -79,7 +79,7 @@ bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
 
 template <class Core>
 bool has_place_for_send(const Core& core, const Peer& peer) {
-  return peer.outgoing.size() < core.tunables.max_messages_per_peer &&
+  return peer.outgoing.size() < core.turn.tunables.max_messages_per_peer &&
          peer.outgoing.in_window(peer.next_number);
 }
 
@@ -90,47 +90,45 @@ std::uint32_t u32(std::uint64_t value) {
 }  // namespace
 
 Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, PacketPool& buffers)
-    : tunables(config.tunables),
+    : turn(config.tunables, config.seed,
+           u32(std::min<std::uint64_t>(4 * config.tunables.max_peers, kMostEvents) + 64)),
       endpoint_id(config.endpoint_id),
       epoch(config.epoch),
       pool(buffers),
-      random(config.seed),
       keys(config.seed),
       name_mask(keys.name_mask()),
-      peers(u32(tunables.max_peers)),
-      paths(
-          u32(tunables.max_peers * std::min<std::uint64_t>(tunables.max_path_slots, 2 * kMaxNics))),
-      receive_paths(u32(tunables.max_peers * kMaxPaths)),
-      outgoing(u32(tunables.max_operations)),
-      incoming(u32(tunables.max_receive_messages + tunables.max_operations + tunables.max_peers)),
+      peers(u32(turn.tunables.max_peers)),
+      paths(u32(turn.tunables.max_peers *
+                std::min<std::uint64_t>(turn.tunables.max_path_slots, 2 * kMaxNics))),
+      receive_paths(u32(turn.tunables.max_peers * kMaxPaths)),
+      outgoing(u32(turn.tunables.max_operations)),
+      incoming(u32(turn.tunables.max_receive_messages + turn.tunables.max_operations +
+                   turn.tunables.max_peers)),
       // Twice: what peers that don't answer have in flight leaves the others their limit.
-      retransmits(u32(2 * tunables.max_in_flight_packets)),
-      statuses(u32(tunables.max_receive_messages + tunables.max_peers)),
-      sent_blocks(u32(2 * tunables.max_in_flight_packets / SentBlockPool::kRecords +
-                      32 * tunables.max_peers)),
+      retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
+      statuses(u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
+      sent_blocks(u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
+                      32 * turn.tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
-      table_blocks(u32(8 * tunables.max_peers + tunables.max_operations / 16 +
-                       tunables.max_receive_messages / 16)),
-      matching(u32(tunables.max_operations), incoming.capacity(), u32(tunables.max_peers)),
-      groups(u32(std::min(tunables.max_operations, kMostGroups))),
-      grants(u32(tunables.max_peers)),
+      table_blocks(u32(8 * turn.tunables.max_peers + turn.tunables.max_operations / 16 +
+                       turn.tunables.max_receive_messages / 16)),
+      matching(u32(turn.tunables.max_operations), incoming.capacity(),
+               u32(turn.tunables.max_peers)),
+      groups(u32(std::min(turn.tunables.max_operations, kMostGroups))),
+      grants(u32(turn.tunables.max_peers)),
       chunks(0),
-      remotes(u32(tunables.max_peers)),
-      more_nics(std::size_t{tunables.max_peers} * kMaxNics),
-      operations(tunables.max_operations),
-      completions(u32(2 * tunables.max_operations)),  // done, and released
-      events(u32(std::min<std::uint64_t>(4 * tunables.max_peers, kMostEvents) + 64)),
-      peer_timers(u32(tunables.max_peers)),
+      remotes(u32(turn.tunables.max_peers)),
+      more_nics(std::size_t{turn.tunables.max_peers} * kMaxNics),
+      peer_timers(u32(turn.tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
       incoming_timers(incoming.capacity()),
-      peer_places(u32(tunables.max_peers)) {
+      peer_places(u32(turn.tunables.max_peers)) {
   HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
   HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
-  trace_hook = config.trace;
-  trace_context = config.trace_context;
+  turn.trace_to(config.trace, config.trace_context);
   secret_bytes = config.job_secret.size();
   std::ranges::copy(config.job_secret, secret_storage.begin());
-  std::uint64_t payload = tunables.fragment_bytes;
+  std::uint64_t payload = turn.tunables.fragment_bytes;
   control_bytes = PacketBuffer::kBytes;
   receive_bytes = ~std::uint64_t{0};
   checksum = false;
@@ -154,14 +152,13 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
     burst_packets = std::max(burst_packets, caps.burst);
     links += caps.link_bytes_per_s;
   }
-  unscheduled_bytes = unscheduled_of(tunables, links);
+  unscheduled_bytes = unscheduled_of(turn.tunables, links);
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
-  granularity = microseconds(tunables.timer_granularity_us);
-  grants.budget = GrantBudget(tunables.grant_start_bytes * nics.size(), receive_bytes * nics.size(),
-                              fragment_bytes);
+  grants.budget = GrantBudget(turn.tunables.grant_start_bytes * nics.size(),
+                              receive_bytes * nics.size(), fragment_bytes);
   // One full fragment has room, whatever else is stored.
   const std::uint64_t least = (fragment_bytes + chunk_size() - 1) / chunk_size();
-  chunks = Slab<Chunk>(u32(std::max(tunables.unexpected_bytes / chunk_size(), least)));
+  chunks = Slab<Chunk>(u32(std::max(turn.tunables.unexpected_bytes / chunk_size(), least)));
   chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * chunk_size());
   probe_padding.resize(fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
@@ -194,7 +191,7 @@ std::size_t Endpoint::write_address(std::span<std::byte, kMaxAddressBytes> out) 
 
 Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& peer_id) {
   Core& core = *core_;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   ParsedAddress to;
   if (!parse_address(address, to) || to.endpoint_id == core.endpoint_id) {
     return Status::invalid_argument;
@@ -203,7 +200,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   Peer* peer = core.find_peer(to.endpoint_id);
   const bool is_ready = peer != nullptr && peer->state == SessionState::ready;
   if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
-  if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.now);
+  if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.turn.now());
   if (peer == nullptr) return Status::again;
   if (peer->state == SessionState::failed) core.forget_failed(*peer);
   if (peer->state == SessionState::idle) {
@@ -212,7 +209,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
     core.call_elsewhere(*peer, to.nic_records());
   }
   core.want_session(*peer);
-  peer->used_at = core.now;
+  peer->used_at = core.turn.now();
   core.touch(*peer);
   peer_id = core.id_of(*peer);
   return Status::ok;
@@ -229,7 +226,7 @@ Status without_slot(OperationId operation) {
 
 Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   const bool fetches = fetch_peer(core, peer_place(request.peer));
   if (core.closing) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
@@ -251,8 +248,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
     return Status::again;
   }
   if (!has_place_for_send(core, *peer)) return Status::again;
-  OperationSlot* slot = core.free_slot(request.operation);
-  if (slot == nullptr) return without_slot(request.operation);
+  if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);
   SlabId id;
   OutgoingMessage* message = core.outgoing.try_allocate(id);
   if (message == nullptr) return Status::again;
@@ -268,13 +264,12 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->tag = request.tag;
   message->context = request.context;
   message->options = request.options;
-  message->moved = coarse(core.now);
+  message->moved = coarse(core.turn.now());
   message->readable = request.readable;
-  *slot = {request.operation, OperationKind::send, true, id.index, core.now};
-  ++core.operations_live;
+  core.turn.operations.begin(request.operation, OperationKind::send, id.index, core.turn.now());
   ++peer->messages;
   ++peer->open_sends;
-  if (core.tracing()) core.trace_send(TraceKind::message_begun, *message, 0, 0);
+  if (core.turn.tracing()) core.trace_send(TraceKind::message_begun, *message, 0, 0);
   if (peer->state == SessionState::ready) {
     core.prepare(*peer, *message);
     core.want_to_send(*peer, *message);
@@ -283,13 +278,13 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   core.touch(*peer);
   if (fetches) fetch_paths(core.paths, *peer);
   core.called_to_send = message->fragments == 1;
-  core.asked_wake = earlier(core.asked_wake, core.now);
+  core.turn.ask_for_pass();
   return Status::ok;
 }
 
 Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   Core& core = *core_;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   if (core.closing) return Status::endpoint_closed;
   if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
   IncomingMessage* claimed = nullptr;
@@ -304,16 +299,14 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
       return peer->failure;
     }
   }
-  OperationSlot* slot = core.free_slot(request.operation);
-  if (slot == nullptr) return without_slot(request.operation);
-  *slot = {request.operation, OperationKind::receive, true, kNoIndex, core.now};
-  ++core.operations_live;
+  if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);
+  core.turn.operations.begin(request.operation, OperationKind::receive, kNoIndex, core.turn.now());
   if (claimed != nullptr) {
     core.receive_claimed(*claimed, request);
   } else {
     core.post_receive(request);
   }
-  core.asked_wake = earlier(core.asked_wake, core.now);
+  core.turn.ask_for_pass();
   return Status::ok;
 }
 
@@ -335,22 +328,20 @@ Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, st
 
 Status Endpoint::put_back(Time now, MessageId name) {
   Core& core = *core_;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   IncomingMessage* message = core.claimed(name);
   if (message == nullptr) return Status::unknown_operation;
   core.put_back(*message);
-  core.asked_wake = earlier(core.asked_wake, core.now);
+  core.turn.ask_for_pass();
   return Status::ok;
 }
 
 Status Endpoint::cancel(Time now, OperationId operation) {
   Core& core = *core_;
-  core.now = later(core.now, now);
-  const auto index = static_cast<std::uint32_t>(operation);
-  if (index >= core.operations.size()) return Status::unknown_operation;
-  const OperationSlot& slot = core.operations[index];
-  if (!slot.live || slot.operation != operation) return Status::unknown_operation;
-  if (slot.kind == OperationKind::send) return core.cancel_send(core.outgoing.at(slot.outgoing));
+  core.turn.call(now);
+  const OperationSlot* const slot = core.turn.operations.find(operation);
+  if (slot == nullptr) return Status::unknown_operation;
+  if (slot->kind == OperationKind::send) return core.cancel_send(core.outgoing.at(slot->outgoing));
   const auto receive = core.matching.cancel_receive(operation);
   if (!receive) return Status::too_late;
   core.note_unposted(*receive);
@@ -360,7 +351,7 @@ Status Endpoint::cancel(Time now, OperationId operation) {
 
 Status Endpoint::disconnect(Time now, PeerId id) {
   Core& core = *core_;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   Peer* peer = core.used_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->state == SessionState::ready) core.send_close(*peer);
@@ -372,10 +363,10 @@ Status Endpoint::disconnect(Time now, PeerId id) {
 void Endpoint::close(Time now) {
   Core& core = *core_;
   if (core.closing) return;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   core.closing = true;
-  core.closing_since = core.now;
-  core.close_wake = core.now;
+  core.closing_since = core.turn.now();
+  core.close_wake = core.turn.now();
   core.wake_all();
 }
 
@@ -388,7 +379,7 @@ bool Endpoint::knows(PeerId peer) const { return core_->peers.index_of(peer) != 
 void Endpoint::transmit(Time now) {
   Core& core = *core_;
   if (core.closed) return;
-  core.now = later(core.now, now);
+  core.turn.call(now);
   core.transmit();
   flush(core.nics);
 }
@@ -397,20 +388,14 @@ void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }
 
 TurnResult Endpoint::finish_turn(Time now) { return core_->finish_turn(now); }
 
-const Event& Endpoint::last_warning() const { return core_->last_warning; }
+const Event& Endpoint::last_warning() const { return core_->turn.last_warning(); }
 
 std::size_t Endpoint::poll_completions(std::span<Completion> completions) {
-  std::size_t n = 0;
-  while (n < completions.size() && !core_->completions.empty()) {
-    completions[n++] = core_->completions.pop();
-  }
-  return n;
+  return core_->turn.operations.poll(completions);
 }
 
 std::size_t Endpoint::poll_events(std::span<Event> events) {
-  std::size_t n = 0;
-  while (n < events.size() && !core_->events.empty()) events[n++] = core_->events.pop();
-  return n;
+  return core_->turn.poll_events(events);
 }
 
 }  // namespace hawser::proto

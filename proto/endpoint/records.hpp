@@ -32,15 +32,6 @@ struct StandingVerdict {
 };
 inline constexpr std::size_t kMaxVerdicts = 64;
 
-// What each operation index is at the moment, for cancel.
-struct OperationSlot {
-  OperationId operation = kNoOperation;
-  OperationKind kind = OperationKind::send;
-  bool live = false;
-  std::uint32_t outgoing = kNoIndex;  // of a send: its message
-  Time posted_at{};
-};
-
 // A value of Peer::incoming: a descriptor's index, or this bit and the final status.
 inline constexpr std::uint32_t kFinishedEntry = 0x80000000u;
 [[nodiscard]] constexpr bool is_finished_entry(std::uint32_t entry) {

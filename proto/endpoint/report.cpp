@@ -8,8 +8,8 @@
 namespace hawser::proto {
 
 EndpointStats Endpoint::stats() const {
-  EndpointStats stats = core_->counters;
-  stats.operations_pending = core_->operations_live;
+  EndpointStats stats = core_->turn.counters;
+  stats.operations_pending = core_->turn.operations.live();
   stats.packets_in_flight = core_->in_flight;
   stats.messages_unmatched = core_->unmatched;
   stats.messages_claimed = core_->claims;
@@ -95,7 +95,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.peer = id;
   const auto silence = [&](Time last_heard) {
     return static_cast<std::uint64_t>(
-        std::max<std::int64_t>(0, (later(now, core.now) - last_heard).ns));
+        std::max<std::int64_t>(0, (later(now, core.turn.now()) - last_heard).ns));
   };
   if (!core.peers.is_awake(index)) {
     const RestingPeer& record = core.peers.resting(index);

@@ -25,11 +25,11 @@ wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
 
 bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
   if (nics[nic].nic->tx_burst(std::span(&packet, 1)) == 1) {
-    nics[nic].give(now, packet.header_bytes + packet.payload_bytes);
+    nics[nic].give(turn.now(), packet.header_bytes + packet.payload_bytes);
     nics[nic].gathers = true;
     return true;
   }
-  ++counters.nic_backpressure;
+  ++turn.counters.nic_backpressure;
   pool.give(std::span(&packet.buffer, 1));
   return false;
 }
@@ -49,13 +49,13 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   wire::EnvelopePart envelope = envelope_of(message);
   if (message.cancel == Cancel::asked) envelope.kind = wire::EnvelopeKind::cancel;
   writer.part(envelope);
-  ++counters.message_probes_sent;
-  if (tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
+  ++turn.counters.message_probes_sent;
+  if (turn.tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
   (void)send_by(peer, *buffer, writer, ways);
 }
 
 bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
-  if (path.sent.room() < 2) trim(path, now);
+  if (path.sent.room() < 2) trim(path, turn.now());
   const RemoteHandle to = remote(peer, path.local_nic, path.remote_nic);
   PacketBuffer* buffer = nullptr;
   if (to == kNoRemote || reserve_records(path, 1) == 0 || pool.take(std::span(&buffer, 1)) == 0) {
@@ -89,7 +89,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   }
   if (path.packets_in_flight == 0) path.oldest = number;
   SentPacket& record = path.sent.push(sent_blocks);
-  record.sent = now;
+  record.sent = turn.now();
   record.departed = path.last_departed = nics[path.local_nic].idle_at;
   record.full_probe = full;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
@@ -101,12 +101,12 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   path.bytes_in_flight += record.wire_bytes;
   ++path.packets_sent;
   path.probe_put_off = false;
-  ++counters.path_probes_sent;
-  if (tracing()) {
+  ++turn.counters.path_probes_sent;
+  if (turn.tracing()) {
     TraceRecord made = traced(TraceKind::path_probe, peer, path, number, record);
     made.cause = full ? 1 : 0;
     made.bytes = packet.payload_bytes;
-    trace(made);
+    turn.trace(made);
   }
   return true;
 }

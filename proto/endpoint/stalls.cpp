@@ -36,17 +36,17 @@ Reason awaited(const IncomingMessage& message) {
 
 // Called while something is pending. At most one event a look, of what has stood still for longest.
 void Endpoint::Core::watch_progress(Peer& peer) {
-  if (now < peer.stall_at) return;
+  if (turn.now() < peer.stall_at) return;
   const Duration patience = patience_with(peer);
   const bool first = peer.stall_at == Time{};
-  peer.stall_at = now + patience / kLooks;
+  peer.stall_at = turn.now() + patience / kLooks;
   // Who was away itself, or doesn't hear the other, has nothing to complain of.
-  if (first || late || now - peer.last_heard > patience / kLooks) return;
-  const Time since = now - (patience + absence.since(now - patience));
-  std::int32_t longest = coarse_since(coarse(since), now);
+  if (first || turn.is_late() || turn.now() - peer.last_heard > patience / kLooks) return;
+  const Time since = turn.now() - (patience + turn.absence().since(turn.now() - patience));
+  std::int32_t longest = coarse_since(coarse(since), turn.now());
   Reason reason = Reason::none;
   const auto look_at = [&](std::uint32_t moved, Reason waits_for) {
-    const std::int32_t stands = coarse_since(moved, now);
+    const std::int32_t stands = coarse_since(moved, turn.now());
     if (waits_for == Reason::none || stands <= longest) return;
     longest = stands;
     reason = waits_for;
@@ -65,16 +65,14 @@ void Endpoint::Core::watch_progress(Peer& peer) {
     look_at(message.moved, waits_for);
   });
   if (reason == Reason::none) return;
-  peer.stall_at = now + patience;
-  ++counters.operations_stalled;
-  warns = true;
-  last_warning = {.kind = Event::Kind::operation_stalled,
-                  .reason = reason,
-                  .peer = id_of(peer),
-                  .endpoint_id = peer.remote_id,
-                  .nic = peer.route.local,
-                  .remote_nic = peer.route.remote};
-  emit(last_warning);
+  peer.stall_at = turn.now() + patience;
+  ++turn.counters.operations_stalled;
+  turn.warn({.kind = Event::Kind::operation_stalled,
+             .reason = reason,
+             .peer = id_of(peer),
+             .endpoint_id = peer.remote_id,
+             .nic = peer.route.local,
+             .remote_nic = peer.route.remote});
 }
 
 }  // namespace hawser::proto

@@ -43,11 +43,6 @@ std::uint32_t cut(std::uint64_t bytes) {
 
 }  // namespace
 
-void Endpoint::Core::trace(TraceRecord record) const {
-  record.time_ns = static_cast<std::uint64_t>(now.ns);
-  trace_hook(trace_context, record);
-}
-
 TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer) const {
   TraceRecord record;
   record.kind = kind;
@@ -93,7 +88,7 @@ void Endpoint::Core::trace_drop(DropReason reason) const {
   record.nic = receiving_nic;
   record.peer = receiving_peer;
   if (receiving_peer != kNoIndex) record.endpoint_id = peers.at(receiving_peer).remote_id;
-  trace(record);
+  turn.trace(record);
 }
 
 void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& packet,
@@ -109,7 +104,7 @@ void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& pac
     record.message = expand(packet.fragment->message, peer.next_to_process);
     record.fragment = packet.fragment->fragment;
   }
-  trace(record);
+  turn.trace(record);
 }
 
 void Endpoint::Core::trace_path(const Event& event, const Path& path) {
@@ -120,14 +115,14 @@ void Endpoint::Core::trace_path(const Event& event, const Path& path) {
   if (event.kind == Event::Kind::path_down) state = PathState::down;
   if (event.kind == Event::Kind::path_probing) state = PathState::probing;
   record.detail = static_cast<std::uint32_t>(state);
-  trace(record);
+  turn.trace(record);
 }
 
 void Endpoint::Core::trace_session(const Peer& peer) const {
   TraceRecord record = traced(TraceKind::session_state, peer);
   record.detail = static_cast<std::uint32_t>(peer.state);
   if (peer.state == SessionState::failed) record.cause = static_cast<std::uint8_t>(peer.failure);
-  trace(record);
+  turn.trace(record);
 }
 
 void Endpoint::Core::trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
@@ -138,7 +133,7 @@ void Endpoint::Core::trace_send(TraceKind kind, const OutgoingMessage& message, 
   record.bytes = cut(message.bytes);
   record.cause = cause;
   record.detail = detail;
-  trace(record);
+  turn.trace(record);
 }
 
 void Endpoint::Core::trace_receive(TraceKind kind, const IncomingMessage& message,
@@ -151,7 +146,7 @@ void Endpoint::Core::trace_receive(TraceKind kind, const IncomingMessage& messag
   record.bytes = cut(message.bytes);
   record.cause = cause;
   record.detail = detail;
-  trace(record);
+  turn.trace(record);
 }
 
 }  // namespace hawser::proto

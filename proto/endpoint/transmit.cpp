@@ -44,7 +44,7 @@ std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
 template <class Core>
 bool is_over_limit(const Core& core, const Path& path) {
   return path.written_off && path.packets_in_flight > 0 &&
-         core.in_flight >= core.tunables.max_in_flight_packets;
+         core.in_flight >= core.turn.tunables.max_in_flight_packets;
 }
 
 // Whether a path may carry data as soon as its driver knows the way.
@@ -76,17 +76,17 @@ std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_
 }  // namespace
 
 void Endpoint::Core::transmit() {
-  std::uint64_t budget = tunables.send_budget_packets;
+  std::uint64_t budget = turn.tunables.send_budget_packets;
   std::size_t refusals = 0;
   while (!senders.empty() && budget > 0 && refusals <= nics.size()) {
     const std::uint32_t index = senders.pop_front(peers);
     Peer& peer = peers.at(index);
-    const std::uint64_t sent_before = counters.data_packets_sent;
+    const std::uint64_t sent_before = turn.counters.data_packets_sent;
     const Sent outcome = transmit_burst(peer, senders.empty() ? budget : 1);
-    const std::uint64_t sent = counters.data_packets_sent - sent_before;
+    const std::uint64_t sent = turn.counters.data_packets_sent - sent_before;
     budget -= std::min(budget, sent);
     if (sent > 0) {
-      progressed = true;
+      turn.progress();
       touch(peer);
     }
     // What blocks a peer (windows, paths) puts it back on the list when it is gone.
@@ -115,8 +115,8 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
       const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
       const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
                            is_over_limit(*this, *path) ||
-                           pace.has_enough(nics[path->local_nic], now);
-      if (tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
+                           pace.has_enough(nics[path->local_nic], turn.now());
+      if (turn.tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
         if (full_up) return nullptr;
         best = path;
         break;
@@ -229,8 +229,8 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   const std::uint64_t number = path.sent.next();
   SentPacket& record = path.sent.push(sent_blocks);
   LocalNic& nic = nics[path.local_nic];
-  nic.give(now, packet.header_bytes + packet.payload_bytes);
-  record.sent = now;
+  nic.give(turn.now(), packet.header_bytes + packet.payload_bytes);
+  record.sent = turn.now();
   record.departed = path.last_departed = nic.idle_at;
   record.message = pick.message;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
@@ -243,7 +243,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
     record.fragment = pick.fragment;
     ++message.in_flight;
     ++message.unreaped;
-    counters.data_bytes_sent += packet.payload_bytes;
+    turn.counters.data_bytes_sent += packet.payload_bytes;
   }
   ++in_flight;
   written_off += path.written_off;
@@ -252,15 +252,15 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   path.balance_bytes += record.wire_bytes;
   ++path.packets_sent;
   ++nic.data_packets_sent;
-  ++counters.data_packets_sent;
+  ++turn.counters.data_packets_sent;
   if (pick.again) {
-    ++counters.fragments_retransmitted;
-    counters.bytes_retransmitted += packet.payload_bytes;
+    ++turn.counters.fragments_retransmitted;
+    turn.counters.bytes_retransmitted += packet.payload_bytes;
     ++nic.retransmits;
   }
-  if (tracing()) {
-    trace(traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer, path,
-                 number, record));
+  if (turn.tracing()) {
+    turn.trace(traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer,
+                      path, number, record));
   }
 }
 
@@ -273,17 +273,18 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
   if (std::has_single_bit(peer.bound)) {
-    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, now, full));
+    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
   } else {
     in_a_row = 1;
   }
   limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
   const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;
-  limit = std::min(limit, tunables.max_in_flight_packets -
-                              std::min<std::uint64_t>(of_limit, tunables.max_in_flight_packets));
+  limit =
+      std::min(limit, turn.tunables.max_in_flight_packets -
+                          std::min<std::uint64_t>(of_limit, turn.tunables.max_in_flight_packets));
   if (limit > 1) limit = waiting_fragments(*this, peer, limit);
-  trim(path, now - path.response.overdue(granularity) * 2);
+  trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
   const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
@@ -299,7 +300,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   if (waits) return Sent::refused;
   if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
-    ++counters.window_limited;
+    ++turn.counters.window_limited;
     return awaits_way(*this, peer) ? Sent::refused : Sent::blocked;
   }
   burst.size = 0;
@@ -337,8 +338,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
     if (path->prompt) arm_all_prompt(peer);
   }
   if (accepted < burst.size) {
-    ++counters.nic_backpressure;
-    backpressured = true;
+    ++turn.counters.nic_backpressure;
+    turn.refused();
     return Sent::refused;
   }
   return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;

@@ -70,17 +70,6 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
 }
 }  // namespace
 
-void Endpoint::Core::emit(const Event& event) {
-  Event stamped = event;
-  stamped.time_ns = static_cast<std::uint64_t>(now.ns);
-  stamped.number = events_emitted++;
-  if (events.full()) {
-    (void)events.pop();  // the newest ones tell the present state
-    ++counters.events_lost;
-  }
-  (void)events.push(stamped);
-}
-
 void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
   const Event event{.kind = kind,
                     .reason = reason,
@@ -88,27 +77,8 @@ void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, 
                     .endpoint_id = peer.remote_id,
                     .nic = path.local_nic,
                     .remote_nic = path.remote_nic};
-  if (tracing()) trace_path(event, path);
-  emit(event);
-}
-
-void Endpoint::Core::complete(const Completion& completion) {
-  OperationSlot& slot = operations[static_cast<std::uint32_t>(completion.operation)];
-  HAWSER_ASSERT(slot.live && slot.operation == completion.operation);
-  if (completion.released) {
-    slot.live = false;
-    --operations_live;
-  }
-  HAWSER_ASSERT(completions.push(completion));  // every operation has its places
-  progressed = true;
-}
-
-// Whether an expired timer waits for one drain; then `deadline` is moved.
-bool Endpoint::Core::put_off(Time& deadline, bool& used, Duration by) const {
-  if (!late || used) return false;
-  used = true;
-  deadline = now + by;
-  return true;
+  if (turn.tracing()) trace_path(event, path);
+  turn.emit(event);
 }
 
 void Endpoint::Core::touch(Peer& peer) {
@@ -135,19 +105,19 @@ void Endpoint::Core::rearm(Peer& peer) {
 }
 
 void Endpoint::Core::expire(Peer& peer) {
-  if (peer.call_at <= now) call_again(peer);
+  if (peer.call_at <= turn.now()) call_again(peer);
   if (peer.state == SessionState::ready) {
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || !paths.is_live(index)) continue;
       Path& path = paths.at(index);
-      if (path.gap_at <= now) find_gaps(peer, path);
-      if (path.pto_at <= now) expire_pto(peer, path);
-      if (path.probe_at <= now) expire_probe(peer, path);
+      if (path.gap_at <= turn.now()) find_gaps(peer, path);
+      if (path.pto_at <= turn.now()) expire_pto(peer, path);
+      if (path.probe_at <= turn.now()) expire_probe(peer, path);
     }
-    if (peer.solicit_at <= now) expire_solicitation(peer);
+    if (peer.solicit_at <= turn.now()) expire_solicitation(peer);
     if (peer.grantee != kNoIndex) {
       Grantee& grantee = grants.grantees.at(peer.grantee);
-      if (grantee.due <= now) end_pace(grantee);
+      if (grantee.due <= turn.now()) end_pace(grantee);
     }
     watch_liveness(peer);
   }
@@ -155,29 +125,30 @@ void Endpoint::Core::expire(Peer& peer) {
 }
 
 void Endpoint::Core::expire_timers() {
-  while (peer_timers.next() <= now) {
+  while (peer_timers.next() <= turn.now()) {
     Peer& peer = peers.at(peer_timers.pop().id);
     expire(peer);
     touch(peer);
-    if (peer_timers.deadline_of(index_of(peer)) <= now) {
-      peer_timers.update(index_of(peer), now + Duration{1});  // what waits for this turn's end
+    if (peer_timers.deadline_of(index_of(peer)) <= turn.now()) {
+      peer_timers.update(index_of(peer),
+                         turn.now() + Duration{1});  // what waits for this turn's end
     }
   }
-  while (outgoing_timers.next() <= now) {
+  while (outgoing_timers.next() <= turn.now()) {
     OutgoingMessage& message = outgoing.at(outgoing_timers.pop().id);
-    if (message.ask_at != kNever &&
-        put_off(message.ask_at, message.ask_put_off, peers.at(message.peer).response.smoothed())) {
+    if (message.ask_at != kNever && turn.put_off(message.ask_at, message.ask_put_off,
+                                                 peers.at(message.peer).response.smoothed())) {
       outgoing_timers.update(outgoing.index_of(message), message.ask_at);
       continue;
     }
     ask_status(message);
   }
-  while (incoming_timers.next() <= now) {
+  while (incoming_timers.next() <= turn.now()) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
-  if (store_judged_at <= now) judge_full_store();
-  if (news_at <= now) spread_news();
-  if (judge_at <= now) judge_paths();
+  if (store_judged_at <= turn.now()) judge_full_store();
+  if (news_at <= turn.now()) spread_news();
+  if (judge_at <= turn.now()) judge_paths();
 }
 
 // Applies the blocks of a packet from a ready peer in their order, but for statuses.
@@ -211,17 +182,17 @@ void take(Core& core, Peer& peer, const wire::PacketView& packet) {
     case wire::PacketType::granted: return core.on_granted(peer, packet);
     case wire::PacketType::probe: return;
     case wire::PacketType::envelope: return core.on_envelope(peer, packet);
-    default: ++core.counters.control_packets_received;
+    default: ++core.turn.counters.control_packets_received;
   }
 }
 }  // namespace
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
-  if (tracing()) {
+  if (turn.tracing()) {
     receiving_nic = static_cast<std::uint8_t>(nic);
     receiving_peer = kNoIndex;
   }
-  arrived = earlier(later(previous_pass, datagram.arrived), now);
+  turn.packet_arrived(datagram.arrived);
   wire::PacketView packet;
   const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
@@ -243,7 +214,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   // about.
   if (awake == nullptr && packet.challenge != nullptr) return drop(DropReason::stale_session);
   Peer& peer = awake != nullptr ? *awake : wake(receiver);
-  if (tracing()) receiving_peer = receiver;
+  if (turn.tracing()) receiving_peer = receiver;
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.remote_nics) return drop(DropReason::not_connected);
@@ -255,7 +226,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   }
   if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
 
-  peer.last_heard = now;
+  peer.last_heard = turn.now();
   peer.timeout_put_off = false;
   peer.route = {nic, far};
   touch(peer);
@@ -278,12 +249,12 @@ void Endpoint::Core::receive_all() {
       const Nic::Outlook outlook = nics[nic].nic->outlook(queue);
       if (outlook != Nic::Outlook::ask) {
         const bool seen_empty = outlook == Nic::Outlook::empty && queue == Queue::data;
-        if (seen_empty) note_drained(nics[nic], true, turn_number);
+        if (seen_empty) note_drained(nics[nic], true, turn.number());
         continue;
       }
       // A late turn drains: one ring's worth, whatever the budget.
-      std::uint64_t budget = tunables.poll_budget_packets;
-      if (late) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      std::uint64_t budget = turn.tunables.poll_budget_packets;
+      if (turn.is_late()) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
       bool lent = false;
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
@@ -294,8 +265,8 @@ void Endpoint::Core::receive_all() {
           receive_packet(nic, received[i]);
         }
         budget -= std::min<std::uint64_t>(budget, n);
-        if (n > 0) progressed = true;
-        if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn_number);
+        if (n > 0) turn.progress();
+        if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn.number());
       }
       // Now, and not in the next turn: nobody knows when that comes.
       if (lent) (void)nics[nic].nic->rx_burst(queue, {});
@@ -303,27 +274,12 @@ void Endpoint::Core::receive_all() {
   }
 }
 
-// This end was away from `left` until now, if that is long. Tells whether it is.
-bool Endpoint::Core::was_away(Time left) {
-  if (now - left <= microseconds(tunables.late_wakeup_us)) return false;
-  ++counters.late_turns;
-  absence.note(left, now, milliseconds(tunables.peer_timeout_ms) * 2);
-  return true;
-}
-
 void Endpoint::Core::begin_turn(Time at) {
-  now = later(now, at);  // a clock never goes back for us
-  progressed = false;
-  warns = false;
-  backpressured = false;
-  const Time expected = asked_wake == kNever ? now : later(asked_wake, this_pass);
-  pace.late_by = this_pass == Time{} || now < expected ? Duration{} : now - expected;
-  late = this_pass != Time{} && was_away(expected);
-  late |= std::exchange(away_in_turn, false);
-  ++turn_number;
-  if (std::exchange(called_to_send, false) && in_flight == 0 && !late && !closed) transmit();
-  previous_pass = this_pass;
-  this_pass = now;
+  pace.late_by = turn.begin(at);
+  if (std::exchange(called_to_send, false) && in_flight == 0 && !turn.is_late() && !closed) {
+    transmit();
+  }
+  turn.look_into_rings();
 
   flush(nics);  // what calls between turns have sent
   reap();
@@ -334,12 +290,9 @@ void Endpoint::Core::begin_turn(Time at) {
 }
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
-  now = later(now, at);
-  away_in_turn = was_away(this_pass);
-  late |= away_in_turn;
-  pace.start(now - this_pass);
-  const Time reap_at = unreleased > 0 ? now + kReapRetry : kNever;
-  if (closed) return {.progressed = progressed, .wake_at = reap_at};
+  pace.start(turn.begin_second_half(at));
+  const Time reap_at = unreleased > 0 ? turn.now() + kReapRetry : kNever;
+  if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   give_grants();
   acknowledge(true);  // their senders measure by them: not behind a burst of data
@@ -355,20 +308,20 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   }
   flush(nics);
   TurnResult result;
-  result.progressed = progressed;
-  result.warns = warns;
+  result.progressed = turn.has_progressed();
+  result.warns = turn.warns();
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
   result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
-  if (backpressured || (!senders.empty() && !progressed)) {
-    result.wake_at = earlier(result.wake_at, now + kBackpressureRetry);
+  const Time retry = turn.now() + kBackpressureRetry;
+  if (turn.was_refused() || (!senders.empty() && !turn.has_progressed())) {
+    result.wake_at = earlier(result.wake_at, retry);
   }
   // What is due and was refused waits for the retry too.
-  if (backpressured && !progressed)
-    result.wake_at = later(result.wake_at, now + kBackpressureRetry);
-  asked_wake = progressed ? now : result.wake_at;
+  if (turn.was_refused() && !turn.has_progressed()) result.wake_at = later(result.wake_at, retry);
+  turn.end(result.wake_at);
   return result;
 }
 

@@ -49,8 +49,8 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   peer.solicit_backoff = 0;
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
   if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
-  counters.data_bytes_received += bytes;
-  ++counters.messages_received;
+  turn.counters.data_bytes_received += bytes;
+  ++turn.counters.messages_received;
   complete_eager(peer, packet, *receive);
 
   const auto status =
@@ -78,14 +78,14 @@ void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& pa
   completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);
   completion.message_bytes = packet.payload.size();
   completion.immediate = envelope.immediate;
-  complete(completion);
-  if (!tracing()) return;
+  turn.complete(completion);
+  if (!turn.tracing()) return;
   TraceRecord record = traced(TraceKind::receive_completed, peer);
   record.operation = static_cast<std::uint64_t>(receive.operation);
   record.message = expand(packet.fragment->message, peer.next_to_process);
   record.bytes = static_cast<std::uint32_t>(packet.payload.size());
   record.cause = static_cast<std::uint8_t>(completion.status);
-  trace(record);
+  turn.trace(record);
 }
 
 }  // namespace hawser::proto

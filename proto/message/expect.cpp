@@ -32,7 +32,7 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
                                                                             : DetectionLevel::bulk;
   }
   const bool gate =
-      tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);
+      turn.tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 
@@ -44,17 +44,17 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
   const Duration variance = peer.response.variance();
   const LocalNic& nic = nics.front();
   const Duration least =
-      nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, granularity), kLeastWindow)
-                    : granularity;
+      nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, turn.granularity), kLeastWindow)
+                    : turn.granularity;
   if (message.all_sent && nic.lanes > 1 && nic.reordering.ordered()) {
-    return nic.reordering.window(peer.response, granularity);
+    return nic.reordering.window(peer.response, turn.granularity);
   }
   switch (level_of(message)) {
-    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, granularity)) * 4;
+    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn.granularity)) * 4;
     case DetectionLevel::tail:
       // Nothing more is to be sent: what is missing is under way, or lost.
       if (message.all_sent) return std::max({smoothed / 4, variance * 2, least / 2});
-      return smoothed / 2 + std::max(variance * 4, granularity);
+      return smoothed / 2 + std::max(variance * 4, turn.granularity);
     case DetectionLevel::gate: break;
   }
   return std::max({smoothed / 8, variance, least / 4});
@@ -62,21 +62,22 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
 
 void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
   if (progress) message.backoff = 0;
-  if (message.arrived.claimed() >= message.may_come || tunables.recovery_request == 0 ||
+  if (message.arrived.claimed() >= message.may_come || turn.tunables.recovery_request == 0 ||
       (message.no_room && !message.matched)) {
     message.expect_at = kNever;
     return;
   }
   // Much is missing, and the next fragment of a burst would only say the same.
-  if (message.expect_turn == turn_number && message.expect_at != kNever &&
+  if (message.expect_turn == turn.number() && message.expect_at != kNever &&
       level_of(message) == DetectionLevel::bulk) {
     return;
   }
-  message.expect_turn = message.backoff == 0 ? turn_number : 0;
+  message.expect_turn = message.backoff == 0 ? turn.number() : 0;
   const Peer& peer = peers.at(message.peer);
   const Duration interval = detection_interval(peer, message) * peer.patience_eighths / 8;
-  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, interval);
-  message.expect_at = now + std::min(interval * (std::int64_t{1} << message.backoff), longest);
+  const Duration longest = std::max(milliseconds(turn.tunables.peer_timeout_ms) / 8, interval);
+  message.expect_at =
+      turn.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
   message.expect_put_off = false;
   // The heap holds a lower bound: it is moved only forward in time, when it fires.
   const std::uint32_t index = incoming.index_of(message);
@@ -89,15 +90,15 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
   const std::uint32_t index = incoming.index_of(message);
   Peer& peer = peers.at(message.peer);
   if (message.expect_at == kNever || peer.state != SessionState::ready) return;
-  if (now < message.expect_at ||
-      put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
+  if (turn.now() < message.expect_at ||
+      turn.put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
     incoming_timers.update(index, message.expect_at);
     return;
   }
   if (message.granted > 0) say_grant(message);
   // In vain: what was asked for could have come.
-  const bool in_vain =
-      message.asked_at != Time{} && now - message.asked_at >= peer.response.overdue(granularity);
+  const bool in_vain = message.asked_at != Time{} &&
+                       turn.now() - message.asked_at >= peer.response.overdue(turn.granularity);
   request_missing(message);
   peer.raise_ways(
       ways_of_question(peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
@@ -108,7 +109,7 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
 void Endpoint::Core::request_missing(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
   message.say_request = true;
-  message.asked_at = now;
+  message.asked_at = turn.now();
   message.asked_from = message.arrived.first_missing();
   message.asked_to = message.asked_from + 1;
   message.requested_from = message.asked_from;
@@ -120,8 +121,8 @@ void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_
   if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
     return;
   }
-  peer.response.sample(now - message.asked_at);
-  grants.response.sample(now - message.asked_at);
+  peer.response.sample(turn.now() - message.asked_at);
+  grants.response.sample(turn.now() - message.asked_at);
   message.asked_at = Time{};
   if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
 }
@@ -148,16 +149,17 @@ void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
 void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
   if (!starved.contains(peers, index_of(peer))) {
     starved.push_back(peers, index_of(peer));
-    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
+    store_judged_at =
+        earlier(store_judged_at, turn.now() + milliseconds(turn.tunables.peer_timeout_ms));
     peer.starved_to = peer.solicited_to = number;
     peer.solicit_backoff = 0;
     peer.solicit_put_off = false;
-    peer.solicit_at = now + peer.response.overdue(granularity) * 2;
+    peer.solicit_at = turn.now() + peer.response.overdue(turn.granularity) * 2;
   }
   if (store_full_since == Time{}) {
-    store_full_since = now;
+    store_full_since = turn.now();
     store_put_off = false;
-    store_judged_at = now + milliseconds(tunables.peer_timeout_ms);
+    store_judged_at = turn.now() + milliseconds(turn.tunables.peer_timeout_ms);
   }
   if (!before(number, peer.starved_to)) peer.starved_to = number + 1;
   if (before(number, peer.solicited_to)) peer.solicited_to = number;
@@ -167,24 +169,23 @@ void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
 // these may wait for ever. That ends the receives that are as old, of the peers concerned. The
 // sends are none the worse: they go on asking.
 void Endpoint::Core::judge_full_store() {
-  const Duration patience = milliseconds(tunables.peer_timeout_ms);
-  if (put_off(store_judged_at, store_put_off, granularity)) return;
+  const Duration patience = milliseconds(turn.tunables.peer_timeout_ms);
+  if (turn.put_off(store_judged_at, store_put_off, turn.granularity)) return;
   store_judged_at = kNever;
   if (starved.empty()) return;
-  for (const OperationSlot& slot : operations) {
-    if (!slot.live || slot.kind != OperationKind::receive) continue;
+  turn.operations.for_each_receive([&](const OperationSlot& slot) {
     const PostedReceive* posted = matching.find(slot.operation);
-    if (posted == nullptr) continue;
-    if (posted->peer != kAnyPeer && !starved.contains(peers, peer_place(posted->peer))) continue;
+    if (posted == nullptr) return;
+    if (posted->peer != kAnyPeer && !starved.contains(peers, peer_place(posted->peer))) return;
     const Time due = later(slot.posted_at, store_full_since) + patience;
-    if (now < due) {
+    if (turn.now() < due) {
       store_judged_at = earlier(store_judged_at, due);
-      continue;
+      return;
     }
     const auto receive = matching.cancel_receive(slot.operation);
     note_unposted(*receive);
     complete_unmatched(*receive, Status::store_full);
-  }
+  });
 }
 
 void Endpoint::Core::no_longer_starved(Peer& peer) {
@@ -211,7 +212,7 @@ void ask(Core& core, Peer& peer) {
 // But for those that peers have in reserve.
 template <class Core>
 bool all_taken(const Core& core) {
-  return core.unmatched - core.starved.reserves_used >= core.tunables.max_receive_messages;
+  return core.unmatched - core.starved.reserves_used >= core.turn.tunables.max_receive_messages;
 }
 
 // The peer that waits longest, and of which not all has been asked for; else the one that was asked
@@ -238,7 +239,8 @@ Peer* next_starved(Core& core) {
 // soon.
 void Endpoint::Core::solicit(Peer& peer) {
   peer.solicit_backoff = 0;
-  peer.solicit_at = earlier(peer.solicit_at, now + peer.response.overdue(granularity) * 2);
+  peer.solicit_at =
+      earlier(peer.solicit_at, turn.now() + peer.response.overdue(turn.granularity) * 2);
   ask(*this, peer);
   touch(peer);
 }
@@ -252,13 +254,13 @@ void Endpoint::Core::descriptor_freed(Peer& by, bool in_reserve) {
 }
 
 void Endpoint::Core::expire_solicitation(Peer& peer) {
-  if (put_off(peer.solicit_at, peer.solicit_put_off, peer.response.smoothed())) return;
+  if (turn.put_off(peer.solicit_at, peer.solicit_put_off, peer.response.smoothed())) return;
   peer.solicit_put_off = false;
   if (peer.solicit_backoff < kMostSolicitBackoff) ++peer.solicit_backoff;
-  const Duration longest = milliseconds(tunables.peer_timeout_ms) / 8;
-  peer.solicit_at =
-      now + std::min(peer.response.overdue(granularity) * (std::int64_t{2} << peer.solicit_backoff),
-                     longest);
+  const Duration longest = milliseconds(turn.tunables.peer_timeout_ms) / 8;
+  peer.solicit_at = turn.now() + std::min(peer.response.overdue(turn.granularity) *
+                                              (std::int64_t{2} << peer.solicit_backoff),
+                                          longest);
   peer.solicited_to = peer.next_to_process;
   peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
   ask(*this, peer);
@@ -283,11 +285,11 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
       before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
   std::uint64_t free = 1;
   // What others were asked for in this turn takes some of them.
-  if (starved.asked_turn != turn_number) starved.asked = 0;
-  starved.asked_turn = turn_number;
+  if (starved.asked_turn != turn.number()) starved.asked = 0;
+  starved.asked_turn = turn.number();
   const std::uint32_t taken = unmatched - starved.reserves_used + starved.asked;
-  const bool any_free = taken < tunables.max_receive_messages;
-  if (any_free) free = tunables.max_receive_messages - taken;
+  const bool any_free = taken < turn.tunables.max_receive_messages;
+  if (any_free) free = turn.tunables.max_receive_messages - taken;
 
   for (; free > 0 && before(number, peer.starved_to); ++number) {
     if (peer.incoming.get(number)) continue;
@@ -295,13 +297,13 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
       peer.solicited_to = number;
       return false;
     }
-    ++counters.requests_sent;
-    if (tracing()) {
+    ++turn.counters.requests_sent;
+    if (turn.tracing()) {
       TraceRecord record = traced(TraceKind::request_sent, peer);
       record.message = number;
       record.fragment = 0;
       record.cause = 1;
-      trace(record);
+      turn.trace(record);
     }
     --free;
     ++starved.asked;

@@ -53,7 +53,7 @@ void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grante
 
 std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const {
   const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::max<std::uint64_t>(tunables.grant_window_bytes / fragment_bytes, 1),
+      std::max<std::uint64_t>(turn.tunables.grant_window_bytes / fragment_bytes, 1),
       FragmentBitmap::kSpan - BlockPool::kBlockBits));
   const std::uint32_t first = message.arrived.first_missing();
   if (message.fragments - first <= window) return message.fragments;
@@ -64,7 +64,7 @@ std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const 
 }
 
 GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
-  if (tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint)) {
+  if (turn.tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint)) {
     return GrantRank::gate;
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
@@ -81,7 +81,8 @@ void Endpoint::Core::start_grants(IncomingMessage& message) {
   if (peer.grantee == kNoIndex) {
     if (grants.grantees.size() == 0) {
       watch_rings();  // what ran over before is not of these
-      const Duration trip = std::min(peer.response.smoothed(), granularity / 4);  // not an absence
+      const Duration trip =
+          std::min(peer.response.smoothed(), turn.granularity / 4);  // not an absence
       std::uint64_t links = 0;
       for (const LocalNic& local : nics) links += local.nic->caps().link_bytes_per_s / 1'000'000;
       grants.budget.begin_with(links * static_cast<std::uint64_t>(trip.ns) / 800);
@@ -166,11 +167,11 @@ void Endpoint::Core::regrade(Grantee& grantee) {
 // behind that.
 void Endpoint::Core::begin_pace(Grantee& grantee) {
   Peer& peer = peers.at(grantee.peer);
-  const Duration overdue = peer.response.overdue(granularity);
+  const Duration overdue = peer.response.overdue(turn.granularity);
   const Duration queued = std::min(grants.budget.time_to_come(), overdue * kMostQueues);
   grantee.backlog = grantee.awaited;
   grantee.came = 0;
-  grantee.due = now + std::max(overdue, queued) * 2;
+  grantee.due = turn.now() + std::max(overdue, queued) * 2;
   touch(peer);
 }
 
@@ -202,7 +203,7 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
   // What is granted behind much else measures that.
   if (message.asked_at == Time{} && message.awaited <= count * peer.fragment_bytes) {
-    message.asked_at = now;
+    message.asked_at = turn.now();
     message.asked_from = from;
     message.asked_to = up_to;
   }
@@ -210,7 +211,7 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   const std::uint32_t hole = message.arrived.first_missing();
   if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
   message.granted = message.may_come = up_to;
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);
   say_grant(message);
@@ -244,7 +245,7 @@ void Endpoint::Core::grant_oldest() {
 // At a turn's end, when all that has arrived is known.
 void Endpoint::Core::give_grants() {
   if (grants.grantees.size() == 0) return;
-  grants.budget.end_round(now, std::max(grants.response.smoothed(), granularity));
+  grants.budget.end_round(turn.now(), std::max(grants.response.smoothed(), turn.granularity));
   grant_oldest();
   const std::uint64_t step = std::clamp<std::uint64_t>(
       grants.budget.bytes() / kOldestPart, fragment_bytes, kMostAtOnce * fragment_bytes);

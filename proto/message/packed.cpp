@@ -32,7 +32,7 @@ namespace {
 // unpick_packed takes that back.
 bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
                                  TxPacket& packet) {
-  if (tunables.pack_messages == 0 || pick.again || peer.to_send.empty()) return false;
+  if (turn.tunables.pack_messages == 0 || pick.again || peer.to_send.empty()) return false;
   OutgoingMessage& first = outgoing.at(pick.message);
   if (!may_share(first)) return false;
   const std::size_t limit =
@@ -49,13 +49,13 @@ bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& wri
     row.add(to_wire(message.number), envelope_of(message), payload_of(peer, message, 0));
     ++message.next_fragment;
     ++message.in_flight;
-    counters.data_bytes_sent += message.bytes;
+    turn.counters.data_bytes_sent += message.bytes;
     ++pick.more;
     peer.to_send.pop_front(outgoing);
   }
   if (pick.more == 0) return false;
   ++first.in_flight;
-  counters.data_bytes_sent += first.bytes;
+  turn.counters.data_bytes_sent += first.bytes;
   writer.header().type = wire::PacketType::packed;
   packet.header_bytes =
       writer.finish(checksum, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
@@ -66,8 +66,8 @@ void Endpoint::Core::record_packed(const Pick& pick, SentPacket& record) {
   record.packed = true;
   record.message_generation = to_wire(outgoing.at(pick.message).number);
   record.fragment = pick.more;
-  ++counters.packed_packets_sent;
-  counters.packed_messages_sent += pick.more + 1;
+  ++turn.counters.packed_packets_sent;
+  turn.counters.packed_messages_sent += pick.more + 1;
 }
 
 // No NIC took it: as if nothing had been picked.
@@ -79,7 +79,7 @@ void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
     OutgoingMessage& message = outgoing.at(*index);
     message.next_fragment = 0;
     --message.in_flight;
-    counters.data_bytes_sent -= message.bytes;
+    turn.counters.data_bytes_sent -= message.bytes;
     if (!peer.to_send.contains(outgoing, *index)) peer.to_send.push_front(outgoing, *index);
   }
 }
@@ -105,7 +105,7 @@ void Endpoint::Core::packed_is_late(Peer& peer, const SentPacket& record) {
     drop_retransmits(peer, message);
     consider_asking(message);
   });
-  counters.spurious_retransmits += sent_again;
+  turn.counters.spurious_retransmits += sent_again;
 }
 
 void Endpoint::Core::on_packed(Peer& peer, const wire::PacketView& packet) {

@@ -67,7 +67,7 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
     if (!is_finished_entry(*entry)) return &incoming.at(*entry);
     say_status(peer, number, status_of_entry(*entry));
     if (packet.type == wire::PacketType::data) {
-      ++counters.duplicate_fragments;
+      ++turn.counters.duplicate_fragments;
       drop(DropReason::duplicate_fragment);
     }
     return nullptr;
@@ -83,7 +83,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
   const bool lowest = number == peer.next_to_process;
   bool in_reserve = false;
-  if (unmatched - starved.reserves_used >= tunables.max_receive_messages) {
+  if (unmatched - starved.reserves_used >= turn.tunables.max_receive_messages) {
     const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
                                 .context = envelope.context,
@@ -135,7 +135,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
     return nullptr;
   }
   IncomingMessage* message = &incoming.at(id.index);
-  message->moved = coarse(now);
+  message->moved = coarse(turn.now());
   message->tag = envelope.tag;
   message->immediate = envelope.immediate;
   message->bytes = envelope.length();
@@ -177,7 +177,7 @@ void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
   // Finished, most likely: the sender that still resends it lacks the status.
   const auto entry = peer.incoming.get(number);
   if (entry && is_finished_entry(*entry)) {
-    ++counters.duplicate_fragments;
+    ++turn.counters.duplicate_fragments;
     say_status(peer, number, status_of_entry(*entry));
     return drop(DropReason::duplicate_fragment);
   }
@@ -257,13 +257,13 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
   if (stores && !store(message, begin, packet.payload.data(), packet.payload.size())) {
     message.no_room = true;
-    ++counters.no_room_answers;
+    ++turn.counters.no_room_answers;
     say_status(peer, message.number, wire::MessageStatus::no_room);
     return drop(DropReason::no_room);
   }
   const FragmentBitmap::Claim claim = message.arrived.claim(fragment);
   if (claim == FragmentBitmap::Claim::duplicate) {
-    ++counters.duplicate_fragments;
+    ++turn.counters.duplicate_fragments;
     note_duplicate(peer, message, fragment);
     return drop(DropReason::duplicate_fragment);
   }
@@ -271,10 +271,10 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     drop_chunks(message, stored_before);
     return drop(DropReason::beyond_window);
   }
-  counters.data_bytes_received += packet.payload.size();
+  turn.counters.data_bytes_received += packet.payload.size();
   if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
-  progressed = true;
-  message.moved = coarse(now);
+  turn.progress();
+  message.moved = coarse(turn.now());
   answered(peer, message, fragment);
   if (message.arrived.complete()) return arrived_whole(message);
   grant_progress(message);
@@ -343,7 +343,7 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   const bool whole = message.bytes <= message.buffer_bytes;
   const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   complete_receive(message, whole ? Status::ok : Status::truncated);
-  ++counters.messages_received;
+  ++turn.counters.messages_received;
   if (groups.note_complete(message.context, message.hint)) {
     raise_group(message.context, message.hint);
   }

@@ -44,13 +44,13 @@ void Endpoint::Core::process_in_order(Peer& peer) {
 // Its turn to match has come.
 void Endpoint::Core::process(IncomingMessage& message) {
   message.processed = true;
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   const std::uint32_t index = incoming.index_of(message);
   if (const PostedReceive* receive = matching.arrive(unexpected_entry(message, index))) {
     note_unposted(*receive);
     match(message, *receive);
   } else {
-    ++counters.unexpected_messages;
+    ++turn.counters.unexpected_messages;
   }
 }
 
@@ -58,7 +58,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   Peer& peer = peers.at(message.peer);
   give_back_unmatched(message);
   message.matched = true;
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   message.operation = receive.operation;
   message.buffer = receive.data;
   message.buffer_bytes = receive.bytes;
@@ -127,7 +127,8 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
     if (!starved.empty()) solicit_for_receive(*this, request.peer);
   }
   if (store_full_since != Time{}) {
-    store_judged_at = earlier(store_judged_at, now + milliseconds(tunables.peer_timeout_ms));
+    store_judged_at =
+        earlier(store_judged_at, turn.now() + milliseconds(turn.tunables.peer_timeout_ms));
   }
 }
 
@@ -188,7 +189,7 @@ void Endpoint::Core::note_unposted(const PostedReceive& receive) {
 }
 
 void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {
-  if (tracing()) {
+  if (turn.tracing()) {
     trace_receive(TraceKind::receive_completed, message, static_cast<std::uint8_t>(status),
                   kNoTraceIndex, 0);
   }
@@ -203,18 +204,18 @@ void Endpoint::Core::complete_receive(const IncomingMessage& message, Status sta
   completion.bytes = std::min(message.bytes, message.buffer_bytes);
   completion.message_bytes = message.bytes;
   completion.immediate = message.immediate;
-  complete(completion);
+  turn.complete(completion);
 }
 
 // Ends a receive that no message has matched.
 void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status status) {
-  if (tracing()) {
+  if (turn.tracing()) {
     TraceRecord record;
     record.kind = TraceKind::receive_completed;
     record.cause = static_cast<std::uint8_t>(status);
     record.operation = static_cast<std::uint64_t>(receive.operation);
     if (receive.peer != kAnyPeer) record.peer = peer_place(receive.peer);
-    trace(record);
+    turn.trace(record);
   }
   Completion completion;
   completion.operation = receive.operation;
@@ -224,7 +225,7 @@ void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status sta
   completion.context = receive.context;
   completion.peer = receive.peer;
   completion.tag = receive.tag;
-  complete(completion);
+  turn.complete(completion);
 }
 
 }  // namespace hawser::proto

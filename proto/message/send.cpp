@@ -79,8 +79,8 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   drop_retransmits(peer, message);
   peer.outgoing.erase(message.number);
   --peer.open_sends;
-  if (status == Status::ok || status == Status::truncated) ++counters.messages_sent;
-  progressed = true;
+  if (status == Status::ok || status == Status::truncated) ++turn.counters.messages_sent;
+  turn.progress();
   if (message.unreaped == 0) return release_send(message);
   ++unreleased;
   // A NIC holds on to it. Success can wait for that, so that one completion says both; who has to
@@ -98,7 +98,7 @@ void Endpoint::Core::release_send(OutgoingMessage& message) {
 }
 
 void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
-  if (tracing()) {
+  if (turn.tracing()) {
     trace_send(TraceKind::send_completed, message, static_cast<std::uint8_t>(message.result),
                released ? 1 : 0);
   }
@@ -118,7 +118,7 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.outcome_unknown =
       ends_session(message.result) &&
       std::max(message.next_fragment, message.sent_before) >= message.fragments;
-  complete(completion);
+  turn.complete(completion);
 }
 
 void Endpoint::Core::advance_floor(Peer& peer) {
@@ -167,7 +167,7 @@ Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
   message.ask_interval = Duration{};
   message.ask_at = kNever;
   consider_asking(message);
-  asked_wake = earlier(asked_wake, now);
+  turn.ask_for_pass();
   return Status::ok;
 }
 
@@ -198,10 +198,10 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
 
 void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
                                   wire::MessageStatus status) {
-  if (tracing()) {
+  if (turn.tracing()) {
     trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
   }
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   switch (status) {
     case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
@@ -225,12 +225,12 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
 
 void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   const std::uint64_t number = expand(grant.message, peer.next_number);
-  if (tracing()) {
+  if (turn.tracing()) {
     TraceRecord record = traced(TraceKind::grant_received, peer);
     record.message = number;
     record.fragment = grant.from;
     record.detail = grant.up_to;
-    trace(record);
+    turn.trace(record);
   }
   const auto index = peer.outgoing.get(number);
   if (!index) return;
@@ -238,7 +238,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   if (grant.up_to > message.fragments || grant.from > grant.up_to) {
     return drop(DropReason::bad_field);
   }
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   message.rx_slot = grant.rx_slot;
   message.rx_generation = grant.rx_generation;
@@ -322,18 +322,18 @@ struct Wanted {
 // transmission, or that is older than what layer 1 waits for; at once if it is not under way at
 // all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
-  ++counters.requests_received;
+  ++turn.counters.requests_received;
   const std::uint64_t number = expand(request.message, peer.next_number);
-  if (tracing()) {
+  if (turn.tracing()) {
     TraceRecord record = traced(TraceKind::request_received, peer);
     record.message = number;
     record.fragment = request.base;
-    trace(record);
+    turn.trace(record);
   }
   const auto index = peer.outgoing.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
-  message.moved = coarse(now);
+  message.moved = coarse(turn.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   const SlabId id = outgoing.id_of(message);
   Wanted wanted;
@@ -355,8 +355,8 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   if (wanted.empty()) return;
   if (message.next_fragment == 0 && message.ask_at != kNever) {
     // It was announced only, and the receiver can hear it now.
-    message.ask_at = now;
-    outgoing_timers.update(*index, now);
+    message.ask_at = turn.now();
+    outgoing_timers.update(*index, turn.now());
     return;
   }
   peer.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
@@ -386,12 +386,12 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   if (message.ask_at != kNever) return;
   if (message.ask_interval == Duration{}) {
     // Nothing may go unasked: then the envelope itself is the first word.
-    message.ask_interval =
-        cancels || (message.next_fragment == 0 && !message.stopped)
-            ? Duration{}
-            : peer.response.overdue(granularity) + microseconds(tunables.max_ack_delay_us);
+    message.ask_interval = cancels || (message.next_fragment == 0 && !message.stopped)
+                               ? Duration{}
+                               : peer.response.overdue(turn.granularity) +
+                                     microseconds(turn.tunables.max_ack_delay_us);
   }
-  message.ask_at = now + message.ask_interval;
+  message.ask_at = turn.now() + message.ask_interval;
   message.asked = 0;
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
@@ -400,14 +400,14 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
 void Endpoint::Core::ask_status(OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
   if (message.finished || message.ask_at == kNever || peer.state != SessionState::ready) return;
-  if (now < message.ask_at) {
+  if (turn.now() < message.ask_at) {
     outgoing_timers.update(outgoing.index_of(message), message.ask_at);
     return;
   }
-  const Duration least = peer.response.overdue(granularity);
-  const Duration longest = std::max(milliseconds(tunables.peer_timeout_ms) / 8, least);
+  const Duration least = peer.response.overdue(turn.granularity);
+  const Duration longest = std::max(milliseconds(turn.tunables.peer_timeout_ms) / 8, least);
   message.ask_interval = std::clamp(message.ask_interval * 2, least, longest);
-  message.ask_at = now + message.ask_interval + random.jitter(message.ask_interval / 8);
+  message.ask_at = turn.now() + message.ask_interval + turn.random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
   outgoing_timers.update(outgoing.index_of(message), message.ask_at);
   send_envelope(message);

@@ -40,7 +40,8 @@ constexpr Duration kLeastIdle = milliseconds(1);
 // Anew whenever an address of either end is learned.
 void Endpoint::Core::pair_nics(Peer& peer) {
   const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
-                       tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
+                       turn.tunables.max_path_slots,
+                       [&](std::size_t local, std::size_t remote_nic) {
                          return can_address(peer, local, remote_nic);
                        });
   peer.pairs = pairs.all();
@@ -119,11 +120,11 @@ Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   if (told) {
     path->state = PathState::down;
     path->told_down = true;
-    path->probe_interval = microseconds(tunables.path_probe_min_us);
+    path->probe_interval = microseconds(turn.tunables.path_probe_min_us);
   }
   const Reason whose = nics[path->local_nic].up ? Reason::peer_said : Reason::driver;
   path_down(peer, *path, away ? whose : Reason::moved);
-  if (!away) path->probe_at = now;
+  if (!away) path->probe_at = turn.now();
   return path;
 }
 
@@ -137,17 +138,17 @@ bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
 Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                   std::uint32_t at) {
   if (at == kNoIndex) {
-    for (at = peer.pair_count; at < tunables.max_path_slots; ++at) {
+    for (at = peer.pair_count; at < turn.tunables.max_path_slots; ++at) {
       if (peer.paths[at] == kNoIndex) break;
     }
-    if (at == tunables.max_path_slots) return nullptr;
+    if (at == turn.tunables.max_path_slots) return nullptr;
   }
   ++peer.generations[at];
   Path* path = bind_path(peer, at, local, remote_nic);
   if (path == nullptr) return nullptr;
   path->state = PathState::down;
-  path->probe_interval = microseconds(tunables.path_probe_min_us);
-  path->probe_at = now;
+  path->probe_interval = microseconds(turn.tunables.path_probe_min_us);
+  path->probe_at = turn.now();
   return path;
 }
 
@@ -167,8 +168,8 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   path->generation = peer.generations[slot];
   path->local_nic = local;
   path->remote_nic = remote_nic;
-  path->heard_at = now;
-  path->resumed = peer.path_start != tunables.initial_sequence;
+  path->heard_at = turn.now();
+  path->resumed = peer.path_start != turn.tunables.initial_sequence;
   path->sent.start(peer.path_start);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
@@ -186,10 +187,10 @@ CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t loca
   const std::uint64_t link = nics[local].lanes == 1 ? 0 : nics[local].nic->caps().link_bytes_per_s;
   const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);
   const auto trip = static_cast<std::uint64_t>(static_cast<double>(link) * 1e-9 * trip_ns);
-  const std::uint64_t least = tunables.initial_window_packets;
+  const std::uint64_t least = turn.tunables.initial_window_packets;
   return CongestionWindow({.packet_bytes = packet,
                            .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
-                           .delay_target = microseconds(tunables.delay_target_us),
+                           .delay_target = microseconds(turn.tunables.delay_target_us),
                            .spread_link_bytes_per_s = link});
 }
 
@@ -228,7 +229,7 @@ Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
 // A message of so many fragments is to be sent.
 void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   if (fragments <= kFewPackets * kHomePaths) return;
-  peer.crowded_at = now;
+  peer.crowded_at = turn.now();
   while (!all_bound(peer) && bind_for_data(peer) != nullptr) {
   }
 }
@@ -238,7 +239,7 @@ void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
 Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
   const std::uint64_t few = std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
   if (chosen != nullptr && chosen->bytes_in_flight < few) return nullptr;
-  peer.crowded_at = now;
+  peer.crowded_at = turn.now();
   return all_bound(peer) ? nullptr : bind_for_data(peer);
 }
 
@@ -251,7 +252,7 @@ bool Endpoint::Core::all_bound(const Peer& peer) const {
 // reason.
 Path* Endpoint::Core::bind_for_data(Peer& peer) {
   const bool repair = count_answering(peer) == 0;
-  while (repair || bulk_paths < tunables.max_bulk_paths) {
+  while (repair || bulk_paths < turn.tunables.max_bulk_paths) {
     Path* path = bind_next(peer, false);
     if (path == nullptr) return nullptr;
     path->for_bulk = !repair;
@@ -281,17 +282,17 @@ void Endpoint::Core::tend_paths(Peer& peer) {
   if (answering < std::min<std::uint32_t>(kHomePaths, peer.pair_count)) {
     Path* path = bind_next(peer, answering > 0);
     if (path == nullptr || path->state != PathState::up) return;
-    peer.crowded_at = now;
+    peer.crowded_at = turn.now();
     bool awaited = false;
     for_each_path(peer, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
     if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
     want_to_send_more(peer);
     return;
   }
-  if (now < peer.trim_at) return;
-  const Duration quiet = std::max(milliseconds(tunables.rest_after_ms), kLeastIdle);
+  if (turn.now() < peer.trim_at) return;
+  const Duration quiet = std::max(milliseconds(turn.tunables.rest_after_ms), kLeastIdle);
   // One with something in flight is looked at with every turn until it has none.
-  if (release_idle(peer, now - quiet, answering)) peer.trim_at = now + quiet / 4;
+  if (release_idle(peer, turn.now() - quiet, answering)) peer.trim_at = turn.now() + quiet / 4;
 }
 
 // Gives back what has not been needed since `since`, as a rest would. False: some of it is busy.

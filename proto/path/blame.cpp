@@ -33,7 +33,8 @@ bool same(const Verdict& a, const Verdict& b) {
 
 void Endpoint::Core::want_verdicts() {
   judge_interval = kFirstLook;
-  judge_at = earlier(judge_at, later(now + judge_interval, judged_at + kPerPeer * peers.awake()));
+  judge_at =
+      earlier(judge_at, later(turn.now() + judge_interval, judged_at + kPerPeer * peers.awake()));
 }
 
 // A path that is UP is alive once it was heard since a path of either of its NICs went DOWN; else
@@ -77,8 +78,8 @@ void Endpoint::Core::support(const Verdict& verdict) {
   }
   if (verdict_count == verdicts.size()) return;  // there is more to repair than one can read
   StandingVerdict& fresh = verdicts[verdict_count++];
-  fresh = {.verdict = verdict, .since = now, .looks = 1, .supported = true};
-  fresh.verdict.since_ns = static_cast<std::uint64_t>(now.ns);
+  fresh = {.verdict = verdict, .since = turn.now(), .looks = 1, .supported = true};
+  fresh.verdict.since_ns = static_cast<std::uint64_t>(turn.now().ns);
 }
 
 void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
@@ -149,13 +150,13 @@ Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive
 
 void Endpoint::Core::tell(const StandingVerdict& standing, Event::Kind kind, Reason reason) {
   const Verdict& verdict = standing.verdict;
-  emit({.kind = kind,
-        .reason = reason,
-        .blame = verdict.blame,
-        .peer = verdict.peer,
-        .endpoint_id = verdict.endpoint_id,
-        .nic = verdict.nic,
-        .remote_nic = verdict.remote_nic});
+  turn.emit({.kind = kind,
+             .reason = reason,
+             .blame = verdict.blame,
+             .peer = verdict.peer,
+             .endpoint_id = verdict.endpoint_id,
+             .nic = verdict.nic,
+             .remote_nic = verdict.remote_nic});
 }
 
 // True if one was told, withdrawn, or is about to be.
@@ -176,7 +177,7 @@ bool Endpoint::Core::settle_verdicts(std::uint16_t alive_local) {
     }
     if (!standing.told) {
       moving = true;
-      if (now - standing.since >= kHold && standing.looks >= kLooks) {
+      if (turn.now() - standing.since >= kHold && standing.looks >= kLooks) {
         standing.told = true;
         tell(standing, Event::Kind::verdict_reached, standing.verdict.reason);
       }
@@ -208,10 +209,10 @@ void Endpoint::Core::judge_paths() {
   });
   const bool moving = settle_verdicts(judge.alive_local());
   judge_at = kNever;
-  judged_at = now;
+  judged_at = turn.now();
   if (!any_down && (verdict_count == 0 || (ready == 0 && !moving))) return;
   judge_interval = moving ? kFirstLook : std::min(judge_interval * 2, kLastLook);
-  judge_at = now + std::max(judge_interval, kPerPeer * ready);
+  judge_at = turn.now() + std::max(judge_interval, kPerPeer * ready);
 }
 
 }  // namespace hawser::proto

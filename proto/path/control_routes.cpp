@@ -27,36 +27,38 @@ void doubt_route(Core& core, Peer& peer) {
   core.for_each_path(peer, [&](const Path& path) {
     if (pair_of(path) != peer.said_over) return;
     peer.doubted = static_cast<std::uint16_t>(peer.doubted | 1u << path.slot);
-    peer.doubted_at = coarse(core.now);
+    peer.doubted_at = coarse(core.turn.now());
   });
 }
 
 // Whether something may go all ways now. If so, the way that comes first is doubted.
 template <class Core>
 bool may_insist(Core& core, Peer& peer) {
-  const auto least = static_cast<std::uint32_t>(peer.response.overdue(core.granularity).ns >> 10);
-  if (peer.insisted_at != 0 && fine(core.now) - peer.insisted_at < least) return false;
-  peer.insisted_at = std::max(fine(core.now), 1u);
+  const auto least =
+      static_cast<std::uint32_t>(peer.response.overdue(core.turn.granularity).ns >> 10);
+  if (peer.insisted_at != 0 && fine(core.turn.now()) - peer.insisted_at < least) return false;
+  peer.insisted_at = std::max(fine(core.turn.now()), 1u);
   // Who is silent on every way says nothing of this one; nor does a time that this end was away.
-  const Duration due = peer.response.overdue(core.granularity);
-  const bool was_away = core.absence.since(core.now - due * 4).ns > 0;
-  if (core.now - peer.last_heard <= due && !was_away) doubt_route(core, peer);
+  const Duration due = peer.response.overdue(core.turn.granularity);
+  const bool was_away = core.turn.absence().since(core.turn.now() - due * 4).ns > 0;
+  if (core.turn.now() - peer.last_heard <= due && !was_away) doubt_route(core, peer);
   return true;
 }
 
 // Bits of the slots that others come before.
 template <class Core>
 std::uint32_t doubted_slots(const Core& core, Peer& peer) {
-  const auto longest =
-      static_cast<std::int32_t>(coarse(Time{} + microseconds(core.tunables.path_probe_max_us)));
-  if (peer.doubted != 0 && coarse_since(peer.doubted_at, core.now) > longest) peer.doubted = 0;
+  const auto longest = static_cast<std::int32_t>(
+      coarse(Time{} + microseconds(core.turn.tunables.path_probe_max_us)));
+  if (peer.doubted != 0 && coarse_since(peer.doubted_at, core.turn.now()) > longest)
+    peer.doubted = 0;
   return peer.doubted;
 }
 
 // A pair that is UP and has a way, other than that one, and in none of these slots; drawn.
 template <class Core>
 std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32_t not_these) {
-  const auto start = static_cast<std::uint32_t>(core.random.below(kMaxPaths));
+  const auto start = static_cast<std::uint32_t>(core.turn.random.below(kMaxPaths));
   for (std::uint32_t step = 0; step < kMaxPaths; ++step) {
     const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
     if (index == kNoIndex) continue;
@@ -113,7 +115,7 @@ NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
 // Of all pairs, drawn, one that has a way, if there is any.
 NicPair Endpoint::Core::next_pair(Peer& peer) {
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
-  const auto start = static_cast<std::uint32_t>(random.below(pairs));
+  const auto start = static_cast<std::uint32_t>(turn.random.below(pairs));
   NicPair pair = peer.route;
   for (std::uint32_t step = 0; step < pairs; ++step) {
     const std::uint32_t i = (start + step) % pairs;
@@ -163,7 +165,7 @@ bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWrite
       return;
     }
     if (writer.header().type == wire::PacketType::control) {
-      ++counters.control_packets_sent;
+      ++turn.counters.control_packets_sent;
     }
     (void)send_one(pair.local, address(pair, *other));
   };

@@ -33,7 +33,7 @@ bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
   if (!loses_what_is_large(path)) return false;
   if (next_usable_path(peer, path) != nullptr) return true;
   // The peer is heard, and yet no fragment will ever reach it.
-  if (peer.small_only_since == Time{}) peer.small_only_since = now;
+  if (peer.small_only_since == Time{}) peer.small_only_since = turn.now();
   return false;
 }
 
@@ -44,9 +44,9 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   if (!path.any_acked && !path.any_requested) return;
   path.advance_oldest(sent_blocks);
   const Duration patience = gap_patience(path.response);
-  const Duration unordered = unordered_patience(path.response, granularity);
+  const Duration unordered = unordered_patience(path.response, turn.granularity);
   const LocalNic& nic = nics[path.local_nic];
-  const Duration window = nic.reordering.window(path.response, granularity);
+  const Duration window = nic.reordering.window(path.response, turn.granularity);
   const bool ordered = nic.lanes == 1 && !path.reordering_proven;
   const Time newest = path.newest_departed(sent_blocks);
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
@@ -60,15 +60,15 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
     if (record.state != SentPacket::State::in_flight) continue;
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
-    const std::uint64_t needed = record.requested ? 1 : tunables.reorder_packets;
+    const std::uint64_t needed = record.requested ? 1 : turn.tunables.reorder_packets;
     const bool by_order = overtaken && ordered;
     const GapVerdict verdict =
-        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, now, patience)
+        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, turn.now(), patience)
         : overtaken && nic.lanes > 1 && record.requested
-            ? judge_age(record.departed, now, nic.reordering.asked(path.response))
+            ? judge_age(record.departed, turn.now(), nic.reordering.asked(path.response))
         : overtaken && nic.lanes > 1
-            ? judge_departure(record.departed, newest, now, window, unordered)
-            : judge_age(record.sent, now, unordered);
+            ? judge_departure(record.departed, newest, turn.now(), window, unordered)
+            : judge_age(record.sent, turn.now(), unordered);
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
       record.lost_by_order = by_order;
@@ -84,7 +84,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   }
   if (senders.contains(peer)) doubted = Time{};  // data follows, and tells as well
   if (doubted != Time{} && path.last_departed <= doubted + window) {
-    if (doubted + window < now) {
+    if (doubted + window < turn.now()) {
       if (send_probe(peer, path, false)) arm_pto(path);
     } else {
       path.gap_at = earlier(path.gap_at, doubted + window + Duration{1});
@@ -103,13 +103,14 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 // The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
 // left in flight for the silence rule to see. Round after round that is silence too.
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
-  if (path.state != PathState::up || peer.behind > 0 || tunables.recovery_evacuate == 0) return;
-  path.unheard_at = now;  // what is sent from here on makes the next round
+  if (path.state != PathState::up || peer.behind > 0 || turn.tunables.recovery_evacuate == 0)
+    return;
+  path.unheard_at = turn.now();  // what is sent from here on makes the next round
   if (path.unheard < kPatientRounds) ++path.unheard;
   if (path.unheard < kPatientRounds) return;
   if (next_usable_path(peer, path) == nullptr)
     return bridge(peer, path.local_nic, path.remote_nic, true);
-  ++counters.evacuations;
+  ++turn.counters.evacuations;
   suspect(peer, path, Reason::requests);
 }
 

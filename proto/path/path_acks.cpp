@@ -57,14 +57,14 @@ std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
 template <class Core>
 Duration pto_interval(const Core& core, const Path& path) {
   const Duration base = core.pto_base(path);
-  const Duration longest = std::max(milliseconds(core.tunables.peer_timeout_ms) / 8, base);
+  const Duration longest = std::max(milliseconds(core.turn.tunables.peer_timeout_ms) / 8, base);
   const LocalNic& nic = core.nics[path.local_nic];
   // A path that is DOWN counts its probes, of which there may be many more.
   const int equal = nic.lanes > 1 ? kEqual : 1;
   const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
   const Duration interval = std::min(base * (std::int64_t{1} << doublings), longest);
   if (path.unanswered == 0 && path.prompt && nic.lanes > 1) {
-    return std::min(interval, nic.reordering.overdue(path.response, core.granularity));
+    return std::min(interval, nic.reordering.overdue(path.response, core.turn.granularity));
   }
   return interval;
 }
@@ -75,11 +75,11 @@ template <class Core>
 Time early_probe_at(Core& core, Path& path) {
   if (!path.prompt || path.early >= kEarlyProbes || path.unanswered > 0) return kNever;
   if (path.state != PathState::up || !path.prompt_time.is_known()) return kNever;
-  if (core.nics[path.local_nic].lanes > 1 || core.tunables.recovery_early == 0) return kNever;
+  if (core.nics[path.local_nic].lanes > 1 || core.turn.tunables.recovery_early == 0) return kNever;
   // All that was sent before an early probe has been answered: it was needless, and so is another.
   const SentPacket& oldest = path.sent.at(core.sent_blocks, path.oldest);
   if (oldest.state == SentPacket::State::in_flight && oldest.is_early_probe()) return kNever;
-  return path.last_departed + path.prompt_time.late_after(core.granularity) * (path.early + 1);
+  return path.last_departed + path.prompt_time.late_after(core.turn.granularity) * (path.early + 1);
 }
 
 // What the newest packet that an acknowledgement names says of times; one declared lost, too: who
@@ -88,14 +88,14 @@ Time early_probe_at(Core& core, Path& path) {
 template <class Core>
 void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record, Time sent_before,
                    Duration residence, CongestionWindow::Ack& window_ack) {
-  const Time now = core.now;
+  const Time now = core.turn.now();
   Time sent = record.sent;
   // A peer that was busy takes both at once: what it took is not told by the younger one.
   if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
   core.sample_response(peer, path, now - sent, residence, record.at_end);
   window_ack.has_delay = true;
   window_ack.is_large = core.is_large(peer, record);
-  window_ack.host_delay = residence + (now - later(core.arrived, record.sent));
+  window_ack.host_delay = residence + (now - later(core.turn.arrived(), record.sent));
   window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
 }
 
@@ -125,21 +125,21 @@ void Endpoint::Core::trim(Path& path, Time forget_before) {
 // short, of some paths each turn.
 std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
   const std::uint64_t places = path.sent.reserve(sent_blocks, count);
-  if (places == std::min(count, path.sent.room()) || reclaimed_at == now) return places;
-  reclaimed_at = now;
+  if (places == std::min(count, path.sent.room()) || reclaimed_at == turn.now()) return places;
+  reclaimed_at = turn.now();
   for (std::uint32_t looks = std::min(kMostReclaimed, paths.capacity()); looks > 0; --looks) {
     if (++reclaimed_to >= paths.capacity()) reclaimed_to = 0;
     if (!paths.is_live(reclaimed_to)) continue;
     Path& other = paths.at(reclaimed_to);
-    trim(other, now - other.response.overdue(granularity) * 2);
+    trim(other, turn.now() - other.response.overdue(turn.granularity) * 2);
   }
   return path.sent.reserve(sent_blocks, count);
 }
 
 // A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
 Duration Endpoint::Core::pto_base(const Path& path) const {
-  const Duration delay = path.prompt ? Duration{} : microseconds(tunables.max_ack_delay_us);
-  return path.response.unanswered(granularity) + delay;
+  const Duration delay = path.prompt ? Duration{} : microseconds(turn.tunables.max_ack_delay_us);
+  return path.response.unanswered(turn.granularity) + delay;
 }
 
 // The end of a message has been sent: its arrival has all paths acknowledged without delay.
@@ -153,7 +153,7 @@ void Endpoint::Core::arm_all_prompt(Peer& peer) {
 
 void Endpoint::Core::arm_pto(Path& path) {
   path.pto_put_off = false;
-  if (path.packets_in_flight == 0 || tunables.recovery_pto == 0) {
+  if (path.packets_in_flight == 0 || turn.tunables.recovery_pto == 0) {
     path.pto_at = kNever;
     return;
   }
@@ -161,22 +161,22 @@ void Endpoint::Core::arm_pto(Path& path) {
   // One that is due already has been sent: its answer is on its way, or the gap rule's turn has
   // come.
   const Time early = early_probe_at(*this, path);
-  if (now < early) path.pto_at = earlier(path.pto_at, early);
+  if (turn.now() < early) path.pto_at = earlier(path.pto_at, early);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   // So long ago, its turns may have gone half round.
-  if (now - peer.ack_info_at > kForgetTurns) peer.any_turn = false;
+  if (turn.now() - peer.ack_info_at > kForgetTurns) peer.any_turn = false;
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
   if (peer.any_turn && ahead <= 0) return;
-  peer.ack_info_at = now;
+  peer.ack_info_at = turn.now();
   peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
   peer.behind = info.behind;
   // What lay in the peer's rings when turn `drained` began has been taken.
   const std::uint32_t drained = info.turn - info.behind;
-  const auto covers = [&](std::uint32_t turn) {
+  const auto covers = [&](std::uint32_t its_turn) {
     return peer.any_turn && info.behind != wire::kFarBehind &&
-           static_cast<std::int32_t>(drained - turn) > 0;
+           static_cast<std::int32_t>(drained - its_turn) > 0;
   };
   if (covers(peer.doubt_turn)) {
     peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);
@@ -194,12 +194,12 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   OutgoingMessage* message = packet.message == kNoIndex || packet.packed
                                  ? nullptr
                                  : outgoing.get(SlabId{packet.message, packet.message_generation});
-  if (tracing()) {
+  if (turn.tracing()) {
     const bool late_one = packet.state == SentPacket::State::lost;
     TraceRecord record = traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged,
                                 peer, path, number, packet);
-    record.detail = static_cast<std::uint32_t>((now - packet.sent).ns / 1000);
-    trace(record);
+    record.detail = static_cast<std::uint32_t>((turn.now() - packet.sent).ns / 1000);
+    turn.trace(record);
   }
   if (is_large(peer, packet)) {
     path.large_lost = path.large_rounds = 0;
@@ -215,7 +215,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
       drop_retransmit(peer, packet.retransmit);  // in time: nothing is sent twice
       if (message != nullptr) consider_asking(*message);
     } else if (packet.message != kNoIndex) {
-      ++counters.spurious_retransmits;
+      ++turn.counters.spurious_retransmits;
     }
     if (packet.lost_by_order) path.reordering_proven = true;
     return;
@@ -223,11 +223,11 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   // None that left later had come when the one before this acknowledgement was written.
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
   settle(*this, path, packet, SentPacket::State::acknowledged, overtaken);
-  packet.departed = earlier(packet.departed, now);  // the link is faster than it says
+  packet.departed = earlier(packet.departed, turn.now());  // the link is faster than it says
   path.delivered_bytes += packet.wire_bytes;
   const auto arrived_with_it = [&](OutgoingMessage& its) {
     --its.in_flight;
-    its.moved = coarse(now);
+    its.moved = coarse(turn.now());
     consider_asking(its);
   };
   if (message != nullptr) arrived_with_it(*message);
@@ -236,21 +236,21 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
 
 void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
                                  TraceLoss layer) {
-  if (tracing()) {
+  if (turn.tracing()) {
     TraceRecord record = traced(TraceKind::packet_lost, peer, path, number, packet);
     record.cause = static_cast<std::uint8_t>(layer);
-    trace(record);
+    turn.trace(record);
   }
   settle(*this, path, packet, SentPacket::State::lost, false);
-  packet.departed = now;
+  packet.departed = turn.now();
   packet.lost_by_order = false;
   if (packet.message == kNoIndex) return;  // a probe
   switch (layer) {
-    case TraceLoss::gap: ++counters.lost_by_gap; break;
-    case TraceLoss::request: ++counters.lost_by_request; break;
-    case TraceLoss::evacuation: ++counters.lost_by_evacuation; break;
+    case TraceLoss::gap: ++turn.counters.lost_by_gap; break;
+    case TraceLoss::request: ++turn.counters.lost_by_request; break;
+    case TraceLoss::evacuation: ++turn.counters.lost_by_evacuation; break;
   }
-  ++counters.packets_lost;
+  ++turn.counters.packets_lost;
   ++path.packets_lost;
   ++nics[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
@@ -259,7 +259,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
     if (path.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
       if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
-      path.large_lost_at = now;
+      path.large_lost_at = turn.now();
     }
   }
   if (packet.packed) return lose_packed(peer, packet);
@@ -279,14 +279,14 @@ bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const 
 // `prompt`: what the answer was for the peer acknowledges at once, however long that took.
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence,
                                      bool prompt) {
-  const Duration delay = microseconds(tunables.max_ack_delay_us);
+  const Duration delay = microseconds(turn.tunables.max_ack_delay_us);
   if (prompt || residence < delay / kNotDelayed) path.prompt_time.sample(rtt);
   // If there was an absence in the first one, the timers still fit into patience many times.
-  const Duration guess = path.response.overdue(granularity) * 2;
+  const Duration guess = path.response.overdue(turn.granularity) * 2;
   const Duration first = std::max(guess, patience_with(peer) / kFirstSample);
   path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
   // What this end asks for is to come promptly; an absence of either host says nothing of that.
-  if (late || residence >= microseconds(tunables.late_wakeup_us)) return;
+  if (turn.is_late() || residence >= microseconds(turn.tunables.late_wakeup_us)) return;
   peer.fastest = std::min(peer.fastest, rtt);
 }
 
@@ -304,7 +304,7 @@ void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block
 void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   Path* path = path_of(peer, ack.slot);
   const bool is_gone = path == nullptr || path->generation != ack.generation;
-  if (is_gone) return static_cast<void>(++counters.late_acknowledgements);
+  if (is_gone) return static_cast<void>(++turn.counters.late_acknowledgements);
   const std::uint64_t largest = expand(ack.largest, path->sent.next());
   if (!before(largest, path->sent.next())) return drop(DropReason::bad_field);
   if (before(largest, path->sent.base())) return;  // all of it is settled
@@ -326,7 +326,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     if (record.state == SentPacket::State::acknowledged) continue;
     nics[path->local_nic].reordering.note(newest - record.left());
     full_probe |= record.full_probe;
-    newest_sent = later(newest_sent, earlier(record.left(), now));
+    newest_sent = later(newest_sent, earlier(record.left(), turn.now()));
     if (record.state == SentPacket::State::in_flight) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
@@ -345,7 +345,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       path->any_acked = true;
     }
     path->early = 0;
-    window_ack.now = now;
+    window_ack.now = turn.now();
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
@@ -355,7 +355,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     }
     path->acked_in_turn = true;
     path->advance_oldest(sent_blocks);
-    trim(*path, now - path->response.overdue(granularity) * 2);
+    trim(*path, turn.now() - path->response.overdue(turn.granularity) * 2);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
     arm_pto(*path);
     want_to_send_more(peer);
@@ -398,10 +398,10 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
 // Data leaves a few numbers to probes. If these are in flight too, nobody would ask any more: then
 // everything on the path is sent again, under new numbers.
 void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
-  if (path.sent.room() < 2) trim(path, now);
+  if (path.sent.room() < 2) trim(path, turn.now());
   if (reserve_records(path, 1) > 0) return;
   evacuate(peer, path);
-  trim(path, now);
+  trim(path, turn.now());
   want_to_send_more(peer);
 }
 
@@ -414,15 +414,16 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   }
   path.advance_oldest(sent_blocks);
   const Duration trip = std::min(path.response.smoothed(), pto_base(path));
-  if (put_off(path.pto_at, path.pto_put_off, trip)) return;
-  const bool is_early = now < path.last_departed + pto_interval(*this, path);
-  if (is_early && early_probe_at(*this, path) <= now) return send_early_probe(*this, peer, path);
-  ++counters.ptos;
+  if (turn.put_off(path.pto_at, path.pto_put_off, trip)) return;
+  const bool is_early = turn.now() < path.last_departed + pto_interval(*this, path);
+  if (is_early && early_probe_at(*this, path) <= turn.now())
+    return send_early_probe(*this, peer, path);
+  ++turn.counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
-  if (tracing()) {
+  if (turn.tracing()) {
     TraceRecord record = traced(TraceKind::pto, peer, path);
     record.detail = path.unanswered;
-    trace(record);
+    turn.trace(record);
   }
   // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its
   // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
@@ -442,7 +443,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     seek(peer);
   }
   make_room_for_probe(peer, path);
-  if (!send_probe(peer, path, path.unanswered > 2)) path.last_departed = now;
+  if (!send_probe(peer, path, path.unanswered > 2)) path.last_departed = turn.now();
   arm_pto(path);
   // If the path is dead, so may be the way over which the peer answers: it answers the way it was
   // last heard. A probe on another path gives it another way, and its ack the evidence of silence.

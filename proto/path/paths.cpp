@@ -36,7 +36,7 @@ bool Endpoint::Core::has_way(Peer& peer, Path& path) {
   }
   if (!path.without_way) {
     path.without_way = true;
-    path.probe_at = now + path.response.overdue(granularity);
+    path.probe_at = turn.now() + path.response.overdue(turn.granularity);
     rearm(peer);
   }
   return false;
@@ -82,19 +82,19 @@ void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
   emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
-  path.probe_at = now;  // at once, in this turn's timers or the next's
+  path.probe_at = turn.now();  // at once, in this turn's timers or the next's
   want_to_send_more(peer);
   rearm(peer);
 }
 
 void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   if (path.state != PathState::down) {
-    nics[path.local_nic].path_down_at = now;
+    nics[path.local_nic].path_down_at = turn.now();
     if (path.state != PathState::probing) {  // else it has not been back
       path.told_down = true;
-      path.down_at = now;
-      ++counters.paths_down;
-      path.probe_interval = microseconds(tunables.path_probe_min_us);
+      path.down_at = turn.now();
+      ++turn.counters.paths_down;
+      path.probe_interval = microseconds(turn.tunables.path_probe_min_us);
     }
     emit(Event::Kind::path_down, peer, path, reason);
   }
@@ -103,7 +103,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   path.unanswered = 0;
   path.answered = 0;
   evacuate(peer, path);
-  path.probe_at = now + path.probe_interval;
+  path.probe_at = turn.now() + path.probe_interval;
   if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
   want_to_send_more(peer);
@@ -112,9 +112,9 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
 
 // At once; but what is under way already is to be answered first.
 Time Endpoint::Core::next_probe(Path& path) {
-  if (path.packets_in_flight == 0) return now;
+  if (path.packets_in_flight == 0) return turn.now();
   const Time sent = path.sent.at(sent_blocks, path.sent.next() - 1).sent;
-  return sent + path.response.overdue(granularity);
+  return sent + path.response.overdue(turn.granularity);
 }
 
 // No path works, and that is not only as the peer is away for a moment: a HELLO over each pair of
@@ -126,7 +126,7 @@ void Endpoint::Core::seek(Peer& peer) {
   for_each_path(peer, [&](const Path& path) {
     if (path.any_acked) answered = later(answered, path.heard_at);
   });
-  if (now - answered >= patience_with(peer) / kBriefly) announce(peer);
+  if (turn.now() - answered >= patience_with(peer) / kBriefly) announce(peer);
 }
 
 // The peer was heard from one NIC to another: if no path works, one between these two may. So it is
@@ -143,7 +143,7 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
     if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
     if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
-      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = now;
+      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = turn.now();
       return touch(peer);
     }
     if (path.bridge && path.state != PathState::up) bridge = &path;
@@ -167,7 +167,7 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   path.unanswered = path.unheard = 0;
   if (path.written_off) written_off -= path.packets_in_flight;
   path.written_off = false;
-  path.heard_at = now;
+  path.heard_at = turn.now();
   switch (path.state) {
     case PathState::up:
       if (was_silent) drop_bridges(peer, path, false);
@@ -205,7 +205,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   emit(Event::Kind::path_up, peer, path, reason);
   if (path.told_down) {
     path.told_down = false;
-    ++counters.paths_returned;
+    ++turn.counters.paths_returned;
   }
   if (returned) {
     path.window = fresh_window(peer, path.local_nic);
@@ -255,7 +255,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   if (has_bridge) return;
   // Of the first one's candidates those with the fewest paths, and those that are away last. Later
   // ones come in turn, and those that are away have their turn, too: they may be back.
-  const auto turn = [&](std::uint32_t remote) {
+  const auto place_of = [&](std::uint32_t remote) {
     return remote + (is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.remote_nics);
   };
   std::array<std::uint8_t, kMaxNics> candidates{};
@@ -268,7 +268,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     std::uint32_t load = 0;
     if (!is_first) {
       const std::uint32_t turns = 2 * peer.remote_nics;
-      load = (turn(remote) + turns - turn(remote_nic) - 1) % turns;
+      load = (place_of(remote) + turns - place_of(remote_nic) - 1) % turns;
     } else if (!is_up(peer, remote)) {
       load = kMaxPaths + 1;
     } else {
@@ -295,7 +295,7 @@ bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
 }
 
 void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
-  const Duration patience = path.response.overdue(granularity);
+  const Duration patience = path.response.overdue(turn.granularity);
   if (path.state == PathState::up) {
     path.probe_at = kNever;
     if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
@@ -304,7 +304,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   seek(peer);
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
-    if (put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
+    if (turn.put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
     if (path.unanswered < kMostUnanswered) ++path.unanswered;
@@ -322,13 +322,14 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return ask_the_way(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
-    path.probe_interval = longer(path.probe_interval, tunables);
-    path.probe_at =
-        now + std::max(path.probe_interval, patience) + random.jitter(path.probe_interval / 4);
-    const bool is_news = now - peer.newest_acked_sent < microseconds(tunables.path_probe_min_us);
+    path.probe_interval = longer(path.probe_interval, turn.tunables);
+    path.probe_at = turn.now() + std::max(path.probe_interval, patience) +
+                    turn.random.jitter(path.probe_interval / 4);
+    const bool is_news =
+        turn.now() - peer.newest_acked_sent < microseconds(turn.tunables.path_probe_min_us);
     if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
   } else {
-    path.probe_at = now + patience;
+    path.probe_at = turn.now() + patience;
   }
 }
 
@@ -336,7 +337,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
 // the shortest interval.
 void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
-  path.probe_at = now + microseconds(tunables.path_probe_min_us);
+  path.probe_at = turn.now() + microseconds(turn.tunables.path_probe_min_us);
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
@@ -378,7 +379,7 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   for_each_path(peer, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
     other.probe_interval = interval;
-    other.probe_at = now + interval;
+    other.probe_at = turn.now() + interval;
     other.tried = tried;
   });
   want_verdicts();
@@ -404,16 +405,16 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
   ++local.sequence;
   nic_changed(local, !up);
   want_verdicts();
-  emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
-        .reason = Reason::driver,
-        .nic = static_cast<std::uint8_t>(nic)});
+  turn.emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
+             .reason = Reason::driver,
+             .nic = static_cast<std::uint8_t>(nic)});
   for_each_peer([&](Peer& peer) {
     if (peer.state != SessionState::ready) return;
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
       if (!up && path.state != PathState::down) path_down(peer, path, Reason::driver);
-      if (up && path.state == PathState::down) path.probe_at = now;
+      if (up && path.state == PathState::down) path.probe_at = turn.now();
     }
     doubt_unbound(peer, nic, true);
     peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
@@ -443,7 +444,7 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
       bridge(peer, local, state.nic, true);
       continue;
     }
-    if (state.state == 1 && path.state == PathState::down) path.probe_at = now;
+    if (state.state == 1 && path.state == PathState::down) path.probe_at = turn.now();
   }
 }
 

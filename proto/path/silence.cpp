@@ -36,7 +36,7 @@ Time several_due(Core& core, Path& path) {
 // The silence rule. What one turn of the peer shows, a later one must confirm; if nothing is under
 // way that would bring its acknowledgement, a probe on a path that works does.
 void Endpoint::Core::find_silence(Peer& peer) {
-  if (tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
+  if (turn.tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
   // When the oldest packet of a path is due. What the receiver has asked for is in flight elsewhere
   // now, but it was the oldest here, and due when it was lost; nothing of the path has come since.
   // So that counts, once what is in flight is late as well: else a dead path that always has
@@ -54,7 +54,7 @@ void Endpoint::Core::find_silence(Peer& peer) {
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const Time due = due_at(path);
     if (due < peer.settled_sent) {
-      ++counters.evacuations;
+      ++turn.counters.evacuations;
       suspect(peer, path, Reason::silence);
     } else if (due < peer.newest_acked_sent) {
       doubted = &path;

@@ -28,16 +28,16 @@ void Endpoint::Core::notice_address(std::size_t nic) {
   local.address = local.nic->address();
   local.has_moved = true;
   nic_changed(local, true);
-  emit({.kind = Event::Kind::nic_moved,
-        .reason = Reason::driver,
-        .nic = static_cast<std::uint8_t>(nic)});
+  turn.emit({.kind = Event::Kind::nic_moved,
+             .reason = Reason::driver,
+             .nic = static_cast<std::uint8_t>(nic)});
   for_each_peer([&](Peer& peer) {
     if (peer.state != SessionState::ready) return;
     for (const std::uint32_t index : std::array(peer.paths)) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
       if (path.state != PathState::down) path_down(peer, path, Reason::moved);
-      path.probe_at = now;
+      path.probe_at = turn.now();
     }
     doubt_unbound(peer, nic, true);
     pair_anew(peer);
@@ -51,8 +51,8 @@ void Endpoint::Core::announce(Peer& peer) {
   peer.announcing = true;
   peer.announced_from = session_sequence + 1;
   peer.calls = 0;
-  peer.call_interval = microseconds(tunables.handshake_retry_us);
-  peer.call_at = now + peer.call_interval;
+  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.call_at = turn.now() + peer.call_interval;
   for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
     send_session(peer, wire::PacketType::hello, peer.pairs[i].local, peer.pairs[i].remote, 0);
   }
@@ -75,7 +75,7 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
       if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
       Path& path = paths.at(index);
       if (path.state != PathState::down) path_down(peer, path, Reason::moved);
-      if (fits) path.probe_at = now;
+      if (fits) path.probe_at = turn.now();
     }
   }
   pair_anew(peer);

@@ -91,14 +91,14 @@ void Endpoint::Core::send_close(Peer& peer) {
 // The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
 void Endpoint::Core::repeat_close(Peer& peer) {
   drop(DropReason::not_connected);
-  if (now >= peer.answer_at) peer.close_at = now;
+  if (turn.now() >= peer.answer_at) peer.close_at = turn.now();
 }
 
 // A packet of a session that has ended here: its peer shall not go on with half of it.
 void Endpoint::Core::send_reset(Peer& peer) {
-  if (peer.remote_token == 0 || now < peer.answer_at) return;
-  peer.answer_at = now + kResetInterval;
-  ++counters.resets_sent;
+  if (peer.remote_token == 0 || turn.now() < peer.answer_at) return;
+  peer.answer_at = turn.now() + kResetInterval;
+  ++turn.counters.resets_sent;
   const bool on_purpose =
       peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
   send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
@@ -140,7 +140,7 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
 
 void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
   if (peer.state == SessionState::ready) {
-    peer.last_heard = now;
+    peer.last_heard = turn.now();
     const wire::ClosingPart& said = *packet.closing;
     if (said.part >= Peer::kMaxCloseParts) return drop(DropReason::bad_field);
     packet.blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
@@ -163,8 +163,8 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
 // close_timeout are over. What this end was away counts for nothing.
 void Endpoint::Core::progress_closing() {
   if (!closing || closed) return;
-  const Duration timeout = milliseconds(tunables.close_timeout_ms);
-  const Time since = closing_since + absence.since(closing_since);
+  const Duration timeout = milliseconds(turn.tunables.close_timeout_ms);
+  const Time since = closing_since + turn.absence().since(closing_since);
   Time linger_until = since;
   bool unanswered = false;
   for_each_peer([&](Peer& peer) {
@@ -174,19 +174,20 @@ void Endpoint::Core::progress_closing() {
     if (peer.open_sends > 0) linger_until = since + timeout;
     if (ready && something_owed(peer)) linger_until = std::max(linger_until, since + timeout / 2);
   });
-  if (now < linger_until) {
+  if (turn.now() < linger_until) {
     close_wake = linger_until;
     return;
   }
   const Time give_up = since + timeout + timeout / 2;
-  if (unanswered && now < give_up) {
+  if (unanswered && turn.now() < give_up) {
     close_wake = give_up;
     for_each_peer([&](Peer& peer) {
       if (peer.state != SessionState::ready || peer.close_answered) return;
-      if (now >= peer.close_at) {
+      if (turn.now() >= peer.close_at) {
         send_close(peer);
-        peer.close_at = now + std::max(kCloseInterval, peer.response.overdue(granularity));
-        peer.answer_at = now + std::max(granularity, peer.response.smoothed());
+        peer.close_at =
+            turn.now() + std::max(kCloseInterval, peer.response.overdue(turn.granularity));
+        peer.answer_at = turn.now() + std::max(turn.granularity, peer.response.smoothed());
       }
       close_wake = earlier(close_wake, peer.close_at);
     });
@@ -201,19 +202,18 @@ void Endpoint::Core::progress_closing() {
     drop_held(peer);
   });
   cancel_all(Status::endpoint_closed);
-  closed = outgoing.size() == 0 || now >= since + timeout * 2;
-  close_wake = closed ? kNever : now + milliseconds(1);
+  closed = outgoing.size() == 0 || turn.now() >= since + timeout * 2;
+  close_wake = closed ? kNever : turn.now() + milliseconds(1);
 }
 
 // Ends every receive that is still posted for any peer.
 void Endpoint::Core::cancel_all(Status status) {
-  for (const OperationSlot& slot : operations) {
-    if (!slot.live || slot.kind != OperationKind::receive) continue;
+  turn.operations.for_each_receive([&](const OperationSlot& slot) {
     if (const auto receive = matching.cancel_receive(slot.operation)) {
       note_unposted(*receive);
       complete_unmatched(*receive, status);
     }
-  }
+  });
 }
 
 }  // namespace hawser::proto

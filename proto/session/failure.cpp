@@ -74,15 +74,15 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   end_calling(peer);
   peer.state = SessionState::failed;
   peer.failure = status;
-  if (tracing()) trace_session(peer);
-  if (real) ++counters.peer_failures;
-  emit({.kind = Event::Kind::peer_failed,
-        .reason = peer.failure_reason,
-        .status = status,
-        .peer = id,
-        .endpoint_id = peer.remote_id,
-        .nic = peer.route.local,
-        .remote_nic = peer.route.remote});
+  if (turn.tracing()) trace_session(peer);
+  if (real) ++turn.counters.peer_failures;
+  turn.emit({.kind = Event::Kind::peer_failed,
+             .reason = peer.failure_reason,
+             .status = status,
+             .peer = id,
+             .endpoint_id = peer.remote_id,
+             .nic = peer.route.local,
+             .remote_nic = peer.route.remote});
 
   while (!peer.retransmits.empty()) drop_retransmit(peer, peer.retransmits.front());
   while (peer.outgoing.size() > 0) {
@@ -114,7 +114,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   touch(peer);
   if (verdict_count > 0) want_verdicts();
   (void)peer_places.ended.push(id);  // a walk finds those that have no room
-  progressed = true;
+  turn.progress();
 }
 
 // Receives that wait for this peer alone end with the session. Whole messages stay to be received,
@@ -181,7 +181,7 @@ void Endpoint::Core::drop_held(Peer& peer) {
 void Endpoint::Core::forget_failed(Peer& peer) {
   HAWSER_ASSERT(peer.state == SessionState::failed);
   peer.state = SessionState::idle;
-  if (tracing()) trace_session(peer);
+  if (turn.tracing()) trace_session(peer);
   peer.remote_token = 0;
   peer.call_at = kNever;
 }

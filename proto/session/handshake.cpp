@@ -90,7 +90,7 @@ Incarnation verified_of(Core& core, const wire::SessionPart& said) {
 // Whether the sender of the HELLO receives at the address now.
 template <class Core>
 bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& address) {
-  return core.keys.is_cookie_good(said, address, verified_of(core, said), core.now);
+  return core.keys.is_cookie_good(said, address, verified_of(core, said), core.turn.now());
 }
 
 template <class Core>
@@ -133,17 +133,18 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
 // How long a peer is called that does not answer.
 template <class Core>
 Duration calls_for(const Core& core, const Peer& peer) {
-  const Duration timeout = milliseconds(core.tunables.peer_timeout_ms);
+  const Duration timeout = milliseconds(core.turn.tunables.peer_timeout_ms);
   // The places of those that died as it began to call are free after a peer timeout of theirs; and
   // the session of the process before this one has ended, which is allowed its absence, too.
-  if (peer.outdated) return timeout + timeout / 4 + milliseconds(core.tunables.longest_absence_ms);
+  if (peer.outdated)
+    return timeout + timeout / 4 + milliseconds(core.turn.tunables.longest_absence_ms);
   return peer.refused ? timeout + timeout / 4 : timeout;
 }
 
 // How long it listens after its last call: the answer may be a CHALLENGE first.
 template <class Core>
 Duration listens_for(const Core& core, const Peer& peer) {
-  return peer.response.overdue(core.granularity) * 4;
+  return peer.response.overdue(core.turn.granularity) * 4;
 }
 
 }  // namespace
@@ -155,14 +156,15 @@ void Endpoint::Core::want_session(Peer& peer) {
   if (peer.state == SessionState::idle) {
     if (!begin_session(peer)) return;
     peer.state = SessionState::calling;
-    if (tracing()) trace_session(peer);
-    emit({.kind = Event::Kind::peer_calling,
-          .reason = Reason::asked,
-          .peer = id_of(peer),
-          .endpoint_id = peer.remote_id});
+    if (turn.tracing()) trace_session(peer);
+    turn.emit({.kind = Event::Kind::peer_calling,
+               .reason = Reason::asked,
+               .peer = id_of(peer),
+               .endpoint_id = peer.remote_id});
   }
   if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
-  if (calls_outstanding < tunables.max_outstanding_handshakes) return begin_calling(peer, now);
+  if (calls_outstanding < turn.tunables.max_outstanding_handshakes)
+    return begin_calling(peer, turn.now());
   peer.waits_to_call = true;
   callers.push_back(peers, index_of(peer));
 }
@@ -189,9 +191,9 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   peer.refused = peer.outdated = false;
   peer.timeout_put_off = false;
   peer.calls = 0;
-  peer.call_interval = microseconds(tunables.handshake_retry_us);
-  peer.calling_since = now;
-  if (!peer.waits_to_call) peer.call_at = now;
+  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.calling_since = turn.now();
+  if (!peer.waits_to_call) peer.call_at = turn.now();
 }
 
 // Answered, failed, or not answered for a while: the turn of the next one.
@@ -206,7 +208,8 @@ void Endpoint::Core::end_calling(Peer& peer) {
   if (callers.empty()) return;
   Peer& next = peers.at(callers.pop_front(peers));
   next.waits_to_call = false;
-  begin_calling(next, now + random.jitter(microseconds(tunables.handshake_retry_us) / 16));
+  begin_calling(
+      next, turn.now() + turn.random.jitter(microseconds(turn.tunables.handshake_retry_us) / 16));
 }
 
 // HELLO over the next pair of NICs, or after the first times over so many that a few calls reach
@@ -234,11 +237,11 @@ void Endpoint::Core::say_hello(Peer& peer) {
     ++peer.calls;
     send_session(peer, wire::PacketType::hello, pair.local, pair.remote, peer.cookie);
   }
-  peer.call_at = now + peer.call_interval + random.jitter(peer.call_interval / 2);
+  peer.call_at = turn.now() + peer.call_interval + turn.random.jitter(peer.call_interval / 2);
   if (knows && peer.calls < pairs) return;
   peer.call_interval =
-      std::min(peer.call_interval * 2, std::max(milliseconds(tunables.peer_timeout_ms) / 16,
-                                                microseconds(tunables.handshake_retry_us)));
+      std::min(peer.call_interval * 2, std::max(milliseconds(turn.tunables.peer_timeout_ms) / 16,
+                                                microseconds(turn.tunables.handshake_retry_us)));
 }
 
 void Endpoint::Core::call_again(Peer& peer) {
@@ -248,16 +251,18 @@ void Endpoint::Core::call_again(Peer& peer) {
     return;
   }
   if (knows) return say_hello(peer);
-  if (peer.calls == 0) peer.calling_since = now;  // nobody was asked before
-  const Time end = peer.calling_since + absence.since(peer.calling_since) + calls_for(*this, peer);
-  if (end <= now && peer.timeout_put_off) {
+  if (peer.calls == 0) peer.calling_since = turn.now();  // nobody was asked before
+  const Time end =
+      peer.calling_since + turn.absence().since(peer.calling_since) + calls_for(*this, peer);
+  if (end <= turn.now() && peer.timeout_put_off) {
     return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
   }
-  peer.called_at = now;
+  peer.called_at = turn.now();
   say_hello(peer);
   // It calls until the end, the last time then: a place may have become free only now.
-  peer.timeout_put_off = end <= now;
-  peer.call_at = peer.timeout_put_off ? now + listens_for(*this, peer) : earlier(peer.call_at, end);
+  peer.timeout_put_off = end <= turn.now();
+  peer.call_at =
+      peer.timeout_put_off ? turn.now() + listens_for(*this, peer) : earlier(peer.call_at, end);
   if (peer.calls == kQuickCalls) end_calling(peer);
 }
 
@@ -282,10 +287,10 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   part.echo_counter = known ? peer.remote_counter : 0;
   part.echo_token = known ? peer.remote_token : 0;
   part.sequence = ++session_sequence;
-  part.first_number = tunables.initial_sequence;
+  part.first_number = turn.tunables.initial_sequence;
   part.fragment_bytes = peer.offered_bytes;
   part.nics = static_cast<std::uint8_t>(nics.size());
-  part.absence_ms = static_cast<std::uint16_t>(tunables.longest_absence_ms);
+  part.absence_ms = static_cast<std::uint16_t>(turn.tunables.longest_absence_ms);
   part.cookie = cookie;
   part.unscheduled_bytes = unscheduled_bytes;
   writer.part(part);
@@ -296,7 +301,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   packet.header_bytes = writer.finish(checksum);
   packet.remote = to;
   packet.entropy = nics[local].next_entropy();
-  ++counters.handshakes_sent;
+  ++turn.counters.handshakes_sent;
   (void)send_one(local, packet);
 }
 
@@ -330,7 +335,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     learn_addresses(peer, packet.nics);
   }
   peer.remote_sequence = said.sequence;
-  peer.last_heard = now;
+  peer.last_heard = turn.now();
   peer.route = {nic, far};
 
   if (echoed) learn_addresses(peer, packet.nics);
@@ -341,12 +346,12 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     peer.call_at = kNever;
   }
   if (!was_ready && echoed) {
-    if (peer.calls == 1) peer.response = first_guess(now - peer.called_at);
+    if (peer.calls == 1) peer.response = first_guess(turn.now() - peer.called_at);
     become_ready(peer);
   } else if (!was_ready) {
     if (peer.state != SessionState::answered) {
       peer.state = SessionState::answered;
-      if (tracing()) trace_session(peer);
+      if (turn.tracing()) trace_session(peer);
     }
     enter_half_open(peer);
   }
@@ -473,8 +478,8 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
                          is_nobody_else(*this, *peer, packet) &&
                          ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
-  if (is_behind &&
-      (packet.type != wire::PacketType::hello || !was_silent_for_a_cookies_life(*peer, now))) {
+  if (is_behind && (packet.type != wire::PacketType::hello ||
+                    !was_silent_for_a_cookies_life(*peer, turn.now()))) {
     return refuse(DropReason::stale_session);
   }
   if (packet.type == wire::PacketType::welcome && !echoed) {
@@ -482,7 +487,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   }
   // Who closes makes no new session, but for what it was to send before that.
   if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
-  const bool crowded = half_open_count >= tunables.max_half_open_sessions || peers.full();
+  const bool crowded = half_open_count >= turn.tunables.max_half_open_sessions || peers.full();
   const bool must_prove =
       peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
   if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {
@@ -490,7 +495,8 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     return nullptr;
   }
   const bool is_new = peer == nullptr;
-  if (is_new) peer = make_peer(said.sender_id, now - microseconds(tunables.handshake_retry_us));
+  if (is_new)
+    peer = make_peer(said.sender_id, turn.now() - microseconds(turn.tunables.handshake_retry_us));
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);
@@ -507,26 +513,24 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
 // can know.
 void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
                                     const NicAddress& address) {
-  ++counters.challenges_sent;
+  ++turn.counters.challenges_sent;
   answer_stranger(*this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
     const Incarnation verified = verified_of(*this, hello);
-    writer.part(wire::ChallengePart{keys.cookie(hello, address, verified, now), {}});
+    writer.part(wire::ChallengePart{keys.cookie(hello, address, verified, turn.now()), {}});
   });
 }
 
 // All places are taken. Its caller goes on calling, as one may become free.
 void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
                                   const NicAddress& address) {
-  ++counters.calls_refused;
+  ++turn.counters.calls_refused;
   turn_away(*this, nic, hello, address, wire::kClosingNoPlace);
-  if (now < peer_places.tell_at) return;
-  peer_places.tell_at = now + kTellRefusals;
-  warns = true;
-  last_warning = {.kind = Event::Kind::peer_refused,
-                  .reason = Reason::no_place,
-                  .endpoint_id = hello.sender_id,
-                  .nic = static_cast<std::uint8_t>(nic)};
-  emit(last_warning);
+  if (turn.now() < peer_places.tell_at) return;
+  peer_places.tell_at = turn.now() + kTellRefusals;
+  turn.warn({.kind = Event::Kind::peer_refused,
+             .reason = Reason::no_place,
+             .endpoint_id = hello.sender_id,
+             .nic = static_cast<std::uint8_t>(nic)});
 }
 
 // The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:
@@ -539,7 +543,7 @@ void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::Packe
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
   if (announces) return;  // the next announcement has it
-  peer.called_at = now;
+  peer.called_at = turn.now();
   for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
     if (peer.state == SessionState::calling && far != packet.header->nic()) continue;
     send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic),

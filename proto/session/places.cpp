@@ -50,7 +50,7 @@ void forget(Core& core, Peer& peer, bool was_named) {
 template <class Core>
 void let_go(Core& core, std::uint32_t index) {
   HAWSER_ASSERT(is_over(core, index));
-  ++core.counters.peers_forgotten;
+  ++core.turn.counters.peers_forgotten;
   if (core.peers.is_awake(index)) {
     forget(core, core.peers.at(index), true);
   } else {
@@ -81,22 +81,22 @@ bool is_left_alone(const Core& core, std::uint32_t index) {
   const Peer& peer = core.peers.at(index);
   return peer.state == SessionState::answered && peer.call_at == kNever && !peer.waits_to_call &&
          !core.pending(peer) &&
-         core.now - peer.last_heard >= milliseconds(core.tunables.peer_timeout_ms);
+         core.turn.now() - peer.last_heard >= milliseconds(core.turn.tunables.peer_timeout_ms);
 }
 
 // Nobody waits for the peer, and it has been silent for half the peer timeout. Asked now, it has
 // the other half for its answer, so that its place is free a peer timeout after its last packet.
 template <class Core>
 bool is_silent(const Core& core, std::uint32_t index) {
-  const Duration half = milliseconds(core.tunables.peer_timeout_ms) / 2;
+  const Duration half = milliseconds(core.turn.tunables.peer_timeout_ms) / 2;
   if (!core.peers.is_awake(index)) {
     const RestingPeer& peer = core.peers.resting(index);
     return peer.state == SessionState::ready &&
-           core.now - peer.last_heard >= half + milliseconds(peer.absence_ms);
+           core.turn.now() - peer.last_heard >= half + milliseconds(peer.absence_ms);
   }
   const Peer& peer = core.peers.at(index);
   return peer.state == SessionState::ready && !core.pending(peer) &&
-         core.now - peer.last_heard >= half + peer.remote_absence;
+         core.turn.now() - peer.last_heard >= half + peer.remote_absence;
 }
 
 // Until it is heard, it counts as waited for.
@@ -111,8 +111,8 @@ void question(Core& core, std::uint32_t index) {
 template <class Core>
 void walk_places(Core& core) {
   Places& places = core.peer_places;
-  if (core.now < places.walk_at) return;
-  places.walk_at = core.now + kPerPlace * core.peers.used();
+  if (core.turn.now() < places.walk_at) return;
+  places.walk_at = core.turn.now() + kPerPlace * core.peers.used();
   std::uint32_t asked = 0;
   for (std::uint32_t left = core.peers.used(); left > 0 && !places.ended.full(); --left) {
     places.cursor = places.cursor + 1 < core.peers.used() ? places.cursor + 1 : 0;
@@ -152,7 +152,7 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   Peer* peer = peers.make(remote_id);
   if (peer == nullptr) return nullptr;
   start_peer(*peer);
-  peer->path_start = tunables.initial_sequence;
+  peer->path_start = turn.tunables.initial_sequence;
   return peer;
 }
 
@@ -168,7 +168,7 @@ void Endpoint::Core::enter_half_open(Peer& peer) {
   const bool is_known = peer.wanted || peer.verified_counter != 0;
   if (peer.is_half_open || is_known || pending(peer)) return;
   peer.is_half_open = true;
-  peer.calling_since = now;
+  peer.calling_since = turn.now();
   ++half_open_count;
   half_open.push_back(peers, index_of(peer));
 }

@@ -77,10 +77,10 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 // requests of what was turned away: there is nobody to go on for. Who calls on it again goes on
 // where that was left.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
-  if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
+  if (peer.state != SessionState::ready || turn.now() - peer.last_heard < patience_with(peer))
     return false;
   bool any_works = false;
-  const Time since = now - patience_with(peer);
+  const Time since = turn.now() - patience_with(peer);
   for_each_path(peer, [&](Path& path) {
     any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
   });
@@ -109,7 +109,7 @@ bool has_two_incarnations(const Peer& peer) {
 // the difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
   const std::uint32_t index = index_of(peer);
-  if (peer.messages > 0 || now < peer.answer_at) return false;
+  if (peer.messages > 0 || turn.now() < peer.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.call_at != kNever && !out_of_reach) return false;
   if (senders.contains(peers, index) || ackers.contains(peers, index) ||
@@ -145,16 +145,16 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   if (!ended || closing || pending(peer)) return false;
   // What is on its way would only wake it.
   const Duration quiet =
-      std::max(milliseconds(tunables.rest_after_ms), peer.response.overdue(granularity));
+      std::max(milliseconds(turn.tunables.rest_after_ms), peer.response.overdue(turn.granularity));
   const Time due = later(peer.last_heard, peer.used_at) + quiet;
-  if (now < due) {
+  if (turn.now() < due) {
     peer.rest_at = due;
     return false;
   }
-  peer.rest_at = now + std::max(quiet / 4, milliseconds(1));
+  peer.rest_at = turn.now() + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
   if (!is_settled(peer)) {
-    if (peer.state == SessionState::ready && now - peer.last_heard >= patience_with(peer)) {
+    if (peer.state == SessionState::ready && turn.now() - peer.last_heard >= patience_with(peer)) {
       probe_best_path(peer);  // is it only that nobody has asked?
     }
     // Only a call changes that.
@@ -179,7 +179,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   if (!pack_finals(peer, record)) return false;
   if (!put_to_rest(peer, record)) return false;
-  ++counters.peers_rested;
+  ++turn.counters.peers_rested;
   return true;
 }
 
@@ -305,7 +305,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   Peer& peer = peers.wake(index, record);
   start_peer(peer);
   restore(record, peer);
-  ++counters.peers_woken;
+  ++turn.counters.peers_woken;
   touch(peer);
   if (peer.state == SessionState::failed) return peer;
   if (verdict_count > 0) want_verdicts();
@@ -342,7 +342,7 @@ void Endpoint::Core::nic_changed(LocalNic& local, bool fell) {
   local.changed = ++nic_news;
   if (fell) local.fell = nic_news;
   news_left = peers.used();
-  news_at = now;
+  news_at = turn.now();
 }
 
 void Endpoint::Core::spread_news() {
@@ -356,7 +356,7 @@ void Endpoint::Core::spread_news() {
     (void)wake(index);
     ++woken;
   }
-  news_at = news_left > 0 ? now + kNewsInterval : kNever;
+  news_at = news_left > 0 ? turn.now() + kNewsInterval : kNever;
 }
 
 // For what is said to all of them at the end.

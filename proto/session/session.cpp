@@ -20,7 +20,7 @@ namespace hawser::proto {
 // What the handshake's round trip says of the response time: a guess that the first sample
 // replaces, as the other side may have been starting up.
 ResponseTime Endpoint::Core::first_guess(Duration handshake) const {
-  const Duration initial = microseconds(tunables.initial_rtt_us);
+  const Duration initial = microseconds(turn.tunables.initial_rtt_us);
   return ResponseTime(std::clamp(handshake, Duration{1}, initial * 8));
 }
 
@@ -36,7 +36,7 @@ void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
   peer.bound = 0;
   peer.receive_paths.fill(kNoIndex);
-  peer.response = ResponseTime(microseconds(tunables.initial_rtt_us));
+  peer.response = ResponseTime(microseconds(turn.tunables.initial_rtt_us));
 }
 
 bool Endpoint::Core::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
@@ -101,7 +101,8 @@ void Endpoint::Core::draw_token(Peer& peer) {
 
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
-  if (!peer.outgoing.is_open() && !peer.outgoing.open(table_blocks, tunables.initial_sequence)) {
+  if (!peer.outgoing.is_open() &&
+      !peer.outgoing.open(table_blocks, turn.tunables.initial_sequence)) {
     return false;
   }
   peer.failure = Status::ok;
@@ -109,12 +110,12 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   draw_token(peer);
   peer.counter = handshake_counter;
   peer.offered_bytes = offer_to(*this, peer);
-  peer.next_number = peer.floor = peer.told_floor = tunables.initial_sequence;
-  peer.path_start = tunables.initial_sequence;
+  peer.next_number = peer.floor = peer.told_floor = turn.tunables.initial_sequence;
+  peer.path_start = turn.tunables.initial_sequence;
   peer.calls = 0;
-  peer.calling_since = now;
-  peer.call_interval = microseconds(tunables.handshake_retry_us);
-  peer.last_heard = now;
+  peer.calling_since = turn.now();
+  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.last_heard = turn.now();
   peer.announcing = false;
   peer.close_sent = false;
   peer.refused = peer.outdated = false;
@@ -190,16 +191,16 @@ void Endpoint::Core::become_ready(Peer& peer) {
   leave_half_open(peer);
   end_calling(peer);
   peer.state = SessionState::ready;
-  if (tracing()) trace_session(peer);
+  if (turn.tracing()) trace_session(peer);
   peer.verified_epoch = peer.remote_epoch;
   peer.verified_counter = peer.remote_counter;
   peer.call_at = kNever;
   peer.keepalive_at = kNever;
-  ++counters.sessions_established;
-  emit({.kind = Event::Kind::peer_established,
-        .reason = Reason::handshake,
-        .peer = id_of(peer),
-        .endpoint_id = peer.remote_id});
+  ++turn.counters.sessions_established;
+  turn.emit({.kind = Event::Kind::peer_established,
+             .reason = Reason::handshake,
+             .peer = id_of(peer),
+             .endpoint_id = peer.remote_id});
   open_paths(peer);
   if (verdict_count > 0) want_verdicts();
   // The handshake may have left before a NIC changed.
@@ -215,7 +216,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
     want_to_send(peer, message);
     consider_asking(message);
   });
-  progressed = true;
+  turn.progress();
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
@@ -228,20 +229,21 @@ bool Endpoint::Core::pending(const Peer& peer) const {
 // whether it lives has half of that for its answer, as somebody waits for the place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
   const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
-  return milliseconds(tunables.peer_timeout_ms) / part + peer.remote_absence;
+  return milliseconds(turn.tunables.peer_timeout_ms) / part + peer.remote_absence;
 }
 
 // What this end was away for is no silence of the peer's. What is heard of it doesn't count while
 // nothing large reaches it. A peer that is only asked has been silent for all of its patience then,
 // too.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
-  Time since = later(peer.pending_since == Time{} ? now : peer.pending_since, peer.last_heard);
+  Time since =
+      later(peer.pending_since == Time{} ? turn.now() : peer.pending_since, peer.last_heard);
   if (peer.small_only_since != Time{}) since = earlier(since, peer.small_only_since);
   const Duration patience = patience_with(peer);
-  const Duration whole = milliseconds(tunables.peer_timeout_ms) + peer.remote_absence;
+  const Duration whole = milliseconds(turn.tunables.peer_timeout_ms) + peer.remote_absence;
   Time at = since + patience;
   if (patience < whole) at = later(at, peer.last_heard + whole);
-  return at + absence.since(since);
+  return at + turn.absence().since(since);
 }
 
 namespace {
@@ -277,27 +279,27 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   watch_progress(peer);
   const Duration timeout = patience_with(peer);
   if (peer.pending_since == Time{}) {
-    peer.pending_since = now;
+    peer.pending_since = turn.now();
     peer.timeout_put_off = false;
   }
   // At once: the next large send has all of its time before it.
   if (peer.small_only_since != Time{} && !any_large_send(*this, peer)) {
     peer.small_only_since = Time{};
   }
-  if (gives_up_at(peer) <= now) {
+  if (gives_up_at(peer) <= turn.now()) {
     // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.
-    if (late && !peer.timeout_put_off) {
+    if (turn.is_late() && !peer.timeout_put_off) {
       peer.timeout_put_off = true;
       peer.pending_since =
-          now - timeout + std::min(timeout, peer.response.overdue(granularity) * 4);
+          turn.now() - timeout + std::min(timeout, peer.response.overdue(turn.granularity) * 4);
     } else {
       return fail_peer(peer, Status::peer_timeout);
     }
   }
   const Time quiet = peer.last_heard + timeout / 4;
   if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
-  if (now < peer.keepalive_at) return;
-  peer.keepalive_at = now + timeout / 8;
+  if (turn.now() < peer.keepalive_at) return;
+  peer.keepalive_at = turn.now() + timeout / 8;
   if (probe_best_path(peer, false)) return;
   // All that is bound has been asked, and is silent.
   if (Path* more = bind_next(peer, false)) {

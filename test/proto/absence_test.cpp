@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
-#include "proto/session/absence.hpp"
+#include "proto/base/absence.hpp"
 
 namespace hawser::proto {
 namespace {
