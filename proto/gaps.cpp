@@ -2,8 +2,8 @@
 // Which packets of a path are lost: layer 1 of loss detection (docs/internals/protocol.md §9).
 //
 // If a path's packets go over several lanes, overtaking alone means nothing: the time between
-// departures decides, and age. (Order within a lane would mean something, but a lane has only one
-// or two packets in flight in a round trip.)
+// departures decides, and age. Order within a lane would mean something, but a lane has only one
+// or two packets in flight in a round trip.
 //
 // Timer of a path: `gap_at`, armed while a packet that was overtaken still has time.
 #include <algorithm>
