@@ -229,8 +229,8 @@ bool Endpoint::Core::something_owed(const Peer& peer) const {
 }
 
 // Writes ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request it writes
-// those of all paths. The acks that are not due then have their largest number alone, and leave
-// room for the request. Acks that don't fit stay due. False if nothing was written.
+// those of all paths, and leaves room for the request. Acks that are not due then have their
+// largest number alone. Acks that don't fit stay due. False if nothing was written.
 bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
   const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;

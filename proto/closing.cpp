@@ -111,7 +111,7 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
   const bool calls = peer.state == SessionState::calling || peer.state == SessionState::answered;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (calls && packet.type == wire::PacketType::reset && (closing_part.flags & kNotNow) != 0) {
-    // The peer stays in its calls: a place may become free, and the session of another process may
+    // This end goes on calling: a place may become free, and the session of another process may
     // end.
     peer.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
     peer.outdated = !peer.refused;

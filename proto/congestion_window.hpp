@@ -80,7 +80,7 @@ class CongestionWindow {
 
  private:
   static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
-  // Waiting behind other senders' packets within a turn of either host: the least delay lacks it.
+  // Time between other senders' packets in a turn of either host, which the least delay lacks.
   static constexpr std::uint32_t kTurnsNs = 5'000;
 
   [[nodiscard]] static std::uint32_t in_32_bits(Duration duration) {

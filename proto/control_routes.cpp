@@ -38,8 +38,8 @@ bool may_insist(Core& core, Peer& peer) {
   const auto least = static_cast<std::uint32_t>(peer.response.overdue(core.granularity).ns >> 10);
   if (peer.insisted_at != 0 && fine(core.now) - peer.insisted_at < least) return false;
   peer.insisted_at = std::max(fine(core.now), 1u);
-  // A peer that is silent on every pair says nothing about this one. An absence of this
-  // end says nothing either.
+  // A peer that is silent on every pair says nothing about this one. An absence of this end
+  // says nothing either.
   const Duration due = peer.response.overdue(core.granularity);
   const bool was_away = core.absence.since(core.now - due * 4).ns > 0;
   if (core.now - peer.last_heard <= due && !was_away) doubt_route(core, peer);

@@ -30,6 +30,8 @@ static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
 
 constexpr std::uint64_t kMostEvents = 4096 - 64;  // events that nobody has taken yet
 constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
+
+// Prefetches a peer. With many peers few are in the cache, but the one that was sent to last is.
 // True: its paths should be fetched too.
 template <class Core>
 bool fetch_peer(Core& core, std::uint32_t peer) {

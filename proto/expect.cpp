@@ -37,8 +37,9 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 
-// Once all was sent, missing fragments on several lanes are late by the reordering of packets. The
-// sender knows that, too. On lanes that keep their order they are lost.
+// Once all was sent, fragments that go over several lanes may be late by as much as packets
+// overtake each other. The sender knows that, too. If lanes keep their order, a missing fragment is
+// lost.
 Duration Endpoint::Core::detection_interval(const Peer& peer,
                                             const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();

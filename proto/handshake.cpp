@@ -134,7 +134,7 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
   }
 }
 
-// How long an unanswered peer is called.
+// How long a peer that does not answer is called.
 template <class Core>
 Duration calls_for(const Core& core, const Peer& peer) {
   const Duration timeout = milliseconds(core.tunables.peer_timeout_ms);
@@ -179,9 +179,8 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   touch(peer);
 }
 
-// The caller has an address of a peer that has not been heard to answer yet. If the address differs
-// from the known one, which may be a stranger's claim, calls go there from now on, with full
-// patience.
+// Takes an address of a peer that has not been heard to answer yet. If it differs from the known
+// one, which may be a stranger's claim, calls go there from now on, with full patience.
 void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
   bool same = records.size() == peer.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {
@@ -259,7 +258,7 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   peer.called_at = now;
   say_hello(peer);
-  // It calls until the end, and once more then: a place may have become free only now.
+  // This end calls until then, and once more at the end: a place may have become free only now.
   peer.timeout_put_off = end <= now;
   peer.call_at = peer.timeout_put_off ? now + listens_for(*this, peer) : earlier(peer.call_at, end);
   if (peer.calls == kQuickCalls) end_calling(peer);

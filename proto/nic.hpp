@@ -230,7 +230,7 @@ class Nic {
   // Describes the packets that the NIC is to receive. The endpoint that opens the NIC calls it
   // once. The driver may drop other packets before they take room in the rings; it need not.
   virtual void screen(const Screen& screen) { static_cast<void>(screen); }
-  // Datagrams dropped for that, as well as the driver knows. May cost system calls.
+  // Datagrams that the screen dropped, as well as the driver knows. May cost system calls.
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
 
   // Allows payloads to come as views of the buffers that their senders gave to tx_burst. Those

@@ -76,7 +76,8 @@ Time early_probe_at(Core& core, Path& path) {
   if (!path.prompt || path.early >= kEarlyProbes || path.unanswered > 0) return kNever;
   if (path.state != PathState::up || !path.prompt_time.is_known()) return kNever;
   if (core.nics[path.local_nic].lanes > 1 || core.tunables.recovery_early == 0) return kNever;
-  // The packets before that early probe were all answered. It was needless, and so is another.
+  // If an early probe is the oldest packet in flight, all before it were answered. It was needless,
+  // and so is another.
   const SentPacket& oldest = path.sent.at(core.sent_blocks, path.oldest);
   if (oldest.state == SentPacket::State::in_flight && oldest.is_early_probe()) return kNever;
   return path.last_departed + path.prompt_time.late_after(core.granularity) * (path.early + 1);
@@ -90,7 +91,7 @@ void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record,
                    Duration residence, CongestionWindow::Ack& window_ack) {
   const Time now = core.now;
   Time sent = record.sent;
-  // A busy peer takes both at once, so only the older packet shows how long it took.
+  // A busy peer takes both packets at once, so only the older packet shows how long it took.
   if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
   core.sample_response(peer, path, now - sent, residence, record.at_end);
   window_ack.has_delay = true;
@@ -159,7 +160,7 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   path.pto_at = path.last_departed + pto_interval(*this, path);
-  // An early probe that is due already was sent. Its answer is on its way, or the gap rule takes
+  // If an early probe is due already, it was sent. Its answer is on its way, or the gap rule takes
   // over.
   const Time early = early_probe_at(*this, path);
   if (now < early) path.pto_at = earlier(path.pto_at, early);

@@ -44,7 +44,7 @@ inline constexpr std::uint8_t kMostUnanswered = 22;
 // The early probes that a path may send before the next acknowledgement.
 inline constexpr std::uint8_t kEarlyProbes = 2;
 
-// After this many probes that a peer did not answer though it was there, its NICs are suspect.
+// This many probes that a peer did not answer though it was there count against the NICs.
 inline constexpr std::uint8_t kInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
@@ -311,7 +311,7 @@ struct alignas(kCacheLine) Peer {
   // Handshake and closing.
   Time call_at = kNever;
   bool announcing = false;     // READY: calls until the peer has our NICs' present addresses
-  bool holds_call = false;     // in its first calls, whose number is limited
+  bool holds_call = false;     // in its first calls, which few peers may be at a time
   bool waits_to_call = false;  // on the list of callers
   bool is_half_open = false;   // on the list of half-open ones
   bool close_sent = false;
@@ -428,17 +428,15 @@ struct alignas(kCacheLine) Peer {
   Time calling_since{};
   std::uint64_t cookie = 0;  // from the newest CHALLENGE of our HELLO
   static constexpr std::size_t kMaxCloseParts = 128;
-  std::array<std::uint64_t, kMaxCloseParts / 64>
-      close_parts{};  // the parts that are here, a bit each
+  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // that are here, a bit each
   Time close_at{};
   Time answer_at{};  // the next RESET or CLOSE to a peer that still sends goes no sooner
 
   // Paths, and the first of their numbers.
   std::array<NicPair, kMaxPaths> pairs{};  // of the first slots
   std::array<std::uint8_t, kMaxPaths> generations{};
-  std::array<std::uint8_t, kMaxPaths>
-      epochs{};                  // the epoch of path numbers in which each slot began
-  std::uint64_t path_start = 0;  // the first number of newly bound paths
+  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which slots began
+  std::uint64_t path_start = 0;                  // the first number of newly bound paths
   std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
   // Numbers below starved_to were dropped for want of a descriptor. The peer is on the list

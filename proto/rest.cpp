@@ -74,8 +74,9 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   return true;
 }
 
-// The peer has answered nothing for the whole patience: no probes, announcements, or requests of
-// dropped messages. There is nobody to go on for. A later call on the peer continues from there.
+// Whether the peer has answered nothing for its whole patience: no probes, announcements, or
+// requests of dropped messages. Then there is nobody to go on for. A later call on the peer
+// continues from there.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || now - peer.last_heard < patience_with(peer))
     return false;
@@ -295,8 +296,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     peer.incoming.close();
   }
   describe(peer, record);
-  record.nic_news = peer.announcing ? nic_news - 1
-                                    : nic_news;  // a peer that has not heard hears it when it wakes
+  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // to be told on waking
   for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);

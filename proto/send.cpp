@@ -318,9 +318,9 @@ struct Wanted {
 };
 }  // namespace
 
-// Layer 2 at the sender. A requested fragment is retransmitted in three cases. Its path has
-// got past its last transmission, that is older than what layer 1 waits for, or it is not in flight
-// at all.
+// Layer 2 at the sender. A requested fragment is retransmitted in three cases. Its path has got
+// past its last transmission, that transmission is older than what layer 1 waits for, or the
+// fragment is not in flight at all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++counters.requests_received;
   const std::uint64_t number = expand(request.message, peer.next_number);

@@ -145,7 +145,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   if (peer.state == SessionState::failed) forget_failed(peer);
   const std::uint64_t told_with = peer.state == SessionState::idle ? 0 : peer.token;
   if (peer.state == SessionState::idle && !begin_session(peer)) return false;
-  // The incarnation answered before may be READY: this one must not be taken for it.
+  // The incarnation answered before may be READY: its packets must not count as this one's.
   if (peer.state == SessionState::answered &&
       (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
     draw_token(peer);

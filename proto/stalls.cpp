@@ -7,7 +7,7 @@
 // program don't count either: a send whose peer reports that no receive has it, or a receive of
 // which nothing came.
 //
-// Timer of a peer: `stall_at`, the next look, which the liveness watch keeps (session.cpp).
+// Timer of a peer: `stall_at`, the next look. watch_liveness (session.cpp) takes it.
 #include <algorithm>
 
 #include "proto/core.hpp"

@@ -39,7 +39,7 @@ std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
-// Nobody answers on the path, and such paths use up all of the limit that other peers leave.
+// Whether nobody answers on the path, and such paths use up the limit that other peers leave.
 template <class Core>
 bool is_over_limit(const Core& core, const Path& path) {
   return path.written_off && path.packets_in_flight > 0 &&
@@ -88,7 +88,7 @@ void Endpoint::Core::transmit() {
       progressed = true;
       touch(peer);
     }
-    // A blocked peer (by windows, paths) returns to the list when the block ends.
+    // A peer that windows or paths block returns to the list when the block ends.
     if (outcome == Sent::more || outcome == Sent::refused) {
       if (!senders.contains(peer)) senders.push_back(peers, index);
     }

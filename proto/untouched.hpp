@@ -69,7 +69,7 @@ class MadeAtUse {
     HAWSER_ASSERT(i < made_);
     return objects_[i];
   }
-  // All objects that are made, for callers that know how many.
+  // All objects that are made, for callers that have asked for theirs before.
   [[nodiscard]] std::span<T> all() { return {objects_.data(), made_}; }
   [[nodiscard]] std::size_t size() const { return objects_.size(); }
   [[nodiscard]] std::size_t made() const { return made_; }

@@ -55,8 +55,7 @@ class VerdictJudge {
 
   static constexpr std::uint32_t kNone = 0xffffffffu;
   struct Row {
-    std::array<std::uint32_t, 2> alive_by{
-        kNone, kNone};  // two columns, as one of them may be the one in question
+    std::array<std::uint32_t, 2> alive_by{kNone, kNone};  // two columns: one may be in question
     std::uint32_t witnesses = 0;
   };
   std::array<Row, PeerEvidence::kNics> rows_{};
