@@ -5,16 +5,16 @@
 //   turn.cpp         order of one pass, dispatch         session.cpp        peers, liveness
 //   send.cpp         outgoing messages, statuses         handshake.cpp      HELLO to READY
 //   transmit.cpp     choice of path, bursts              failure.cpp        a session fails
-//   path_acks.cpp    acknowledged, PTO                   closing.cpp        CLOSE, CLOSED, RESET
+//   path_acks.cpp    path acks, PTO                      closing.cpp        CLOSE, CLOSED, RESET
 //   paths.cpp        states, probing, bridges            small_packets.cpp  asking, probing, routes
-//   receive.cpp      fragments in, the floor             acknowledge.cpp    what a peer must hear
-//   receives.cpp     matching, completion                gaps.cpp           what a path has lost
+//   receive.cpp      fragments in, the floor             acknowledge.cpp    control that is due
+//   receives.cpp     matching, completion                gaps.cpp           packets lost on a path
 //   expect.cpp       levels, requests                    addresses.cpp      NICs that moved
-//   grants.cpp       what of long messages may come      report.cpp         statistics
+//   grants.cpp       grants for long messages            report.cpp         statistics
 //   blame.cpp        verdicts on NICs and links          binding.cpp        how many paths
-//   trace.cpp        records for the caller's hook       rest.cpp           peers that are quiet
-//   silence.cpp      paths of which nothing comes        packed.cpp         several in one packet
-//   eager.cpp        small messages in, at once          stalls.cpp         what stands still
+//   trace.cpp        records for the caller's hook       rest.cpp           quiet peers
+//   silence.cpp      silent paths                        packed.cpp         several in one packet
+//   eager.cpp        small messages in, at once          stalls.cpp         stalled operations
 //   control_routes.cpp  which NICs control goes over
 //
 // Ownership. Slabs own all objects; indices name them. pool.take makes the protocol the owner of a

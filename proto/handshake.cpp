@@ -326,7 +326,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   Peer& peer = *found;
   const bool was_ready = peer.state == SessionState::ready;
   const bool echoed = echoes_us(peer, said);
-  // The peer moved while calling. A packet heard there may be answered there.
+  // The peer moved while it calls. It gets answers at its new address once it has proven that.
   if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
     const NicAddress& address = packet.nics[far].address;
     if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);

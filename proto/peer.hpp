@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint knows of one peer and of the messages and paths between them.
+// The state that an endpoint has of one peer, and of the messages and paths between them.
 //
 // Plain data: the rules live in the files named after the event (session, transmit, path_acks,
 // paths, receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
