@@ -22,10 +22,10 @@
 namespace hawser::proto {
 
 // The bytes with which the other side reaches a NIC, opaque to the protocol. Drivers put their kind
-// (NicKind) in byte 0 and zero the bytes they don't use, so that equal addresses are equal bytes.
-//   udp:    kind, family (4|6), data port, control port (big endian), IP address (16 bytes)
-//   verbs:  kind, link layer, LID, data QPN, control QPN, QKey, GID
-//   memory: kind, fabric-wide number
+// (NicKind) in byte 0 and zero the bytes they don't use, so that equal addresses are equal bytes:
+//   `udp`:    kind, family (4|6), data port, control port (big endian), IP address (16 bytes);
+//   `verbs`:  kind, link layer, LID, data QPN, control QPN, QKey, GID;
+//   `memory`: kind, fabric-wide number
 struct NicAddress {
   std::array<std::byte, 40> bytes{};
   friend constexpr bool operator==(const NicAddress&, const NicAddress&) = default;
@@ -170,8 +170,8 @@ class Nic {
 
   // Makes a remote NIC reachable. Never blocks: a driver that must ask the kernel or the network
   // first does so elsewhere, and answers `again` until it knows.
-  //   ok: `handle` is set; the same address gives the same handle, counted · again: not yet, or no
-  //   handle is free · invalid_argument: this driver can't reach that address, now or later.
+  //   `ok`: `handle` is set; the same address gives the same handle, counted. `again`: not yet, or
+  //   no handle is free. `invalid_argument`: this driver can't reach that address, now or later.
   [[nodiscard]] virtual Status open_remote(const NicAddress& remote, RemoteHandle& handle) = 0;
   // Ends one open_remote. Earlier sends to that remote are still reaped.
   virtual void close_remote(RemoteHandle handle) = 0;
@@ -230,7 +230,7 @@ class Nic {
   // Describes the packets that the NIC is to receive. The endpoint that opens the NIC calls it
   // once. The driver may drop other packets before they take room in the rings; it need not.
   virtual void screen(const Screen& screen) { static_cast<void>(screen); }
-  // Datagrams dropped for that, as well as the driver knows. May cost system calls.
+  // Datagrams that the screen dropped, as well as the driver knows. May cost system calls.
   [[nodiscard]] virtual std::uint64_t screened() const { return 0; }
 
   // Allows payloads to come as views of the buffers that their senders gave to tx_burst. Those
@@ -258,9 +258,9 @@ class Nic {
   // never made.
   [[nodiscard]] virtual bool pins_memory() const { return false; }
   // Blocks; any thread, while another uses the NIC. `mapping`, if not null, lives until unpin.
-  //   ok: `pinned` is set; unpin or the end of the NIC ends it · invalid_argument: nothing is
-  //   mapped there · too_large, lock_limit: see Status · unsupported: not such memory ·
-  //   nic_error: the device or the kernel refuses.
+  //   `ok`: `pinned` is set; unpin or the end of the NIC ends it. `invalid_argument`: nothing is
+  //   mapped there. `too_large`, `lock_limit`: see Status. `unsupported`: not such memory.
+  //   `nic_error`: the device or the kernel refuses.
   [[nodiscard]] virtual Status pin(const MemoryRange&, const Mapping*, PinnedMemory*&) {
     return Status::unsupported;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When this end was away itself: nothing could be heard meanwhile, so what waits for others waits
-// that much longer. Of all that waits since some moment the longest absence since then counts: a
-// longer one that ended before is no help, so the longest ones of each recent time are remembered.
+// When this end was absent itself. It could hear nothing meanwhile, so a timer that waits for
+// others waits that much longer. It adds the longest absence since it was armed; an older one is no
+// help. Therefore the longest absences of each recent period are kept.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hawser::proto {
 
 class Absence {
  public:
-  // From `left` to `back`. Those that ended longer ago than `old` are forgotten.
+  // Notes an absence from `left` to `back`. Forgets those that ended more than `old` before.
   void note(Time left, Time back, Duration old) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -25,7 +25,7 @@ class Absence {
     spans_[kept] = {left, back};
     count_ = kept + 1;
   }
-  // How long the longest one was, as far as it was after `then`.
+  // The length of the longest absence, counted after `then`.
   [[nodiscard]] Duration since(Time then) const {
     Duration most{};
     for (std::size_t i = 0; i < count_; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions for broken invariants: they stay in release, say where and what, and abort.
+// Assertions for broken invariants: they stay in release, print where and what, and abort.
 //
-// They are for what only a bug in this code can break. A bad packet is a counted DropReason, a bad
-// argument of the caller a Status; neither is ever asserted on.
+// They are for conditions that only a bug in this code can break. A bad packet is a counted
+// DropReason, a bad argument of the caller a Status; neither is ever asserted on.
 #pragma once
 
 namespace hawser::proto {

@@ -16,14 +16,14 @@ constexpr std::uint64_t low_bits(std::uint32_t n) {
 
 }  // namespace
 
-// Forgets what falls out of the window: the places of the numbers in between, and its own, held
-// numbers 1024 lower.
+// Forgets the bits that fall out of the window. The places of the numbers in between, and its own,
+// held numbers 1024 lower.
 void PathWindow::advance(std::uint64_t number, std::uint64_t ahead) {
   if (ahead >= kBits) {
     words_.fill(0);
   } else {
     for (std::uint64_t left = ahead - 1, at = number - 1; left > 0;) {
-      // From the place of `at` upwards to the end of its word, at most.
+      // At most from the place of `at` upwards to the end of its word.
       const std::size_t place = position(at);
       const std::uint64_t run = std::min<std::uint64_t>(left, 64 - place % 64);
       words_[place / 64] &= ~(low_bits(static_cast<std::uint32_t>(run)) << (place % 64));
@@ -74,7 +74,7 @@ void FragmentBitmap::release() {
   *this = FragmentBitmap{};
 }
 
-// Where the bit of a fragment from first_missing_ on lies; takes the memory if need be.
+// The word with the bit of a fragment from first_missing_ on; allocates memory if need be.
 inline std::uint64_t* FragmentBitmap::word_for(std::uint32_t fragment, Claim& refusal) {
   if (total_ <= 64) return &inline_;
   const std::uint32_t block = fragment / kBlockBits;
@@ -97,7 +97,7 @@ inline std::uint64_t* FragmentBitmap::word_for(std::uint32_t fragment, Claim& re
   return &pool_->blocks_[entry].words[word];
 }
 
-// Moves first_missing_ past what is claimed; blocks left behind go back.
+// Moves first_missing_ past claimed fragments; frees the blocks left behind.
 inline void FragmentBitmap::advance() {
   while (first_missing_ < total_) {
     const std::uint64_t* words = total_ <= 64 ? &inline_ : pool_->blocks_[front_].words.data();
@@ -105,7 +105,7 @@ inline void FragmentBitmap::advance() {
     const auto run = static_cast<std::uint32_t>(std::countr_one(rest));
     if (run == 0) return;
     first_missing_ += run;
-    if (first_missing_ % 64 != 0) return;  // a hole, or the end, inside this word
+    if (first_missing_ % 64 != 0) return;  // a gap, or the end, inside this word
     if (first_missing_ % kBlockBits == 0 && first_missing_ < total_) next_block();
   }
 }
@@ -125,7 +125,7 @@ FragmentBitmap::Claim FragmentBitmap::claim(std::uint32_t fragment) {
   return Claim::fresh;
 }
 
-// first_missing_ has come to the start of a block: that one becomes the front.
+// first_missing_ has reached the start of a block, which becomes the front.
 void FragmentBitmap::next_block() {
   if (directory_ != kNoIndex) {
     std::uint32_t& entry = pool_->directories_[directory_]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has arrived: PathWindow for the numbers of one path, FragmentBitmap for the fragments of one
-// message, and BlockPool, the memory of the latter.
+// Records of arrivals: PathWindow for the numbers of one path, FragmentBitmap for the fragments of
+// one message, and BlockPool, the memory of FragmentBitmaps.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@
 
 namespace hawser::proto {
 
-// The path numbers that arrived: the largest, and which of the 1024 up to it. What lies further
-// back counts as seen, so that a datagram can't be taken twice however late its copy comes. Numbers
-// are compared by their distance, so they may wrap at 2^64.
+// The path numbers that arrived: the largest, and which of the 1024 up to it. Older numbers count
+// as seen, so that a datagram can't be taken twice however late its copy comes. Numbers are
+// compared by their distance, so they may wrap at 2^64.
 class PathWindow {
  public:
   static constexpr std::uint64_t kBits = 1024;
@@ -53,7 +53,7 @@ class PathWindow {
     return {Arrival::fresh, false};
   }
 
-  // Of the numbers that arrived; first - 1 if none has.
+  // The largest number that arrived; first - 1 if none has.
   [[nodiscard]] std::uint64_t largest() const { return largest_; }
 
   // Whether insert would call it anything but fresh.
@@ -71,7 +71,7 @@ class PathWindow {
  private:
   static constexpr std::uint64_t kAhead = std::uint64_t{1} << 63;
 
-  // Numbers lie in falling order, so that an ack's words are plain shifts of these.
+  // Numbers lie in falling order, so that an ack's words are plain shifts of these words.
   static std::size_t position(std::uint64_t number) { return ~number & (kBits - 1); }
   void advance(std::uint64_t number, std::uint64_t ahead);
 
@@ -94,9 +94,9 @@ class BlockPool {
     void reset() { blocks.fill(kNoIndex); }
   };
 
-  // A message of more than 64 fragments takes one block for as long as it lasts; `blocks` beyond
-  // the number of such messages, and `directories`, let arrivals run ahead of the first missing
-  // fragment.
+  // A message of more than 64 fragments holds one block throughout. Give at least one block for
+  // each such message; more `blocks`, and `directories`, let arrivals run ahead of the first
+  // missing fragment.
   BlockPool(std::uint32_t blocks, std::uint32_t directories)
       : blocks_(blocks), directories_(directories) {}
 
@@ -110,16 +110,17 @@ class BlockPool {
   Slab<Directory> directories_;
 };
 
-// Which fragments of a message have been claimed. It slides: only what lies at or beyond the first
-// missing fragment takes memory, kSpan fragments of it or a little more, in blocks that come from a
-// pool and go back as the first missing fragment passes them.
+// Which fragments of a message have been claimed. The bitmap slides: only fragments from the first
+// missing one on take memory, for kSpan fragments or a little more. Blocks come from a pool and go
+// back as the first missing fragment passes them.
 //
-// A message of at most 64 fragments has its bits in here. A longer one takes a block in start and
-// keeps it for the first missing fragment till the end, so every message that was started can
-// finish, however empty the pool: `no_block` only ever befalls fragments further ahead.
+// A message of at most 64 fragments has its bits in this object. A longer one takes a block in
+// start and keeps it for the first missing fragment till the end. Every started message can
+// therefore finish, however empty the pool: `no_block` only ever befalls fragments further ahead.
 class FragmentBitmap {
  public:
-  // A fragment below first_missing() + kSpan is never `outside`, wherever in a block that starts.
+  // A fragment below first_missing() + kSpan is never `outside`, wherever in a block the span
+  // starts.
   static constexpr std::uint32_t kSpan =
       BlockPool::kBlockBits * (BlockPool::kDirectoryBlocks - 1) + 1;
 
@@ -127,7 +128,7 @@ class FragmentBitmap {
     fresh,      // now claimed: place its bytes
     duplicate,  // was claimed before
     outside,    // not a fragment of the message, or too far ahead
-    no_block,   // no memory so far ahead; it must be sent again
+    no_block,   // no memory so far ahead; the fragment must be sent again
   };
 
   // False if the pool has no block; then nothing was taken. total: 1 to 2^28.
@@ -161,7 +162,7 @@ class FragmentBitmap {
   BlockPool* pool_ = nullptr;
   std::uint64_t inline_ = 0;            // the bits of a message of at most 64 fragments
   std::uint32_t front_ = kNoIndex;      // the block of first_missing_
-  std::uint32_t directory_ = kNoIndex;  // block b > the front's, if any, at entry b mod 64
+  std::uint32_t directory_ = kNoIndex;  // if any: block b beyond the front's is at entry b mod 64
   std::uint32_t total_ = 0;             // 0: not started
   std::uint32_t first_missing_ = 0;
   std::uint32_t claimed_ = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which timer fires next: an indexed binary min-heap of (deadline, id).
 //
-// Each id below the capacity has at most one deadline; update moves it either way in O(log n), next
+// Each id below the capacity has at most one deadline. update moves it either way in O(log n); next
 // is O(1). Every object with a timer (path, message, peer) owns one id and folds its own timers
-// into one deadline. Ids with the same deadline come out in an order that depends on the calls
-// before alone, so that runs replay.
+// into one deadline. The order of ids with equal deadlines depends only on the earlier calls, so
+// runs replay.
 #pragma once
 
 #include <cstdint>
@@ -60,12 +60,12 @@ class DeadlineHeap {
     }
   }
 
-  // The earliest; the heap is not empty.
+  // The earliest entry; the heap is not empty.
   [[nodiscard]] Entry top() const {
     HAWSER_ASSERT(size_ > 0);
     return heap_[0];
   }
-  // Takes the earliest off.
+  // Removes and returns the earliest entry.
   Entry pop() {
     const Entry entry = top();
     remove(entry.id);
@@ -90,7 +90,7 @@ class DeadlineHeap {
     position_[entry.id] = at;
   }
 
-  // Puts `entry` where the hole at `at` comes to rest on its way up, or down.
+  // Moves the hole at `at` up or down, and puts `entry` where it stops.
   void rise(std::uint32_t at, Entry entry) {
     while (at > 0) {
       const std::uint32_t parent = (at - 1) / 2;

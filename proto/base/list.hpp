@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Doubly linked lists through objects of a slab or an array, by index.
 //
-// The links lie in the objects, so an object can be on as many lists at once as it has ListLinks,
-// nothing is allocated, and removal from the middle is O(1). A list doesn't know its objects: every
+// The links lie in the objects, so an object can be on as many lists at once as it has ListLinks.
+// Nothing is allocated, and removal from the middle is O(1). A list doesn't know its objects: every
 // call gets them as `items`, a Slab<T>&, a span of T, or anything else with items[index].
 #pragma once
 
@@ -33,8 +33,8 @@ class IndexList {
     return (items[index].*kLink).next;
   }
 
-  // Whether the object is on a list through this link. Where several lists share the link (one per
-  // peer, say) it does not tell on which: that the caller knows.
+  // Whether the object is on a list through this link. If several lists share the link (one per
+  // peer, say), the caller must know which one.
   template <class Items>
   [[nodiscard]] static bool contains(const Items& items, std::uint32_t index) {
     return (items[index].*kLink).next != ListLink::kOff;
@@ -54,7 +54,7 @@ class IndexList {
     insert_before(items, head_, index);
   }
 
-  // Puts `index` just before `successor`, which is on this list; kNoIndex: at the end.
+  // Inserts `index` just before `successor`, which is on this list; kNoIndex: at the end.
   template <class Items>
   void insert_before(Items&& items, std::uint32_t successor, std::uint32_t index) {
     ListLink& link = items[index].*kLink;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large tables as pages of their own, which go back to the system with their owner.
 //
-// From the heap they would not: an allocator that has once given a large block back keeps what it
-// gets next (glibc raises its threshold for mapping, mallopt(3)), and each new endpoint would touch
-// other pages of what is kept. Endpoints that are made and ended in turns would take ever more.
+// Heap memory would not go back: an allocator that has once freed a large block keeps the next ones
+// (glibc raises its mmap threshold, mallopt(3)). Each new endpoint would then touch other pages of
+// the kept memory. Creating and ending endpoints in turns would use ever more memory.
 #pragma once
 
 #include <cstddef>
 
 namespace hawser::proto {
 
-// Below it the heap serves: a map call and its page faults cost more than they save. A sanitizer
-// that watches the ends of blocks gets all of them.
+// Below this size the heap serves: a map call and its page faults cost more than they save. With a
+// sanitizer that watches the ends of blocks, the heap serves all sizes.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr std::size_t kLeastPages = ~std::size_t{0};
 #else
 inline constexpr std::size_t kLeastPages = 256 * 1024;
 #endif
 
-// Zeros, which cost memory when they are first written. Throws std::bad_alloc.
+// Zeroed pages, which cost memory only once written. Throws std::bad_alloc.
 [[nodiscard]] void* take_pages(std::size_t bytes);
 void give_pages(void* pages, std::size_t bytes) noexcept;
 

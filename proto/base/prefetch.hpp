@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is about to be worked on, fetched while something else is done. Of thousands of peers
-// few are in the cache, and the lines of one, fetched one after the other as they are come upon,
-// take longer than what is done with them. A hint: it changes nothing.
+// Fetches memory that is about to be used, while something else is done. With thousands of peers
+// few are in the cache. Fetching one peer's lines one after the other takes longer than the work on
+// them. A hint: it changes nothing.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace hawser::proto {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// The lines from `begin` up to `end`, to be written.
+// Prefetches the lines from `begin` up to `end` for writing.
 inline void prefetch(const void* begin, const void* end) {
   const auto* const last = static_cast<const std::byte*>(end);
   for (const auto* at = static_cast<const std::byte*>(begin); at < last; at += kCacheLine) {
@@ -18,7 +18,7 @@ inline void prefetch(const void* begin, const void* end) {
   }
 }
 
-// The same, only to be read: who else has them keeps them.
+// The same for reading only: other caches keep their copies.
 inline void prefetch_to_read(const void* begin, const void* end) {
   const auto* const last = static_cast<const std::byte*>(end);
   for (const auto* at = static_cast<const std::byte*>(begin); at < last; at += kCacheLine) {

@@ -3,7 +3,7 @@
 //
 // xoshiro256** 1.0 by D. Blackman and S. Vigna (prng.di.unimi.it, public domain; "Scrambled linear
 // pseudorandom number generators", ACM TOMS 47(4), 2021), its state filled by SplitMix64 as they
-// advise. Not for secrets: whoever sees some of its output can tell the rest. Tokens that a
+// advise. Not for secrets: anyone who sees some of its output can compute the rest. Tokens that a
 // stranger must not guess are therefore drawn elsewhere or hashed with a key.
 #pragma once
 
@@ -41,8 +41,8 @@ class Random {
     return result;
   }
 
-  // 0 to n-1, each equally likely; n is at least 1. Draws again where the last, incomplete run of
-  // n values would favour the small ones.
+  // 0 to n-1, each equally likely; n is at least 1. Draws again if the value falls into the
+  // incomplete run of n, which would favour small results.
   constexpr std::uint64_t below(std::uint64_t n) {
     HAWSER_ASSERT(n > 0);
     const std::uint64_t incomplete = (std::uint64_t{0} - n) % n;  // 2^64 mod n
@@ -54,7 +54,7 @@ class Random {
   // True with probability p; never for p <= 0, always for p >= 1.
   constexpr bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
 
-  // Evenly from [d/2, d + d/2): keeps the mean, and keeps many who wait alike from waking alike.
+  // Even over [d/2, d + d/2): keeps the mean, and spreads those that wait equally long.
   constexpr Duration jitter(Duration d) {
     if (d.ns <= 0) return d;
     return d / 2 + Duration{static_cast<std::int64_t>(below(static_cast<std::uint64_t>(d.ns)))};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A first-in first-out ring of fixed capacity, for one thread.
 //
-// The capacity is the asked-for one rounded up to a power of two. The two counters run free and
-// wrap; their difference is the size. They start just short of the wrap, so that every run, not
-// only one of 2^32 elements, goes through it. Elements are assigned over; plain ones are not made
-// before, so that a ring takes the memory of what was in it and no more.
+// The capacity is rounded up to a power of two. The two counters run free and wrap; their
+// difference is the size. They start just short of the wrap, so that every run goes through it, not
+// only one of 2^32 elements. Elements are assigned over. Plain ones are not constructed in advance,
+// so a ring takes only the memory of what was in it.
 #pragma once
 
 #include <bit>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A slab: a fixed number of objects, handed out and taken back. Memory for all is taken at
-// construction, and touched only when as many are in use at once: a place that was used before is
-// given first.
+// A slab: a fixed number of objects, allocated and freed. The constructor reserves memory for all,
+// but only the most ever in use at once are touched: used places are allocated first.
 //
-// An object is named by index and generation, never by a pointer that is kept: the generation
-// changes when the object is freed, so a name that outlives its object is recognised (get gives
-// null) and can't hit the index's next object. The free list is last-in first-out: what was used
-// last is still in the cache.
+// Callers name an object by index and generation, and never keep a pointer. The generation changes
+// when the object is freed. A name that outlives its object is therefore recognised (get gives
+// null) and can't hit the index's next object. The free list is last-in first-out, as the place
+// used last is still in the cache.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ inline constexpr std::uint32_t kNoIndex = 0xffffffffu;
 
 struct SlabId {
   std::uint32_t index = kNoIndex;
-  std::uint32_t generation = 0;  // of a live object at least 1
+  std::uint32_t generation = 0;  // at least 1 for a live object
 
   friend constexpr bool operator==(SlabId, SlabId) = default;
 };
@@ -38,8 +37,8 @@ class Slab {
     HAWSER_ASSERT(capacity < kLive);
   }
 
-  // An object as if just constructed, or null if all are in use. The caller's until free.
-  // T::reset() is called if there is one; otherwise T{} is assigned.
+  // An object as if just constructed, or null if all are in use. It is the caller's until free.
+  // Calls T::reset() if there is one; otherwise assigns T{}.
   [[nodiscard]] T* try_allocate() {
     if (available() == 0) return nullptr;
     const bool is_new = free_ == kNoIndex;
@@ -56,14 +55,14 @@ class Slab {
     if constexpr (requires { object.reset(); }) {
       object.reset();
     } else if constexpr (std::is_trivially_destructible_v<T>) {
-      std::construct_at(&object);  // in place, where an assignment would make it elsewhere first
+      std::construct_at(&object);  // in place: an assignment would make a copy first
     } else {
       object = T{};
     }
     return &object;
   }
 
-  // The same; `id` is its name, and stays as it was if all are in use.
+  // The same; `id` becomes its name, and stays as it was if all are in use.
   [[nodiscard]] T* try_allocate(SlabId& id) {
     T* object = try_allocate();
     if (object != nullptr) id = id_of(*object);
@@ -80,7 +79,7 @@ class Slab {
     --size_;
   }
 
-  // Null if that object is no more.
+  // Null if that object was freed.
   [[nodiscard]] T* get(SlabId id) {
     return is_live(id.index) && cells_[id.index].generation == id.generation ? &objects_[id.index]
                                                                              : nullptr;
@@ -105,7 +104,7 @@ class Slab {
   [[nodiscard]] T& operator[](std::uint32_t index) { return at(index); }
   [[nodiscard]] const T& operator[](std::uint32_t index) const { return at(index); }
 
-  // It is about to be worked on. Any index: one that names nothing is passed over.
+  // Prefetches an object that is about to be used. Ignores an index that names nothing.
   void fetch(std::uint32_t index) const {
     if (index < made_) prefetch(&objects_[index], &objects_[index] + 1);
   }
@@ -124,7 +123,7 @@ class Slab {
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  // How many can be allocated now.
+  // How many more can be allocated now.
   [[nodiscard]] std::uint32_t available() const { return capacity_ - size_ - withheld_; }
 
   // Keeps so many places, which must be available, from being allocated until they are released.
@@ -137,14 +136,14 @@ class Slab {
     withheld_ -= count;
   }
 
-  // How many places have ever been in use at once: what of the memory is touched.
+  // How many places have ever been in use at once: only their memory is touched.
   [[nodiscard]] std::uint32_t touched() const { return made_; }
   [[nodiscard]] bool full() const { return size_ == capacity_; }
 
  private:
   static constexpr std::uint32_t kLive = 0xfffffffeu;  // in next_free: not on the free list
 
-  // Kept apart from the objects so that these lie as densely, and aligned, as their type says.
+  // Kept apart from the objects, so that these keep the density and alignment of their type.
   struct Cell {
     std::uint32_t generation = 1;
     std::uint32_t next_free = kNoIndex;

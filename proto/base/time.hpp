@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time as the protocol sees it: nanoseconds that somebody else counted. proto/ never reads a clock.
+// Time as the protocol sees it: nanoseconds counted by the caller. proto/ never reads a clock.
 #pragma once
 
 #include <compare>
@@ -35,17 +35,17 @@ struct Time {
   friend constexpr Duration operator-(Time a, Time b) { return {a.ns - b.ns}; }
 };
 
-// A moment to about a millisecond, which is enough for what takes seconds: units of 2^20 ns,
-// counted round every seven weeks.
+// A moment to about a millisecond, enough for durations of seconds: units of 2^20 ns, which wrap
+// every seven weeks.
 [[nodiscard]] constexpr std::uint32_t coarse(Time time) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(time.ns) >> 20);
 }
-// In those units.
+// The difference in those units.
 [[nodiscard]] constexpr std::int32_t coarse_since(std::uint32_t then, Time now) {
   return static_cast<std::int32_t>(coarse(now) - then);
 }
 
-// A moment to about a microsecond, for what takes less than half an hour: units of 2^10 ns.
+// A moment to about a microsecond, for durations below half an hour: units of 2^10 ns.
 [[nodiscard]] constexpr std::uint32_t fine(Time time) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(time.ns) >> 10);
 }

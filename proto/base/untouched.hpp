@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for a fixed number of objects, taken at once and not written to: what an endpoint may need
-// at its limits costs address space, and only what it has used costs memory.
+// Memory for a fixed number of objects, reserved at once and not written to. The limits of an
+// endpoint cost only address space; only objects that it has used cost memory.
 //
-// The system gives pages when they are first written. So nothing here makes objects in advance: who
-// uses a place writes it before reading it, lowest places first where there is a choice.
+// The system provides pages when they are first written, so nothing here makes objects in advance.
+// A user writes a place before reading it, and takes the lowest places first if it can choose.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ class Untouched {
   std::unique_ptr<T, Release> data_;
 };
 
-// The same, each object made the first time that its place, or a later one, is asked for. For
-// places that are used from the lowest on, as a slab's are.
+// The same, but each object is made when its place, or a later one, is first asked for. For places
+// that are used from the lowest on, as a slab's are.
 template <class T>
 class MadeAtUse {
  public:
@@ -64,12 +64,12 @@ class MadeAtUse {
     while (made_ <= i) objects_[made_++] = T{};
     return objects_[i];
   }
-  // One that is made already.
+  // For an object that is made already.
   [[nodiscard]] const T& operator[](std::size_t i) const {
     HAWSER_ASSERT(i < made_);
     return objects_[i];
   }
-  // All that are made, for who has looked already.
+  // All objects that are made, for callers that have asked for theirs before.
   [[nodiscard]] std::span<T> all() { return {objects_.data(), made_}; }
   [[nodiscard]] std::size_t size() const { return objects_.size(); }
   [[nodiscard]] std::size_t made() const { return made_; }

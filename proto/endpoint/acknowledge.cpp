@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is owed to a peer and how it is said: path acks, statuses, grants, requests and NIC states,
-// in control packets at the end of a turn that has polled every NIC, or in front of a small
-// payload.
+// The control that is due to a peer, and how it is sent: path acks, statuses, grants, requests and
+// NIC states. It goes in control packets at the end of a turn that has polled every NIC, or in
+// front of a small payload.
 //
 // Timer of a peer: `ack_at`, armed at the first unacknowledged packet, max_ack_delay later;
 // `ack_now` sends with this turn.
@@ -19,8 +19,8 @@ constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
 constexpr std::uint32_t kFewStatuses = 4;
 
-// What the sender has under way is about its window: with few acknowledgements in a round trip it
-// sends in bursts, and learns late.
+// A sender has about its window in flight. With few acknowledgements in a round trip it sends in
+// bursts, and learns late.
 constexpr std::uint64_t kAcksInAWindow = 4;
 constexpr std::uint64_t kFewest = 2;
 constexpr std::uint8_t kMostCounted = 255;
@@ -30,8 +30,8 @@ std::uint64_t packets_per_ack(std::uint64_t under_way) {
 
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
 
-// Where a sender that was stopped goes on: behind the last that is here. What is missing before it
-// is asked for.
+// Where a stopped sender continues: behind the last fragment that is here. Missing ones before it
+// are requested.
 std::uint32_t goes_on_from(const IncomingMessage& message) {
   const std::uint32_t hole = message.arrived.first_missing();
   return message.no_room ? std::max(hole, std::min(message.arrived.beyond(), message.granted))
@@ -39,8 +39,8 @@ std::uint32_t goes_on_from(const IncomingMessage& message) {
 }
 }  // namespace
 
-// Enters a sequenced packet into its path's window. False: seen before, or of an older generation;
-// the packet is to be dropped.
+// Enters a sequenced packet into its path's window. False: drop the packet, as it was seen before,
+// or is of an older generation.
 bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
                                   bool congestion_experienced) {
   const wire::CommonHeader& header = *packet.header;
@@ -98,8 +98,8 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
     peer.active_epoch = allowance_epoch;
     ++epoch_peers;
   }
-  // What was overtaken is told at once too, before its sender takes it for lost; but where packets
-  // go several ways it is nothing that one comes before another.
+  // A packet that was overtaken is reported at once too, before its sender takes it for lost. On
+  // paths with several lanes overtaking means nothing.
   const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
   if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
   if (++peer.unacknowledged >= turn.tunables.ack_every_packets ||
@@ -125,7 +125,7 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
   path = ReceivePath{};
   path.slot = header.slot & 15;
   path.generation = header.generation;
-  // Numbers begin at the session's first, or, if this end or the other has rested, with the one
+  // Numbers begin with the session's first. If either end has rested, they begin near the packet
   // that is here: of those before it none counts as arrived.
   const std::uint32_t ahead = header.path_number - to_wire(peer.first_remote_number);
   const bool near = ahead < PathWindow::kBits;
@@ -134,7 +134,7 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
 }
 
 void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
-  // The newest status of a number is the one that counts; a run of questions has one answer.
+  // The newest status of a number is the one that counts. A run of questions has one answer.
   const std::uint32_t last = peer.statuses.back();
   if (last != kNoIndex) {
     PendingStatus& run = statuses.at(last);
@@ -164,14 +164,14 @@ void Endpoint::Core::owe(Peer& peer) {
   touch(peer);  // its timers may be the only ones to bring a turn
 }
 
-// With the next turn: a caller that answers what just completed carries it along.
+// Sends it with the next turn: a caller's answer to what just completed can carry it.
 void Endpoint::Core::owe_soon(Peer& peer) {
   peer.ack_at = earlier(peer.ack_at, turn.now());
   peer.ack_not_in_turn = turn.number();
   owe(peer);
 }
 
-// How many turns ago began the newest one of which all that lay in the data rings has been taken.
+// How many turns ago the newest turn began whose data rings have been drained since.
 std::uint16_t Endpoint::Core::turns_behind() const {
   std::uint32_t behind = 0;
   for (const LocalNic& local : nics) behind = std::max(behind, turn.number() - local.drained);
@@ -185,7 +185,8 @@ std::uint32_t Endpoint::Core::allowance_kib() const {
   return static_cast<std::uint32_t>((std::max(receive_bytes / active, least) + 1023) / 1024);
 }
 
-// Control packets to all peers that are due. The others stay on the list; their timer is armed.
+// Sends control packets to all peers that are due. The others stay on the list; their timer is
+// armed.
 void Endpoint::Core::acknowledge(bool urgent_only) {
   if (allowance_epoch_end <= turn.now()) {
     last_epoch_peers = turn.now() - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
@@ -205,7 +206,7 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
       return;
     }
     while (peer.ack_now || turn.now() >= peer.ack_at) {
-      if (!send_control(peer)) {  // no buffer, or no room in the NIC: with the next turn, soon
+      if (!send_control(peer)) {  // no buffer, or no room in the NIC: retry soon
         turn.refused();
         return;
       }
@@ -229,9 +230,9 @@ bool Endpoint::Core::something_owed(const Peer& peer) const {
   return false;
 }
 
-// ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request those of all paths,
-// the others with their largest number alone, and room is left for the request. What doesn't fit
-// stays due. False if nothing was written.
+// Writes ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request it writes
+// those of all paths, and leaves room for the request. Acks that are not due then have their
+// largest number alone. Acks that don't fit stay due. False if nothing was written.
 bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
   const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;
@@ -246,7 +247,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     if (!path.ack_due) count = 1;
     const std::size_t marks_words = path.marks != 0 ? 2 : 0;
     if (writer.room() < (2 + count + marks_words) * wire::kWordBytes + reserve) return true;
-    // First, as the sender forgets what is acknowledged.
+    // Marks come first, as the sender forgets acknowledged packets.
     if (path.marks != 0 &&
         writer.path_marks(path.slot, path.generation, to_wire(path.window.largest()), path.marks)) {
       path.marks = 0;
@@ -268,8 +269,8 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
   return any;
 }
 
-// Few statuses are told once more in the next control packet, where losses are to be made up for
-// within round trips. Where they are many, that costs more than being asked for one.
+// A few statuses are repeated in the next control packet, where losses should be repaired within
+// round trips. Repeating many would cost more than answering a question.
 void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
   for (std::uint32_t told = 0; !peer.statuses.empty();) {
     const std::uint32_t index = peer.statuses.front();
@@ -282,7 +283,7 @@ void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
   }
 }
 
-// A peer that waits may have missed the last packet with statuses, and have nothing more to ask by.
+// A waiting peer may have missed the last packet with statuses, and have nothing more to ask with.
 void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
   if (!peer.say_finals) return;
   peer.say_finals = false;
@@ -294,8 +295,8 @@ void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
   }
 }
 
-// Grants and requests. False: no room for the rest. The last grant of a message is said once more
-// in the packet after its own, as no other follows it; without room for that, not at all.
+// Writes grants and requests. False: no room for the rest. The last grant of a message is repeated
+// in the next packet, as no other grant follows it. Without room there it is not repeated.
 bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
   const std::uint32_t again = std::exchange(peer.granted_all, kNoIndex);
   while (!peer.to_say.empty()) {
@@ -338,7 +339,7 @@ bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
   return true;
 }
 
-// Puts what is owed in front of a small payload.
+// Puts due control in front of a small payload.
 void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
   if (!ackers.contains(peer) || peer.ways == Ways::all) return;
   (void)write_acks(peer, writer, false);
@@ -353,7 +354,7 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
 
 bool Endpoint::Core::send_control(Peer& peer) {
   PacketBuffer* buffer = nullptr;
-  // What is written is said: not before there is a way.
+  // Writing a block marks it as sent, so nothing is written before there is a way.
   if (remote(peer, peer.route) == kNoRemote &&
       remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
     return false;
@@ -381,7 +382,7 @@ bool Endpoint::Core::send_control(Peer& peer) {
   peer.ack_at = kNever;
   ++turn.counters.control_packets_sent;
   if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
-    // Statuses, grants and requests are asked for again where they are missed; states of NICs not.
+    // Peers ask again for statuses, grants and requests that they miss, but not for states of NICs.
     peer.nic_state_due = nic_state_due;
     peer.ack_now = true;
     for (const std::uint32_t index : peer.receive_paths) {

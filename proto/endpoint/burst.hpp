@@ -11,8 +11,8 @@
 
 namespace hawser::proto {
 
-// A fragment chosen for sending; or several messages of one each, the first by its index, and how
-// many `more` follow it by number.
+// A fragment chosen for sending. Or the first of several messages of one fragment each; then `more`
+// says how many follow it by number.
 struct Pick {
   std::uint32_t message = kNoIndex;
   std::uint32_t fragment = 0;

@@ -28,11 +28,11 @@ bool is_any_addressable(const Core& core, std::span<const wire::NicRecord> recor
 static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
-constexpr std::uint64_t kMostEvents = 4096 - 64;  // that nobody has taken yet
+constexpr std::uint64_t kMostEvents = 4096 - 64;  // events that nobody has taken yet
 constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
 
-// Of many peers few are in the cache; of the one that was sent to last, all that matters. True: its
-// paths are to be fetched too.
+// Prefetches a peer. With many peers few are in the cache, but the one that was sent to last is.
+// True: its paths should be fetched too.
 template <class Core>
 bool fetch_peer(Core& core, std::uint32_t peer) {
   if (std::exchange(core.last_sent_to, peer) == peer) return false;
@@ -40,7 +40,7 @@ bool fetch_peer(Core& core, std::uint32_t peer) {
   return true;
 }
 
-// What is said of a message that isn't here: whether one may still come.
+// The status for a message that isn't here: whether one may still come.
 template <class Core>
 Status nothing_of(const Core& core, PeerId peer) {
   if (peer == kAnyPeer) return Status::again;
@@ -67,7 +67,7 @@ const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t con
   return found;
 }
 
-// Whether a short address says nothing new: it may have fewer NICs than a HELLO of the peer told.
+// Whether a short address adds nothing: it may have fewer NICs than the peer's HELLO told.
 template <class Core>
 bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
   if (!address.is_short || address.nics > peer.remote_nics) return false;
@@ -104,7 +104,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       outgoing(u32(turn.tunables.max_operations)),
       incoming(u32(turn.tunables.max_receive_messages + turn.tunables.max_operations +
                    turn.tunables.max_peers)),
-      // Twice: what peers that don't answer have in flight leaves the others their limit.
+      // Twice, so that packets in flight to silent peers leave the others their limit.
       retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
       statuses(u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
       sent_blocks(u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
@@ -217,7 +217,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
 
 namespace {
 
-// Who has no name left for an operation may ask whether anything else is wrong with it.
+// A caller without a free name for an operation may ask whether anything else is wrong with it.
 Status without_slot(OperationId operation) {
   return operation == kNoOperation ? Status::again : Status::invalid_argument;
 }
@@ -241,8 +241,8 @@ Status Endpoint::send(Time now, const SendRequest& request) {
                                                                            : core.fragment_bytes)) {
     return Status::invalid_argument;
   }
-  // What fits whatever fragment size the handshake agrees on can wait for it here; the rest can't,
-  // as a number once given must be sent.
+  // A message that fits any fragment size the handshake may agree on can wait for it here. Others
+  // can't, as a number once given must be sent.
   if (peer->state != SessionState::ready &&
       !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
     return Status::again;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint knows of one peer and of the messages and paths between them.
+// The state that an endpoint has of one peer, and of the messages and paths between them.
 //
 // Plain data: the rules live in the files named after the event (session, transmit, path_acks,
 // paths, receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
@@ -34,7 +34,7 @@ enum class Ways : std::uint8_t {
   two,
   all,
 };
-// A question that was asked so often before, in vain, insists.
+// After being asked in vain this often, a question insists.
 inline constexpr std::uint8_t kInsistsAfter = 2;
 
 struct alignas(kCacheLine) Peer {
@@ -47,7 +47,7 @@ struct alignas(kCacheLine) Peer {
   std::uint32_t remote_index = 0xffffffffu;
   std::uint32_t fragment_bytes = 0;
   std::uint64_t remote_token = 0;
-  std::uint64_t token = 0;  // ours: what the peer must say
+  std::uint64_t token = 0;  // ours: the peer must send it
   std::uint32_t remote_nics = 0;
   std::uint32_t remotes = kNoIndex;  // of RemoteHandles
   Duration remote_absence{};
@@ -55,13 +55,13 @@ struct alignas(kCacheLine) Peer {
   // Handshake and closing.
   Time call_at = kNever;
   bool announcing = false;     // READY: calls until the peer has our NICs' present addresses
-  bool holds_call = false;     // one of those that are being called for the first times
+  bool holds_call = false;     // in its first calls, which few peers may be at a time
   bool waits_to_call = false;  // on the list of callers
-  bool is_half_open = false;   // on the list of half open ones
+  bool is_half_open = false;   // on the list of half-open ones
   bool close_sent = false;
   bool close_answered = false;
   std::uint8_t pair_count = 0;  // of `pairs`, below
-  NicPair said_over{};          // where control went last, or went first, if it went several ways
+  NicPair said_over{};          // the pair that control went over last; of several, the first
 
   // Liveness.
   Time last_heard{};
@@ -69,27 +69,27 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
-  bool refused : 1 = false;           // CALLING: it has said that it has no place
-  bool outdated : 1 = false;          // CALLING: it has said that our epoch is no higher
-  bool questioned : 1 = false;        // somebody needs to know whether it lives; until it is heard
-  NicPair route{};                    // over which it was last heard
-  std::uint8_t turn_slot = 0;         // where the next choice of a path begins
-  std::uint32_t insisted_at = 0;      // fine: when a question last went all ways; 0: never
-  Time stall_at{};                    // when to look for what stands still; 0: nothing is pending
-  Time used_at{};                     // the last call on it, or moment at which it could not rest
-  Time rest_at = kNever;              // when to see whether it has been quiet
-  std::uint32_t messages = 0;         // descriptors of either direction that are its own
+  bool refused : 1 = false;       // CALLING: the peer answered that it has no place
+  bool outdated : 1 = false;      // CALLING: the peer answered that our epoch is no higher
+  bool questioned : 1 = false;    // somebody needs to know whether it lives; ends when it is heard
+  NicPair route{};                // the pair over which it was last heard
+  std::uint8_t turn_slot = 0;     // where the next choice of a path begins
+  std::uint32_t insisted_at = 0;  // fine: when a question last went over all pairs; 0: never
+  Time stall_at{};                // when to look for stalled operations; 0: nothing is pending
+  Time used_at{};              // the last call on it, or the last moment at which it could not rest
+  Time rest_at = kNever;       // when to check whether it has been quiet
+  std::uint32_t messages = 0;  // its descriptors of either direction
   std::uint32_t posted_receives = 0;  // receives posted for exactly this peer
   std::uint32_t open_sends = 0;       // outgoing messages without a final status
-  std::uint32_t half_messages = 0;    // that have come in part
+  std::uint32_t half_messages = 0;    // incoming messages that arrived in part
   std::uint32_t open_receives = 0;    // matched, not finished
 
   // Sending.
   std::array<std::uint32_t, kMaxPaths> paths{};  // slab index or kNoIndex, by slot
-  std::uint16_t unproven = 0;  // first slots, a bit each, that must be proven once they are bound
+  std::uint16_t unproven = 0;  // a bit for each first slot that must be proven once it is bound
   std::uint16_t bound = 0;     // a bit per slot that has a path
-  Time crowded_at{};           // when more than the home paths were needed last
-  Time trim_at{};              // when to look for paths that aren't
+  Time crowded_at{};           // when more than the home paths were last needed
+  Time trim_at{};              // when to look for paths that are not needed
   std::uint64_t next_number = 0;
   std::uint64_t floor = 0;
   std::uint64_t told_floor = 0;  // a packet has left with it
@@ -98,14 +98,14 @@ struct alignas(kCacheLine) Peer {
   IndexList<Retransmit, &Retransmit::link> retransmits;
   std::uint64_t allowance = 0;  // bytes in flight per remote NIC, as the peer last said
 
-  // Silence (§10): what was sent until `settled_sent` would have been taken out of the peer's
-  // rings. What arrived by turn `doubt_turn` was sent until `doubt_sent`: a turn that began after
-  // that and emptied the rings settles it.
+  // Silence (§10): the peer would have taken out of its rings whatever was sent until
+  // `settled_sent`. Whatever arrived by turn `doubt_turn` was sent until `doubt_sent`. A turn that
+  // began later and emptied the rings settles it.
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
-  bool acked_in_turn = false;  // gaps and silence are judged when this turn has received all
+  bool acked_in_turn = false;  // gaps and silence are judged once this turn has received everything
   Time ack_info_at{};          // the newest ACK_INFO
-  std::uint16_t behind = 0;    // turns, as it said
+  std::uint16_t behind = 0;    // turns, from that block
   std::uint32_t doubt_turn = 0;
   Time doubt_sent{};
   Duration fastest = kNoSample;  // shortest response time that this turn's acknowledgements show
@@ -117,29 +117,29 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
   MessageTable incoming;
-  Time solicit_at = kNever;  // when to ask again
+  Time solicit_at = kNever;  // when to solicit again
   std::uint8_t solicit_backoff = 0;
   bool solicit_put_off = false;
   bool say_solicitation = false;
-  bool reserve_used = false;  // the descriptor kept for the lowest unprocessed number
+  bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
   std::uint32_t doubted_at = 0;        // coarse
   ResponseTime response;               // of this peer to our handshakes, grants and requests
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
-  std::uint32_t grantee = kNoIndex;    // while messages of it are paced
+  std::uint32_t grantee = kNoIndex;    // while its messages are paced
 
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
   bool ack_now = false;
-  bool say_finals = false;    // the peer waits: final statuses above its floor are told again
-  bool finals_again = false;  // the packet before had statuses; they are told once more
-  Ways ways = Ways::one;      // of the next control packet: more, if the peer waits for it
+  bool say_finals = false;    // the peer waits: repeat the final statuses above its floor
+  bool finals_again = false;  // the last packet had statuses: repeat them once
+  Ways ways = Ways::one;      // for the next control packet: more, if the peer waits for it
   void raise_ways(Ways least) { ways = std::max(ways, least); }
-  std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be said once more
+  std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be repeated once
   Time ack_at = kNever;
-  std::uint32_t ack_not_in_turn = 0;  // what is owed may ride on data that the next turn sends
+  std::uint32_t ack_not_in_turn = 0;  // control due may ride on data that the next turn sends
   std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
   std::uint16_t doubted = 0;          // a bit per slot over which control got no answer
 
@@ -147,7 +147,7 @@ struct alignas(kCacheLine) Peer {
   ListLink ack_link;    // on the endpoint's list of peers with control to send
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
 
-  // ---- From here on what ordinary packets and messages don't need: fetch() stops before it.
+  // ---- Ordinary packets and messages need nothing from here on: fetch() stops before it.
 
   // Identity (§6). Incarnations are (epoch, counter).
   std::uint64_t remote_id = 0;
@@ -157,9 +157,9 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t verified_epoch = 0;       // the incarnation that was READY here last
   std::uint32_t verified_counter = 0;     // 0: none
   std::uint32_t counter = 0;              // of our handshake
-  std::array<wire::NicRecord, 8> nics{};  // the first of them; Core::nic_of has them all
+  std::array<wire::NicRecord, 8> nics{};  // the first NICs; Core::nic_of has them all
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
-  std::uint64_t remote_unscheduled = 0;                        // what it sends of a message unasked
+  std::uint64_t remote_unscheduled = 0;  // bytes of a message that it sends before a grant
 
   // Handshake and closing.
   Duration call_interval{};
@@ -170,23 +170,23 @@ struct alignas(kCacheLine) Peer {
   std::uint32_t offered_bytes = 0;    // fragment_bytes as we tell it; with our token it is fixed
   Time called_at{};                   // of the newest HELLO: its answer measures the response time
   Time calling_since{};
-  std::uint64_t cookie = 0;  // of the newest CHALLENGE of our HELLO
+  std::uint64_t cookie = 0;  // from the newest CHALLENGE of our HELLO
   static constexpr std::size_t kMaxCloseParts = 128;
-  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // of these, bit per part here
+  std::array<std::uint64_t, kMaxCloseParts / 64> close_parts{};  // that are here, a bit each
   Time close_at{};
-  Time answer_at{};  // to who still sends: the next RESET or CLOSE not before that
+  Time answer_at{};  // the next RESET or CLOSE to a peer that still sends goes no sooner
 
-  // Paths and numbers, where they begin.
+  // Paths, and the first of their numbers.
   std::array<NicPair, kMaxPaths> pairs{};  // of the first slots
   std::array<std::uint8_t, kMaxPaths> generations{};
-  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which they began
-  std::uint64_t path_start = 0;                  // the first number of paths that are bound
+  std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which slots began
+  std::uint64_t path_start = 0;                  // the first number of newly bound paths
   std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
-  // Numbers below starved_to were dropped for want of a descriptor; on the list `starved` until all
-  // of them have been processed.
+  // Numbers below starved_to were dropped for want of a descriptor. The peer is on the list
+  // `starved` until all of them have been processed.
   std::uint64_t starved_to = 0;
-  std::uint64_t solicited_to = 0;  // of these, asked for since solicit_at was armed
+  std::uint64_t solicited_to = 0;  // those below it were asked for since solicit_at was armed
   ListLink starved_link;
 };
 static_assert(sizeof(Peer) <= 1280);
@@ -196,8 +196,7 @@ static_assert(sizeof(Peer) <= 1280);
   return peer.state == SessionState::calling || peer.state == SessionState::answered;
 }
 
-// Peers whose messages were turned away for want of a descriptor. The one that is to be asked next
-// comes first.
+// Peers whose messages were dropped for want of a descriptor, the next one to ask first.
 struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
   std::uint32_t asked = 0;  // messages, in asked_turn
   std::uint32_t asked_turn = 0;
@@ -229,9 +228,9 @@ struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
           static_cast<std::size_t>(left < peer.fragment_bytes ? left : peer.fragment_bytes)};
 }
 
-// A slot that is not bound for long must not leap by half of the wire's path numbers, which who
-// still knows its old ones would take for a step back: with each epoch of numbers begins a
-// generation.
+// A slot that stays unbound for long must not jump by half of the wire's path numbers. A peer that
+// remembers its old numbers would take that for a step back. Therefore each epoch of numbers begins
+// a new generation.
 [[nodiscard]] constexpr std::uint8_t epoch_of(std::uint64_t path_number) {
   return static_cast<std::uint8_t>(path_number >> 30);
 }
@@ -241,7 +240,7 @@ inline void begin_epoch(Peer& peer, std::uint32_t slot) {
   ++peer.generations[slot];
 }
 
-// It is about to be worked on.
+// Prefetches a peer that is about to be used.
 inline void fetch(const Peer& peer) { prefetch(&peer, &peer.remote_id); }
 
 // Calls visit(slot) for each slot with a path, lowest first; a visit may bind and release any.

@@ -159,9 +159,9 @@ class PeerTable {
   [[nodiscard]] std::uint32_t awake() const { return awake_.size(); }
   [[nodiscard]] std::uint32_t at_rest() const { return resting_.size(); }
 
-  // The cost of a peer at rest beside its record: its name, its share of the hash and the cells of
-  // both in their slabs; its places in the heap of timers (disarmed) and in the matching; and the
-  // place of its reserved descriptor's timer.
+  // The cost of a peer at rest beside its record. Its name, its share of the hash and the cells of
+  // both in their slabs take memory. Its places in the heap of timers (disarmed) and in the
+  // matching do too, and so does the place of its reserved descriptor's timer.
   static constexpr std::size_t kBytesBeside = 8 + 8 + 16 + 4 + 16 + 4;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint keeps beside its peers and messages: stored payload, verdicts, operations, and
-// what the tables of incoming messages say.
+// Small records that an endpoint keeps beside its peers and messages: stored payload, verdicts,
+// operations, and the values in the tables of incoming messages.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,7 @@
 
 namespace hawser::proto {
 
-// Payload that was stored because no receive had matched yet: a fragment, or a piece of a large
-// one.
+// Payload stored while no receive had matched: a fragment, or a piece of a large one.
 struct Chunk {
   std::uint32_t next = kNoIndex;
   std::uint32_t bytes = 0;

@@ -43,8 +43,8 @@ namespace {
 
 constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answer
 
-// What a path says of its NIC. Nothing, if it is idle: one that was not heard since another path of
-// the NIC went DOWN is UP only because nobody has tried it.
+// The state of the NIC that a path shows. Nothing if the path is idle: if it was not heard since
+// another path of the NIC went DOWN, it is UP only because nobody has tried it.
 std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
   if (path.state != PathState::up) return path.state;
   const bool doubted = local.path_down_at != Time{};

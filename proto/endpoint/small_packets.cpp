@@ -34,7 +34,7 @@ bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
   return false;
 }
 
-// Asks for the status of a message. Who has asked in vain before asks over more pairs of NICs.
+// Asks for the status of a message. After asking in vain it uses more pairs of NICs.
 void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
   PacketBuffer* buffer = nullptr;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands still though its peer is heard. Nothing in the protocol makes that happen for long,
-// so where it does somebody must be able to see it: an event says what is waited for, and a counter
-// counts.
+// Operations that stand still although their peer is heard. The protocol lets nothing stand still
+// for long, so if it happens somebody must be able to see it. An event tells what is awaited, and a
+// counter counts.
 //
-// A peer that is not heard is not looked at: peer_timeout ends what waits for it. Nor is what waits
-// for a program: a send whose peer answers that no receive has it, a receive of which nothing came.
+// Silent peers are not looked at: peer_timeout ends what waits for them. Operations that wait for a
+// program don't count either: a send whose peer reports that no receive has it, or a receive of
+// which nothing came.
 //
-// Timer of a peer: `stall_at`, the next look, kept by who watches over liveness (session.cpp).
+// Timer of a peer: `stall_at`, the next look. watch_liveness (session.cpp) takes it.
 #include <algorithm>
 
 #include "proto/endpoint/core.hpp"
@@ -15,10 +16,10 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::int64_t kLooks = 4;  // in the time that is too long
+constexpr std::int64_t kLooks = 4;  // within the time that is too long
 
-// What a send waits for. None: for nothing that is due; what was never sent waits for those before
-// it, which is fine as long as anything is acknowledged.
+// The cause for which a send waits. None: nothing is due. A message that was never sent waits for
+// those before it, which is fine while anything is acknowledged.
 Reason awaited(const OutgoingMessage& message, bool any_acknowledged) {
   if (message.finished) return Reason::none;
   if (message.ask_at != kNever) return Reason::awaits_answer;
@@ -34,13 +35,13 @@ Reason awaited(const IncomingMessage& message) {
 
 }  // namespace
 
-// Called while something is pending. At most one event a look, of what has stood still for longest.
+// Called while something is pending. At most one event per look, for what has stood still longest.
 void Endpoint::Core::watch_progress(Peer& peer) {
   if (turn.now() < peer.stall_at) return;
   const Duration patience = patience_with(peer);
   const bool first = peer.stall_at == Time{};
   peer.stall_at = turn.now() + patience / kLooks;
-  // Who was away itself, or doesn't hear the other, has nothing to complain of.
+  // An end that was away itself, or doesn't hear the peer, can't judge.
   if (first || turn.is_late() || turn.now() - peer.last_heard > patience / kLooks) return;
   const Time since = turn.now() - (patience + turn.absence().since(turn.now() - patience));
   std::int32_t longest = coarse_since(coarse(since), turn.now());
@@ -55,7 +56,7 @@ void Endpoint::Core::watch_progress(Peer& peer) {
     const OutgoingMessage& message = outgoing.at(index);
     look_at(message.moved, awaited(message, peer.newest_acked_sent > since));
   });
-  // A message that was turned away waits for room here, and so do those behind it.
+  // A dropped message waits for room here, and so do those behind it.
   const bool turned_away = starved.contains(peers, index_of(peer));
   peer.incoming.for_each([&](std::uint64_t, std::uint32_t entry) {
     if (is_finished_entry(entry)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records for the caller's trace hook (hawser/trace.hpp). All of these are called only where
-// tracing() says so, so that who does not trace pays for a branch.
+// Records for the caller's trace hook (hawser/trace.hpp). All of these are called only if tracing()
+// is true, so that without a hook the cost is a branch.
 #include "hawser/trace.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path&
   return record;
 }
 
-// A packet in flight: what its record says.
+// Fills in a packet in flight from its record.
 TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path& path,
                                    std::uint64_t number, const SentPacket& packet) {
   TraceRecord record = traced(kind, peer, path);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending: which peer, which path, which fragments, as one burst of the size that the driver likes.
+// Sending: which peer, which path and which fragments make the next burst of the driver's size.
 //
-// The path is chosen per burst: of the UP paths with room in their window the one whose window is
-// filled the least by it. A window is what its path has proven to carry in a round trip, and what a
-// slow path has not delivered stays in flight; so a degraded NIC gets its share, not an equal one,
-// and equal NICs equal ones, whatever their round trips look like on a busy host. If no path is UP,
-// SUSPECT ones serve.
+// The path is chosen per burst. It is the UP path with room in its window that the burst fills the
+// least. A window shows how much its path carries in a round trip, and undelivered packets stay in
+// flight. A degraded NIC therefore gets its share, not an equal one. Equal NICs get equal shares,
+// however round trips vary on a busy host. If no path is UP, SUSPECT ones serve.
 //
-// Peers take turns after each burst, and so do the paths of a peer; where there is but one of each,
-// nothing could go between two bursts, and as many packets as may go now are handed over at once.
+// Peers take turns after each burst, and so do the paths of a peer. If there is only one of each,
+// nothing could go between two bursts. Then as many packets as may go now are handed over at once.
 //
-// A NIC is given no more than what keeps it busy until the next turn, so that what is sent again
-// does not wait behind a whole message.
+// A NIC gets no more than keeps it busy until the next turn, so that retransmissions do not wait
+// behind a whole message.
 //
-// A packet becomes part of the state only when its NIC has accepted it; what a NIC refuses goes
-// back to where it was picked, in order. (Only its lane's turn is over: the next one takes
-// another. Messages that share a packet count as in flight from its writing, when each is at hand.)
+// A packet becomes part of the state only when its NIC has accepted it. Refused packets go back to
+// where they were picked, in order. (Only the lane's turn is lost: the next packet takes another
+// lane. Messages that share a packet count as in flight once it is written, while all of them are
+// at hand.)
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -28,19 +28,18 @@ namespace hawser::proto {
 
 namespace {
 
-// Numbers of a path that data doesn't take: were all in flight and lost, none were left to ask
-// with.
+// Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
 constexpr std::uint64_t kKeptForProbes = 2;
 
-// What may be in flight on the path. What the receiver has granted fits its rings, however many
-// others send to it; of what it has not it allows so much.
+// How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
+// others send to it. The peer's advertised allowance caps ungranted bytes in flight.
 template <class Core>
 std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
   const bool granted = !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
-// Nobody answers on the path, and what other peers leave of the limit is used up by such.
+// Whether nobody answers on the path, and such paths use up the limit that other peers leave.
 template <class Core>
 bool is_over_limit(const Core& core, const Path& path) {
   return path.written_off && path.packets_in_flight > 0 &&
@@ -55,7 +54,7 @@ bool awaits_way(Core& core, Peer& peer) {
   return any;
 }
 
-// Fragments that wait, counted up to `most`: to be sent again, and new ones under one window.
+// Counts waiting fragments, up to `most`: retransmissions, and new ones under one window.
 template <class Core>
 std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
   std::uint64_t count = 0;
@@ -89,7 +88,7 @@ void Endpoint::Core::transmit() {
       turn.progress();
       touch(peer);
     }
-    // What blocks a peer (windows, paths) puts it back on the list when it is gone.
+    // A peer that windows or paths block returns to the list when the block ends.
     if (outcome == Sent::more || outcome == Sent::refused) {
       if (!senders.contains(peer)) senders.push_back(peers, index);
     }
@@ -141,7 +140,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
 
 namespace {
 
-// Takes the next fragment to send: what was lost first.
+// Takes the next fragment to send. Lost ones come first.
 template <class Core>
 bool next_pick(Core& core, Peer& peer, Pick& pick) {
   while (!peer.retransmits.empty()) {
@@ -150,7 +149,7 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
     OutgoingMessage& message = core.outgoing.at(retransmit.message.index);
     core.drop_retransmit(peer, entry);
     if (message.stopped) {
-      core.consider_asking(message);  // nothing of it may be under way any more
+      core.consider_asking(message);  // perhaps nothing of it is in flight any more
       continue;
     }
     pick = {retransmit.message.index, retransmit.fragment, 0, true};
@@ -164,7 +163,7 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
   return true;
 }
 
-// Gives back, last first, what no NIC took.
+// Gives back, last first, fragments that no NIC took.
 template <class Core>
 void unpick(Core& core, Peer& peer, const Pick& pick) {
   OutgoingMessage& message = core.outgoing.at(pick.message);
@@ -264,8 +263,8 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   }
 }
 
-// Packets that may go on the path now: its window, its numbers, the endpoint's limit, the NIC's
-// taste, or `in_a_row` if that is more.
+// How many packets may go on the path now: limited by its window, its numbers, the endpoint's
+// limit, and the NIC's burst, or `in_a_row` if that is more.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   const std::uint64_t window = window_of(*this, peer, path);
@@ -307,7 +306,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   burst.remote = remote(peer, path->local_nic, path->remote_nic);
   if (burst.remote == kNoRemote) {
     (void)has_way(peer, *path);
-    return Sent::more;  // over another one
+    return Sent::more;  // over another path
   }
   const std::size_t limit =
       pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass of the poll loop. First half: reap, NIC events, receive (control before data) from every
-// NIC. Second half: expired timers, urgent acknowledgements, data, other acknowledgements (what
-// could ride on data has), re-arm. An acknowledgement so leaves only after every NIC has been
-// polled.
+// One pass of the poll loop. The first half reaps, takes NIC events, and receives from every NIC
+// (control before data). The second half expires timers, sends urgent acknowledgements, data, and
+// the acknowledgements that could not ride on data. Then it re-arms. An acknowledgement therefore
+// leaves only after every NIC has been polled.
 //
-// Where nothing is in flight, a message of one packet that was called for since the last turn goes
-// out before all of that, and takes along what the last turn left to be acknowledged: who answers a
-// message does not wait for NICs that have nothing to be read.
+// If nothing is in flight, a one-packet message queued since the last turn goes out before all of
+// that. It also carries the acknowledgements that the last turn left. A program that answers a
+// message therefore does not wait for NICs that have nothing to read.
 //
-// Drain before you declare: a turn that comes later than the wake-up that was asked for has `late`
-// set; timers that expired meanwhile are put off once (put_off), after what lay in the rings was
-// read. A host may also stand still in the middle of a turn: the second half of that turn is late,
-// and so is the next turn, which reads what came meanwhile.
+// Drain before you declare: a turn that comes later than the requested wake-up has `late` set.
+// Timers that expired meanwhile are postponed once (put_off), until the rings have been read. A
+// host may also stop in the middle of a turn. Then the second half of that turn is late, and so is
+// the next turn, which reads what arrived meanwhile.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -23,9 +23,10 @@
 namespace hawser::proto {
 
 namespace {
-// A NIC that refused packets has room again soon, and there is no event for it.
+// A NIC that refused packets has room again soon, but raises no event for it.
 constexpr Duration kBackpressureRetry = microseconds(50);
-// Nor for a send that a NIC lets go of: mostly that comes before anything else of the send.
+// A NIC raises no event either when it releases a send. Mostly another event of the send comes
+// sooner.
 constexpr Duration kReapRetry = milliseconds(2);
 
 // A ring may hold more than caps() promises: kernels charge packets that came together less.
@@ -34,20 +35,21 @@ void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
   const std::uint64_t taken = local.taken_bytes - local.marked_bytes;
   if (!seen_empty && taken / kRings < local.nic->caps().receive_bytes) return;
   local.drained = seen_empty ? turn : local.marked;
-  local.marked = turn + 1;  // what comes later in this turn is of the next
+  local.marked = turn + 1;  // packets still to come count for the next turn
   local.marked_bytes = local.taken_bytes;
 }
 
-// Whose it is, if it is anybody's: whether it is believed is found out later.
+// The index of the peer that a packet claims to be from. Later checks decide whether to believe it.
 template <class Core>
 std::uint32_t index_in(const Core& core, const RxPacket& packet) {
   if (packet.bytes < sizeof(wire::CommonHeader)) return kNoIndex;
   return wire::receiver_of(packet.data) ^ core.name_mask;
 }
 
-// Before packet `i` of a burst is worked on, the peers of packets that come soon are fetched, and
-// the paths of some that come sooner, whose peers are there by now. A payload that lies where its
-// sender has it may come from far: all of the next one is fetched, while this one is copied.
+// Prefetches before packet `i` of a burst is worked on. It fetches the peers of packets ahead, and
+// the paths of a packet less far ahead, whose peer is in the cache by now. Payload that lies in its
+// sender's memory may be remote, so all of the next packet's payload is fetched while this one is
+// copied.
 template <class Core>
 void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
   if (i + 1 < burst.size()) {
@@ -130,8 +132,7 @@ void Endpoint::Core::expire_timers() {
     expire(peer);
     touch(peer);
     if (peer_timers.deadline_of(index_of(peer)) <= turn.now()) {
-      peer_timers.update(index_of(peer),
-                         turn.now() + Duration{1});  // what waits for this turn's end
+      peer_timers.update(index_of(peer), turn.now() + Duration{1});  // it waits for this turn's end
     }
   }
   while (outgoing_timers.next() <= turn.now()) {
@@ -151,7 +152,7 @@ void Endpoint::Core::expire_timers() {
   if (judge_at <= turn.now()) judge_paths();
 }
 
-// Applies the blocks of a packet from a ready peer in their order, but for statuses.
+// Applies the blocks of a packet from a ready peer in their order, except that statuses come first.
 void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
   if (blocks.empty()) return;
   struct Visitor {
@@ -167,13 +168,13 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
     void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
   };
-  // Statuses first: of a message that is over nothing else needs to be worked out.
+  // Statuses first: a message that is over needs no further work.
   blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
   blocks.visit(Visitor{*this, peer});
 }
 
 namespace {
-// What is in a packet of a ready peer, beside blocks.
+// Handles the contents of a packet from a ready peer, blocks excepted.
 template <class Core>
 void take(Core& core, Peer& peer, const wire::PacketView& packet) {
   switch (packet.type) {
@@ -210,8 +211,8 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   Peer* const awake = peers.find_awake(receiver);
   const std::uint64_t token = awake != nullptr ? awake->token : peers.resting(receiver).token;
   if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
-  // Who rests calls nobody. Were it to wake for that, it would say once more what it is asked
-  // about.
+  // A resting peer is not calling anyone, so a CHALLENGE must not wake it: it would only repeat its
+  // announcement.
   if (awake == nullptr && packet.challenge != nullptr) return drop(DropReason::stale_session);
   Peer& peer = awake != nullptr ? *awake : wake(receiver);
   if (turn.tracing()) receiving_peer = receiver;
@@ -268,7 +269,7 @@ void Endpoint::Core::receive_all() {
         if (n > 0) turn.progress();
         if (queue == Queue::data) note_drained(nics[nic], n < received.size(), turn.number());
       }
-      // Now, and not in the next turn: nobody knows when that comes.
+      // Give the views back now: nobody knows when the next turn comes.
       if (lent) (void)nics[nic].nic->rx_burst(queue, {});
     }
   }
@@ -281,10 +282,10 @@ void Endpoint::Core::begin_turn(Time at) {
   }
   turn.look_into_rings();
 
-  flush(nics);  // what calls between turns have sent
+  flush(nics);  // packets sent by calls between turns
   reap();
   take_nic_events();
-  if (closed) return;  // nothing is left but what NICs hold
+  if (closed) return;  // only buffers that NICs hold are left
   receive_all();
   judge_acks();
 }
@@ -295,7 +296,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   give_grants();
-  acknowledge(true);  // their senders measure by them: not behind a burst of data
+  acknowledge(true);  // senders measure by these, so they must not queue behind data
   transmit();
   acknowledge(false);
   progress_closing();

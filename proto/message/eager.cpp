@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of one fragment that come in their turn and find their receive posted: from the packet
-// into the receive's buffer, without a descriptor.
+// Messages of one fragment that come in their turn and find their receive posted. They go from the
+// packet into the receive's buffer, without a descriptor.
 //
-// What receive.cpp and receives.cpp do for any message, in one step: the state that is left is the
-// same. Whatever is not as simple as that takes the way through them: a number out of turn, one
-// that is known already, no receive, a peer that waits for a descriptor.
+// One step does the work of receive.cpp and receives.cpp, and leaves the same state. Everything
+// less simple goes through them: a number out of turn, a known one, no receive, or a peer that
+// waits for a descriptor.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ namespace hawser::proto {
 
 namespace {
 
-// What is known of the group: from the envelope, or, if that says nothing, from the receive.
+// The group's hint: from the envelope, or from the receive if the envelope names no group.
 Hint group_of(const wire::EnvelopePart& envelope, const PostedReceive& receive) {
   if (envelope.group == 0) return receive.options.hint;
   Hint hint;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer 2 of loss detection: the receiver knows what must still come, and asks for exactly what is
-// missing when it does not.
+// Layer 2 of loss detection: the receiver knows which fragments must still come. It requests
+// exactly the missing ones when they don't.
 //
-// Timer of an incoming message: `expect_at`, armed while fragments of what may come are missing.
-// Its interval depends on the level: BULK (gaps speak there), TAIL (all was sent once, or little is
-// missing), GATE (its group waits for it); doubled per fruitless expiry, reset by progress; scaled
-// by the peer's patience, which grows when a requested fragment turns out to have been under way.
-// Asking early is cheap: the sender knows what can still be under way, and waits for that.
+// Timer of an incoming message: `expect_at`, armed while fragments that may come are missing. Its
+// interval depends on the level: BULK (the gap rule covers it), TAIL (all was sent once, or little
+// is missing), GATE (its group waits for it). It doubles per fruitless expiry, and progress resets
+// it. The peer's patience scales it, and grows when a requested fragment turns out to have been
+// under way. Asking early is cheap: the sender knows which packets may still be under way, and
+// waits for those.
 #include <algorithm>
 #include <array>
 
@@ -19,9 +20,9 @@ namespace {
 constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
 constexpr std::uint8_t kAskedOnce = 1;
-constexpr Duration kLeastWindow = microseconds(4);  // on however short a way: time must pass
-// Until the longest interval, however short the way is: each question costs a packet of data that
-// is turned away again.
+constexpr Duration kLeastWindow = microseconds(4);  // time must pass, however short the way is
+// Up to the longest interval, however short the way is: each question costs a data packet that is
+// dropped again.
 constexpr std::uint8_t kMostSolicitBackoff = 24;
 }  // namespace
 
@@ -36,8 +37,9 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 
-// What is missing once all was sent is late by what packets differ by on their way, if they go
-// several ways; the sender knows that, too. Where they keep their order it is lost.
+// Once all was sent, fragments that go over several lanes may be late by as much as packets
+// overtake each other. The sender knows that, too. If lanes keep their order, a missing fragment is
+// lost.
 Duration Endpoint::Core::detection_interval(const Peer& peer,
                                             const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();
@@ -52,7 +54,7 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
   switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn.granularity)) * 4;
     case DetectionLevel::tail:
-      // Nothing more is to be sent: what is missing is under way, or lost.
+      // Nothing more is to be sent: missing fragments are under way, or lost.
       if (message.all_sent) return std::max({smoothed / 4, variance * 2, least / 2});
       return smoothed / 2 + std::max(variance * 4, turn.granularity);
     case DetectionLevel::gate: break;
@@ -67,7 +69,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
     message.expect_at = kNever;
     return;
   }
-  // Much is missing, and the next fragment of a burst would only say the same.
+  // Much is missing, and the next fragment of a burst would only show the same.
   if (message.expect_turn == turn.number() && message.expect_at != kNever &&
       level_of(message) == DetectionLevel::bulk) {
     return;
@@ -79,7 +81,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
   message.expect_at =
       turn.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
   message.expect_put_off = false;
-  // The heap holds a lower bound: it is moved only forward in time, when it fires.
+  // The heap holds a lower bound: it moves only forward in time, when it fires.
   const std::uint32_t index = incoming.index_of(message);
   if (message.expect_at < incoming_timers.deadline_of(index)) {
     incoming_timers.update(index, message.expect_at);
@@ -96,7 +98,7 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
     return;
   }
   if (message.granted > 0) say_grant(message);
-  // In vain: what was asked for could have come.
+  // In vain: the requested fragments could have come.
   const bool in_vain = message.asked_at != Time{} &&
                        turn.now() - message.asked_at >= peer.response.overdue(turn.granularity);
   request_missing(message);
@@ -116,7 +118,7 @@ void Endpoint::Core::request_missing(IncomingMessage& message) {
   say(peer, message);
 }
 
-// A fresh fragment: is it the answer to the last grant or request?
+// A fresh fragment: checks whether it answers the last grant or request.
 void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
   if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
     return;
@@ -144,8 +146,8 @@ void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
   owe(peer);
 }
 
-// A message's first packet was dropped for want of a descriptor. When one is free again the
-// receiver asks for the lowest such numbers, as its sender's own questions come ever more seldom.
+// A message's first packet was dropped for want of a descriptor. When one is free again, the
+// receiver requests the lowest such numbers, as the sender's own questions become ever rarer.
 void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
   if (!starved.contains(peers, index_of(peer))) {
     starved.push_back(peers, index_of(peer));
@@ -165,9 +167,9 @@ void Endpoint::Core::note_starved(Peer& peer, std::uint64_t number) {
   if (before(number, peer.solicited_to)) peer.solicited_to = number;
 }
 
-// Nothing has left the store for peer_timeout, and messages are turned away: who waits for one of
-// these may wait for ever. That ends the receives that are as old, of the peers concerned. The
-// sends are none the worse: they go on asking.
+// Nothing has left the store for peer_timeout, and messages are dropped: receives that wait for
+// them may wait for ever. Ends the receives that are as old, of the peers concerned. The sends lose
+// nothing: they keep asking.
 void Endpoint::Core::judge_full_store() {
   const Duration patience = milliseconds(turn.tunables.peer_timeout_ms);
   if (turn.put_off(store_judged_at, store_put_off, turn.granularity)) return;
@@ -198,7 +200,7 @@ void Endpoint::Core::no_longer_starved(Peer& peer) {
 
 namespace {
 
-// Asks a starved peer, which is the last one of them then.
+// Asks a starved peer, which then becomes the last of them.
 template <class Core>
 void ask(Core& core, Peer& peer) {
   const std::uint32_t index = core.index_of(peer);
@@ -209,14 +211,14 @@ void ask(Core& core, Peer& peer) {
   core.owe(peer);
 }
 
-// But for those that peers have in reserve.
+// Whether all descriptors are taken, except those reserved for peers.
 template <class Core>
 bool all_taken(const Core& core) {
   return core.unmatched - core.starved.reserves_used >= core.turn.tunables.max_receive_messages;
 }
 
-// The peer that waits longest, and of which not all has been asked for; else the one that was asked
-// first, as that may be lost. Null: all are being asked.
+// The peer that waits longest and of which not everything was solicited. Otherwise the one that was
+// asked first, as that question may be lost. Null: all are being asked.
 template <class Core>
 Peer* next_starved(Core& core) {
   constexpr int kMostLooks = 16;
@@ -235,7 +237,7 @@ Peer* next_starved(Core& core) {
 
 }  // namespace
 
-// What is asked for will find a place. If the question or its answer is lost, the next one comes
+// Solicited messages will find a place. If the question or its answer is lost, the next one comes
 // soon.
 void Endpoint::Core::solicit(Peer& peer) {
   peer.solicit_backoff = 0;
@@ -245,7 +247,7 @@ void Endpoint::Core::solicit(Peer& peer) {
   touch(peer);
 }
 
-// The one that a peer has in reserve serves nobody else. Others are for all, one after the other.
+// A peer's reserved descriptor serves nobody else. Other descriptors serve all peers in turn.
 void Endpoint::Core::descriptor_freed(Peer& by, bool in_reserve) {
   if (starved.empty()) return;
   if (in_reserve && starved.contains(by) && !by.say_solicitation) solicit(by);
@@ -264,7 +266,7 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
   peer.solicited_to = peer.next_to_process;
   peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
   ask(*this, peer);
-  // It was asked for what has a place, and nothing came of that: ever more others may take it.
+  // Solicited messages had a place, but did not come: let ever more other peers take it.
   constexpr int kMostDoublings = 4;
   if (all_taken(*this)) return;
   for (int others = 1 << std::min(peer.solicit_backoff - 1, kMostDoublings); others > 0; --others) {
@@ -274,9 +276,9 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
   }
 }
 
-// Requests for the first fragments of messages that are not known, as many as have a descriptor
-// now. Where none is free, only a message that is wanted can have one, and nobody knows whether
-// this one is: its first fragment alone will tell. False: no room for the rest.
+// Requests the first fragments of unknown messages, as many as have a descriptor now. Without a
+// free descriptor only a wanted message can have one, and nobody knows whether this one is wanted.
+// Its first fragment alone will tell. False: no room for the rest.
 bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
   if (!peer.say_solicitation) return true;
   constexpr std::array<std::uint64_t, 1> kFirst{1};
@@ -284,7 +286,7 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
   std::uint64_t number =
       before(peer.solicited_to, peer.next_to_process) ? peer.next_to_process : peer.solicited_to;
   std::uint64_t free = 1;
-  // What others were asked for in this turn takes some of them.
+  // Messages solicited from others in this turn take some of them.
   if (starved.asked_turn != turn.number()) starved.asked = 0;
   starved.asked_turn = turn.number();
   const std::uint32_t taken = unmatched - starved.reserves_used + starved.asked;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many bytes a receiver lets be under way to it that it granted, over all peers.
+// How many granted bytes, over all peers, a receiver lets be under way to it.
 //
-// It should be what its share of its NICs brings in within a response time: with less the link is
-// idle, with more the bytes only queue. The share is not known (other processes have the same NIC,
-// and the line's rate says nothing), and neither is the response time of an empty link (what is
-// measured holds queues, and the absences of busy hosts). But the product of both shows when it is
-// tried: below it the arrival rate grows with the budget, above it it doesn't.
+// The budget should be what the receiver's share of its NICs brings in within a response time. With
+// less the link idles; with more the bytes only queue. The share is unknown: other processes use
+// the same NIC, and the line rate says nothing. The response time of an empty link is unknown too:
+// samples include queues, and absences of busy hosts. But trying shows their product: below it the
+// arrival rate grows with the budget, above it it doesn't.
 //
-// So the budget is judged in three phases, each some rounds of a response time long, the first of
-// which is a mixture and not looked at: twice the *measure* (the margin that a host's absences
-// need), the measure, and a quarter more. If that quarter brought as much as a quarter of itself in
-// rate, the measure grows: it is doubled until that first fails, then raised by a quarter. If not,
-// it shrinks by a sixteenth. So noise (hosts that are away make a phase poor, whatever the budget)
-// errs towards more. A round in which no grant waited for the budget says nothing and begins the
-// phases anew.
+// Therefore the budget is judged in three phases, each of some rounds as long as a response time:
+//   1. Twice the *measure*, the margin that a host's absences need. Each phase's first round is a
+//      mixture and not counted.
+//   2. The measure.
+//   3. A quarter more. If the rate grew by at least a quarter of that quarter, the measure grows:
+//      it doubles until the first failure, and rises by a quarter from then on. Otherwise it
+//      shrinks by a sixteenth. Noise (absences of hosts) therefore errs towards more.
+// A round in which no grant waited for the budget says nothing and begins the phases anew.
 //
 // Invariant: least <= bytes() <= ceiling, whatever the rounds bring.
 #pragma once
@@ -29,18 +30,18 @@ namespace hawser::proto {
 
 class GrantBudget {
  public:
-  static constexpr std::uint64_t kSmallest = 16;  // the first budget, divided by it, is the least
+  static constexpr std::uint64_t kSmallest = 16;  // the least budget is the first divided by it
 
   GrantBudget() = default;
-  // `ceiling`: what the receive rings hold.
+  // `ceiling`: the capacity of the receive rings.
   GrantBudget(std::uint64_t first, std::uint64_t ceiling, std::uint64_t packet)
       : least_(std::max<std::uint64_t>(first / kSmallest, packet)),
         ceiling_(std::max(ceiling, least_)) {
     set(first / 2);
   }
 
-  // What the links bring in within a response time, if that is known: the first measure at least.
-  // Says nothing once one was tried.
+  // Raises the first measure to the bytes that the links bring in within a response time, if that
+  // is known. No effect once a measure was tried.
   void begin_with(std::uint64_t measure) {
     if (starting_ && measured_ == 0) set(std::max(measure_, measure));
   }
@@ -51,7 +52,7 @@ class GrantBudget {
   [[nodiscard]] std::uint64_t awaited() const { return awaited_; }
   [[nodiscard]] std::uint64_t room() const { return awaited_ < bytes() ? bytes() - awaited_ : 0; }
 
-  // What counts of a sender's changes from `before` to `after` bytes.
+  // A sender's counted bytes change from `before` to `after`.
   void recount(std::uint64_t before, std::uint64_t after) {
     HAWSER_ASSERT(awaited_ >= before);
     awaited_ += after - before;
@@ -59,20 +60,20 @@ class GrantBudget {
   void on_arrival(std::uint64_t bytes) { arrived_ += bytes; }
   // A grant had to wait for room.
   void on_short() { short_ = true; }
-  // Packets that were here were dropped: the rings hold less than they seem to.
+  // This host dropped packets after they arrived: the rings hold less than they seem to.
   void on_overrun() {
     starting_ = false;
     set(measure_ / 2);
     begin(kHold);
   }
 
-  // How long what is awaited takes at the rate of the last rounds; nothing if there was none.
+  // How long the awaited bytes take at the rate of the last rounds; zero if there was none.
   [[nodiscard]] Duration time_to_come() const {
     if (lately_ <= 0) return Duration{};
     return Duration{static_cast<std::int64_t>(static_cast<double>(awaited_) / lately_)};
   }
 
-  // At the end of a turn: ends the round if it has lasted as long as a response takes.
+  // At the end of a turn: ends the round once it has lasted a response time.
   void end_round(Time now, Duration response) {
     const Duration elapsed = now - round_start_;
     if (elapsed < std::max(response, Duration{1})) return;
@@ -136,8 +137,8 @@ class GrantBudget {
   std::uint32_t round_ = 0;  // of the phase
   std::uint64_t judged_bytes_ = 0;
   Duration judged_time_{};
-  double measured_ = 0;  // bytes a ns that the measure brought
-  double lately_ = 0;    // that came in the last rounds: the best, fading
+  double measured_ = 0;  // bytes per ns that the measure brought
+  double lately_ = 0;    // the best rate of the last rounds, fading
 };
 
 }  // namespace hawser::proto

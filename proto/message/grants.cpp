@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grants: what of long messages may come, so that what many send to this endpoint at once is what
-// it can take.
+// Grants: how much of long messages may come. They keep the total of many senders within what this
+// endpoint can take.
 //
-// A message is *paced* from its match on if not all of it comes unasked. What may come of it and
-// has not is awaited, and counts against the budget (grant_budget.hpp). What the budget has room
-// for is given out at a turn's end: to the oldest message until an eighth of the budget is its own,
-// then by rank (GrantRank) to one peer after the other, to the oldest message of each.
+// A message is *paced* from its match on if not all of it comes unasked. Bytes that may come and
+// have not are awaited, and count against the budget (grant_budget.hpp). At a turn's end the
+// budget's room is given out. The oldest message gets grants until an eighth of the budget is its
+// own. The rest goes by rank (GrantRank) to one peer after the other, to the oldest message of
+// each.
 //
-// Timer of a peer with paced messages: `due`, armed while something is awaited of it, two response
-// times after the last. If by then not all has come that was awaited when it was armed, its *pace*
-// is twice what came: it counts for no more than that, and is granted no more. So a slow peer holds
-// the small part of the budget that it uses; one that stands still, or whose grant was lost, holds
-// nothing until something comes. What repeats a grant is layer 2 (expect.cpp), and the sender's own
-// question.
+// Timer of a peer with paced messages: `due`, armed while bytes of it are awaited, two response
+// times after the last. If by then fewer bytes came than were awaited when it was armed, the peer's
+// *pace* is twice what came. The peer counts for no more than its pace, and gets no larger grants.
+// A slow peer therefore holds only the small part of the budget that it uses. A peer that stands
+// still, or whose grant was lost, holds nothing until something comes. Layer 2 (expect.cpp) and the
+// sender's own question repeat a grant.
 //
-// Invariants: granted <= fragments; what was granted is never taken back; the bitmap's span covers
-// [first_missing, may_come); budget.awaited() is the sum of `counted`, a grantee's `awaited` that
-// of its messages; a message is on `by_age` and its peer's `wanting` exactly while it is not
+// Invariants: granted <= fragments. A grant is never taken back. The bitmap's span covers
+// [first_missing, may_come). budget.awaited() is the sum of `counted`; a grantee's `awaited` is the
+// sum over its messages. A message is on `by_age` and its peer's `wanting` exactly while it is not
 // granted to its limit.
 #include "proto/message/grants.hpp"
 
@@ -28,12 +29,12 @@ namespace hawser::proto {
 
 namespace {
 constexpr std::uint64_t kMostAtOnce = 64;  // fragments in one grant
-constexpr std::uint64_t kOldestPart = 8;   // one of so many parts of the budget
-constexpr std::uint64_t kMostParts = 4;    // that old messages have beyond it
-constexpr int kMostQuiet = 8;              // moved behind the others in a turn
+constexpr std::uint64_t kOldestPart = 8;   // the oldest message gets budget / this
+constexpr std::uint64_t kMostParts = 4;    // parts that old messages may have beyond the budget
+constexpr int kMostQuiet = 8;              // quiet ones moved behind the others in a turn
 constexpr std::int64_t kMostQueues = 8;    // response times that a full queue may take
 
-// Nothing of it may come yet: its sender was told NO_ROOM and stands still.
+// Nothing of the message may come yet: its sender was told NO_ROOM and has stopped.
 bool is_stopped(const IncomingMessage& message) { return message.no_room && message.granted == 0; }
 
 std::uint64_t fragments_awaited(const IncomingMessage& message) {
@@ -73,14 +74,14 @@ GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
                                                                        : GrantRank::ordinary;
 }
 
-// A matched message: is there something of it that doesn't come unasked?
+// For a matched message: checks whether part of it needs a grant.
 void Endpoint::Core::start_grants(IncomingMessage& message) {
   message.paced = message.no_room || message.may_come < message.fragments;
   if (!message.paced) return;
   Peer& peer = peers.at(message.peer);
   if (peer.grantee == kNoIndex) {
     if (grants.grantees.size() == 0) {
-      watch_rings();  // what ran over before is not of these
+      watch_rings();  // earlier overruns don't count
       const Duration trip =
           std::min(peer.response.smoothed(), turn.granularity / 4);  // not an absence
       std::uint64_t links = 0;
@@ -107,7 +108,7 @@ void Endpoint::Core::leave_grants(IncomingMessage& message) {
   peer.grantee = kNoIndex;
 }
 
-// A fragment of it has come.
+// A fragment of the message has come.
 void Endpoint::Core::grant_progress(IncomingMessage& message) {
   if (!message.paced) return;
   const Peer& peer = peers.at(message.peer);
@@ -120,7 +121,7 @@ void Endpoint::Core::grant_progress(IncomingMessage& message) {
   regrade(grantee);
 }
 
-// Something about a message has changed: what is awaited of it, and the lists that it belongs on.
+// A message has changed: updates its awaited bytes, and the lists that it belongs on.
 void Endpoint::Core::regrade(IncomingMessage& message) {
   const std::uint32_t index = incoming.index_of(message);
   const Peer& peer = peers.at(message.peer);
@@ -163,8 +164,8 @@ void Endpoint::Core::regrade(Grantee& grantee) {
   if (enters) queue().push_back(grants.grantees, index);
 }
 
-// Two response times; or twice what all that is awaited takes at the present rate, as it may lie
-// behind that.
+// Two response times. Or twice the time that all awaited bytes take at the present rate, as these
+// may lie behind them.
 void Endpoint::Core::begin_pace(Grantee& grantee) {
   Peer& peer = peers.at(grantee.peer);
   const Duration overdue = peer.response.overdue(turn.granularity);
@@ -182,8 +183,8 @@ void Endpoint::Core::end_pace(Grantee& grantee) {
   regrade(grantee);
 }
 
-// A group has come so far that it waits for its last messages. What a message's own hint says may
-// differ from what the group's others said.
+// A group has come so far that it waits for its last messages. A message's own hint may differ from
+// the hints of the group's other messages.
 void Endpoint::Core::raise_group(std::uint16_t context, const Hint& hint) {
   grants.by_age.for_each(incoming, [&](std::uint32_t index) {
     IncomingMessage& message = incoming.at(index);
@@ -198,16 +199,17 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
   const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.fragment_bytes, 1);
-  // A stopped sender may send anew what it may send unasked, whatever the grant says.
+  // A stopped sender may send its unscheduled bytes anew, whatever the grant says.
   const auto up_to = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
-  // What is granted behind much else measures that.
+  // A grant behind many awaited bytes would measure those.
   if (message.asked_at == Time{} && message.awaited <= count * peer.fragment_bytes) {
     message.asked_at = turn.now();
     message.asked_from = from;
     message.asked_to = up_to;
   }
-  // It goes on behind the last that is here: what is missing before that needs to be asked for.
+  // The sender continues behind the last fragment that is here, so missing ones before it need a
+  // request.
   const std::uint32_t hole = message.arrived.first_missing();
   if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
   message.granted = message.may_come = up_to;
@@ -225,7 +227,7 @@ void Endpoint::Core::say_grant(IncomingMessage& message) {
 void Endpoint::Core::grant_oldest() {
   const std::uint64_t part =
       std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, fragment_bytes);
-  // Beyond the budget by a few such parts and no more, as the oldest may be another one every turn.
+  // Beyond the budget by only a few such parts, as the oldest may be another one every turn.
   if (grants.budget.awaited() >= grants.budget.bytes() + kMostParts * part) return;
   for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
     const std::uint32_t index = grants.by_age.front();
@@ -242,7 +244,7 @@ void Endpoint::Core::grant_oldest() {
   }
 }
 
-// At a turn's end, when all that has arrived is known.
+// Called at a turn's end, when everything that arrived is known.
 void Endpoint::Core::give_grants() {
   if (grants.grantees.size() == 0) return;
   grants.budget.end_round(turn.now(), std::max(grants.response.smoothed(), turn.granularity));
@@ -267,7 +269,7 @@ void Endpoint::Core::give_grants() {
   }
 }
 
-// Now and then: have this host's rings run over?
+// Called now and then: checks whether this host's rings have overrun.
 void Endpoint::Core::watch_rings() {
   std::uint64_t sum = 0;
   for (const LocalNic& local : nics) sum += local.nic->overruns();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint has granted and who waits for a grant. The rules work on it in grants.cpp.
+// The bytes that an endpoint has granted, and the messages that wait for a grant. grants.cpp has
+// the rules.
 #pragma once
 
 #include <array>
@@ -14,21 +15,21 @@
 
 namespace hawser::proto {
 
-// A peer of which messages are being received that it may not send whole unasked.
+// A peer with incoming messages that it may not send whole before a grant.
 struct Grantee {
   static constexpr std::uint64_t kNoPace = ~std::uint64_t{0};
 
   std::uint32_t peer = kNoIndex;
   std::uint32_t messages = 0;    // of that kind
-  std::uint64_t awaited = 0;     // bytes of these that may come and have not
-  std::uint64_t counted = 0;     // of them, in the budget: no more than its pace
-  std::uint64_t pace = kNoPace;  // kNoPace: it has brought all in time so far
-  Time due = kNever;             // the end of an interval, in which of
-  std::uint64_t backlog = 0;     // what was awaited when it began
-  std::uint64_t came = 0;        // so many bytes have come
+  std::uint64_t awaited = 0;     // bytes of these messages that may come and have not
+  std::uint64_t counted = 0;     // of awaited, in the budget: no more than its pace
+  std::uint64_t pace = kNoPace;  // kNoPace: so far it has brought everything in time
+  Time due = kNever;             // the end of the interval
+  std::uint64_t backlog = 0;     // what was awaited when the interval began
+  std::uint64_t came = 0;        // bytes that came in the interval
   // Its messages that are not granted to their limit, by rank and then by age.
   IndexList<IncomingMessage, &IncomingMessage::grant_link> wanting;
-  GrantRank rank{};  // of the queue on which it is
+  GrantRank rank{};  // of the queue that it is on
   ListLink link;
 
   [[nodiscard]] bool is_quiet() const { return pace == 0 && awaited > 0; }
@@ -40,11 +41,12 @@ struct Grants {
 
   GrantBudget budget;
   Slab<Grantee> grantees;
-  // Those that want a grant and may have it, by the rank of their first message; in turn.
+  // Grantees that want a grant and may have it, by the rank of their first message; they take
+  // turns.
   std::array<IndexList<Grantee, &Grantee::link>, kGrantRanks> waiting;
-  // All messages that want a grant, the oldest first; those of who went quiet at the end.
+  // All messages that want a grant, oldest first; those of quiet grantees at the end.
   IndexList<IncomingMessage, &IncomingMessage::age_link> by_age;
-  ResponseTime response{};  // of all who are asked or granted something
+  ResponseTime response{};  // of all peers that were asked or granted something
   std::uint64_t overruns = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the groups are of which this endpoint awaits messages: a step of a collective is over
-// when the last of its messages is, so the last ones deserve the shortest detection interval.
+// How far the groups are whose messages this endpoint awaits. A step of a collective is over when
+// its last message is, so the last ones deserve the shortest detection interval.
 //
-// A direct-mapped cache: it shapes timers and nothing else, so where two groups meet in a slot the
-// newer one has it. A group that is complete leaves its slot, and its number may come again.
+// A direct-mapped cache: it only shapes timers, so if two groups share a slot the newer one gets
+// it. A complete group leaves its slot, and its number may come again.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Groups {
  public:
   explicit Groups(std::uint32_t slots) : slots_(slots) {}
 
-  // A message of the group has arrived whole and was matched. True if it is this one that makes
+  // A message of the group has arrived whole and was matched. Returns true if this makes
   // awaits_last true.
   bool note_complete(std::uint16_t context, const Hint& hint) {
     if (!counts(hint)) return false;
@@ -28,7 +28,7 @@ class Groups {
     return !awaited_last && awaits_last(context, hint);
   }
 
-  // Most of the group is complete: the rest is what its step waits for.
+  // Whether most of the group is complete: its step waits for the rest.
   [[nodiscard]] bool awaits_last(std::uint16_t context, const Hint& hint) const {
     if (hint.group == 0) return false;
     if (hint.members <= 1) return true;

@@ -145,8 +145,7 @@ std::uint32_t Matching::find_view(std::uint64_t mask, bool any_peer) const {
   return kNoView;
 }
 
-// A new view gets every message that is held, in the order of age. That happens at most kViews
-// times.
+// A new view gets every held message, in the order of age. That happens at most kViews times.
 std::uint32_t Matching::find_or_add_view(std::uint64_t mask, bool any_peer) {
   std::uint32_t view = find_view(mask, any_peer);
   if (view != kNoView || views_used_ == kViews) return view;
@@ -160,7 +159,7 @@ std::uint32_t Matching::find_or_add_view(std::uint64_t mask, bool any_peer) {
 std::uint64_t Matching::hash(std::uint32_t view, PeerId peer, std::uint16_t context,
                              std::uint64_t tag) const {
   const std::uint64_t who = views_[view].any_peer ? 0 : static_cast<std::uint64_t>(peer);
-  // An odd multiple of the one, so that neither undoes the other.
+  // The factor is odd, so that neither part undoes the other.
   const std::uint64_t where = who << 32 | std::uint64_t{context} << 8 | view;
   return mix((tag & views_[view].mask) + where * 0x9e3779b97f4a7c15u);
 }
@@ -174,7 +173,8 @@ void Matching::enter_in_bucket(std::uint32_t message, std::uint32_t view) {
   bucket.insert_before(nodes_, successor, message * kViews + view);
 }
 
-// Where in a list, which is in the order of age, one of this age belongs: almost always the end.
+// Where a message of this age belongs in a list, which is in the order of age: almost always at the
+// end.
 template <class List, class Items, class MessageOf>
 std::uint32_t Matching::first_younger(const List& list, const Items& items, std::uint64_t age,
                                       MessageOf&& message_of) const {
@@ -185,8 +185,8 @@ std::uint32_t Matching::first_younger(const List& list, const Items& items, std:
   return at;
 }
 
-// The oldest message held that a receive with these arguments matches, or kNoIndex. A bucket has
-// the messages of one key in the order of age, as all lists here.
+// The oldest held message that a receive with these arguments matches, or kNoIndex. A bucket has
+// the messages of one key in the order of age, like all lists here.
 std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
                                      std::uint64_t tag, std::uint64_t mask) const {
   if (view != kNoView) {

@@ -65,7 +65,7 @@ bool MessageTable::erase(std::uint64_t number) {
   return true;
 }
 
-// The floor's block is not worth it: it goes soon, or not at all.
+// The floor's block is never folded: it is freed soon, or not at all.
 void MessageTable::fold(std::uint64_t number, const MessageBlock& block, std::uint32_t value) {
   if (is_front(number)) return;
   if (!std::ranges::all_of(block.values, [value](std::uint32_t v) { return v == value; })) return;
@@ -109,7 +109,7 @@ void MessageTable::name(std::uint32_t block, std::uint32_t at, std::uint32_t ind
   names.values[at] = index;
 }
 
-// The block of a number that a directory has, which forgets it; kNoIndex if there is none.
+// Takes a number's block out of its directory; kNoIndex if it has none.
 std::uint32_t MessageTable::take_out(std::uint64_t number) {
   const std::uint32_t in = directory_of(number);
   if (in == kNoIndex) return kNoIndex;
@@ -125,7 +125,7 @@ std::uint32_t MessageTable::take_out(std::uint64_t number) {
   return index;
 }
 
-// The block of a number, which has no entry any more.
+// Frees the block of a number, which has no entry any more.
 void MessageTable::give_block(std::uint64_t number) {
   if (is_front(number)) {
     give(std::exchange(front_, kNoIndex));
@@ -134,7 +134,7 @@ void MessageTable::give_block(std::uint64_t number) {
   }
 }
 
-// The reserve is filled first.
+// Frees a block. The reserve is filled first.
 void MessageTable::give(std::uint32_t block) {
   pool_->free(block);
   if (reserved_) return;

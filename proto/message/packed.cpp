@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several small messages in one packet.
 //
-// Messages to one peer share a packet if they have one fragment each, were never sent before, wait
-// one behind the other with consecutive numbers, and fit into one packet buffer together. Nothing
-// waits to be joined: a packet takes what is there when it is written. So there is no timer here; a
-// burst shares packets, as all but its first message find others waiting.
+// Messages to one peer share a packet if four conditions hold. They have one fragment each, were
+// never sent before, wait one behind the other with consecutive numbers, and fit into one packet
+// buffer together. No message waits for others to join: a packet takes what is there when it is
+// written. There is therefore no timer here. A burst shares packets, as all but its first message
+// find others waiting.
 //
-// What is lost is sent again alone, as DATA: what the peer asks for is a message, not a packet.
+// A lost message is retransmitted alone, as DATA: the peer requests messages, not packets.
 //
-// The record of such a packet names the first message by its number, for the message may end, and
-// its slot be given away, before those behind it. (A message that has ended is not found by number
-// any more, and is passed over.) The bytes were copied into the packet's buffer: nothing of the
-// caller's is read after that, and no cookie comes back.
+// The record of such a packet names the first message by its number. That message may end, and its
+// slot be reused, before the others. A lookup by number skips a message that has ended. The bytes
+// were copied into the packet's buffer: nothing of the caller's is read after that, and no cookie
+// comes back.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -28,8 +29,8 @@ namespace {
 
 }  // namespace
 
-// False: it stays alone, and nothing was written. All of them count as in flight from here on;
-// unpick_packed takes that back.
+// False: the message stays alone, and nothing was written. Otherwise all of them count as in flight
+// from here on; unpick_packed takes that back.
 bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
                                  TxPacket& packet) {
   if (turn.tunables.pack_messages == 0 || pick.again || peer.to_send.empty()) return false;
@@ -70,7 +71,7 @@ void Endpoint::Core::record_packed(const Pick& pick, SentPacket& record) {
   turn.counters.packed_messages_sent += pick.more + 1;
 }
 
-// No NIC took it: as if nothing had been picked.
+// No NIC took the packet: restores the state before the pick.
 void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
   const std::uint64_t first = outgoing.at(pick.message).number;
   for (std::uint64_t number = first + pick.more + 1; number-- != first;) {
@@ -84,7 +85,8 @@ void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
   }
 }
 
-// Its record counts the entries in the retransmit queue, where that of other packets names its one.
+// The record of a packed packet counts retransmit queue entries; other records name their single
+// one.
 void Endpoint::Core::lose_packed(Peer& peer, SentPacket& record) {
   record.retransmit = 0;
   for_each_message_in(peer, record, [&](OutgoingMessage& message) {
@@ -96,7 +98,8 @@ void Endpoint::Core::lose_packed(Peer& peer, SentPacket& record) {
   });
 }
 
-// It was declared lost, and has arrived: what still waits to be sent again need not.
+// The packet was declared lost, but arrived: its messages that still wait for retransmission need
+// none.
 void Endpoint::Core::packed_is_late(Peer& peer, const SentPacket& record) {
   std::uint32_t sent_again = record.retransmit;
   for_each_message_in(peer, record, [&](OutgoingMessage& message) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incoming messages: a fragment's way from the packet to its place, and the floor.
 //
-// A number's entry in peer.incoming is either a descriptor's index or, once the message is
-// finished or cancelled, its final status (kFinishedEntry | status), kept until the sender's floor
+// A number's entry in peer.incoming is a descriptor's index. Once the message is finished or
+// cancelled the entry is its final status (kFinishedEntry | status), until the sender's floor
 // passes it. A descriptor outlives its entry when the floor passes a message that is accepted and
 // still unmatched.
 //
-// Invariants: numbers below next_to_process were processed, in order; a fragment's bit is claimed
-// before its bytes are written; a receive buffer is written only between match and completion;
-// chunks are held only by unmatched messages.
+// Invariants: numbers below next_to_process were processed, in order. A fragment's bit is claimed
+// before its bytes are written. A receive buffer is written only between match and completion.
+// Only unmatched messages hold chunks.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -36,7 +36,7 @@ std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragme
 
 }  // namespace
 
-// A sender's floor passes a message that has its final status: one that is whole.
+// A sender's floor may pass only messages that have their final status: whole ones.
 void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
   const std::uint64_t floor = expand(wire_floor, peer.remote_floor);
   if (!before(peer.remote_floor, floor)) return;
@@ -52,7 +52,7 @@ void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
 }
 
 // The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null:
-// the packet is done with.
+// nothing more is to be done with the packet.
 IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
   if (before(number, peer.remote_floor)) {
@@ -75,10 +75,10 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
   return make_incoming(peer, number, *packet.envelope);
 }
 
-// Messages without a receive have max_receive_messages descriptors, and each peer one more for its
-// lowest unprocessed number, or what lies behind a hole could keep out what fills it. Each matched
-// message goes by its receive's own, so one that a receive waits for always finds one, whoever
-// floods this endpoint with what nobody wants yet.
+// Messages without a receive have max_receive_messages descriptors. Each peer has one more, for its
+// lowest unprocessed number. Otherwise messages beyond a gap could keep out the one that fills it.
+// A matched message uses its receive's own descriptor. A message that a receive waits for therefore
+// always finds one, even if others flood this endpoint with unexpected messages.
 bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
   const bool lowest = number == peer.next_to_process;
@@ -94,7 +94,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
     if (!in_reserve && !(lowest && matching.is_wanted(entry))) return false;
   }
   IncomingMessage* message = incoming.try_allocate(id);
-  HAWSER_ASSERT(message != nullptr);  // there are as many as all of these together
+  HAWSER_ASSERT(message != nullptr);  // there are enough for all of these together
   message->peer = index_of(peer);
   message->number = number;
   message->in_reserve = in_reserve;
@@ -108,7 +108,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   return true;
 }
 
-// A message stops being one without a receive: matched, or gone.
+// A message is no longer unmatched: it was matched, or is gone.
 void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
   HAWSER_ASSERT(unmatched > 0);
   --unmatched;
@@ -156,7 +156,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
     drop(DropReason::no_descriptor);
     return nullptr;
   }
-  // Matches it before its payload needs a place.
+  // This matches it before its payload needs a place.
   if (number == peer.next_to_process) process_in_order(peer);
   return message;
 }
@@ -174,7 +174,7 @@ void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
     take_fragment(peer, *message, packet);
     return;
   }
-  // Finished, most likely: the sender that still resends it lacks the status.
+  // Most likely it is finished, and the sender that still retransmits lacks the status.
   const auto entry = peer.incoming.get(number);
   if (entry && is_finished_entry(*entry)) {
     ++turn.counters.duplicate_fragments;
@@ -184,7 +184,7 @@ void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
   drop(before(number, peer.remote_floor) ? DropReason::below_floor : DropReason::bad_slot);
 }
 
-// An envelope alone asks what became of the message; the answer is absolute.
+// An envelope alone asks for the state of the message; the answer is absolute.
 void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (packet.envelope->kind == wire::EnvelopeKind::cancel) return on_cancel(peer, packet);
   IncomingMessage* message = incoming_for(peer, packet);
@@ -195,7 +195,7 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
     const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
     if (message->granted > 0) say_grant(*message);
     if (missing) request_missing(*message);
-    if (!missing && message->granted == 0) {  // its turn comes
+    if (!missing && message->granted == 0) {  // its turn will come
       say_status(peer, message->number, wire::MessageStatus::pending);
     }
   } else if (message->no_room) {
@@ -209,18 +209,18 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   }
 }
 
-// The sender wants its message back. That can be as long as no receive has it and nobody was told
-// that it is here for good; a number that is not known at all is buried before it lived.
+// The sender wants to cancel its message. It can as long as no receive has it and no status has
+// told that it is here for good. An unknown number gets a tombstone in advance.
 void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
   if (before(number, peer.remote_floor)) return drop(DropReason::below_floor);
   if (!peer.incoming.in_window(number)) return drop(DropReason::beyond_window);
   if (const auto entry = peer.incoming.get(number)) {
-    owe_soon(peer);  // the sender stands still until it hears
+    owe_soon(peer);  // the sender waits for the answer
     if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
     IncomingMessage& message = incoming.at(*entry);
     if (message.matched || message.claimed || message.kept) {
-      message.kept = true;  // whatever becomes of a claim: an older envelope may still come
+      message.kept = true;  // even if the claim ends: an older envelope may still come
       return say_status(peer, number, wire::MessageStatus::matched);
     }
     if (message.arrived.complete() && !message.delivered_level) {
@@ -232,8 +232,8 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
   bury(peer, number);
 }
 
-// The number's tombstone: in its turn it matches nothing, and its fragments that still fly are
-// answered with its status.
+// Makes the number's tombstone: in its turn it matches nothing, and late fragments are answered
+// with its status.
 void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
   constexpr auto kStatus = wire::MessageStatus::cancelled;
   if (!peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
@@ -287,16 +287,16 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const 
   const auto room =
       static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
-  // Most likely the next one comes next; its place is fetched until then.
+  // Most likely the next fragment comes next; prefetch its place.
   const std::byte* const next = message.buffer + begin + room;
   prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
 }
 
-// False: no room. An empty fragment needs none. Chunks are no larger than small messages are worth,
-// or a store full of those would hold few, however large fragments are.
+// False: no room. An empty fragment needs none. Chunks are small even if fragments are large, or a
+// store full of small messages would hold few.
 bool Endpoint::Core::store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                            std::size_t count) {
-  if (count > 0 && message.no_room) return false;  // its sender starts anew with the grant
+  if (count > 0 && message.no_room) return false;  // the sender starts anew after the grant
   const std::uint32_t before = message.first_chunk;
   for (std::size_t at = 0; at < count; at += chunk_size()) {
     SlabId id;
@@ -315,7 +315,7 @@ bool Endpoint::Core::store(IncomingMessage& message, std::uint64_t begin, const 
   return true;
 }
 
-// The newest ones, down to `until`.
+// Drops the newest chunks, down to `until`.
 void Endpoint::Core::drop_chunks(IncomingMessage& message, std::uint32_t until) {
   while (message.first_chunk != until) {
     const std::uint32_t index = message.first_chunk;
@@ -332,7 +332,7 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   message.half = false;
   incoming_timers.remove(incoming.index_of(message));
   message.expect_at = kNever;
-  // The sender awaits a status.
+  // Whether the sender awaits a status.
   const bool counts = peer.state == SessionState::ready && !message.outlives &&
                       !before(message.number, peer.remote_floor);
   if (!message.matched) {

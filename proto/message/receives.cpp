@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives: posting, matching in the order of message numbers, completion.
 //
-// Invariants: numbers below next_to_process were processed, in order; peer.posted_receives counts
-// the receives posted for exactly that peer; peer.open_receives the matched messages that are not
-// whole.
+// Invariants: numbers below next_to_process were processed, in order. peer.posted_receives counts
+// the receives posted for exactly that peer. peer.open_receives counts the matched messages that
+// are not whole.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -34,14 +34,14 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
-  // The endpoint turned the next message away when it was not the lowest one. The lowest one may
-  // take the reserve, or the descriptor of a receive that waits for it. So the endpoint asks at
-  // once.
+  // The endpoint dropped the next message when it was not the lowest one. The lowest one may take
+  // the reserve, or the descriptor of a receive that waits for it. Therefore the endpoint solicits
+  // it at once.
   const bool asked = before(peer.next_to_process, peer.solicited_to);
   if (peer.solicit_at != kNever && !asked) solicit(peer);
 }
 
-// Its turn to match has come.
+// The message's turn to match has come.
 void Endpoint::Core::process(IncomingMessage& message) {
   message.processed = true;
   message.moved = coarse(turn.now());
@@ -64,7 +64,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   message.buffer_bytes = receive.bytes;
   message.options = receive.options;
   if (message.hint.group == 0) {
-    const std::uint8_t priority = message.hint.priority;  // its sender's, who gave no more
+    const std::uint8_t priority = message.hint.priority;  // all that its sender gave
     message.hint = receive.options.hint;
     message.hint.priority = std::max(priority, message.hint.priority);
   }
@@ -81,8 +81,8 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
 
 namespace {
 
-// A receive waits that no message here matches. The lowest number of a peer needs no other
-// descriptor, so it is asked for if it was turned away.
+// For a receive that waits because no message here matches. A peer's lowest number needs no other
+// descriptor, so it is solicited if it was dropped.
 template <class Core>
 void solicit_for_receive(Core& core, PeerId from) {
   constexpr int kMostAsked = 8;
@@ -133,7 +133,7 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
 }
 
 // ---- claims: messages that the caller has taken out of the matching, and that still have no
-// receive. Their name is that of their descriptor.
+// receive. A claim has the name of its descriptor.
 
 MessageId Endpoint::Core::claim(const UnexpectedEntry& entry) {
   const std::uint32_t index = entry.rx_message;
@@ -145,7 +145,7 @@ MessageId Endpoint::Core::claim(const UnexpectedEntry& entry) {
   return MessageId{std::uint64_t{incoming.id_at(index).generation} << 32 | index};
 }
 
-// Null: there is no such claim (any more).
+// Null: there is no such claim, or no longer.
 IncomingMessage* Endpoint::Core::claimed(MessageId name) {
   const auto bits = static_cast<std::uint64_t>(name);
   const SlabId id{static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};

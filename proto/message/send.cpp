@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outgoing messages: what of a message may be sent, what its statuses, grants and requests mean,
-// when it asks for its status, and when it is over.
+// Outgoing messages: how much of a message may be sent, what its statuses, grants and requests
+// mean, when it asks for its status, and when it is over.
 //
 // A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
-// nothing of it is in flight, queued or allowed to be sent and its final status is missing, or
-// while the caller wants it cancelled; it sends the envelope, backing off, and the answer is
-// absolute state. So whatever packet is lost, something of the message is either in flight (path
-// timers), queued, or asked about.
+// its final status is missing and nothing of it is in flight, queued or allowed to be sent. It is
+// also armed while the caller wants to cancel. The timer sends the envelope, backing off, and the
+// answer is absolute state. Therefore, whatever packet is lost, some part of the message is in
+// flight (path timers), queued, or asked about.
 //
-// A message is done when it has its final status: its number is free for the floor to pass. It is
-// released when no NIC reads from its bytes any more, and only then forgotten.
+// A message is finished when it has its final status: the floor may pass its number. It is released
+// when no NIC reads its bytes any more, and only then forgotten.
 //
 // Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
 // fragments; a finished message sends nothing more and is freed once no NIC reads from it.
@@ -24,15 +24,15 @@
 namespace hawser::proto {
 
 namespace {
-constexpr std::uint8_t kMostAsked = 255;  // that are counted
+constexpr std::uint8_t kMostAsked = 255;  // the count ends here
 
-// Fails what was pending with that peer.
+// Whether the status fails everything that is pending with the peer.
 bool ends_session(Status status) {
   return is_peer_failure(status) || status == Status::endpoint_closed;
 }
 }  // namespace
 
-// What depends on the session: known only once it is ready.
+// Sets the fields that depend on the session, which are known only once it is ready.
 void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
   const std::uint64_t size = peer.fragment_bytes;
   const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
@@ -45,7 +45,7 @@ void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
       message.cancel != Cancel::asked && !peer.to_send.contains(outgoing, index)) {
-    // Higher priority first, first come first served within one.
+    // Higher priority first; first come, first served within one.
     std::uint32_t before = peer.to_send.front();
     if (message.options.hint.priority == 0) before = kNoIndex;
     while (before != kNoIndex &&
@@ -57,8 +57,8 @@ void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
   want_to_send_more(peer);
 }
 
-// Puts the peer on the list of senders if it has something to send. Called for new data and
-// whenever what blocked it may be gone.
+// Puts the peer on the list of senders if it has something to send. Called for new data, and when a
+// block may have ended.
 void Endpoint::Core::want_to_send_more(Peer& peer) {
   if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
       !senders.contains(peer)) {
@@ -66,7 +66,7 @@ void Endpoint::Core::want_to_send_more(Peer& peer) {
   }
 }
 
-// Its caller moves the floor when it has finished all that it has to.
+// The caller moves the floor when it has finished all that it has to.
 void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   HAWSER_ASSERT(!message.finished);
   Peer& peer = peers.at(message.peer);
@@ -83,8 +83,8 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   turn.progress();
   if (message.unreaped == 0) return release_send(message);
   ++unreleased;
-  // A NIC holds on to it. Success can wait for that, so that one completion says both; who has to
-  // deal with a failure hears of it now, and of the buffer later.
+  // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
+  // failure is reported now, and the release of the buffer later.
   if (ends_session(status)) complete_send(message, false);
 }
 
@@ -114,7 +114,7 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.message_bytes = message.bytes;
   completion.immediate = message.options.immediate;
   completion.released = released;
-  // A receiver has all of a message only if all of it has left.
+  // A receiver can have the whole message only if all of it was sent.
   completion.outcome_unknown =
       ends_session(message.result) &&
       std::max(message.next_fragment, message.sent_before) >= message.fragments;
@@ -144,7 +144,7 @@ void Endpoint::Core::reap() {
   }
 }
 
-// The receiver has no room: nothing more goes before a grant, and if that is lost, asking brings
+// The receiver has no room: nothing more goes before a grant. If the grant is lost, asking brings
 // it.
 void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
@@ -153,9 +153,9 @@ void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
   consider_asking(message);
 }
 
-// Nothing new of it is sent, and its envelope, asked again and again, says cancel: the receiver
-// makes a tombstone of the number, or says that it is too late. Also if nothing of it was ever
-// sent: its number is taken, and later ones wait for it.
+// Sends nothing new of the message. Its envelope is repeated and asks to cancel. The receiver makes
+// a tombstone of the number, or answers that it is too late. This holds even if nothing was ever
+// sent: the number is taken, and later ones wait for it.
 Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
   if (message.finished) return Status::unknown_operation;
   if (message.cancel == Cancel::refused) return Status::too_late;
@@ -183,13 +183,13 @@ void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
     const std::uint64_t first = expand(entry.message, peer.next_number);
-    // A status of what was never sent: nothing of it is believed.
+    // A status of messages that were never sent: believe nothing of it.
     if (before(peer.next_number, first + entry.run)) {
       drop(DropReason::bad_field);
       break;
     }
     for (std::uint64_t number = first; number != first + entry.run; ++number) {
-      const auto index = peer.outgoing.get(number);  // none: final already
+      const auto index = peer.outgoing.get(number);  // none: already final
       if (index) apply_status(peer, outgoing.at(*index), entry.status);
     }
   }
@@ -216,7 +216,7 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
       if (message.options.level == Level::accepted) finish_send(message, Status::ok);
       return;
     case wire::MessageStatus::no_room:
-      // A grant names the slot to go on with; one that overtook this answer stands.
+      // A grant names the slot to continue with. A grant that overtook this answer stands.
       if (!message.granted) stop_sending(peer, message);
       return;
     case wire::MessageStatus::pending: return;
@@ -245,7 +245,7 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   message.granted = true;
   if (grant.up_to > message.may_send || message.stopped) message.ask_interval = Duration{};
   if (message.stopped) {
-    // What was sent before NO_ROOM did not stay there.
+    // The receiver did not keep what was sent before NO_ROOM.
     message.stopped = false;
     message.sent_before = std::max(message.sent_before, message.next_fragment);
     message.next_fragment = grant.from;
@@ -260,7 +260,7 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
                                       SentPacket* record) {
   SlabId id;
   Retransmit* entry = retransmits.try_allocate(id);
-  if (entry == nullptr) return;  // the receiver asks again
+  if (entry == nullptr) return;  // the receiver requests it again
   entry->message = message;
   entry->fragment = fragment;
   if (record != nullptr) {
@@ -282,8 +282,8 @@ void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
   retransmits.free(index);
 }
 
-// A message that is finished has nothing to send again. Where no path works it would wait for one,
-// and the peer could not rest.
+// A finished message needs no retransmission. If no path works its entries would wait for one, and
+// the peer could not rest.
 void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   for (std::uint32_t entry = peer.retransmits.front(); message.queued > 0;) {
@@ -299,7 +299,7 @@ bool carries(const SentPacket& record, SlabId message, std::uint64_t number) {
   return record.message == message.index && record.message_generation == message.generation;
 }
 
-// The fragments of a REQUEST that are still to be dealt with.
+// The fragments of a REQUEST that are not handled yet.
 struct Wanted {
   std::array<std::uint64_t, wire::kMaxBitmapWords> words{};
   std::uint32_t base = 0;
@@ -318,9 +318,9 @@ struct Wanted {
 };
 }  // namespace
 
-// Layer 2 at the sender. A requested fragment is sent again if its path has got past its last
-// transmission, or that is older than what layer 1 waits for; at once if it is not under way at
-// all.
+// Layer 2 at the sender. A requested fragment is retransmitted in three cases. Its path has got
+// past its last transmission, that transmission is older than what layer 1 waits for, or the
+// fragment is not in flight at all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++turn.counters.requests_received;
   const std::uint64_t number = expand(request.message, peer.next_number);
@@ -347,14 +347,14 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
           !wanted.take(record.packed ? 0 : record.fragment)) {
         continue;
       }
-      // Judged with the gaps, when everything that this turn received has been heard.
+      // The gap rule judges it, when this turn has read everything that arrived.
       record.requested = true;
       path.any_requested = path.acked_in_turn = peer.acked_in_turn = true;
     }
   });
   if (wanted.empty()) return;
   if (message.next_fragment == 0 && message.ask_at != kNever) {
-    // It was announced only, and the receiver can hear it now.
+    // Only its envelope was sent, and the receiver can take it now.
     message.ask_at = turn.now();
     outgoing_timers.update(*index, turn.now());
     return;
@@ -366,7 +366,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
     for (std::uint64_t left = wanted.words[w]; left != 0; left &= left - 1) {
       const std::uint64_t fragment =
           std::uint64_t{request.base} + 64 * w + static_cast<unsigned>(std::countr_zero(left));
-      if (fragment >= message.next_fragment) return;  // not sent yet: it comes by itself
+      if (fragment >= message.next_fragment) return;  // not sent yet: it will be
       queue_retransmit(peer, id, static_cast<std::uint32_t>(fragment), nullptr);
     }
   }
@@ -375,7 +375,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
 void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   if (message.finished) return;
   Peer& peer = peers.at(message.peer);
-  // Who wants to cancel asks at once.
+  // A cancelling message asks at once.
   const bool cancels = message.cancel == Cancel::asked;
   const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
                                  (message.next_fragment < message.may_send && !message.stopped));
@@ -385,7 +385,7 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   }
   if (message.ask_at != kNever) return;
   if (message.ask_interval == Duration{}) {
-    // Nothing may go unasked: then the envelope itself is the first word.
+    // If nothing may be sent ungranted, the envelope goes first.
     message.ask_interval = cancels || (message.next_fragment == 0 && !message.stopped)
                                ? Duration{}
                                : peer.response.overdue(turn.granularity) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a message its sender may send unasked, before its receive has matched and was granted
-// more. Both ends work it out, from the same numbers.
+// How much of a message its sender may send before its receive has matched and granted more. Both
+// ends compute it from the same numbers.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,19 @@
 
 namespace hawser::proto {
 
-// In bytes, of an endpoint whose NICs' links take so many a second. No more than is kept of it for
-// a peer that rests (resting.hpp), or the two ends would differ.
+// The bytes for an endpoint whose NICs' links carry that much per second. The limit is what a
+// resting peer's record can hold (resting.hpp), or the two ends would differ.
 [[nodiscard]] inline std::uint64_t unscheduled_of(const Tunables& tunables,
                                                   std::uint64_t link_bytes_per_s) {
   return std::clamp<std::uint64_t>(link_bytes_per_s * tunables.unscheduled_us / 1'000'000,
                                    tunables.unscheduled_bytes, 0xffffffff);
 }
 
-// How many messages' unscheduled bytes the last switch before a receiver holds, if they come
-// together.
+// How many messages' unscheduled bytes the last switch before a receiver can hold at once.
 inline constexpr std::uint64_t kHeldBySwitch = 4;
 
-// In fragments. `unscheduled_bytes`: what the sender has said in its handshake. Of the messages of
-// a large group each has a part only, as all of them come to one receiver, and at once.
+// The same in fragments. `unscheduled_bytes` comes from the sender's handshake. Each message of a
+// large group gets only a part, because all of them come to one receiver at once.
 [[nodiscard]] inline std::uint32_t unscheduled_fragments(std::uint64_t bytes,
                                                          std::uint32_t fragments,
                                                          std::uint32_t fragment_bytes,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a peer's paths are bound. A session has a slot for each pair of NICs that it begins
-// with, but a path costs memory at both ends; so a peer begins with two, its home paths, and has
-// more while it needs them (docs/internals/protocol.md §10):
+// with, but a path costs memory at both ends. A peer therefore begins with two, its home paths, and
+// has more while it needs them (docs/internals/protocol.md §10):
 //
-//   - bulk: a message is longer than two paths take at a time, or what is to be sent would queue up
-//     behind a burst on every path that is bound;
-//   - repair: fewer than two paths answer.
+//   * Bulk: a message is longer than two paths take at a time, or data would queue up behind
+//     a burst on every bound path.
+//   * Repair: fewer than two paths answer.
 //
-// What was not needed for as long as a peer must be quiet to rest goes again. No packet says so: to
-// the receiver a path that isn't bound is one that is idle; and the receiver forgets what it knows
-// of one that is.
+// A path that was not needed for as long as a peer must be quiet to rest is released. No packet
+// says so: to the receiver an unbound path looks idle, and the receiver forgets the state of idle
+// paths.
 //
-// Home is where the sum of the two endpoints' ids says, the same at both ends: so the peers of an
-// endpoint have their homes on all of its NICs, evenly if their ids are.
+// The sum of the two endpoints' ids chooses the home paths, so both ends choose the same. The homes
+// of an endpoint's peers are on all of its NICs, evenly if their ids are.
 //
-// Invariants: slot i < pair_count has pair i (nic_pairs.hpp), or nothing, or a bridge where no
-// other slot is left for one and no path works; path numbers of a slot go on above all that it had;
-// a path that is bound is UP, unless its bit in `unproven` says that a NIC of it went away or moved
-// since it last was: then probes must come back first.
+// Invariants: slot i < pair_count has pair i (nic_pairs.hpp), or nothing. It has a bridge only if
+// no other slot is left for one and no path works. Path numbers of a slot continue above all that
+// it had. A bound path is UP, unless its bit in `unproven` says that one of its NICs went away or
+// moved since it last was: then probes must come back first.
 #include <algorithm>
 #include <array>
 
@@ -29,15 +29,15 @@ namespace hawser::proto {
 
 namespace {
 
-// PTOs in a row without an answer, from which on a path doesn't count as one that answers.
+// From this many PTOs in a row on, a path doesn't count as one that answers.
 constexpr std::uint8_t kDoubted = 2;
-// Full packets in flight on a path that are no reason to bind another one.
+// Up to this many full packets in flight on a path, no other one is bound beside it.
 constexpr std::uint64_t kFewPackets = 8;
 constexpr Duration kLeastIdle = milliseconds(1);
 
 }  // namespace
 
-// Anew whenever an address of either end is learned.
+// Computed anew whenever an address of either end is learned.
 void Endpoint::Core::pair_nics(Peer& peer) {
   const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
                        turn.tunables.max_path_slots,
@@ -48,8 +48,8 @@ void Endpoint::Core::pair_nics(Peer& peer) {
   peer.pair_count = static_cast<std::uint8_t>(pairs.size());
 }
 
-// An address has changed, while slots are bound: those that stand for another pair now, or for
-// none, are free, and what had one of them begins anew.
+// An address has changed while slots are bound. Slots that now stand for another pair, or for none,
+// are freed, and their paths begin anew.
 void Endpoint::Core::pair_anew(Peer& peer) {
   const auto old = peer.pairs;
   const std::uint32_t old_count = peer.pair_count;
@@ -65,7 +65,7 @@ void Endpoint::Core::pair_anew(Peer& peer) {
   }
 }
 
-// The order in which a peer's first slots are bound: the home ones, half of the slots apart, then
+// The order in which a peer's first slots are bound: the home slots, half of the slots apart, then
 // those that follow the first of them.
 std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t place) const {
   const std::uint32_t count = peer.pair_count;
@@ -86,9 +86,9 @@ void Endpoint::Core::open_paths(Peer& peer) {
   }
 }
 
-// After a rest that began with `known_news`: the same slots and generations, with numbers that none
-// of them had, so that what is said of the old ones is not believed of these. A path whose NIC is
-// away, or was since, or has moved, must be proven first. What was told already isn't told again.
+// Binds paths after a rest that began with `known_news`: the same slots and generations, with new
+// numbers, so that reports about old numbers are not believed of these. A path must be proven first
+// if its NIC is away, or was since, or has moved. Events already reported are not repeated.
 void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
   const auto since_then = [&](std::uint32_t news) {
     return static_cast<std::int32_t>(news - known_news) > 0;
@@ -102,14 +102,14 @@ void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
   }
 }
 
-// Something has happened to a NIC: what is bound to it later must be proven.
+// Something has happened to a NIC: paths bound to it later must be proven.
 void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
   for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
     if ((ours ? peer.pairs[i].local : peer.pairs[i].remote) == nic) set_unproven(peer, i);
   }
 }
 
-// Binds a first slot. `told`: that it is DOWN, if it is, is known. Null: no memory.
+// Binds a first slot. `told`: if it is DOWN, that is known already. Null: no memory.
 Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   const bool doubted = (peer.unproven >> slot & 1) != 0;
   Path* path = bind_path(peer, slot, peer.pairs[slot].local, peer.pairs[slot].remote);
@@ -128,13 +128,13 @@ Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   return path;
 }
 
-// One of its NICs is down, by word of its driver.
+// Whether one of its NICs is down, as its driver reports.
 bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
   return !nics[path.local_nic].up || !is_up(peer, path.remote_nic);
 }
 
-// For a pair other than those that a session begins with, until it is proven DOWN. In the slot
-// `at`; kNoIndex: in one that none of those has.
+// Binds a pair other than those that a session begins with. It is DOWN until proven. It takes slot
+// `at`; kNoIndex: a slot behind the first ones.
 Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                   std::uint32_t at) {
   if (at == kNoIndex) {
@@ -177,11 +177,12 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   return path;
 }
 
-// A round trip's bytes at the link's rate, where that is known and they go over many ways: all at
-// once on one way they would fill its queues. A host's absence may be in the response time, which
-// is why there is a most; what a host does between packets is not, as a handshake is one packet.
+// A round trip's bytes at the link's rate, if that is known and they go over several lanes: on one
+// lane, all at once, they would fill its queues. The response time may include a host's absence, so
+// there is a limit. It lacks the time that a host takes between packets, as a handshake is one
+// packet.
 CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
-  constexpr std::uint64_t kMost = 4;  // times what it is where the rate is not known
+  constexpr std::uint64_t kMost = 4;  // times the value for an unknown rate
   constexpr Duration kTurns = microseconds(2);
   const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
   const std::uint64_t link = nics[local].lanes == 1 ? 0 : nics[local].nic->caps().link_bytes_per_s;
@@ -203,13 +204,13 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   if (path.slot < peer.pair_count && path.state != PathState::up) {
     set_unproven(peer, path.slot);
   }
-  // The next one there may have another pair.
+  // The next bridge there may have another pair.
   if (path.slot < peer.pair_count && path.bridge) ++peer.generations[path.slot];
   if (path.for_bulk) --bulk_paths;
   paths.free(paths.index_of(path));
 }
 
-// Binds one more of the first slots, the best of those that are left. Null: there is none.
+// Binds one more of the first slots, the best that is left. Null: there is none.
 Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
   std::uint32_t best = kNoIndex;
   int best_rank = proven_only ? 1 : 3;
@@ -226,7 +227,7 @@ Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
   return best == kNoIndex ? nullptr : bind_slot(peer, best, false);
 }
 
-// A message of so many fragments is to be sent.
+// A message of so many fragments is about to be sent.
 void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   if (fragments <= kFewPackets * kHomePaths) return;
   peer.crowded_at = turn.now();
@@ -234,8 +235,8 @@ void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   }
 }
 
-// What is to be sent would go on `chosen`, or nowhere. Another path that may carry it instead, if
-// one can be bound for that.
+// The next data would go on `chosen`, or nowhere. Returns another path that may carry it instead,
+// if one can be bound for that.
 Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
   const std::uint64_t few = std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
   if (chosen != nullptr && chosen->bytes_in_flight < few) return nullptr;
@@ -248,8 +249,8 @@ bool Endpoint::Core::all_bound(const Peer& peer) const {
   return std::find(peer.paths.begin(), end, kNoIndex) == end;
 }
 
-// One that is UP. Null: there is none, or too many peers have bulk; where none answers that is no
-// reason.
+// Binds a path that is UP. Null: there is none, or too many peers have bulk. The latter doesn't
+// count if no path answers.
 Path* Endpoint::Core::bind_for_data(Peer& peer) {
   const bool repair = count_answering(peer) == 0;
   while (repair || bulk_paths < turn.tunables.max_bulk_paths) {
@@ -263,7 +264,7 @@ Path* Endpoint::Core::bind_for_data(Peer& peer) {
   return nullptr;
 }
 
-// Paths that carry data, and from which answers come as far as one can tell.
+// Counts the paths that carry data, and that answer as far as one can tell.
 std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
   std::uint32_t count = 0;
   for_each_path(peer, [&](const Path& path) {
@@ -274,7 +275,7 @@ std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
   return count;
 }
 
-// At the end of a turn. One that is bound because others are silent asks the peer at once: its
+// Called at the end of a turn. A path bound because others are silent probes the peer at once: the
 // answer is the evidence against them.
 void Endpoint::Core::tend_paths(Peer& peer) {
   if (peer.state != SessionState::ready) return;
@@ -291,11 +292,11 @@ void Endpoint::Core::tend_paths(Peer& peer) {
   }
   if (turn.now() < peer.trim_at) return;
   const Duration quiet = std::max(milliseconds(turn.tunables.rest_after_ms), kLeastIdle);
-  // One with something in flight is looked at with every turn until it has none.
+  // While a path to release has something in flight, every turn looks at it again.
   if (release_idle(peer, turn.now() - quiet, answering)) peer.trim_at = turn.now() + quiet / 4;
 }
 
-// Gives back what has not been needed since `since`, as a rest would. False: some of it is busy.
+// Releases paths that were not needed since `since`, as a rest would. False: some of them are busy.
 bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
   bool all = true;
   for (std::uint32_t i = kHomePaths; i < peer.pair_count; ++i) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts of an endpoint (docs/internals/protocol.md §10): what its paths show, when that is
-// judged, and which verdicts stand. verdicts.hpp is the judgement itself.
+// Verdicts of an endpoint (docs/internals/protocol.md §10): the evidence of its paths, the time for
+// judging it, and the verdicts that stand. verdicts.hpp is the judgement itself.
 //
-// Timer: `judge_at`, armed when a path, a NIC or a session changes for the worse, and as long as a
-// path is DOWN or a verdict stands, but not while all peers rest; ever more seldom while nothing
-// changes.
+// Timer: `judge_at`, armed when a path, a NIC or a session changes for the worse. It stays armed
+// while a path is DOWN or a verdict stands, but not while all peers rest. The interval grows while
+// nothing changes.
 //
-// A verdict is told once it has lasted for kHold and kLooks judgements, and stands until something
-// contradicts it: that a witness goes too is no contradiction.
+// A verdict is told once it has lasted for kHold and kLooks judgements. It stands until something
+// contradicts it; the loss of a witness is no contradiction.
 #include <algorithm>
 #include <array>
 
@@ -22,7 +22,7 @@ constexpr Duration kHold = milliseconds(100);
 constexpr std::uint32_t kLooks = 4;
 constexpr Duration kFirstLook = milliseconds(10);
 constexpr Duration kLastLook = milliseconds(1000);
-// Judging walks over all paths; it is to take no more than a small part of a core.
+// Judging walks over all paths. It should take only a small part of a core.
 constexpr Duration kPerPeer = microseconds(50);
 
 bool same(const Verdict& a, const Verdict& b) {
@@ -37,9 +37,9 @@ void Endpoint::Core::want_verdicts() {
       earlier(judge_at, later(turn.now() + judge_interval, judged_at + kPerPeer * peers.awake()));
 }
 
-// A path that is UP is alive once it was heard since a path of either of its NICs went DOWN; else
-// it is UP only because nobody has tried it. What a peer that is away does not answer is no
-// evidence: only probes count that were in vain though it was there.
+// An UP path is alive if it was heard since a path of either of its NICs went DOWN. Otherwise it is
+// UP only because nobody has tried it. Probes that an absent peer does not answer are no evidence:
+// only probes count that were in vain though the peer was there.
 PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
   PeerEvidence evidence;
   std::array<Time, kMaxNics> remote_down_at{};
@@ -47,7 +47,7 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
     remote_down_at[path.remote_nic] = later(remote_down_at[path.remote_nic], path.down_at);
   });
   for_each_path(peer, [&](const Path& path) {
-    // By word of a driver these are dead: their paths say nothing more.
+    // A driver has reported these dead: their paths add nothing.
     if (!nics[path.local_nic].up || !is_up(peer, path.remote_nic)) return;
     const auto bit = static_cast<std::uint16_t>(1u << path.local_nic);
     if (path.state == PathState::up) {
@@ -76,7 +76,7 @@ void Endpoint::Core::support(const Verdict& verdict) {
     ++found->looks;
     return;
   }
-  if (verdict_count == verdicts.size()) return;  // there is more to repair than one can read
+  if (verdict_count == verdicts.size()) return;  // more broken links than one can read about
   StandingVerdict& fresh = verdicts[verdict_count++];
   fresh = {.verdict = verdict, .since = turn.now(), .looks = 1, .supported = true};
   fresh.verdict.since_ns = static_cast<std::uint64_t>(turn.now().ns);
@@ -113,7 +113,7 @@ bool Endpoint::Core::any_session() {
   return false;
 }
 
-// Why a verdict that nothing supports any more is to be withdrawn. None: it stands.
+// The reason to withdraw a verdict that nothing supports any more. None: it stands.
 Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive_local) {
   if (verdict.blame == Blame::local_nic) {
     if (verdict.reason == Reason::driver) return Reason::driver;
@@ -122,7 +122,7 @@ Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive
   }
   const std::uint32_t index = peers.index_of(verdict.peer);
   if (index == kNoIndex) return Reason::session_ended;
-  if (!peers.is_awake(index)) {  // at rest it says nothing new
+  if (!peers.is_awake(index)) {  // a peer at rest gives no new evidence
     const RestingPeer& resting = peers.resting(index);
     const bool same_session =
         resting.state == SessionState::ready && resting.remote_id == verdict.endpoint_id;
@@ -159,7 +159,7 @@ void Endpoint::Core::tell(const StandingVerdict& standing, Event::Kind kind, Rea
              .remote_nic = verdict.remote_nic});
 }
 
-// True if one was told, withdrawn, or is about to be.
+// True if a verdict was told, withdrawn, or is about to be told.
 bool Endpoint::Core::settle_verdicts(std::uint16_t alive_local) {
   bool moving = false;
   for (std::size_t i = 0; i < verdict_count;) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many bytes may be in flight on one path: a window on fabric delay and ECN marks, in the
-// family of Swift (SIGCOMM 2020) and UEC's NSCC, of which is that marks count only with delay.
+// How many bytes may be in flight on one path: a window on fabric delay and ECN marks. It belongs
+// to the family of Swift (SIGCOMM 2020) and UEC's NSCC; as in NSCC, marks count only together with
+// delay.
 //
 // It sees the *fabric* delay: response time less the residence in both hosts, so a descheduled peer
-// is not congestion. Loss alone is no congestion either (lossy fabrics are what Hawser is for):
-// only when more than an eighth of a round is lost does the window give way, by that share.
+// is not congestion. Loss alone is not congestion either, as Hawser is for lossy fabrics. Only a
+// round that loses more than an eighth shrinks the window, by the share lost.
 //
-// Where packets are spread over many ways, no more is in flight than the own link carries in the
-// time that a packet and its answer take: the link sends no faster, and what is beyond that stands
-// in queues that each round trip would find longer. That time is the least that the fabric took for
-// large packets, a quarter more for what others send, and what the hosts have taken lately.
+// On a path with several lanes, no more is in flight than the local link carries in the time that a
+// packet and its answer take. The link sends no faster, so any more would make a standing queue.
+// That time is the sum of three: the fabric's least delay for large packets, a quarter more for
+// other senders' packets, and the recent time spent in both hosts.
 //
-// Invariant: bytes() is two packets at least. (What the receiver allows is not the window's.)
+// Invariant: bytes() is at least two packets. (The receiver's limits apply elsewhere.)
 #pragma once
 
 #include <algorithm>
@@ -24,14 +25,14 @@ namespace hawser::proto {
 struct WindowConfig {
   std::uint32_t packet_bytes = 4096;  // a full packet
   std::uint64_t initial_packets = 32;
-  Duration delay_target{};                    // above the path's floor
-  std::uint64_t spread_link_bytes_per_s = 0;  // of the own link; 0: not known, or there is one way
+  Duration delay_target{};                    // above the path's least delay
+  std::uint64_t spread_link_bytes_per_s = 0;  // of the local link; 0: unknown, or there is one lane
 };
 
 class CongestionWindow {
  public:
   static constexpr std::uint64_t kLeastSamples = 2;  // of delay, in a round
-  // Loss alone shrinks no further: a fabric that loses a fifth of everything still gets that much.
+  // Loss alone shrinks no further: a path that loses a fifth of everything still gets that much.
   static constexpr std::uint64_t kLossFloorPackets = 16;
 
   CongestionWindow() = default;
@@ -45,7 +46,7 @@ class CongestionWindow {
     return std::max(std::min(bytes_, carried_by_link()), floor());
   }
 
-  // Of packets of any size; 0: not known.
+  // The least delay, for packets of any size; 0: unknown.
   [[nodiscard]] Duration fabric_floor() const {
     return Duration{floor_ns_ == kUnknown ? 0 : std::int64_t{floor_ns_}};
   }
@@ -55,12 +56,12 @@ class CongestionWindow {
     std::uint64_t acked_bytes = 0;
     std::uint64_t in_flight_before = 0;  // bytes, this ack's included
     Duration fabric_delay{};
-    Duration host_delay{};  // the rest of that response time: what both hosts took
+    Duration host_delay{};  // the rest of the response time: the time in both hosts
     bool has_delay = false;
-    bool is_large = true;              // the packet that the delay is of
+    bool is_large = true;              // the size of the packet that gave the delay
     std::uint64_t marked_packets = 0;  // newly marked with ECN CE
     std::uint64_t acked_packets = 0;
-    Duration round{};  // smoothed response time: the least distance of two decreases
+    Duration round{};  // smoothed response time: two decreases are at least this far apart
   };
 
   void on_ack(const Ack& ack) {
@@ -79,19 +80,19 @@ class CongestionWindow {
 
  private:
   static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
-  // Between packets of other senders, in a turn of either host: what the least delay doesn't show.
+  // Time between other senders' packets in a turn of either host, which the least delay lacks.
   static constexpr std::uint32_t kTurnsNs = 5'000;
 
   [[nodiscard]] static std::uint32_t in_32_bits(Duration duration) {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(duration.ns, 0, kUnknown - 1));
   }
 
-  // Far more than may be in flight.
+  // The counter stops far above what may be in flight.
   static void count(std::uint16_t& counter, std::uint64_t packets) {
     counter = static_cast<std::uint16_t>(std::min<std::uint64_t>(counter + packets, UINT16_MAX));
   }
 
-  // In flight at the link's rate, in the least time that answers take.
+  // Bytes in flight at the link's rate, during the least time that answers take.
   [[nodiscard]] std::uint64_t carried_by_link() const {
     if (link_bytes_per_us_ == 0 || large_floor_ns_ == kUnknown) return ~std::uint64_t{0};
     const std::uint64_t ns = std::uint64_t{large_floor_ns_} * 5 / 4 + kTurnsNs + host_ns_;
@@ -101,7 +102,7 @@ class CongestionWindow {
   void sample(const Ack& ack) {
     const std::uint32_t delay = std::max(in_32_bits(ack.fabric_delay), 1u);
     floor_ns_ = std::min(floor_ns_, delay);
-    // Of what went on in a host's absence only its end is known: nothing of the fabric shows then.
+    // Only the end of a host's absence is known, so a delay with one says nothing about the fabric.
     if (ack.is_large && ack.host_delay <= ack.fabric_delay) {
       large_floor_ns_ = std::min(large_floor_ns_, delay);
     }
@@ -112,7 +113,7 @@ class CongestionWindow {
 
   [[nodiscard]] std::uint64_t floor() const { return std::uint64_t{2} * packet_bytes_; }
 
-  // Once per round trip: what was lost, marked and delayed in it decides.
+  // Once per round trip: adjusts the window to the round's losses, marks and delays.
   void end_round(Time now) {
     const std::uint64_t seen = std::uint64_t{round_acked_} + round_lost_;
     const std::uint64_t target = std::uint64_t{floor_ns_} + delay_target_ns_;
@@ -121,8 +122,8 @@ class CongestionWindow {
     const std::uint64_t loss_floor = kLossFloorPackets * packet_bytes_;
     const bool loss = std::uint64_t{round_lost_} * 8 > seen && most() > loss_floor;
     if (loss) factor = std::max(1.0 - share(round_lost_, seen), share(loss_floor, most()));
-    // A mark says that there is a queue, the delay how long it is: while it is short, or on one of
-    // the many ways that packets take, with less under way the others would be idle.
+    // A mark shows that there is a queue; the delay shows how long it is. If the queue is short, or
+    // on one of the path's many lanes, a smaller window would leave the others idle.
     const bool queued = round_delay_ns_ > std::uint64_t{large_floor_ns_} * 3 / 2;
     if (round_marked_ > 0 && queued)
       factor = std::min(factor, 1.0 - 0.5 * share(round_marked_, seen));
@@ -142,8 +143,8 @@ class CongestionWindow {
     if (++rounds_ == 0) raise_floors();
   }
 
-  // The fabric may have another way now, a longer one: what was once the least is forgotten slowly,
-  // and a round that finds it still so says it again.
+  // The fabric may have a longer route now. Therefore the least delays rise slowly, until a round
+  // finds them again.
   void raise_floors() {
     if (large_floor_ns_ != kUnknown) large_floor_ns_ = raised(large_floor_ns_);
     floor_ns_ = raised(floor_ns_);
@@ -153,7 +154,7 @@ class CongestionWindow {
     return std::min(ns + ns / 64 + 1, kUnknown - 1);
   }
 
-  // What lies beyond what the link carries gives way first, and is no more than as much again.
+  // Bytes beyond what the link carries give way first. They count up to as much again.
   [[nodiscard]] std::uint64_t most() const {
     return bytes_ / 2 > carried_by_link() ? 2 * carried_by_link() : bytes_;
   }
@@ -171,9 +172,9 @@ class CongestionWindow {
   std::uint32_t delay_target_ns_ = 0;
   std::uint32_t link_bytes_per_us_ = 0;  // 0: the link limits nothing
   std::uint32_t floor_ns_ = kUnknown;
-  std::uint32_t large_floor_ns_ = kUnknown;  // of large packets, which take longer
+  std::uint32_t large_floor_ns_ = kUnknown;  // for large packets, which take longer
   std::uint32_t round_delay_ns_ = kUnknown;
-  std::uint32_t host_ns_ = 0;  // what hosts took: a longer one counts at once, a shorter by and by
+  std::uint32_t host_ns_ = 0;      // time in hosts: rises at once, falls slowly
   std::uint16_t round_acked_ = 0;  // packets
   std::uint16_t round_lost_ = 0;
   std::uint16_t round_marked_ = 0;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which pairs of NICs control goes over.
 //
-// One packet goes over the pair last heard, unless what is known of that pair says otherwise; then
-// over a path that is UP; where there is none, over any pair. None of this shows that a way is dead
-// in one direction, or on the control queue alone: a question without an answer does. So a question
-// that is asked again goes over two pairs, and every later one over all that are bound and one that
-// is not. Such a question *insists* (flag INSISTS): its answer goes over as many. At each end, the
-// pair that came first until then is doubted: others come before it until path_probe_max later.
+// A single packet goes over the pair last heard, unless there is evidence against that pair. Then
+// it goes over a path that is UP, or, without one, over any pair. None of this shows that a way is
+// dead in one direction, or on the control queue alone; an unanswered question does. Therefore a
+// question's first repetition goes over two pairs. Every later one goes over all bound pairs and
+// one that is not bound. Such a question *insists* (flag INSISTS): its answer goes over as many
+// pairs. Each end then doubts the pair that came first until then: others come before it until
+// path_probe_max later.
 //
-// One packet a peer and response time goes all ways, a question or an answer: many at once would
-// fill rings. Others go over two pairs.
+// Per peer and response time, one packet goes over all pairs, be it a question or an answer: many
+// at once would fill rings. Others go over two pairs.
 //
-// Invariants: a pair that has no way is never used; the first pair of what goes over several is the
-// one that a single packet would take.
+// Invariants: a pair that has no way is never used. If a packet goes over several pairs, the first
+// is the one that a single packet would take.
 #include <algorithm>
 
 #include "proto/endpoint/core.hpp"
@@ -21,7 +22,7 @@ namespace hawser::proto {
 
 namespace {
 
-// What went over this pair stayed without an answer.
+// Doubts the pair that control last went over: it brought no answer.
 template <class Core>
 void doubt_route(Core& core, Peer& peer) {
   core.for_each_path(peer, [&](const Path& path) {
@@ -31,21 +32,22 @@ void doubt_route(Core& core, Peer& peer) {
   });
 }
 
-// Whether something may go all ways now. If so, the way that comes first is doubted.
+// Whether a packet may go over all pairs now. If so, the pair that comes first is doubted.
 template <class Core>
 bool may_insist(Core& core, Peer& peer) {
   const auto least =
       static_cast<std::uint32_t>(peer.response.overdue(core.turn.granularity).ns >> 10);
   if (peer.insisted_at != 0 && fine(core.turn.now()) - peer.insisted_at < least) return false;
   peer.insisted_at = std::max(fine(core.turn.now()), 1u);
-  // Who is silent on every way says nothing of this one; nor does a time that this end was away.
+  // A peer that is silent on every pair says nothing about this one. An absence of this end
+  // says nothing either.
   const Duration due = peer.response.overdue(core.turn.granularity);
   const bool was_away = core.turn.absence().since(core.turn.now() - due * 4).ns > 0;
   if (core.turn.now() - peer.last_heard <= due && !was_away) doubt_route(core, peer);
   return true;
 }
 
-// Bits of the slots that others come before.
+// Bits of the slots whose pairs come last.
 template <class Core>
 std::uint32_t doubted_slots(const Core& core, Peer& peer) {
   const auto longest = static_cast<std::int32_t>(
@@ -55,7 +57,7 @@ std::uint32_t doubted_slots(const Core& core, Peer& peer) {
   return peer.doubted;
 }
 
-// A pair that is UP and has a way, other than that one, and in none of these slots; drawn.
+// A random pair that is UP and has a way, other than `than`, and in none of the slots `not_these`.
 template <class Core>
 std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32_t not_these) {
   const auto start = static_cast<std::uint32_t>(core.turn.random.below(kMaxPaths));
@@ -73,7 +75,7 @@ std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32
 
 }  // namespace
 
-// Of a question that was asked so often before.
+// For a question that was asked `asked` times before.
 Ways Endpoint::Core::ways_of_question(Peer& peer, std::uint32_t asked) {
   if (asked == 0) return Ways::one;
   return asked >= kInsistsAfter && may_insist(*this, peer) ? Ways::all : Ways::two;
@@ -84,9 +86,8 @@ void Endpoint::Core::on_insists(Peer& peer) {
   peer.raise_ways(may_insist(*this, peer) ? Ways::all : Ways::two);
 }
 
-// The one pair for a packet of which no copies go elsewhere, or `first` of those that do. What goes
-// over several takes the one last heard in any case: if no path answers any more, UP is what a path
-// was.
+// The pair for a packet without copies, or the first pair of one with copies. A packet with copies
+// takes the pair last heard in any case: if no path answers any more, UP only describes the past.
 NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
   const NicPair last = peer.route;
   const std::uint32_t slots = doubted_slots(*this, peer);
@@ -104,15 +105,15 @@ NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
     bad |= !is_up;
     doubted = (slots >> path.slot & 1) != 0;
   });
-  // That the peer is heard by a pair of its own choice doesn't say that our NIC can send.
+  // Hearing the peer over a pair of its own choice doesn't show that our NIC can send.
   bad |= !bound && down && !proven;
-  // A doubt is no proof: it is for a pair that is as good otherwise.
+  // A doubt is no proof: it only prefers another pair that is as good otherwise.
   if (!bad) return doubted ? find_up(*this, peer, last, slots).value_or(last) : last;
   if (const auto other = other_route(peer, last)) return *other;
   return next_pair(peer);
 }
 
-// Of all pairs, drawn, one that has a way, if there is any.
+// A random pair that has a way, if there is any.
 NicPair Endpoint::Core::next_pair(Peer& peer) {
   const auto pairs = static_cast<std::uint32_t>(nics.size()) * std::max(peer.remote_nics, 1u);
   const auto start = static_cast<std::uint32_t>(turn.random.below(pairs));
@@ -133,14 +134,14 @@ NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
   return remote(peer, pair) != kNoRemote ? pair : next_pair(peer);
 }
 
-// A pair that is UP, other than that one; of those that aren't doubted, if there are any.
+// A pair that is UP, other than `than`; one that isn't doubted, if there is any.
 std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
   if (const auto trusted = find_up(*this, peer, than, doubted_slots(*this, peer))) return trusted;
   return find_up(*this, peer, than, 0);
 }
 
-// Sends what was written, over one pair or several; the buffer is given away. False: the first pair
-// has no way, or its NIC is full.
+// Sends the written packet over one pair or several, and gives the buffer away. False: the first
+// pair has no way, or its NIC is full.
 bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
                              Ways ways) {
   const Queue queue = wire::rule_of(writer.header().type).queue;

@@ -2,9 +2,9 @@
 // Layer 1 of loss detection: is a packet lost, given that a later one of the same path was
 // acknowledged? A pure function after RFC 9002 §6.1.
 //
-// One path is close to FIFO, so being overtaken within it means loss; reordering between paths
-// never reaches this rule. Once a packet that it declared lost was acknowledged after all,
-// reordering inside that path is proven, and only time decides there.
+// One path is close to FIFO, so being overtaken within it means loss. Reordering between paths
+// never reaches this rule. Once a packet declared lost is acknowledged after all, the path is known
+// to reorder, and only time decides there.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@ struct GapVerdict {
   Time ask_again = kNever;  // if not lost yet: when it will be, unless acknowledged before
 };
 
-// How old a packet must be at least that a later one of its path has overtaken.
+// How old a packet must be that a later one of its path has overtaken.
 [[nodiscard]] inline Duration gap_patience(const ResponseTime& response) {
   const Duration reference =
       response.smoothed() < response.latest() ? response.latest() : response.smoothed();
   return reference * 9 / 8;
 }
 
-// The same where nothing is known by order: the path has reordered, or nothing was sent after the
-// packet. Then it is late by what answers of this host differ by, too.
+// The same without evidence from order: the path has reordered, or nothing was sent after the
+// packet. Then the time by which this host's answers vary is added.
 [[nodiscard]] inline Duration unordered_patience(const ResponseTime& response,
                                                  Duration granularity) {
   return std::max(gap_patience(response), response.overdue(granularity));
@@ -40,16 +40,17 @@ struct GapVerdict {
   return {false, deadline};
 }
 
-// Where packets go several ways at once, by when they left. `newest`: when the last one of those
-// that arrived did. Age says little there, as what arrives late may have been held up with all that
-// left later; it decides when an answer is overdue.
+// For packets that go over several lanes, by their departures. `newest` is the latest departure
+// among those that arrived. Age says little there: a delay may have held up a packet and all later
+// ones. Age decides only when an answer is overdue.
 [[nodiscard]] inline GapVerdict judge_departure(Time sent, Time newest, Time now, Duration window,
                                                 Duration patience) {
   if (sent + window < newest) return {true, kNever};
   return judge_age(sent, now, patience);
 }
 
-// `behind`: how far the largest number acknowledged is ahead of the packet; lost from `enough` on.
+// `behind`: how far the largest acknowledged number is ahead of the packet. From `enough` on it is
+// lost.
 [[nodiscard]] inline GapVerdict judge_gap(std::uint64_t behind, std::uint64_t enough, Time sent,
                                           Time now, Duration patience) {
   if (behind >= enough) return {true, kNever};

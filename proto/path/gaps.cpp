@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which packets of a path are lost: layer 1 of loss detection (docs/internals/protocol.md §9).
 //
-// Where a path's packets go over several lanes it means nothing that one has overtaken another:
-// the time between their departures decides, and age. (Order within a lane would mean something;
-// but of the packets that are under way in a round trip a lane has one or two.)
+// If a path's packets go over several lanes, overtaking alone means nothing: the time between
+// departures decides, and age. Order within a lane would mean something, but a lane has only one
+// or two packets in flight in a round trip.
 //
-// Timer of a path: `gap_at`, armed while a packet that was overtaken is still given time.
+// Timer of a path: `gap_at`, armed while a packet that was overtaken still has time.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -16,8 +16,8 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kPatientRounds = 3;  // rounds without an ack before other ways are tried
-// Large packets lost in a row, in so many rounds, while small ones arrive.
+constexpr std::uint8_t kPatientRounds = 3;  // rounds without an ack before other paths are tried
+// The limits of large packets lost in a row, and of their rounds, while small ones arrive.
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;
 
@@ -27,18 +27,19 @@ bool loses_what_is_large(const Path& path) {
 
 }  // namespace
 
-// A smaller MTU on the way, a bad optic: what is small arrives, and so do the probes of a silent
-// path. Full-size probes must find out when it is good again. The only path that is left stays.
+// Whether only small packets pass: a smaller MTU on the way, a bad optic. Small packets arrive
+// then, and so do the probes of a silent path. Full-size probes must find out when the path is good
+// again. The only path that is left stays in use.
 bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
   if (!loses_what_is_large(path)) return false;
   if (next_usable_path(peer, path) != nullptr) return true;
-  // The peer is heard, and yet no fragment will ever reach it.
+  // The peer is heard, yet no full fragment will ever reach it.
   if (peer.small_only_since == Time{}) peer.small_only_since = turn.now();
   return false;
 }
 
-// Layer 1; and of layer 2 what waits for its time: nothing has overtaken it, but the receiver
-// misses it.
+// Layer 1, and the part of layer 2 that waits for its time: packets that nothing has overtaken, but
+// that the receiver misses.
 void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   path.gap_at = kNever;
   if (!path.any_acked && !path.any_requested) return;
@@ -52,8 +53,8 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
-  Time doubted{};  // when the newest fragment left that was overtaken by not enough
-  Time unheard{};  // when the newest was sent that nothing had overtaken
+  Time doubted{};  // departure of the newest fragment that too few overtook
+  Time unheard{};  // departure of the newest lost packet that none overtook
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
     SentPacket& record = path.sent.at(sent_blocks, n);
@@ -82,7 +83,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
       path.any_requested |= record.requested;
     }
   }
-  if (senders.contains(peer)) doubted = Time{};  // data follows, and tells as well
+  if (senders.contains(peer)) doubted = Time{};  // data follows, and shows the same
   if (doubted != Time{} && path.last_departed <= doubted + window) {
     if (doubted + window < turn.now()) {
       if (send_probe(peer, path, false)) arm_pto(path);
@@ -100,12 +101,12 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   }
 }
 
-// The receiver asked for packets of this path that nothing on it has overtaken, so nothing may be
-// left in flight for the silence rule to see. Round after round that is silence too.
+// The receiver requested packets of this path that nothing on it has overtaken. Perhaps nothing is
+// left in flight for the silence rule to see. Round after round, that is silence too.
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
   if (path.state != PathState::up || peer.behind > 0 || turn.tunables.recovery_evacuate == 0)
     return;
-  path.unheard_at = turn.now();  // what is sent from here on makes the next round
+  path.unheard_at = turn.now();  // packets sent from here on make the next round
   if (path.unheard < kPatientRounds) ++path.unheard;
   if (path.unheard < kPatientRounds) return;
   if (next_usable_path(peer, path) == nullptr)

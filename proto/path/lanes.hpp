@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entropy each packet of a path takes: its lanes. A lane that has just brought a packet back
-// unmarked is taken again first, as its way was free a moment ago (REPS, arXiv 2407.21625); then,
-// in turn, one with nothing under way, so that all ways through the fabric are tried; then one with
-// one packet under way, as a busy way brings back late, and of these first the good ones, which
-// were proven when they were taken and whose last packet none had overtaken that left later; then
-// the next in turn. A lane of which a packet came back marked with ECN CE is passed over once: its
-// way is busier than others (the bitmap of the Ultra Ethernet Consortium's htsim). When all are
-// marked none is.
+// Which lane, that is which entropy, each packet of a path takes. The choice is the first of:
+//   1. A proven lane: it has just brought a packet back unmarked, so its way was free a moment ago
+//      (REPS, arXiv 2407.21625).
+//   2. The next lane with nothing under way, so that all ways through the fabric are tried.
+//   3. A lane with one packet under way, as a busy way brings packets back late. Good lanes come
+//      first: they were proven when taken, and no later departure had overtaken their last packet.
+//   4. The next lane in turn.
+// A lane whose packet came back with an ECN mark is passed over once, as its way is busier than
+// others (the bitmap of the Ultra Ethernet Consortium's htsim). If all lanes are marked, none
+// counts as marked.
 //
 // Invariant: a lane is proven only with nothing under way. Counts end at two, so a lane that had
-// three under way may count as idle early: what it costs is a choice that is not the best.
+// three under way may count as idle early. That only costs a choice that is not the best.
 #pragma once
 
 #include <array>
@@ -22,8 +24,8 @@ inline constexpr std::uint16_t kMostLanes = 128;
 
 class Lanes {
  public:
-  // The lane of the next packet, of `lanes`, a power of two up to kMostLanes. It is under way from
-  // now on. `turn` is the one after it.
+  // Returns the lane of the next packet, among `lanes`, a power of two up to kMostLanes. The packet
+  // is under way from now on. `turn` becomes the lane after it.
   [[nodiscard]] std::uint8_t take(std::uint16_t lanes, std::uint8_t& turn) {
     if (lanes == 1) return 0;
     const std::uint8_t lane = choose(lanes, static_cast<std::uint8_t>(turn & (lanes - 1u)));
@@ -32,19 +34,20 @@ class Lanes {
     return lane;
   }
 
-  // A packet that it took arrived, or was lost or never left. `late`: one that left later came
+  // A packet on the lane arrived, or was lost or never left. `late`: a packet that left later came
   // before it.
   void ended(std::uint8_t lane, bool arrived, bool late) {
     words_[lane / 64].ended(std::uint64_t{1} << (lane % 64), arrived, late);
   }
 
-  // A packet that it took came back marked: after ended().
+  // A packet on the lane came back marked; called after ended().
   void mark(std::uint8_t lane) { words_[lane / 64].mark(std::uint64_t{1} << (lane % 64)); }
 
  private:
-  // A bit each for 64 lanes. Of (under_way, second, third): 000 idle, 001 idle and marked, 010
-  // proven, 011 proven, and its last packet was late; 100 one packet is under way, 101 one, and it
-  // is marked, 110 two or more are, 111 one, and it is good.
+  // One bit each for 64 lanes. The bits (under_way, second, third) mean:
+  //   `000` idle, `001` idle and marked, `010` proven, `011` proven, and its last packet was late.
+  //   `100` one packet under way, `101` one, and it is marked, `110` two or more, `111` one, and
+  //   the lane is good.
   struct Word {
     std::uint64_t under_way = 0;
     std::uint64_t second = 0;
@@ -89,13 +92,13 @@ class Lanes {
                                              &Word::any};
     std::size_t rule = 0;
     while (rule < kInOrder.size() && lane == kNone) lane = first(lanes, turn, kInOrder[rule++]);
-    // Only now, so that none of them is taken for what it was passed over for.
+    // Only now, so that the search takes no lane because its mark was just removed.
     if (rule > 1) pass_over(lanes, turn, kNone, kInOrder[rule - 2]);
     pass_over(lanes, turn, lane, kInOrder[rule - 1]);
     return lane == kNone ? turn : static_cast<std::uint8_t>(lane);
   }
 
-  // The first unmarked one from `turn` on, once round.
+  // The first unmarked lane from `turn` on, wrapping around.
   [[nodiscard]] std::uint16_t first(std::uint16_t lanes, std::uint8_t turn, Wanted wanted) const {
     const std::uint64_t from_turn = ~std::uint64_t{0} << (turn % 64);
     const std::uint64_t all = lanes < 64 ? (std::uint64_t{1} << lanes) - 1 : ~std::uint64_t{0};
@@ -111,7 +114,7 @@ class Lanes {
     return bits != 0 ? found(begin, bits) : kNone;
   }
 
-  // Marked ones from `turn` up to, and without, `lane` have been passed over; kNone: all have been.
+  // Unmarks the lanes passed over, from `turn` up to, but without, `lane`; kNone: all.
   void pass_over(std::uint16_t lanes, std::uint8_t turn, std::uint16_t lane, Wanted wanted) {
     if ((words_[0].marked() | words_[1].marked()) == 0) return;
     std::uint16_t at = turn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One NIC of the endpoint, as all of its peers share it.
+// One NIC of the endpoint, shared by all of its peers.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 
 namespace hawser::proto {
 
-// This endpoint's view of one of its NICs, shared by all peers.
 struct LocalNic {
   Nic* nic = nullptr;
   bool up = true;              // by word of the driver
@@ -22,20 +21,20 @@ struct LocalNic {
   Time path_down_at{};         // when one of its paths last went DOWN
   std::uint32_t changed = 0;   // nic_news when it last changed
   std::uint32_t fell = 0;      // nic_news when it last went down or moved
-  // What lay in its data ring when turn `drained` began has been taken; the same will be known of
-  // turn `marked` when a ring's worth has been received since `marked_bytes`.
+  // Everything that lay in its data ring when turn `drained` began has been taken. Turn `marked` is
+  // drained too once a ring's worth has been received since `marked_bytes`.
   std::uint32_t drained = 0;
   std::uint32_t marked = 0;
   std::uint64_t marked_bytes = 0;
-  std::uint64_t taken_bytes = 0;  // from its data ring, whatever they were
-  NicAddress address{};           // as the peers were told
+  std::uint64_t taken_bytes = 0;  // from its data ring, of any kind
+  NicAddress address{};           // as told to the peers
   bool has_moved = false;         // since the endpoint was made
   bool gathers = false;           // it may hold packets back until it is flushed
   std::uint16_t lanes = 1;        // a power of two
   std::uint16_t lane_turn = 0;    // of packets without a path number
   Reordering reordering{};
   double ns_per_byte = 0;  // of the cable, nominal; 0: not known
-  Time idle_at{};          // when all that it was given has left, by that
+  Time idle_at{};          // when everything given to it has left, at that rate
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -44,46 +43,46 @@ struct LocalNic {
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
 
-  // A packet was given to it.
+  // A packet was given to the NIC.
   void give(Time now, std::size_t bytes) {
     ++packets_sent;
     bytes_sent += bytes;
     idle_at = later(idle_at, now) + time_of(bytes);
   }
-  // What its cable takes for them.
+  // The time that the cable takes for the bytes.
   [[nodiscard]] Duration time_of(std::uint64_t bytes) const {
     return {static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte)};
   }
 
-  // Of a packet without a path number.
+  // For a packet without a path number.
   [[nodiscard]] std::uint16_t next_entropy() {
     return static_cast<std::uint16_t>(lane_turn++ & (lanes - 1u));
   }
 };
 
-// How much NICs are given: what is given to one goes behind all that it was given before, a packet
-// that was lost too.
+// How much data NICs get ahead of time. New packets wait behind everything that the NIC already
+// has, even the retransmission of a lost packet.
 struct Pace {
-  Duration late_by{};      // this turn, than was asked for
-  Duration away_lately{};  // the longest of what turns took and were late by
-  Time data_at = kNever;   // data waits until then, as NICs have enough to send
+  Duration late_by{};      // how late this turn began
+  Duration away_lately{};  // the longest recent turn, its delay included
+  Time data_at = kNever;   // data waits until then, because the NICs have enough to send
 
-  // The sending half of a turn that has taken so long until now.
+  // Starts the sending half of a turn that has taken `took` so far.
   void start(Duration took) {
     constexpr int kFading = 64;  // turns
     away_lately = std::max(late_by + took, away_lately - away_lately / kFading);
     data_at = kNever;
   }
-  // What a NIC's own queue should last for.
+  // How long a NIC's own queue should last.
   [[nodiscard]] Duration enough() const { return std::max(away_lately * 2, microseconds(1)); }
-  // Whether the NIC's own queue lasts until this end is back. Then data waits until half of it has
-  // left.
+  // Whether the NIC's own queue lasts until this end is back. If so, data waits until half of it
+  // has left.
   [[nodiscard]] bool has_enough(const LocalNic& nic, Time now) {
     if (nic.idle_at <= now + enough()) return false;
     data_at = earlier(data_at, nic.idle_at - enough() / 2);
     return true;
   }
-  // Packets of so many bytes until a NIC that hasn't enough has: one at least.
+  // How many packets of that size give a NIC enough: at least one.
   [[nodiscard]] std::uint64_t packets_to_enough(const LocalNic& nic, Time now,
                                                 std::uint64_t bytes) const {
     const std::int64_t each = nic.time_of(bytes).ns;
@@ -93,12 +92,12 @@ struct Pace {
   }
 };
 
-// Its lanes: the entropies over which a path's packets go in turn.
+// The number of lanes: the entropies over which a path's packets spread.
 [[nodiscard]] inline std::uint16_t lanes_of(const NicCaps& caps) {
   return std::bit_floor(std::clamp<std::uint16_t>(caps.entropies, 1, kMostLanes));
 }
 
-// At both ends of each turn, and at once where no turn need follow.
+// Called at both ends of each turn, and at once where no turn need follow.
 inline void flush(std::span<LocalNic> nics) {
   for (LocalNic& local : nics) {
     if (!local.gathers) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pairs of NICs the first slots of a session stand for.
+// The pairs of NICs that the first slots of a session stand for.
 //
 // Each NIC that can address one at the other end is in a pair, and no NIC is in many more pairs
-// than another one. Where every NIC can address every other, pair i is (i mod L, i mod R) for i
-// below the larger of both counts. Both ends come to the same pairs in the same order, if each can
-// address what can address it: they build them in one orientation.
+// than another. If every NIC can address every other, pair i is (i mod L, i mod R) for i below the
+// larger of both counts. Both ends come to the same pairs in the same order if addressing works
+// both ways: they build the pairs in one orientation.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class NicPairs {
   struct Ends {
     std::size_t local = 0;  // NICs
     std::size_t remote = 0;
-    bool local_first = true;  // counts where both have equally many: it differs at the two ends
+    bool local_first = true;  // decides where both have equally many: it differs at the two ends
   };
 
   // can(local, remote): whether the local NIC can address the remote one. At most `most` pairs.
@@ -54,8 +54,8 @@ class NicPairs {
  private:
   using Uses = std::array<std::uint8_t, kMaxNics>;
 
-  // Of those that fit the one in the fewest pairs, of equal ones the next one from `start` on,
-  // round about. `count`: none fits.
+  // Returns the fitting one in the fewest pairs. Among equal ones the next from `start` on,
+  // wrapping around, wins. `count`: none fits.
   template <class Fits>
   [[nodiscard]] static std::size_t least_used(std::size_t count, std::size_t start,
                                               const Uses& uses, Fits&& fits) {

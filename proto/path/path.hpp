@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kMostUnanswered = 22;
 // The early probes that a path may send before the next acknowledgement.
 inline constexpr std::uint8_t kEarlyProbes = 2;
 
-// After this many probes that a peer did not answer though it was there, its NICs are suspect.
+// This many probes that a peer did not answer though it was there count against the NICs.
 inline constexpr std::uint8_t kInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acknowledgements of paths at the sender: what arrived, and the probe timeout. This is layer 3 of
-// loss detection (docs/internals/protocol.md §9); layer 1 is in gaps.cpp, the silence of whole
-// paths in silence.cpp. They release nothing: messages complete by statuses.
+// Acknowledgements of paths at the sender: which packets arrived, and the probe timeout. This is
+// layer 3 of loss detection (docs/internals/protocol.md §9). Layer 1 is in gaps.cpp, the silence of
+// whole paths in silence.cpp. Path acks release nothing: messages complete by statuses.
 //
-// Timer of a path: `pto_at` armed while something is in flight, for the next early probe or for the
-// probe timeout, whichever is first.
+// Timer of a path: `pto_at`, armed while something is in flight. It fires for the next early probe
+// or the probe timeout, whichever is first.
 //
-// Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight; `oldest`
-// is one of the records that are kept, or next, and never beyond the oldest of those in flight;
+// Invariants: packets_in_flight and bytes_in_flight count the records in state in_flight. `oldest`
+// has a record or is the next number, and is never beyond the oldest packet in flight.
 // largest_acked < sent.next().
 #include <algorithm>
 #include <bit>
@@ -22,11 +22,11 @@ namespace {
 constexpr std::uint8_t kMostLargeLost = 255;  // of large packets lost in a row
 constexpr int kEqual = 6;           // PTOs in a row of one length, where a path has several lanes
 constexpr int kMostDoublings = 16;  // of its interval
-constexpr std::uint8_t kPatientPtos = 3;        // PTOs without an ack before other ways are tried
+constexpr std::uint8_t kPatientPtos = 3;        // PTOs without an ack before other paths are tried
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
-constexpr std::int64_t kFirstSample = 128;  // at most such a part of patience
-constexpr std::int64_t kNotDelayed = 8;     // an ack that took less than such a part of its delay
+constexpr std::int64_t kFirstSample = 128;  // the first sample counts up to patience / this
+constexpr std::int64_t kNotDelayed = 8;     // below max_ack_delay / this, an ack was not delayed
 
 template <class Core>
 void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
@@ -36,7 +36,7 @@ void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state,
   --core.in_flight;
   --path.packets_in_flight;
   core.written_off -= path.written_off;
-  // A share that stays behind when its packets are settled would raise the limit for ever.
+  // A share left behind by settled packets would raise the limit for ever.
   HAWSER_ASSERT(core.written_off <= core.in_flight);
   path.bytes_in_flight -= record.wire_bytes;
   const bool arrived = state == SentPacket::State::acknowledged;
@@ -44,7 +44,7 @@ void settle(Core& core, Path& path, SentPacket& record, SentPacket::State state,
   if (arrived && record.marked) path.lanes.mark(record.lane);
 }
 
-// Of a running count. Either end may have begun to count anew after a rest.
+// The new marks in a running count. Either end may have begun to count anew after a rest.
 std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
   if (path.resumed || ce_count < path.ce_count) path.ce_count = ce_count;
   path.resumed = false;
@@ -53,13 +53,13 @@ std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
   return marked;
 }
 
-// How long after the last departure the probe timeout comes that counts.
+// The time from the last departure to the probe timeout, early probes aside.
 template <class Core>
 Duration pto_interval(const Core& core, const Path& path) {
   const Duration base = core.pto_base(path);
   const Duration longest = std::max(milliseconds(core.turn.tunables.peer_timeout_ms) / 8, base);
   const LocalNic& nic = core.nics[path.local_nic];
-  // A path that is DOWN counts its probes, of which there may be many more.
+  // On a DOWN path `unanswered` counts probes, of which there may be many more.
   const int equal = nic.lanes > 1 ? kEqual : 1;
   const int doublings = std::clamp(path.unanswered - equal + 1, 0, kMostDoublings);
   const Duration interval = std::min(base * (std::int64_t{1} << doublings), longest);
@@ -69,28 +69,29 @@ Duration pto_interval(const Core& core, const Path& path) {
   return interval;
 }
 
-// When the next early probe is due: the end of a message may be lost, and nothing follows it that
-// would tell. Where there are several lanes the first timeout comes early itself. kNever: none is.
+// When the next early probe is due. The end of a message may be lost, and no later packet would
+// show it. On a path with several lanes the first timeout itself comes early. kNever: none is due.
 template <class Core>
 Time early_probe_at(Core& core, Path& path) {
   if (!path.prompt || path.early >= kEarlyProbes || path.unanswered > 0) return kNever;
   if (path.state != PathState::up || !path.prompt_time.is_known()) return kNever;
   if (core.nics[path.local_nic].lanes > 1 || core.turn.tunables.recovery_early == 0) return kNever;
-  // All that was sent before an early probe has been answered: it was needless, and so is another.
+  // If an early probe is the oldest packet in flight, all before it were answered. It was needless,
+  // and so is another.
   const SentPacket& oldest = path.sent.at(core.sent_blocks, path.oldest);
   if (oldest.state == SentPacket::State::in_flight && oldest.is_early_probe()) return kNever;
   return path.last_departed + path.prompt_time.late_after(core.turn.granularity) * (path.early + 1);
 }
 
-// What the newest packet that an acknowledgement names says of times; one declared lost, too: who
-// was so wrong learns how long to wait. `sent_before`: when the newest before it was sent that is
-// named for the first time.
+// Takes samples from the newest packet that an acknowledgement names. They come even from a packet
+// declared lost, as they show that the timeout was too short. `sent_before` is the departure of the
+// newest earlier packet that the acknowledgement newly names.
 template <class Core>
 void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record, Time sent_before,
                    Duration residence, CongestionWindow::Ack& window_ack) {
   const Time now = core.turn.now();
   Time sent = record.sent;
-  // A peer that was busy takes both at once: what it took is not told by the younger one.
+  // A busy peer takes both packets at once, so only the older packet shows how long it took.
   if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
   core.sample_response(peer, path, now - sent, residence, record.at_end);
   window_ack.has_delay = true;
@@ -99,8 +100,8 @@ void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record,
   window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
 }
 
-// It asks for an answer and nothing more: that of a busy peer is only late. So it neither counts as
-// a timeout nor puts off the one that does.
+// An early probe only asks for an answer, as a busy peer's answer is merely late. It therefore
+// neither counts as a timeout nor postpones the real one.
 template <class Core>
 void send_early_probe(Core& core, Peer& peer, Path& path) {
   ++path.early;
@@ -114,15 +115,16 @@ void send_early_probe(Core& core, Peer& peer, Path& path) {
 
 }  // namespace
 
-// Forgets what is settled for good. `oldest` stays a number that has a record, or the next one.
+// Forgets records that are settled for good. `oldest` stays a number with a record, or the next
+// one.
 void Endpoint::Core::trim(Path& path, Time forget_before) {
   path.sent.trim(sent_blocks, forget_before);
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
 }
 
-// Places for the next numbers of the path; how many there are. Records of lost packets wait for an
-// acknowledgement that is late, also where nothing is sent any more; those go when records are
-// short, of some paths each turn.
+// Reserves places for the path's next numbers; returns how many there are. Records of lost packets
+// wait for late acknowledgements, even on idle paths. When records are short, each turn takes them
+// back from some paths.
 std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
   const std::uint64_t places = path.sent.reserve(sent_blocks, count);
   if (places == std::min(count, path.sent.room()) || reclaimed_at == turn.now()) return places;
@@ -136,13 +138,13 @@ std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
   return path.sent.reserve(sent_blocks, count);
 }
 
-// A probe costs little: where an acknowledgement was to come at once, its delay is not waited for.
+// A probe costs little: if an acknowledgement should come at once, its delay is not waited for.
 Duration Endpoint::Core::pto_base(const Path& path) const {
   const Duration delay = path.prompt ? Duration{} : microseconds(turn.tunables.max_ack_delay_us);
   return path.response.unanswered(turn.granularity) + delay;
 }
 
-// The end of a message has been sent: its arrival has all paths acknowledged without delay.
+// The end of a message was sent: when it arrives, the peer acknowledges all paths without delay.
 void Endpoint::Core::arm_all_prompt(Peer& peer) {
   for_each_path(peer, [&](Path& path) {
     if (path.prompt || path.packets_in_flight == 0) return;
@@ -158,21 +160,21 @@ void Endpoint::Core::arm_pto(Path& path) {
     return;
   }
   path.pto_at = path.last_departed + pto_interval(*this, path);
-  // One that is due already has been sent: its answer is on its way, or the gap rule's turn has
-  // come.
+  // If an early probe is due already, it was sent. Its answer is on its way, or the gap rule takes
+  // over.
   const Time early = early_probe_at(*this, path);
   if (turn.now() < early) path.pto_at = earlier(path.pto_at, early);
 }
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
-  // So long ago, its turns may have gone half round.
+  // After so long, the peer's turn counter may have gone half round.
   if (turn.now() - peer.ack_info_at > kForgetTurns) peer.any_turn = false;
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
   if (peer.any_turn && ahead <= 0) return;
   peer.ack_info_at = turn.now();
   peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
   peer.behind = info.behind;
-  // What lay in the peer's rings when turn `drained` began has been taken.
+  // Everything that lay in the peer's rings when turn `drained` began has been taken.
   const std::uint32_t drained = info.turn - info.behind;
   const auto covers = [&](std::uint32_t its_turn) {
     return peer.any_turn && info.behind != wire::kFarBehind &&
@@ -208,7 +210,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
-    packet.departed = packet.sent;  // at least
+    packet.departed = packet.sent;  // the earliest possible time
     if (packet.packed) {
       packed_is_late(peer, packet);
     } else if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
@@ -220,7 +222,7 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
     if (packet.lost_by_order) path.reordering_proven = true;
     return;
   }
-  // None that left later had come when the one before this acknowledgement was written.
+  // Not overtaken if no later packet had arrived when the previous acknowledgement was written.
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
   settle(*this, path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, turn.now());  // the link is faster than it says
@@ -255,7 +257,7 @@ void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, S
   ++nics[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
     if (path.large_lost < kMostLargeLost) ++path.large_lost;
-    // Between two rounds something small has arrived, or else the path is silent.
+    // Between two rounds a small packet has arrived; otherwise the path is silent.
     if (path.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
       if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
@@ -276,21 +278,21 @@ bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const 
   return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
 }
 
-// `prompt`: what the answer was for the peer acknowledges at once, however long that took.
+// `prompt`: the peer acknowledges such a packet at once, however long the answer took.
 void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence,
                                      bool prompt) {
   const Duration delay = microseconds(turn.tunables.max_ack_delay_us);
   if (prompt || residence < delay / kNotDelayed) path.prompt_time.sample(rtt);
-  // If there was an absence in the first one, the timers still fit into patience many times.
+  // Even if the first sample includes an absence, the timers still fit into patience many times.
   const Duration guess = path.response.overdue(turn.granularity) * 2;
   const Duration first = std::max(guess, patience_with(peer) / kFirstSample);
   path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
-  // What this end asks for is to come promptly; an absence of either host says nothing of that.
+  // `fastest` measures prompt answers, so a sample with an absence of either host doesn't count.
   if (turn.is_late() || residence >= microseconds(turn.tunables.late_wakeup_us)) return;
   peer.fastest = std::min(peer.fastest, rtt);
 }
 
-// Comes in front of the PATH_ACK of the same packets, while they have records.
+// The block precedes the PATH_ACK of the same packets, so they still have records.
 void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
   Path* path = path_of(peer, block.slot);
   if (path == nullptr || path->generation != block.generation) return;  // its PATH_ACK is counted
@@ -349,7 +351,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
-    // What left before a path went DOWN, and is only now known to have arrived, is no news of it.
+    // A packet that left before the path went DOWN shows nothing about the path now.
     if (path->state != PathState::down || path->down_at <= newest_sent) {
       path_heard(peer, *path, full_probe);
     }
@@ -362,14 +364,14 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   }
 }
 
-// After all that this turn has received: an acknowledgement further back in the ring may name what
-// the first one seems to have passed.
+// Called once this turn has received everything: an acknowledgement further back in the ring may
+// name packets that the first one seems to have passed.
 void Endpoint::Core::judge_acks() {
   touched.for_each(peers, [&](std::uint32_t index) {
     Peer& peer = peers.at(index);
     if (!peer.acked_in_turn || peer.state != SessionState::ready) return;
     peer.acked_in_turn = false;
-    // One sample a turn: what several paths say after one absence is said once.
+    // One sample per turn: after one absence several paths would report the same.
     if (peer.fastest != kNoSample) peer.response.sample(peer.fastest);
     peer.fastest = kNoSample;
     for_each_path(peer, [&](Path& path) {
@@ -395,8 +397,8 @@ void Endpoint::Core::evacuate(Peer& peer, Path& path) {
   path.pto_at = kNever;
 }
 
-// Data leaves a few numbers to probes. If these are in flight too, nobody would ask any more: then
-// everything on the path is sent again, under new numbers.
+// Data leaves a few numbers to probes. If these are in flight too, nothing could probe any more.
+// Then everything on the path is retransmitted, under new numbers.
 void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
   if (path.sent.room() < 2) trim(path, turn.now());
   if (reserve_records(path, 1) > 0) return;
@@ -405,7 +407,7 @@ void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
   want_to_send_more(peer);
 }
 
-// Layer 3: makes the peer speak; declares nothing lost, but for want of numbers.
+// Layer 3: makes the peer answer. It declares nothing lost, except for want of numbers.
 void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   if (path.packets_in_flight == 0 || path.state == PathState::down ||
       path.state == PathState::probing) {
@@ -425,17 +427,17 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
     record.detail = path.unanswered;
     turn.trace(record);
   }
-  // Only if the peer has acknowledged what was sent elsewhere since, with nothing left in its
-  // rings: one that is silent altogether, or behind, is no better elsewhere. That it is heard
-  // proves nothing: what its NICs had queued goes out while it is away.
+  // Suspects the path only if the peer has acknowledged later packets elsewhere, with nothing left
+  // in its rings. A peer that is silent altogether, or behind, is no better elsewhere. Hearing the
+  // peer proves nothing: packets that its NICs had queued go out while it is away.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).departed;
   if (path.state == PathState::up && path.unanswered >= kPatientPtos &&
       next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
       oldest + pto_base(path) < peer.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
-  // The path does not answer: the peer is away, or the NICs that live are not bound to each other.
-  // Its packets in flight must not use up the limit that all peers share.
+  // The path does not answer: the peer is away, or the living NICs are not paired. Its packets in
+  // flight must not use up the limit that all peers share.
   if (path.state == PathState::up && path.unanswered >= kPatientPtos) {
     if (!path.written_off) written_off += path.packets_in_flight;
     path.written_off = true;
@@ -445,8 +447,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   make_room_for_probe(peer, path);
   if (!send_probe(peer, path, path.unanswered > 2)) path.last_departed = turn.now();
   arm_pto(path);
-  // If the path is dead, so may be the way over which the peer answers: it answers the way it was
-  // last heard. A probe on another path gives it another way, and its ack the evidence of silence.
+  // If the path is dead, the route of the answers may be dead too: the peer answers over the pair
+  // last heard. A probe on another path gives it another route, and its ack is evidence of silence.
   if (Path* other = next_usable_path(peer, path);
       other != nullptr && send_probe(peer, *other, false)) {
     arm_pto(*other);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of paths: suspected, down, probed, back; and bridges between NICs that were not paired
-// at first. docs/internals/protocol.md §10 has the table of states; binding.cpp says which paths
+// The life of paths: suspected, down, probed, back. Also bridges between NICs that were not paired
+// at first. docs/internals/protocol.md §10 has the table of states; binding.cpp decides which paths
 // there are.
 //
 // Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
 //
-// Invariants: a slot that changes its NIC pair gets a new generation and starts its numbers anew,
-// and only after everything in flight on it was evacuated; a path in DOWN carries probes only.
+// Invariants: a slot that changes its NIC pair gets a new generation and new numbers. Before that,
+// everything in flight on it is evacuated. A path in DOWN carries probes only.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ namespace hawser::proto {
 namespace {
 constexpr std::uint8_t kProbesUntilDown = 3;
 constexpr std::uint8_t kProbesUntilUp = 2;
-constexpr std::int64_t kBriefly = 8;  // of a peer's patience: a part for which nobody worries
+constexpr std::int64_t kBriefly = 8;  // a silence below patience / this is no concern
 constexpr std::uint8_t kMostProbes = 255;
 Duration longer(Duration interval, const Tunables& tunables) {
   return std::min(interval * 2, microseconds(tunables.path_probe_max_us));
@@ -26,7 +26,7 @@ Duration longer(Duration interval, const Tunables& tunables) {
 
 }  // namespace
 
-// Whether the path's driver knows the way. It may have to ask the network first; what is UP waits
+// Whether the path's driver knows the way. It may have to ask the network first. An UP path waits
 // for that as long as for an answer, and then goes DOWN.
 bool Endpoint::Core::has_way(Peer& peer, Path& path) {
   if (remote(peer, path.local_nic, path.remote_nic) != kNoRemote) {
@@ -52,9 +52,9 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
   return nullptr;
 }
 
-// A probe has the peer acknowledge something on the path that was heard last of all others, if
-// nothing is under way there. Were several asked, all of which are dead, the pair of NICs that
-// lives would be found later.
+// Probes the other path that was heard last, unless something is in flight there: the peer then has
+// something to acknowledge on it. Probing several dead paths would find the living pair of NICs
+// later.
 void Endpoint::Core::ask_elsewhere(Peer& peer, const Path& path) {
   Path* other = nullptr;
   for_each_path(peer, [&](Path& one) {
@@ -110,15 +110,15 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   rearm(peer);
 }
 
-// At once; but what is under way already is to be answered first.
+// At once, but only after packets in flight have had time for an answer.
 Time Endpoint::Core::next_probe(Path& path) {
   if (path.packets_in_flight == 0) return turn.now();
   const Time sent = path.sent.at(sent_blocks, path.sent.next() - 1).sent;
   return sent + path.response.overdue(turn.granularity);
 }
 
-// No path works, and that is not only as the peer is away for a moment: a HELLO over each pair of
-// NICs asks which one does, as there are more of them than paths. That the peer is heard is no
+// If no path works, and not only because the peer is away for a moment, sends a HELLO over each
+// pair of NICs. There are more pairs than paths, and one of them may work. Hearing the peer is no
 // reason to wait: its packets may come over a pair that no path here stands for.
 void Endpoint::Core::seek(Peer& peer) {
   if (peer.announcing || any_path_works(peer) || !pending(peer)) return;
@@ -129,14 +129,14 @@ void Endpoint::Core::seek(Peer& peer) {
   if (turn.now() - answered >= patience_with(peer) / kBriefly) announce(peer);
 }
 
-// The peer was heard from one NIC to another: if no path works, one between these two may. So it is
-// though the peer said that its NIC is away: the word that it is back may be lost.
+// The peer was heard from one NIC to another: if no path works, one between these two may. This
+// holds even if the peer reported that its NIC is away: the report that it is back may be lost.
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   if (any_path_works(peer) || !nics[local].up) return;
   if (!takes_full_packets(peer, nic_of(peer, remote_nic))) return;
   if (!can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
-  Path* heard_last = nullptr;  // longest ago
+  Path* heard_last = nullptr;  // the one heard longest ago
   for (const std::uint32_t index : peer.paths) {
     if (index == kNoIndex) continue;
     Path& path = paths.at(index);
@@ -154,13 +154,13 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
     return bind_bridge(peer, static_cast<std::uint8_t>(local), remote_nic, slot);
   };
   Path* path = bind(bridge);
-  // No slot is left, or no memory: in place of one that does not work either.
+  // No slot is left, or no memory: replace a path that does not work either.
   if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
   if (path != nullptr) path->bridge = true;
   touch(peer);
 }
 
-// Any of the path's packets was acknowledged.
+// A packet of the path was acknowledged.
 void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
   path.in_vain = 0;
@@ -192,7 +192,7 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
 
 void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
-  // If it said so, its word got lost.
+  // If the peer reported the NIC's return, the report got lost.
   if (returned && !is_up(peer, path.remote_nic)) {
     nic_of(peer, path.remote_nic).state = 1;
     want_verdicts();
@@ -209,7 +209,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   }
   if (returned) {
     path.window = fresh_window(peer, path.local_nic);
-    // It has nothing to catch up with.
+    // The path has nothing to catch up with.
     for_each_path(peer, [&](const Path& other) {
       path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
     });
@@ -218,8 +218,8 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   want_to_send_more(peer);
 }
 
-// A NIC whose first path works needs no other: what bridged it goes, or what was still to prove
-// that it could; and so does what bore witness.
+// A NIC whose own path works needs no substitute. Releases its bridges, and witnesses for its
+// remote NIC; those that are UP only if `proven_too`.
 void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
   if (works.bridge || works.witness) return;
   for_each_path(peer, [&](Path& path) {
@@ -230,11 +230,11 @@ void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too
   });
 }
 
-// Finds another partner for the two NICs of a path that went down, so that any pair of living NICs
-// finds each other: the local NIC tries the remote ones, one bridge at a time. It begins with one
-// that few paths work with; of equal ones the two ends' ids say which, as a NIC that dies leaves
-// partners at every peer, and what all of them turned to would carry the load of two. Later ones
-// come in turn.
+// Finds a new partner for the NICs of a path that went down, so that any pair of living NICs finds
+// each other. The local NIC tries the remote ones, one bridge at a time. It begins with one that
+// few paths work with. Among equal ones the two ends' ids decide. A dead NIC leaves partners at
+// every peer, and if all of them chose the same new partner, that one would carry a double load.
+// Later bridges go in turn.
 void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                             bool is_first) {
   if (peer.remote_nics < 2 || !nics[local].up) return;
@@ -245,7 +245,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   for_each_path(peer, [&](const Path& path) {
     if (path.state == PathState::up || path.bridge) {
       ++working[path.remote_nic];
-    } else if (nics[path.local_nic].up) {  // else it is not known to be the remote one's fault
+    } else if (nics[path.local_nic].up) {  // else the local NIC may be at fault
       doubted |= 1u << path.remote_nic;
     }
     if (path.local_nic != local) return;
@@ -253,8 +253,8 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     taken |= 1u << path.remote_nic;
   });
   if (has_bridge) return;
-  // Of the first one's candidates those with the fewest paths, and those that are away last. Later
-  // ones come in turn, and those that are away have their turn, too: they may be back.
+  // The first bridge's candidates are those with the fewest paths; NICs that are away come last.
+  // Later bridges go in turn, which includes NICs that are away: they may be back.
   const auto place_of = [&](std::uint32_t remote) {
     return remote + (is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.remote_nics);
   };
@@ -287,7 +287,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   if (path != nullptr) path->bridge = true;
 }
 
-// Whether the peer was there to answer what was sent last on this path, and has not: it has
+// Whether the peer left the last packet on this path unanswered though it was there: it has
 // acknowledged something that left elsewhere no earlier.
 bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
   const SentPacket& last = path.sent.at(sent_blocks, path.sent.next() - 1);
@@ -314,7 +314,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
     if (path.state == PathState::down && path.unanswered >= kProbesUntilDown) {
       if (path.bridge) return move_bridge(peer, path);
-      // It was not bridged when it went down if its NIC was away.
+      // It got no bridge when it went down if its NIC was away.
       if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
     }
   }
@@ -333,8 +333,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   }
 }
 
-// There is nothing to send a probe by. To ask the driver again costs no packet, so it is asked at
-// the shortest interval.
+// No probe can be sent. Asking the driver again costs no packet, so it uses the shortest interval.
 void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
   path.probe_at = turn.now() + microseconds(turn.tunables.path_probe_min_us);
@@ -342,9 +341,10 @@ void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
 
-// Whose fault is it that a path is DOWN? Its local NIC has found another remote one, so it is that
-// of the remote one or of the link, and another local NIC finds out which. What it finds is a path
-// as bridges are: it may carry data, and goes when the path it was bound for is back.
+// Finds out whose fault it is that a path is DOWN. Its local NIC works with another remote one, so
+// the fault is with the remote NIC or the link. A path from another local NIC shows which. That
+// witness is like a bridge: it may carry data, and is released when the path it was bound for is
+// back.
 void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
   if (path.bridge || path.witness) return;
   bool bridged = false;

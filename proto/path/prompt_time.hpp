@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the answers of a path take that the peer doesn't delay, and so when the answer to the
-// end of a message is late. It is near the longest of them: a longer one counts by half at once, a
-// shorter one by a sixteenth of the difference.
+// How long a path's answers take if the peer doesn't delay them. It decides when the answer to the
+// end of a message is late. The value is near the longest: a longer sample counts by half at once,
+// a shorter one by a sixteenth of the difference.
 //
-// The response time (response_time.hpp) doesn't tell that: many of its samples are acknowledgements
-// that waited for company, and the granularity stands for what it may have missed.
+// The response time (response_time.hpp) can't tell that: many of its samples are acknowledgements
+// that the peer delayed, and the granularity covers errors.
 //
-// Two bytes, as each path has one: units of 64 ns, up to 4 ms. What takes as long as that has no
-// need of early probes.
+// Two bytes, as each path has one: units of 64 ns, up to 4 ms. A path that takes longer has no need
+// of early probes.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,11 @@ class PromptTime {
     }
   }
 
-  // Neither unknown nor too long to be told.
+  // Neither unknown nor too long to measure.
   [[nodiscard]] bool is_known() const { return units_ != kUnknown && units_ != kTooLong; }
   [[nodiscard]] Duration time() const { return Duration{std::int64_t{units_} * kUnit}; }
 
-  // Twice that, but no less than hosts differ by.
+  // Twice the time, but no less than hosts vary by.
   [[nodiscard]] Duration late_after(Duration granularity) const {
     return std::max(time() * 2, granularity / 10);
   }

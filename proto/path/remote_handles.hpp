@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles that drivers have given for the NICs of peers: a list per peer, the pair of NICs that
-// was used last first.
+// The handles that drivers have given for the NICs of peers: a list per peer, the pair of NICs used
+// last comes first.
 //
-// A peer uses few of its pairs: those of its paths, and those over which it is told of something.
-// Invariant: no peer has more than kMostOfPeer, so there is always an entry for one more: the one
-// that was used least lately goes.
+// A peer uses few of its pairs: those of its paths, and those that control goes over. Invariant: no
+// peer has more than kMostOfPeer, so there is always room for one more. The least recently used one
+// makes way.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class RemoteHandles {
 
   explicit RemoteHandles(std::uint32_t peers) : entries_(peers * kMostOfPeer) {}
 
-  // `head` is the peer's list, kNoIndex if it is empty. kNoRemote: there is none for the pair.
+  // `head` is the peer's list, kNoIndex if it is empty. kNoRemote: the pair has no handle.
   [[nodiscard]] RemoteHandle find(std::uint32_t& head, std::uint8_t local, std::uint8_t remote) {
     for (std::uint32_t* link = &head; *link != kNoIndex; link = &entries_.at(*link).next) {
       const std::uint32_t index = *link;
@@ -38,7 +38,7 @@ class RemoteHandles {
     return kNoRemote;
   }
 
-  // For a pair that has none. close(local, handle) is called if another one goes for it.
+  // For a pair that has none. close(local, handle) is called if another handle makes way.
   template <class Close>
   void add(std::uint32_t& head, std::uint8_t local, std::uint8_t remote, RemoteHandle handle,
            Close&& close) {
@@ -57,7 +57,7 @@ class RemoteHandles {
     head = id.index;
   }
 
-  // Calls close(local, handle) for those to a NIC of the peer, and forgets them.
+  // Calls close(local, handle) for the handles of one NIC of the peer, and forgets them.
   template <class Close>
   void close_to(std::uint32_t& head, std::size_t remote, Close&& close) {
     for (std::uint32_t* link = &head; *link != kNoIndex;) {

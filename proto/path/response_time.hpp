@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The response time of a path or a peer: smoothed round trip, variance and latest (RFC 6298, RFC
-// 9002 §5), measured from departure to the processing of the answer, the absences of both hosts
-// included. Loss timers derive from it, so that a busy host looks slow, not dead.
+// 9002 §5). It runs from departure to the processing of the answer, and includes the absences of
+// both hosts. Loss timers derive from it, so that a busy host looks slow, not dead.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hawser::proto {
 class ResponseTime {
  public:
   ResponseTime() = default;
-  // As it was when it was put aside: the next sample counts as one of many.
+  // Restored from a record: the next sample counts as one of many.
   ResponseTime(Duration smoothed, Duration variance)
       : smoothed_(smoothed),
         variance_(kept(variance)),
@@ -32,8 +32,8 @@ class ResponseTime {
       variance_ = kept(rtt / 2);
       return;
     }
-    // A single long absence of a host is not the measure of what comes after it: a sample counts at
-    // most twice what was overdue. A host that stays slow gets there in a few samples.
+    // A single long absence of a host says nothing about later samples. Therefore a sample counts
+    // at most as twice the overdue time. A host that stays slow gets there in a few samples.
     const Duration most = std::max((smoothed_ + variance() * 4) * 2, kNoAbsence);
     if (most < rtt) rtt = most;
     const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
@@ -52,9 +52,9 @@ class ResponseTime {
     return smoothed_ + (spread < granularity ? granularity : spread);
   }
 
-  // The same for who asks first, and believes in nothing but answers. Where samples are few, an
-  // absence of long ago is most of SRTT, and RTTVAR says how much shorter all was that came since.
-  // So it is no more than a few times what answers took lately, or what hosts are away for.
+  // The same for a caller that asks first and trusts only answers. With few samples, an old absence
+  // may dominate SRTT, and RTTVAR shows how much shorter the later samples were. Therefore the time
+  // is limited to a few times the recent samples, or to a usual absence of hosts.
   [[nodiscard]] Duration unanswered(Duration granularity) const {
     const Duration lately = usual();
     const Duration longest = overdue(granularity);
@@ -70,7 +70,7 @@ class ResponseTime {
     return static_cast<std::uint32_t>(std::min<std::int64_t>(sample.ns, UINT32_MAX));
   }
 
-  // The middle one of the last three samples, of two the shorter: one absence does not change it. 0
+  // The median of the last three samples, or the shorter of two: one absence does not change it. 0
   // if there are fewer.
   [[nodiscard]] Duration usual() const {
     const std::int64_t low = std::min(latest_, last_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which path is silent: nothing of it has come, though what was sent over others later has, and lay
-// in no ring of the peer (docs/internals/protocol.md §10). Judged after each turn that brought
-// acknowledgements; what is found is evacuated, and probed.
+// Which path is silent: none of its packets arrived, though later ones on other paths did, and none
+// lay in a ring of the peer (docs/internals/protocol.md §10). Judged after each turn that brought
+// acknowledgements. A silent path is evacuated, and probed.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::uint64_t kSeveral = 4;  // packets that are silent together
 
-// When several packets are due that are in flight on different ways of the path, which has brought
-// back a window since it was bound: as soon as its answers are late by what they took. Of one
-// packet that says little, as its way may be busy or lose it, and before that the path's own sender
-// may be who fills it.
+// When several packets in flight on different lanes are overdue, judged by the path's own answer
+// times. This counts once the path has delivered a window since it was bound: before that its own
+// sender may be the one that fills it. A single packet says little, as its lane may be busy or lose
+// it.
 template <class Core>
 Time several_due(Core& core, Path& path) {
   const LocalNic& nic = core.nics[path.local_nic];
@@ -33,14 +33,15 @@ Time several_due(Core& core, Path& path) {
 
 }  // namespace
 
-// The silence rule. What one turn of the peer shows, a later one must confirm; if nothing is under
-// way that would bring its acknowledgement, a probe on a path that works does.
+// The silence rule. A later turn of the peer must confirm what one turn shows. If nothing in flight
+// would bring that acknowledgement, a probe on a working path does.
 void Endpoint::Core::find_silence(Peer& peer) {
-  if (turn.tunables.recovery_evacuate == 0) return;  // asked, nobody would take the answer
-  // When the oldest packet of a path is due. What the receiver has asked for is in flight elsewhere
-  // now, but it was the oldest here, and due when it was lost; nothing of the path has come since.
-  // So that counts, once what is in flight is late as well: else a dead path that always has
-  // something younger to lose would not be found out before three rounds of requests.
+  if (turn.tunables.recovery_evacuate == 0) return;  // nobody would use the answer
+  // When the oldest packet of a path is due. Packets that the receiver requested are in flight
+  // elsewhere now. But they were the oldest here, and due when they were lost, and nothing of the
+  // path has come since. Therefore they count, once the packets in flight are late as well.
+  // Otherwise a dead path that always has younger packets to lose would be found only after three
+  // rounds of requests.
   const auto due_at = [&](Path& path) {
     const Time sent = path.sent.at(sent_blocks, path.oldest).departed;
     const Time due = earlier(sent + pto_base(path), several_due(*this, path));

@@ -46,7 +46,7 @@ std::uint16_t VerdictJudge::dead_local() const {
   return dead;
 }
 
-// Local NICs that another column than this one shows alive.
+// Local NICs that a column other than this one shows alive.
 std::uint16_t VerdictJudge::alive_elsewhere(std::uint32_t column) const {
   std::uint16_t alive = 0;
   for_each_bit(alive_, [&](std::size_t local) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs that return with another address (docs/internals/protocol.md §6): who moved announces it,
-// the peer learns it, and both prove each path to or from that NIC by probes before it carries
-// data.
+// NICs that return with another address (docs/internals/protocol.md §6). The moved end announces
+// the address and the peer learns it. Probes then prove each path to or from that NIC before it
+// carries data.
 //
-// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. Who
-// finds no path that works announces what it has, too: what is answered shows a way (paths.cpp).
+// Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. An
+// end that finds no working path announces its addresses too, as an answer shows a way (paths.cpp).
 //
-// Invariant: an address is learned only from a session packet that echoes our token; the paths to
-// it are DOWN then, and two full-size probes that come back bring them UP.
+// Invariant: an address is learned only from a session packet that echoes our token. The paths to
+// it are then DOWN, until two full-size probes are answered.
 #include <algorithm>
 #include <array>
 
@@ -21,7 +21,7 @@ void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
   });
 }
 
-// After an event of a NIC: is it where the peers know it?
+// Called after an event of a NIC: checks whether the peers know its address.
 void Endpoint::Core::notice_address(std::size_t nic) {
   LocalNic& local = nics[nic];
   if (local.address == local.nic->address()) return;
@@ -45,7 +45,7 @@ void Endpoint::Core::notice_address(std::size_t nic) {
   });
 }
 
-// Tells the peer our NICs' addresses: at once over every NIC of either end, then, until it answers,
+// Tells the peer our NICs' addresses: at once over every NIC of either end; then, until it answers,
 // over all pairs in turn.
 void Endpoint::Core::announce(Peer& peer) {
   peer.announcing = true;
@@ -59,8 +59,8 @@ void Endpoint::Core::announce(Peer& peer) {
   touch(peer);
 }
 
-// What a peer says of its NICs once the session is known. One that takes smaller datagrams than the
-// session's fragments need is of no use for it.
+// Learns the NICs that a peer reports once the session is known. A NIC that takes smaller datagrams
+// than the session's fragments need is of no use for it.
 void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
   if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
   for (std::size_t i = 0; i < records.size(); ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session ends on purpose, and how an end that is gone says so (CLOSE with the final
-// statuses until it is answered, CLOSED, RESET): docs/internals/protocol.md §6.
+// How a session ends on purpose, and how a closed end reports it: CLOSE with the final statuses
+// until it is answered, CLOSED, RESET (docs/internals/protocol.md §6).
 //
 // Timers: `close_at` of a peer, the next CLOSE; `close_wake` of the endpoint folds them.
 //
-// Invariants: once CLOSE has left (`close_sent`), nothing more is accepted from that peer, so that
-// each CLOSE says the same and is the last word. Nothing more is acknowledged either: CLOSE is the
-// answer to what that peer still sends, at most once a response time.
+// Invariants: once CLOSE has left (`close_sent`), nothing more is accepted from that peer. Each
+// CLOSE therefore has the same contents and is final. Nothing more is acknowledged either: CLOSE
+// answers everything that the peer still sends, at most once a response time.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -18,13 +18,14 @@
 namespace hawser::proto {
 
 namespace {
-// Between two RESETs to one peer: enough for one to arrive, and no flood that others could start.
+// The time between two RESETs to one peer: enough for one to arrive, and no flood that others could
+// start.
 constexpr Duration kResetInterval = milliseconds(10);
-// Between two CLOSEs to one peer that says nothing, at least.
+// The least time between two CLOSEs to one silent peer.
 constexpr Duration kCloseInterval = milliseconds(2);
 
-// Why a session ends with a RESET. Where it was READY at the other end no more than half, its place
-// may have become a third one's.
+// Why a session ends with a RESET. If the other end was only half READY, a third endpoint may have
+// taken its place.
 Status reason_of(std::uint8_t flags) {
   if ((flags & wire::kClosingNoPlace) != 0) return Status::peer_full;
   return (flags & wire::kClosingOnPurpose) != 0 ? Status::peer_closed : Status::peer_restarted;
@@ -32,7 +33,7 @@ Status reason_of(std::uint8_t flags) {
 
 }  // namespace
 
-// What a sender may know as final; nothing while it isn't.
+// The final status that a sender may learn; nothing while there is none.
 std::optional<wire::MessageStatus> Endpoint::Core::final_status(std::uint32_t entry) const {
   if (is_finished_entry(entry)) return status_of_entry(entry);
   const IncomingMessage& message = incoming.at(entry);
@@ -46,7 +47,7 @@ wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketT
   return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
 }
 
-// CLOSED or RESET.
+// Sends CLOSED or RESET.
 void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
                                   Ways ways) {
   PacketBuffer* buffer = nullptr;
@@ -57,9 +58,9 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
   (void)send_by(peer, *buffer, writer, ways);
 }
 
-// All final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay unknown:
-// that takes thousands of messages of unlike ends behind one that has none. Parts of one CLOSE have
-// one sequence number; a part that finds no buffer comes with the next CLOSE.
+// Sends all final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay
+// unknown: that takes thousands of messages of unlike ends behind one that has none. The parts of
+// one CLOSE share a sequence number. A part that finds no buffer comes with the next CLOSE.
 void Endpoint::Core::send_close(Peer& peer) {
   const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
   ++session_sequence;
@@ -88,13 +89,13 @@ void Endpoint::Core::send_close(Peer& peer) {
   (void)send_by(peer, *buffer, writer, ways);
 }
 
-// The peer still sends, so our CLOSE has not reached it: its turn is now, unless one is under way.
+// The peer still sends, so our CLOSE has not reached it: send one now, unless one is under way.
 void Endpoint::Core::repeat_close(Peer& peer) {
   drop(DropReason::not_connected);
   if (turn.now() >= peer.answer_at) peer.close_at = turn.now();
 }
 
-// A packet of a session that has ended here: its peer shall not go on with half of it.
+// Answers a packet of a session that has ended here, so that the peer ends it too.
 void Endpoint::Core::send_reset(Peer& peer) {
   if (peer.remote_token == 0 || turn.now() < peer.answer_at) return;
   peer.answer_at = turn.now() + kResetInterval;
@@ -110,7 +111,8 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (is_called(peer) && packet.type == wire::PacketType::reset &&
       (closing_part.flags & kNotNow) != 0) {
-    // It goes on calling: a place may become free, and the session of another process may end.
+    // This end goes on calling: a place may become free, and the session of another process may
+    // end.
     peer.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
     peer.outdated = !peer.refused;
     return;
@@ -123,7 +125,7 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
     return drop(DropReason::stale_session);
   }
   peer.remote_sequence = closing_part.sequence;
-  peer.route = from;  // the answer may not come through elsewhere
+  peer.route = from;  // the answer may not get through over another pair
   if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
   switch (packet.type) {
     case wire::PacketType::close: return on_close(peer, packet);
@@ -152,15 +154,15 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
     for (const std::uint64_t word : peer.close_parts) here += std::popcount(word);
     if (peer.close_part_count == 0 || here < peer.close_part_count) return touch(peer);
   }
-  // It says CLOSE again where the answer was lost.
+  // The peer repeats CLOSE if the answer was lost.
   const bool again = std::exchange(peer.close_answered, true);
   send_closing(peer, wire::PacketType::closed, 0, again ? Ways::all : Ways::one);
   if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
 }
 
-// Closing lingers for the final statuses of what was sent, for close_timeout at most, and to say
-// what it owes, for half of it. Then it says CLOSE until all have answered, or one and a half
-// close_timeout are over. What this end was away counts for nothing.
+// Closing lingers for the final statuses of sent messages, for close_timeout at most. It lingers
+// for due control for half of that. Then it sends CLOSE until all have answered, or one and a half
+// close_timeout are over. Time during which this end was away does not count.
 void Endpoint::Core::progress_closing() {
   if (!closing || closed) return;
   const Duration timeout = milliseconds(turn.tunables.close_timeout_ms);
@@ -196,7 +198,7 @@ void Endpoint::Core::progress_closing() {
   for_each_peer([&](Peer& peer) {
     if (peer.is_half_open && !pending(peer)) return give_back(peer);
     if (peer.state == SessionState::ready && !peer.close_answered) {
-      send_close(peer);  // a last word, whatever became of it
+      send_close(peer);  // the last word, whether it arrives or not
     }
     if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
     drop_held(peer);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session fails (docs/internals/protocol.md §12). closing.cpp ends them on purpose.
+// How a session fails (docs/internals/protocol.md §12). closing.cpp ends sessions on purpose.
 //
 // Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
-// reads from; these complete when it lets go. Whole messages that no receive has asked for stay
-// until one does: their sender may have been told that they are accepted.
+// reads from. These complete when the NIC releases them. Whole messages that no receive has taken
+// stay until one does: their sender may have learned that they are accepted.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +24,7 @@ void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
   }
 }
 
-// Whether the peer was still heard long after it had acknowledged anything of a send.
+// Whether the peer was still heard long after it last acknowledged anything of a send.
 template <class Core>
 bool answers_nothing(const Core& core, const Peer& peer) {
   const Time since = peer.last_heard - core.patience_with(peer) / 4;
@@ -113,13 +113,13 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   peer_timers.remove(index);
   touch(peer);
   if (verdict_count > 0) want_verdicts();
-  (void)peer_places.ended.push(id);  // a walk finds those that have no room
+  (void)peer_places.ended.push(id);  // a walk finds those without room here
   turn.progress();
 }
 
 // Receives that wait for this peer alone end with the session. Whole messages stay to be received,
-// those too whose turn to match has not come: what they waited for comes no more. An endpoint that
-// closes has said what it has of each message, and drops the rest.
+// even those whose turn to match has not come: the messages before them will not come any more. A
+// closing endpoint has reported the status of each message, and drops the rest.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
   if (peer.incoming.is_open()) {
@@ -154,11 +154,11 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
         if (peer.to_say.contains(incoming, entry.rx_message)) {
           peer.to_say.remove(incoming, entry.rx_message);
         }
-        message.age = entry.age;  // what is claimed keeps its own, too
+        message.age = entry.age;  // a claimed message keeps its own, too
         message.outlives = true;
         kept.push_back(incoming, entry.rx_message);
       });
-  while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed ones
+  while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed messages
   while (!kept.empty()) {
     const std::uint32_t index = kept.pop_front(incoming);
     UnexpectedEntry entry = unexpected_entry(incoming.at(index), index);
@@ -168,8 +168,8 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   for_each_claim(*this, peer, [](IncomingMessage& message) { message.outlives = true; });
 }
 
-// For an endpoint that closes: nobody will ask any more for the whole messages that a session has
-// left; claims of them end.
+// For a closing endpoint: nobody will receive the whole messages that a session has left. Claims of
+// them end.
 void Endpoint::Core::drop_held(Peer& peer) {
   matching.drop_peer(
       id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },

@@ -2,14 +2,14 @@
 // The handshake (docs/internals/protocol.md §6): who calls when, what a HELLO must prove before it
 // is believed, and how both sides learn of each other.
 //
-// Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are being
-// called for the first times (`holds_call`); others wait in `callers` for their turn. The handshake
-// is symmetric: both sides send their whole state, and a side is READY once the other has echoed
-// its token, so HELLOs that cross make one session.
+// Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are in their
+// first calls (`holds_call`); others wait in `callers` for their turn. The handshake is symmetric:
+// both sides send their whole state, and a side is READY once the other has echoed its token.
+// HELLOs that cross therefore make one session.
 //
 // Invariants: a session packet whose MAC or target is wrong changes nothing. A HELLO costs memory
 // only if few strangers are half open and slots are free, or if its sender has proven that it
-// receives where it says; and what is known of a peer changes only by the latter.
+// receives at its address. Only such proof changes the state of a known peer.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -19,11 +19,11 @@ namespace hawser::proto {
 
 namespace {
 
-// HELLOs after which a peer that does not answer lets others have their turn.
+// After so many HELLOs, a peer that does not answer gives others their turn.
 constexpr std::uint32_t kQuickCalls = 3;
-// Calls in which all pairs of NICs are tried once, after those.
+// After those, this many calls try all pairs of NICs once.
 constexpr std::uint32_t kSweepCalls = 8;
-// Between two events that tell of refused callers.
+// The time between two events that report refused callers.
 constexpr Duration kTellRefusals = milliseconds(1000);
 
 bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
@@ -31,17 +31,17 @@ bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
          said.counter == peer.remote_counter && said.my_token == peer.remote_token;
 }
 
-// How far what it says of itself is ahead of another incarnation: 0 is the same, below is older.
+// Compares the sender's incarnation with another: 0 is the same, below 0 is older.
 int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t counter) {
   if (said.epoch != epoch) return said.epoch > epoch ? 1 : -1;
   const auto ahead = static_cast<std::int32_t>(said.counter - counter);
   return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
 }
 
-// Compared with what the peer has proven to be, not with what was said in its name. It may have
-// been READY with the same incarnation before, if that got no further than ANSWERED: then the echo
-// of our present token proves that this is no packet of back then. The same goes for an older
-// epoch, of a peer whose clock went back before it started again.
+// Compares with what the peer has proven, not with what was said in its name. The peer may have
+// been READY with the same incarnation before, if our side got no further than ANSWERED. Then the
+// echo of our present token proves that this is no old packet. The same goes for an older epoch of
+// a peer whose clock went back before it restarted.
 bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   if (peer.verified_counter == 0) return true;
   const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
@@ -49,13 +49,13 @@ bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
   return ahead > 0 || (may_be_of_now && echoed && is_called(peer));
 }
 
-// A call of a process whose epoch is not above the verified one: of one that is gone for long, of
-// the present one, whose clock went back, or of one that has taken another one's name.
+// A call from a process whose epoch is not above the verified one. The process may be long gone, it
+// may be the present one after its clock went back, or it may use another one's name.
 bool calls_with_stale_epoch(const Peer& peer, const wire::PacketView& packet) {
   return packet.type == wire::PacketType::hello && packet.session->epoch <= peer.verified_epoch;
 }
 
-// The sender of a cookie that is good was there after this peer was last heard.
+// A peer silent for this long: a sender with a good cookie was there after the peer was last heard.
 bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
   return now - peer.last_heard >= SessionKeys::kCookiePeriod * 2;
 }
@@ -67,7 +67,7 @@ bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
 
 // A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
 // resting peer calls nobody, so the WELCOME answers nothing. It must not wake the peer, which would
-// announce its addresses once more, and that would be answered by the next WELCOME.
+// announce its addresses again and get another WELCOME for that.
 template <class Core>
 bool is_in_vain_at_rest(Core& core, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
@@ -87,7 +87,7 @@ Incarnation verified_of(Core& core, const wire::SessionPart& said) {
                          : Incarnation{peer->verified_epoch, peer->verified_counter};
 }
 
-// Whether the sender of the HELLO receives at the address now.
+// Whether the sender of the HELLO has proven that it receives at the address now.
 template <class Core>
 bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& address) {
   return core.keys.is_cookie_good(said, address, verified_of(core, said), core.turn.now());
@@ -101,7 +101,7 @@ bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records)
   return false;
 }
 
-// It doesn't know that the session has ended here, and may have moved since.
+// The peer doesn't know that the session has ended here, and may have moved since.
 template <class Core>
 void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   peer.remote_sequence = packet.session->sequence;
@@ -110,8 +110,8 @@ void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView
   core.send_reset(peer);
 }
 
-// We call it anew, and it says HELLO from elsewhere, of the session that it does not know to be
-// over: our calls go where it was.
+// We call the peer anew, and it sends HELLO from elsewhere for the session that it does not know to
+// be over. Our calls go to its old address.
 template <class Core>
 bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
   return peer.state == SessionState::calling && packet.type == wire::PacketType::hello &&
@@ -130,18 +130,18 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
   }
 }
 
-// How long a peer is called that does not answer.
+// How long a peer that does not answer is called.
 template <class Core>
 Duration calls_for(const Core& core, const Peer& peer) {
   const Duration timeout = milliseconds(core.turn.tunables.peer_timeout_ms);
-  // The places of those that died as it began to call are free after a peer timeout of theirs; and
-  // the session of the process before this one has ended, which is allowed its absence, too.
+  // The peer's places for dead peers become free after its peer timeout. A session of an earlier
+  // process of ours ends only after the absence that was allowed it, too.
   if (peer.outdated)
     return timeout + timeout / 4 + milliseconds(core.turn.tunables.longest_absence_ms);
   return peer.refused ? timeout + timeout / 4 : timeout;
 }
 
-// How long it listens after its last call: the answer may be a CHALLENGE first.
+// How long this end listens after its last call: the answer may be a CHALLENGE first.
 template <class Core>
 Duration listens_for(const Core& core, const Peer& peer) {
   return peer.response.overdue(core.turn.granularity) * 4;
@@ -149,7 +149,7 @@ Duration listens_for(const Core& core, const Peer& peer) {
 
 }  // namespace
 
-// An operation or connect wants the session to exist.
+// An operation or connect needs the session.
 void Endpoint::Core::want_session(Peer& peer) {
   peer.wanted = true;
   leave_half_open(peer);
@@ -177,9 +177,8 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
   touch(peer);
 }
 
-// The caller has an address of a peer that has not been heard to answer yet; if it is another one
-// than before, or than a stranger who called in its name has said, that is where it is called from
-// now on, with all patience.
+// Takes an address of a peer that has not been heard to answer yet. If it differs from the known
+// one, which may be a stranger's claim, calls go there from now on, with full patience.
 void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
   bool same = records.size() == peer.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {
@@ -196,7 +195,7 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   if (!peer.waits_to_call) peer.call_at = turn.now();
 }
 
-// Answered, failed, or not answered for a while: the turn of the next one.
+// Answered, failed, or unanswered for a while: the next peer gets its turn.
 void Endpoint::Core::end_calling(Peer& peer) {
   if (peer.waits_to_call) {
     peer.waits_to_call = false;
@@ -212,8 +211,8 @@ void Endpoint::Core::end_calling(Peer& peer) {
       next, turn.now() + turn.random.jitter(microseconds(turn.tunables.handshake_retry_us) / 16));
 }
 
-// HELLO over the next pair of NICs, or after the first times over so many that a few calls reach
-// all pairs; and the timer for the one after it.
+// Sends a HELLO over the next pair of NICs. After the first calls it uses several pairs, so that a
+// few calls reach all of them. Arms the timer for the next call.
 void Endpoint::Core::say_hello(Peer& peer) {
   const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
   const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
@@ -224,7 +223,7 @@ void Endpoint::Core::say_hello(Peer& peer) {
     pair.remote = (local + attempt / nics.size()) % far_nics % kMaxNics;
     return pair;
   };
-  // Of a session that lives all pairs are tried at once, and then at leisure.
+  // If the session lives, all pairs are tried at once, and then at leisure.
   const bool knows = peer.state == SessionState::ready;
   const bool sweeps = knows || peer.calls >= kQuickCalls;
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
@@ -251,7 +250,7 @@ void Endpoint::Core::call_again(Peer& peer) {
     return;
   }
   if (knows) return say_hello(peer);
-  if (peer.calls == 0) peer.calling_since = turn.now();  // nobody was asked before
+  if (peer.calls == 0) peer.calling_since = turn.now();  // the peer had no call before
   const Time end =
       peer.calling_since + turn.absence().since(peer.calling_since) + calls_for(*this, peer);
   if (end <= turn.now() && peer.timeout_put_off) {
@@ -259,7 +258,7 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   peer.called_at = turn.now();
   say_hello(peer);
-  // It calls until the end, the last time then: a place may have become free only now.
+  // This end calls until then, and once more at the end: a place may have become free only now.
   peer.timeout_put_off = end <= turn.now();
   peer.call_at =
       peer.timeout_put_off ? turn.now() + listens_for(*this, peer) : earlier(peer.call_at, end);
@@ -328,7 +327,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   Peer& peer = *found;
   const bool was_ready = peer.state == SessionState::ready;
   const bool echoed = echoes_us(peer, said);
-  // It moved while it calls; whoever hears it there may answer there.
+  // The peer moved while it calls. It gets answers at its new address once it has proven that.
   if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
     const NicAddress& address = packet.nics[far].address;
     if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);
@@ -363,7 +362,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   touch(peer);
 }
 
-// Whose session packet it is, if that is news and believed. Null: nothing more is to be done.
+// The sender of a session packet that is new and believed. Null: nothing more is to be done.
 Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
   if (is_in_vain_at_rest(*this, packet)) {
@@ -382,13 +381,13 @@ Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
     if (echoes_us(*found, said)) tell_of_end(*this, nic, *found, packet);
     return nullptr;
   }
-  // One that has ended before it was READY anywhere: its caller can't know, and goes on calling.
+  // The session ended before it was READY anywhere. The caller can't know, and goes on calling.
   return same && !ended ? found : admit(nic, packet, found);
 }
 
 namespace {
 
-// Answers who is no peer. Takes no state, and is shorter than the HELLO.
+// Answers a sender that is no peer. Takes no state, and is shorter than the HELLO.
 template <class Core, class Write>
 void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
                      const NicAddress& address, wire::PacketType type, Write&& write) {
@@ -408,7 +407,7 @@ void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello
   through.close_remote(packet.remote);
 }
 
-// Its caller goes on calling.
+// Refuses a caller, which goes on calling.
 template <class Core>
 void turn_away(Core& core, std::size_t nic, const wire::SessionPart& hello,
                const NicAddress& address, std::uint8_t flags) {
@@ -418,8 +417,8 @@ void turn_away(Core& core, std::size_t nic, const wire::SessionPart& hello,
   });
 }
 
-// A session packet that is not of now, of a peer that is known. Is it of a process whose clock went
-// back, and that may follow the verified one? What else it says is answered here.
+// For a session packet that is not of now, from a known peer. True if its process may follow the
+// verified one because its clock went back. Otherwise this function answers the packet.
 template <class Core>
 bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
@@ -434,12 +433,13 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
     const bool is_older = said.epoch < peer.verified_epoch;
     if (is_older && peer.state != SessionState::ready) return true;
     if (is_called(peer) && was_ready_with(peer, said)) {
-      // It gets in if it answers the call. A RESET that arrived after that would end the session.
+      // The caller gets in if it answers our call. A RESET that arrived after that would end the
+      // session.
       core.drop(DropReason::stale_session);
       return false;
     }
-    // Is the other process still there? If it has been silent for a peer timeout then, the caller's
-    // next HELLO finds the session ended.
+    // Asks whether the other process still lives. If it has been silent for a peer timeout by then,
+    // the caller's next HELLO finds the session ended.
     peer.questioned |= is_older;
     core.touch(peer);
     turn_away(core, nic, said, address, wire::kClosingStaleEpoch);
@@ -448,8 +448,9 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
   return false;
 }
 
-// Whether nobody else can have said what this end knows of an ANSWERED peer: without the job's
-// secret it was said from the address of this packet, and that had to be proven.
+// Whether nobody else can have told this end what it knows of an ANSWERED peer. With a job secret
+// nobody else can. Without one it must have come from this packet's address, which had to be
+// proven.
 template <class Core>
 bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
   return !core.secret().empty() ||
@@ -458,8 +459,8 @@ bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
 
 }  // namespace
 
-// A session packet of a session that is not known: is it believed? Then the peer is what it says.
-// Null: no. `peer` is null if nobody of that name is known.
+// Decides whether to believe a session packet of an unknown session. If so, returns the peer with
+// the packet's state; otherwise null. `peer` is null if nobody of that name is known.
 Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
   const wire::SessionPart& said = *packet.session;
   const auto refuse = [this](DropReason reason) {
@@ -468,13 +469,13 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   };
   const NicAddress& address = packet.nics[packet.header->nic()].address;
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
-  // Also of a session that has failed: what still flies of it doesn't make it anew.
+  // Applies to a failed session too: its delayed packets must not revive it.
   if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
     if (!may_follow(*this, nic, *peer, packet)) return nullptr;
   }
-  // Nor does an older incarnation undo what is known of a newer one, if nobody else can have said
-  // that in its name; unless the newer one has not been there for so long that the cookie of the
-  // older one is younger.
+  // An older incarnation can't undo the state of a newer one, if nobody else can have sent that in
+  // its name. The exception: the newer one has been silent for so long that the older one's cookie
+  // is younger.
   const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
                          is_nobody_else(*this, *peer, packet) &&
                          ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
@@ -485,7 +486,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   if (packet.type == wire::PacketType::welcome && !echoed) {
     return refuse(DropReason::stale_session);
   }
-  // Who closes makes no new session, but for what it was to send before that.
+  // A closing endpoint makes no new session, unless it still has something to send there.
   if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
   const bool crowded = half_open_count >= turn.tunables.max_half_open_sessions || peers.full();
   const bool must_prove =
@@ -509,8 +510,8 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   return peer;
 }
 
-// Asks the sender of a HELLO to send it again with a cookie, which only who receives at `address`
-// can know.
+// Asks the sender of a HELLO to send it again with a cookie. Only a receiver at `address` can know
+// the cookie.
 void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
                                     const NicAddress& address) {
   ++turn.counters.challenges_sent;
@@ -520,7 +521,7 @@ void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& he
   });
 }
 
-// All places are taken. Its caller goes on calling, as one may become free.
+// All places are taken. The caller goes on calling, as one may become free.
 void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
                                   const NicAddress& address) {
   ++turn.counters.calls_refused;
@@ -533,16 +534,16 @@ void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hell
              .nic = static_cast<std::uint8_t>(nic)});
 }
 
-// The HELLO again, with the cookie, from the NIC whose address it proves. Once for each cookie:
-// after that the timer repeats it. In ANSWERED it may be a stranger who has said which NICs the
-// peer has: then its number for the NIC that asks says nothing, and all of them are answered.
+// Sends the HELLO again, with the cookie, from the NIC whose address it proves. Each cookie
+// triggers this once; then the timer repeats it. In ANSWERED a stranger may have told the peer's
+// NICs. Then the number of the asking NIC means nothing, so this end answers all of them.
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
   const bool announces = peer.state == SessionState::ready && peer.announcing;
   if (!announces && (!is_called(peer) || peer.calls == 0)) return drop(DropReason::stale_session);
   if (peer.cookie == packet.challenge->cookie) return;
   peer.cookie = packet.challenge->cookie;
-  if (announces) return;  // the next announcement has it
+  if (announces) return;  // the next announcement carries it
   peer.called_at = turn.now();
   for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
     if (peer.state == SessionState::calling && far != packet.header->nic()) continue;

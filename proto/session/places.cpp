@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places. An endpoint knows max_peers peers at a time, and serves as many as come one after the
-// other (docs/internals/protocol.md §6). A newcomer who finds no place free gets one of these:
+// Places. An endpoint knows max_peers peers at a time, and serves any number one after the other
+// (docs/internals/protocol.md §6). A newcomer that finds no free place gets one of these:
 //
-//   1. that of a peer whose session has ended and of which nothing is left, in the order of the
-//   ends;
-//   2. that of a stranger who has called and of whom nothing has come yet, the oldest first.
+//   1. The place of a peer whose session has ended and of which nothing is left. The session that
+//      ended first comes first.
+//   2. The place of a stranger that has called and from which nothing came since, oldest first.
 //
-// If there is neither, some of the peers that were silent for long are asked whether they live. The
-// session of one that does not answer ends. Until then newcomers are refused.
+// If there is neither, some peers that were silent for long are asked whether they live. The
+// session of a peer that does not answer ends. Until then newcomers are refused.
 //
 // Invariants: half_open holds the peers that have called, that nobody here wants, and that have not
-// said our token. `ended` names peers whose sessions have ended. A walk over all places finds those
-// that it had no room for, or that could not be given away yet.
+// sent our token. `ended` names peers whose sessions have ended. A walk over all places finds those
+// that didn't fit there, or whose places could not be given away yet.
 #include "proto/session/places.hpp"
 
 #include "proto/endpoint/core.hpp"
@@ -20,12 +20,13 @@ namespace hawser::proto {
 
 namespace {
 
-// A walk over all places looks at so many in so much time, so that newcomers who are refused cost
-// no more than a small part of a core.
+// The time per place for a walk over all of them, so that refused newcomers cost only a small part
+// of a core.
 constexpr Duration kPerPlace = microseconds(1);
 constexpr std::uint32_t kMostQuestioned = 8;  // in a walk
 
-// Whether a peer's session has ended, or never began, and all that came with it has been received.
+// Whether a peer's session has ended, or never began, and everything that came with it was
+// received.
 template <class Core>
 bool is_over(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return core.peers.resting(index).state == SessionState::failed;
@@ -46,7 +47,7 @@ void forget(Core& core, Peer& peer, bool was_named) {
   core.peers.forget(index, was_named);
 }
 
-// Forgets a peer of which nothing is left; its PeerId is nobody's from here on.
+// Forgets a peer of which nothing is left; its PeerId names nobody from here on.
 template <class Core>
 void let_go(Core& core, std::uint32_t index) {
   HAWSER_ASSERT(is_over(core, index));
@@ -58,7 +59,7 @@ void let_go(Core& core, std::uint32_t index) {
   }
 }
 
-// The place of the oldest session that is over. False: there is none.
+// Frees the place of the oldest session that is over. False: there is none.
 template <class Core>
 bool free_ended(Core& core) {
   while (!core.peer_places.ended.empty()) {
@@ -73,8 +74,8 @@ bool free_ended(Core& core) {
   return false;
 }
 
-// A peer that was known before has called again, and died before it heard the answer. No timer of
-// this end's looks after it.
+// A known peer has called again, and died before it heard the answer. No timer of this end covers
+// it.
 template <class Core>
 bool is_left_alone(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return false;
@@ -85,7 +86,7 @@ bool is_left_alone(const Core& core, std::uint32_t index) {
 }
 
 // Nobody waits for the peer, and it has been silent for half the peer timeout. Asked now, it has
-// the other half for its answer, so that its place is free a peer timeout after its last packet.
+// the other half for its answer. Its place is then free a peer timeout after its last packet.
 template <class Core>
 bool is_silent(const Core& core, std::uint32_t index) {
   const Duration half = milliseconds(core.turn.tunables.peer_timeout_ms) / 2;
@@ -99,7 +100,7 @@ bool is_silent(const Core& core, std::uint32_t index) {
          core.turn.now() - peer.last_heard >= half + peer.remote_absence;
 }
 
-// Until it is heard, it counts as waited for.
+// Until the peer is heard, somebody counts as waiting for it.
 template <class Core>
 void question(Core& core, std::uint32_t index) {
   Peer& peer = core.peers.is_awake(index) ? core.peers.at(index) : core.wake(index);
@@ -107,7 +108,7 @@ void question(Core& core, std::uint32_t index) {
   core.touch(peer);
 }
 
-// Finds those that are over, and asks some of those that nobody has heard for long.
+// Finds sessions that are over, and asks some of the peers that were silent for long.
 template <class Core>
 void walk_places(Core& core) {
   Places& places = core.peer_places;
@@ -131,9 +132,8 @@ void walk_places(Core& core) {
 
 }  // namespace
 
-// Null: all places are taken, by peers whose sessions live or of whom something is left.
-// Strangers that became half open after `half_open_until` keep theirs: the answer may be on its way
-// to them.
+// Null: all places are taken, by peers whose sessions live or of which something is left. Strangers
+// that became half open after `half_open_until` keep theirs: the answer may be on its way to them.
 Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   if (peers.full()) (void)free_ended(*this);
   while (peers.full() && !half_open.empty()) {
@@ -156,7 +156,7 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   return peer;
 }
 
-// Forgets a stranger's peer of whom nothing has come of yet.
+// Forgets a stranger's peer that has led to nothing yet.
 void Endpoint::Core::give_back(Peer& peer) {
   HAWSER_ASSERT(!peer.wanted && !pending(peer) && peer.state != SessionState::ready);
   end_calling(peer);
@@ -164,7 +164,7 @@ void Endpoint::Core::give_back(Peer& peer) {
 }
 
 void Endpoint::Core::enter_half_open(Peer& peer) {
-  // A peer that had a session keeps its PeerId until that is over.
+  // A peer that had a session keeps its PeerId until that session is over.
   const bool is_known = peer.wanted || peer.verified_counter != 0;
   if (peer.is_half_open || is_known || pending(peer)) return;
   peer.is_half_open = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of the choice whose place goes to a newcomer (places.cpp).
+// The state for choosing whose place a newcomer gets (places.cpp).
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct Places {
   static constexpr std::uint32_t kMostEnded = 1024;
   Ring<PeerId> ended;        // peers whose sessions have ended, in the order of the ends
   std::uint32_t cursor = 0;  // where the last walk over all places ended
-  Time walk_at{};            // no walk before
-  Time tell_at{};            // that a newcomer was refused is told no sooner
+  Time walk_at{};            // no walk starts sooner
+  Time tell_at{};            // a refused newcomer is reported no sooner
 };
 
 }  // namespace hawser::proto

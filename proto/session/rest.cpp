@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rest: a peer that has been quiet gives its Peer back and leaves a record (RestingPeer); it wakes
-// when anything is to be done with it, and goes on where it was. Neither side asks or tells the
-// other: docs/internals/protocol.md §6.
+// Rest: a quiet peer gives its Peer back and leaves a record (RestingPeer). It wakes when anything
+// concerns it, and continues where it was. Neither side asks or tells the other
+// (docs/internals/protocol.md §6).
 //
-// Timer of a peer: `rest_at`, armed while nothing is pending: rest_after_ms after the last packet
-// from it and the last call on it. Of the endpoint: `news_at`, while peers at rest must hear of a
-// change of our NICs.
+// Timer of a peer: `rest_at`, armed while nothing is pending. It fires rest_after_ms after the last
+// packet from the peer and the last call on it. Timer of the endpoint: `news_at`, while peers at
+// rest must hear of a change of our NICs.
 //
-// Invariants: at rest nothing of a peer lies anywhere but in its record: no message, path, timer,
-// list entry or handle of a driver names it. Waking needs no memory that others may have taken: the
-// table blocks for it are withheld from them.
+// Invariants: at rest a peer has no state outside its record: no message, path, timer, list entry
+// or handle of a driver names it. Waking needs no memory that others may have taken: its table
+// blocks are withheld.
 #include <algorithm>
 #include <array>
 
@@ -20,13 +20,13 @@ namespace hawser::proto {
 
 namespace {
 
-// One withheld by each of both tables; and for final statuses that lie in two blocks, with the
-// directory that names the second.
+// Each of both tables withholds one. The others are for final statuses that lie in two blocks, with
+// the directory that names the second.
 constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
 static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
-// Peers that are woken in one turn to hear of a change, and the time until the next ones are.
+// Peers woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kNewsBurst = 32;
 constexpr Duration kNewsInterval = microseconds(500);
 
@@ -42,8 +42,8 @@ bool fits(const NicAddress& address) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// An UP path on which an answer is awaited in vain, for as long as that. Its timer may never say
-// so: it begins anew with what is sent there for the sake of other paths, and these may be quicker.
+// Whether an UP path has awaited an answer in vain since `since`. Its timer may never show that:
+// packets sent there for the sake of other paths restart it, and these paths may be quicker.
 bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
   if (path.unanswered >= kTriedInVain) return true;
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
@@ -55,7 +55,8 @@ bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
 
 }  // namespace
 
-// The final statuses that the peer may still ask for, if all it ever said is finished and they fit.
+// Packs the final statuses that the peer may still ask for, if all its messages are finished and
+// they fit.
 bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   record.finals = 0;
   record.final_count = 0;
@@ -73,9 +74,9 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   return true;
 }
 
-// It has not answered for as long as anybody waits for it, neither probes nor announcements, nor
-// requests of what was turned away: there is nobody to go on for. Who calls on it again goes on
-// where that was left.
+// Whether the peer has answered nothing for its whole patience: no probes, announcements, or
+// requests of dropped messages. Then there is nobody to go on for. A later call on the peer
+// continues from there.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.state != SessionState::ready || turn.now() - peer.last_heard < patience_with(peer))
     return false;
@@ -87,8 +88,9 @@ bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   return peer.announcing || !any_works;
 }
 
-// Carries data and has nothing in flight; or waits for a NIC that is away by its own word, and a
-// probe has shown that. (An answer under way would wake the peer, to probe again.)
+// Whether the path carries data and has nothing in flight. Or it waits for a NIC that is away by
+// its own report, which a probe has confirmed. (An answer under way would wake the peer, which
+// would probe again.)
 bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
   if (path.state == PathState::up) return path.packets_in_flight == 0;
   return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
@@ -96,8 +98,8 @@ bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
 
 namespace {
 
-// The incarnation that an address or a session packet has named last never was READY here, but an
-// older one was: the record has no room for both.
+// The incarnation named last by an address or a session packet was never READY here, but an older
+// one was. The record has no room for both.
 bool has_two_incarnations(const Peer& peer) {
   return peer.verified_counter != 0 &&
          (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter);
@@ -105,8 +107,8 @@ bool has_two_incarnations(const Peer& peer) {
 
 }  // namespace
 
-// Whether a record can stand for the peer, of which nothing is pending, so that nobody could tell
-// the difference.
+// Whether a record can replace the peer, with nothing pending, so that nobody could tell the
+// difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
   const std::uint32_t index = index_of(peer);
   if (peer.messages > 0 || turn.now() < peer.answer_at) return false;
@@ -116,7 +118,7 @@ bool Endpoint::Core::is_settled(Peer& peer) {
       touched.contains(peers, index)) {
     return false;
   }
-  // What was turned away is asked for, while there is anybody to ask.
+  // Dropped messages are solicited, while there is a peer to ask.
   if (starved.contains(peers, index) && !out_of_reach) return false;
   if (!peer.retransmits.empty() || something_owed(peer)) return false;
   if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
@@ -125,9 +127,10 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   }
   if (has_two_incarnations(peer)) return false;
   if (peer.state == SessionState::failed) return true;
-  // What it shows now may contradict a verdict that stands: it is looked at once more before.
+  // The peer's present evidence may contradict a standing verdict, so one more judgement comes
+  // first.
   if (verdict_count > 0 && judged_at < peer.last_heard) return false;
-  // A CLOSE that has begun to arrive goes on.
+  // A CLOSE that has begun to arrive continues.
   if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
       std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
     return false;
@@ -138,12 +141,12 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   return true;
 }
 
-// At the end of a turn. True: the peer rests, and is gone.
+// Called at the end of a turn. True: the peer rests, and is gone.
 bool Endpoint::Core::consider_rest(Peer& peer) {
   peer.rest_at = kNever;
   const bool ended = peer.state == SessionState::ready || peer.state == SessionState::failed;
   if (!ended || closing || pending(peer)) return false;
-  // What is on its way would only wake it.
+  // Packets on their way would only wake it.
   const Duration quiet =
       std::max(milliseconds(turn.tunables.rest_after_ms), peer.response.overdue(turn.granularity));
   const Time due = later(peer.last_heard, peer.used_at) + quiet;
@@ -163,12 +166,12 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   if (peer.state == SessionState::ready) {
     if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
-      peer.ack_now = true;  // so that the other side can rest too: a packet with the floor
+      peer.ack_now = true;  // send a packet with the floor, so that the other side can rest too
       owe(peer);
       return false;
     }
     if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
-      // What told us the floor was lost: the answer to a probe tells it again, if there is anybody.
+      // The packet with the floor was lost. A probe's answer brings it again, if the peer lives.
       if (is_out_of_reach(peer)) {
         fail_peer(peer, Status::peer_timeout);
       } else {
@@ -272,7 +275,8 @@ void restore(const RestingPeer& record, Peer& peer) {
 
 }  // namespace
 
-// `record` has the final statuses. False: its blocks could not be kept for it; nothing changed.
+// `record` has the final statuses. False: the blocks for waking could not be withheld; nothing
+// changed.
 bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   const std::uint32_t index = index_of(peer);
   if (peer.state == SessionState::ready) {
@@ -292,14 +296,14 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     peer.incoming.close();
   }
   describe(peer, record);
-  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // who has not heard hears it then
+  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // to be told on waking
   for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);
   return true;
 }
 
-// The peer as it was, with its first paths.
+// Restores the peer as it was, with its first paths.
 Peer& Endpoint::Core::wake(std::uint32_t index) {
   RestingPeer record;
   Peer& peer = peers.wake(index, record);
@@ -325,7 +329,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   return peer;
 }
 
-// A peer that slept through changes of our NICs hears of them.
+// Tells a peer of the changes of our NICs during its rest.
 void Endpoint::Core::tell_news(Peer& peer) {
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (nics[nic].sequence == 0) continue;
@@ -336,8 +340,8 @@ void Endpoint::Core::tell_news(Peer& peer) {
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
 }
 
-// One of our NICs has changed. Who rests is woken for it too, a few at a time: it rests again as
-// soon as it knows.
+// One of our NICs has changed. Resting peers are woken for that too, a few at a time. They rest
+// again as soon as they know.
 void Endpoint::Core::nic_changed(LocalNic& local, bool fell) {
   local.changed = ++nic_news;
   if (fell) local.fell = nic_news;
@@ -359,7 +363,7 @@ void Endpoint::Core::spread_news() {
   news_at = news_left > 0 ? turn.now() + kNewsInterval : kNever;
 }
 
-// For what is said to all of them at the end.
+// For the endpoint's end, of which all peers must hear.
 void Endpoint::Core::wake_all() {
   for (std::uint32_t i = 0; i < peers.used(); ++i) {
     if (!peers.is_known(i) || peers.is_awake(i)) continue;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept of a peer that has been quiet: enough to go on with its session as if nothing had
-// been, in less than an eighth of a Peer. rest.cpp decides when, and makes the one of the other.
+// The record of a peer that has been quiet. It suffices to continue the session as if nothing had
+// happened, in less than an eighth of a Peer. rest.cpp decides when, and converts one into the
+// other.
 //
-// Nothing is pending then, nothing is in flight, and everything that was owed has been said; so
-// what is left is who it is, where it is, and how far all numbers have come.
+// Nothing is pending then, nothing is in flight, and no control is due. The record therefore holds
+// the peer's identity, its addresses, and how far all numbers have come.
 #pragma once
 
 #include <array>
@@ -19,14 +20,14 @@
 namespace hawser::proto {
 
 struct RestingPeer {
-  // A peer of more NICs stays awake, and so does one whose addresses are longer than those of the
-  // drivers that exist (UDP 22 bytes, memory 24, verbs 32): the rest of a NicAddress is zero.
+  // Peers with more NICs stay awake. Peers with longer addresses than those of today's drivers (UDP
+  // 22 bytes, memory 24, verbs 32) do too: the rest of a NicAddress must be zero.
   static constexpr std::size_t kMostNics = 8;
   static constexpr std::size_t kAddressBytes = 32;
-  // Messages whose final status the peer may not know yet; one that lacks more stays awake.
+  // Messages whose final status the peer may not know yet. A peer with more of them stays awake.
   static constexpr std::uint32_t kMostFinals = 32;
 
-  // Identity, numbers, and how it was; by size, so that nothing is lost between them.
+  // Identity, numbers and state; in the order of size, to avoid padding.
   std::uint64_t remote_id = 0;
   std::uint64_t remote_epoch = 0;
   std::uint64_t remote_token = 0;
@@ -34,8 +35,8 @@ struct RestingPeer {
   std::uint64_t next_number = 0;  // and the floor
   std::uint64_t first_remote_number = 0;
   std::uint64_t next_to_process = 0;
-  std::uint64_t finals = 0;      // 2 bits each of the statuses below next_to_process, oldest lowest
-  std::uint64_t path_start = 0;  // no path has used this path number, nor one above it
+  std::uint64_t finals = 0;  // 2 bits each for the statuses below next_to_process, oldest lowest
+  std::uint64_t path_start = 0;  // this path number and all above are unused
   Time last_heard{};
 
   std::uint32_t remote_counter = 0;
@@ -47,7 +48,7 @@ struct RestingPeer {
   std::uint32_t smoothed_ns = 0;         // of the response time; capped
   std::uint32_t variance_ns = 0;
   std::uint32_t allowance_kib = 0;
-  std::uint32_t nic_news = 0;  // what it has been told of our NICs
+  std::uint32_t nic_news = 0;  // Core::nic_news as the peer last heard it
   std::array<std::uint32_t, kMostNics> nic_sequences{};
 
   std::uint16_t absence_ms = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: what is known of peers, how a session begins and is ready, and whether its peer lives
-// (docs/internals/protocol.md §6, §12). handshake.cpp makes sessions, failure.cpp and closing.cpp
-// end them, places.cpp gives their places to others.
+// Sessions (docs/internals/protocol.md §6, §12). This file begins them, makes them ready, and
+// decides whether their peers live. The handshake is in handshake.cpp. Ends are in failure.cpp and
+// closing.cpp, and places.cpp gives their places to others.
 //
 // Timers of a peer: `keepalive_at`, the peer timeout.
 //
-// Invariants: the token that the other must say is drawn afresh for every session, and for every
-// incarnation of the other that is told it, as one may say it after its successor is known; a
-// peer's incarnation counts as verified once it has said that token.
+// Invariants: a fresh token is drawn for every session, and for every incarnation of the peer that
+// learns it. An old incarnation may still send its token when its successor is known. A peer's
+// incarnation counts as verified once it has sent our token.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -17,21 +17,21 @@
 
 namespace hawser::proto {
 
-// What the handshake's round trip says of the response time: a guess that the first sample
-// replaces, as the other side may have been starting up.
+// The response time that a handshake's round trip suggests. It is only a guess, which the first
+// sample replaces, as the other side may have been starting up.
 ResponseTime Endpoint::Core::first_guess(Duration handshake) const {
   const Duration initial = microseconds(turn.tunables.initial_rtt_us);
   return ResponseTime(std::clamp(handshake, Duration{1}, initial * 8));
 }
 
-// Wakes it.
+// Wakes the peer.
 Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
   const std::uint32_t index = peers.find(remote_id);
   if (index == kNoIndex) return nullptr;
   return peers.is_awake(index) ? &peers.at(index) : &wake(index);
 }
 
-// What is the same for a peer that is new and one that wakes.
+// The common part of making a peer and waking one.
 void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
   peer.bound = 0;
@@ -74,12 +74,12 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
 
 namespace {
 
-// The payload of a full packet that this end offers: what every way between the NICs of both ends
-// carries in one piece at this moment.
+// The payload of a full packet that this end offers: the most that fits the path MTU between all
+// NICs of both ends, as known now.
 template <class Core>
 std::uint32_t offer_to(Core& core, Peer& peer) {
   constexpr std::uint32_t kHeaders = wire::kDataHeaderBytes;
-  constexpr std::uint32_t kWhole = 16;  // a payload is a multiple of it
+  constexpr std::uint32_t kWhole = 16;  // payload is a multiple of it
   std::uint32_t most = core.fragment_bytes + kHeaders;
   for (const LocalNic& local : core.nics) {
     for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
@@ -93,7 +93,7 @@ std::uint32_t offer_to(Core& core, Peer& peer) {
 
 }  // namespace
 
-// Never the same twice. A cookie was for the token before.
+// Never draws the same token twice. The cookie belonged to the token before.
 void Endpoint::Core::draw_token(Peer& peer) {
   peer.token = keys.token(++handshake_counter, peer.remote_id);
   peer.cookie = 0;
@@ -140,17 +140,17 @@ wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
   return record;
 }
 
-// Takes over what the other side says of itself; the first word of a new session.
+// Takes over what the other side says of itself at the start of a new session.
 bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records) {
   if (peer.state == SessionState::failed) forget_failed(peer);
   const std::uint64_t told_with = peer.state == SessionState::idle ? 0 : peer.token;
   if (peer.state == SessionState::idle && !begin_session(peer)) return false;
-  // The incarnation that was answered before may be READY: what it sends is none of this one's.
+  // The incarnation answered before may be READY: its packets must not count as this one's.
   if (peer.state == SessionState::answered &&
       (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
     draw_token(peer);
-    leave_half_open(peer);  // to come in anew: who has just proven an address is no old stranger
+    leave_half_open(peer);  // enters anew: it has just proven an address, so it is no old stranger
   }
   if (peer.incoming.is_open()) peer.incoming.close();
   if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
@@ -169,7 +169,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.newest_acked_sent = peer.settled_sent = Time{};
   peer.patience_eighths = 8;
   learn_nics(peer, records);
-  // With the present token nothing was told yet.
+  // Nothing was sent with the present token yet.
   if (peer.token != told_with) peer.offered_bytes = offer_to(*this, peer);
   peer.fragment_bytes = std::min(peer.offered_bytes, hello.fragment_bytes);
   std::uint64_t ring = ~std::uint64_t{0};
@@ -221,20 +221,20 @@ void Endpoint::Core::become_ready(Peer& peer) {
 
 bool Endpoint::Core::pending(const Peer& peer) const {
   if (any_operation(peer) || peer.questioned) return true;
-  // Is there a number beyond one that is missing?
+  // Or some message beyond a missing one has arrived.
   return peer.incoming.is_open() && peer.incoming.size() > peer.next_to_process - peer.remote_floor;
 }
 
-// How long its silence is none: it may be away for as long as it said. A peer that is only asked
-// whether it lives has half of that for its answer, as somebody waits for the place.
+// How long the peer may be silent: it may be away for as long as it announced. A peer that only has
+// to prove that it lives gets half of the timeout, because somebody waits for its place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
   const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
   return milliseconds(turn.tunables.peer_timeout_ms) / part + peer.remote_absence;
 }
 
-// What this end was away for is no silence of the peer's. What is heard of it doesn't count while
-// nothing large reaches it. A peer that is only asked has been silent for all of its patience then,
-// too.
+// Time during which this end was away does not count as silence of the peer. Packets from the peer
+// don't count while nothing large reaches it. A peer that only has to prove that it lives must also
+// have been silent for the whole timeout.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
   Time since =
       later(peer.pending_since == Time{} ? turn.now() : peer.pending_since, peer.last_heard);
@@ -247,9 +247,9 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
 }
 
 namespace {
-// Whether large packets of an open send are in flight or wait to be sent. A cancelled send, a small
-// one, and one that waits for its receiver are no reason to give up the peer for lost large
-// packets.
+// Whether large packets of an open send are in flight or wait to be sent. Other sends are no reason
+// to give up a peer for lost large packets: cancelled ones, small ones, and those that wait for the
+// receiver.
 template <class Core>
 bool any_large_send(const Core& core, const Peer& peer) {
   bool any = false;
@@ -265,11 +265,11 @@ bool any_large_send(const Core& core, const Peer& peer) {
 }
 }  // namespace
 
-// The peer timeout and what keeps it from firing wrongly: a probe now and then while something is
-// pending.
+// Enforces the peer timeout. While something is pending it sends a probe now and then, so that the
+// timeout does not fire wrongly.
 void Endpoint::Core::watch_liveness(Peer& peer) {
   if (peer.state != SessionState::ready) return;
-  // Since then: before that nothing was pending.
+  // The peer was heard since then; before that nothing was pending.
   if (peer.pending_since != Time{} && peer.last_heard > peer.pending_since) peer.questioned = false;
   if (!pending(peer)) {
     peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
@@ -282,12 +282,12 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     peer.pending_since = turn.now();
     peer.timeout_put_off = false;
   }
-  // At once: the next large send has all of its time before it.
+  // Clear it at once: the next large send then has the whole timeout.
   if (peer.small_only_since != Time{} && !any_large_send(*this, peer)) {
     peer.small_only_since = Time{};
   }
   if (gives_up_at(peer) <= turn.now()) {
-    // Away for long ourselves: what came meanwhile is being read, and answers must get a chance.
+    // This end was away for long. It is still reading its rings, so answers must get a chance.
     if (turn.is_late() && !peer.timeout_put_off) {
       peer.timeout_put_off = true;
       peer.pending_since =
@@ -301,7 +301,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   if (turn.now() < peer.keepalive_at) return;
   peer.keepalive_at = turn.now() + timeout / 8;
   if (probe_best_path(peer, false)) return;
-  // All that is bound has been asked, and is silent.
+  // All bound paths have been asked, and are silent.
   if (Path* more = bind_next(peer, false)) {
     if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
     return;
@@ -314,8 +314,8 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   }
 }
 
-// Has the peer answer. False: every path waits for an answer, and none is to be asked `again`; if
-// so, they are in turn.
+// Makes the peer answer. False: every path waits for an answer. With `again` such paths are asked
+// too, in turn.
 bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
   Path* best = nullptr;
   for_each_path(peer, [&](Path& path) {

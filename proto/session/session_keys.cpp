@@ -12,7 +12,7 @@ namespace hawser::proto {
 
 namespace {
 
-// What is hashed says first what for, so that no cookie can ever be a token.
+// Each hash input begins with its purpose, so that no cookie can ever be a token.
 enum class Purpose : std::uint64_t { key = 1, token = 2, cookie = 3, name = 4 };
 
 struct TokenInput {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint makes up so that nobody else can: the tokens of its sessions, the names of its
-// peers on the wire, and the cookies by which the sender of a HELLO proves that it receives where
-// it says.
+// Secrets that only this endpoint can make: the tokens of its sessions, its peers' names on the
+// wire, and cookies. With a cookie the sender of a HELLO proves that it receives at its address.
 //
-// All are keyed BLAKE2b (libsodium) with a key that comes from the endpoint's seed: unpredictable
-// to who doesn't know that, and the same in every run with the same seed.
+// All are keyed BLAKE2b (libsodium). The key comes from the endpoint's seed: unpredictable without
+// the seed, and the same in every run with it.
 #pragma once
 
 #include <array>
@@ -30,15 +29,15 @@ class SessionKeys {
 
   explicit SessionKeys(std::uint64_t seed);
 
-  // What the peer must say in a session: never 0, and another one for each `counter`.
+  // The token that the peer must send in a session: never 0, and different for each `counter`.
   [[nodiscard]] std::uint64_t token(std::uint32_t counter, std::uint64_t peer_id) const;
 
-  // What hides the indices of peers: names of 31 bits, so that none is kNoReceiver.
+  // The mask that hides the indices of peers. Names have 31 bits, so none is kNoReceiver.
   [[nodiscard]] std::uint32_t name_mask() const;
 
-  // Who made this HELLO and receives at this address at `now`: the cookie to send there. Nothing of
-  // it need be remembered. Never 0. `verified` is the sender's incarnation whose session was READY
-  // here last: a cookie from before another one was is good no more.
+  // The cookie to send to the maker of this HELLO, if it receives at this address at `now`. The
+  // endpoint need not remember it. Never 0. `verified` is the sender's incarnation whose session
+  // was last READY here: once another incarnation was READY, older cookies are void.
   [[nodiscard]] std::uint64_t cookie(const wire::SessionPart& hello, const NicAddress& address,
                                      Incarnation verified, Time now) const;
   [[nodiscard]] bool is_cookie_good(const wire::SessionPart& hello, const NicAddress& address,

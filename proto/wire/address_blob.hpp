@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An endpoint's address as others get it: the long form, which has everything, and the short one
-// (include/hawser/address.hpp).
+// An endpoint's address as a peer gets it. The long form is complete; the short form is not
+// (include/hawser/address.hpp):
 //
-//   long    AddressHead, then a NicRecord a NIC, in the byte order of the wire
-//   short   "hs", u8 NICs, u64 endpoint_id, then for each NIC a u8 length and that many bytes of
-//           its NicAddress, which end with the last that isn't 0
+//   `long`   AddressHead, then a NicRecord per NIC, in the byte order of the wire.
+//   `short`  "hs", u8 NICs, u64 endpoint_id; then per NIC a u8 length and that many bytes of its
+//            NicAddress, without trailing zeros.
 //
-// What a short one leaves out of a NicRecord (ring, datagram, state) is what the peer's handshake
-// says again, and nothing uses it before.
+// The short form leaves out some fields of NicRecord (ring, datagram, state). The peer's handshake
+// supplies them, and nothing uses them earlier.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct AddressHead {
 
 struct ParsedAddress {
   std::uint64_t endpoint_id = 0;
-  bool is_short = false;  // and perhaps without some of the endpoint's NICs
+  bool is_short = false;  // and perhaps lacks some of the endpoint's NICs
   std::size_t nics = 0;
   std::array<wire::NicRecord, wire::kMaxNics> records{};
   [[nodiscard]] std::span<const wire::NicRecord> nic_records() const {
@@ -37,7 +37,7 @@ struct ParsedAddress {
   }
 };
 
-// Of either form. False: it is none, and `parsed` is undefined.
+// Parses either form. False: it is neither, and `parsed` is undefined.
 [[nodiscard]] bool parse_address(std::span<const std::byte> bytes, ParsedAddress& parsed) noexcept;
 
 }  // namespace hawser::proto

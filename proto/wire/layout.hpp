@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies where in a packet: structs, constants and the tables of packet types and blocks.
+// The layout of packets: structs, constants and the tables of packet types and blocks.
 //
-// docs/internals/protocol.md is the specification: §3 and §4 draw the headers, §5 the blocks, §6
-// the session headers, with the reason of every field; the structs here are those drawings, and
-// every offset is asserted. §13 there is the checklist for a new type or block.
+// The specification is docs/internals/protocol.md. §3 and §4 draw the headers, §5 the blocks, §6
+// the session headers. It gives the reason for every field. The structs here are those drawings,
+// and every offset is asserted. §13 there is the checklist for a new type or block.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +59,8 @@ inline constexpr std::uint8_t kFlagInsists = 16;
 // ClosingPart::flags
 inline constexpr std::uint8_t kClosingLast = 1;        // CLOSE: no part follows this one
 inline constexpr std::uint8_t kClosingOnPurpose = 2;   // RESET: the session was closed, not lost
-inline constexpr std::uint8_t kClosingNoPlace = 4;     // RESET: a call that finds max_peers others
-inline constexpr std::uint8_t kClosingStaleEpoch = 8;  // RESET: a call of no higher epoch
+inline constexpr std::uint8_t kClosingNoPlace = 4;     // RESET: to a call; all places are taken
+inline constexpr std::uint8_t kClosingStaleEpoch = 8;  // RESET: to a call with no higher epoch
 
 // EnvelopePart::eflags
 inline constexpr std::uint8_t kEnvelopeDelivered = 1;
@@ -167,7 +167,7 @@ struct SessionPart {
   std::uint8_t reserved;
   std::uint16_t absence_ms;
   std::uint64_t cookie;
-  std::uint64_t unscheduled_bytes;  // what the sender sends of a message before a grant
+  std::uint64_t unscheduled_bytes;  // bytes of a message that the sender sends before a grant
   Mac mac;
 };
 
@@ -452,7 +452,7 @@ inline constexpr auto kBlockRules = std::to_array<BlockRule>({
 namespace detail {
 inline constexpr std::size_t kTypeLimit = 33;
 inline constexpr std::size_t kKindLimit = 8;
-// By value, for look-up; the last row stays empty and stands for all that is unknown.
+// By value, for look-up; the last row stays empty and stands for all unknown values.
 inline constexpr auto kRuleByType = [] {
   std::array<PacketRule, kTypeLimit + 1> table{};
   for (const PacketRule& rule : kPacketRules) table[static_cast<std::size_t>(rule.type)] = rule;

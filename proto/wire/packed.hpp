@@ -2,9 +2,9 @@
 // The payload of a PACKED packet (docs/internals/protocol.md §4): several messages of one fragment
 // each.
 //
-// The packet's own headers are those of the first message's DATA packet, and its bytes come first;
-// an entry for each other message follows, with a fragment and an envelope of its own. All begin at
-// multiples of 8 bytes.
+// The packet's own headers are those of the first message's DATA packet, and that message's bytes
+// come first. An entry for each other message follows, with a fragment and an envelope of its own.
+// All begin at multiples of 8 bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class PackedMessages {
     view_.type = PacketType::data;
     take();
   }
-  // Valid until the next call of next, and as long as the datagram.
+  // Valid until the next call of next, and no longer than the datagram.
   [[nodiscard]] const PacketView& message() const { return view_; }
-  // False: that was the last one.
+  // False: message() was the last one.
   [[nodiscard]] bool next() {
     if (left_.size() < kPackedEntryBytes) return false;
     view_.fragment = detail::view<FragmentPart>(left_.data());
@@ -53,10 +53,10 @@ class PackedMessages {
   PacketView view_;
 };
 
-// Writes such a payload into a packet's buffer, behind its headers.
+// Writes the payload of a PACKED packet into a packet's buffer, behind its headers.
 class PackedRow {
  public:
-  // Headers and row have at most `limit_bytes`, which is at most PacketBuffer::kBytes.
+  // Headers and row take at most `limit_bytes`, itself at most PacketBuffer::kBytes.
   PackedRow(PacketBuffer& buffer, std::size_t header_bytes, std::size_t limit_bytes)
       : begin_(buffer.bytes + header_bytes), end_(begin_), limit_(buffer.bytes + limit_bytes) {}
 
@@ -69,7 +69,7 @@ class PackedRow {
   [[nodiscard]] bool has_room_for(std::uint64_t message_bytes) const {
     return has_room(kPackedEntryBytes + whole_words(message_bytes));
   }
-  // There is room for it.
+  // The caller has checked that there is room.
   void add(std::uint32_t message, const EnvelopePart& envelope, std::span<const std::byte> bytes) {
     HAWSER_ASSERT(has_room_for(bytes.size()));
     ::new (static_cast<void*>(end_)) FragmentPart{message, 0};

@@ -3,8 +3,8 @@
 //
 // `parse` is the one function that turns a datagram into a PacketView or a DropReason, and
 // detail::view is the one cast site of the code base. Parsing checks all that can be checked
-// without state: lengths, types, queue, checksum, every block. What a view holds is therefore in
-// the datagram, and enumerators are valid; whether numbers make sense is for the endpoint to judge.
+// without state: lengths, types, queue, checksum, every block. The contents of a view are therefore
+// inside the datagram, and enumerators are valid. The endpoint judges whether numbers make sense.
 // Nothing here allocates, and nothing keeps a view beyond the call.
 #pragma once
 
@@ -66,9 +66,9 @@ class BlockRange {
   BlockRange() = default;
   [[nodiscard]] bool empty() const { return begin_ == end_; }
 
-  // Calls visitor(const AckInfoBlock&), (PathAckView), (StatusView), (RequestView),
-  // (const GrantBlock&), (const NicStateBlock&), (const PathMarksBlock&) per block, in order; kinds
-  // that the visitor takes no argument for are passed over, as unknown kinds are.
+  // Calls the visitor for each block, in order, with a const AckInfoBlock&, PathAckView,
+  // StatusView, RequestView, const GrantBlock&, const NicStateBlock& or const PathMarksBlock&.
+  // Skips kinds that the visitor takes no argument for, as it skips unknown kinds.
   template <class Visitor>
   void visit(Visitor&& visitor) const;
 
@@ -80,7 +80,7 @@ class BlockRange {
   const std::byte* end_ = nullptr;
 };
 
-// A packet in place; valid as long as the datagram. Null and empty where the type has none.
+// A packet in place; valid as long as the datagram. Members that the type lacks are null or empty.
 struct PacketView {
   const CommonHeader* header = nullptr;
   PacketType type{};
@@ -101,18 +101,18 @@ struct PacketView {
 };
 
 // Parses a datagram that came on `queue`. `datagram` is 8-byte aligned.
-//   nullopt: `packet` is set; `receiver` and `token` are still to be checked, before anything else
-//   of it is believed (and the MAC of a session packet).
+//   nullopt: `packet` is set. The caller checks `receiver`, `token` and a session packet's MAC
+//   before it believes anything else.
 //   else: why it must be dropped; `packet` is unspecified.
 [[nodiscard]] std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue,
                                               bool check_checksum, PacketView& packet);
 
-// Gives a packet that was parsed without it the payload that came apart. False: such a packet has
-// none, or one already.
+// Adds payload that came apart to a packet that was parsed without it. False: such a packet has no
+// payload, or has one already.
 [[nodiscard]] bool attach(std::span<const std::byte> payload, PacketView& packet);
 
-// The field `receiver` of a datagram that nobody has parsed yet, for hints. It has at least the
-// length of a common header.
+// The field `receiver` of an unparsed datagram, for hints. The datagram is at least as long as a
+// common header.
 [[nodiscard]] inline std::uint32_t receiver_of(const std::byte* datagram) {
   std::uint32_t receiver = 0;
   std::memcpy(&receiver, datagram + offsetof(CommonHeader, receiver), sizeof receiver);
@@ -125,14 +125,14 @@ struct PacketView {
 // finish. Writes only the bytes that it sends. The buffer stays the caller's.
 class PacketWriter {
  public:
-  // Blocks never grow the headers beyond `limit_bytes` (at most PacketBuffer::kBytes; parts are the
-  // caller's to fit).
+  // Blocks never grow the headers beyond `limit_bytes`, at most PacketBuffer::kBytes. The caller
+  // makes sure that parts fit.
   explicit PacketWriter(PacketBuffer& buffer, std::size_t limit_bytes = PacketBuffer::kBytes)
       : begin_(buffer.bytes), end_(buffer.bytes), limit_(buffer.bytes + limit_bytes) {
     HAWSER_ASSERT(limit_bytes <= PacketBuffer::kBytes);
   }
 
-  // Writes the common header; what is not an argument is 0 and may be set through the reference.
+  // Writes the common header. Other fields are 0 and may be set through the reference.
   CommonHeader& begin(PacketType type, std::uint32_t receiver, std::uint64_t token,
                       std::uint32_t floor) {
     end_ = begin_;
@@ -152,7 +152,7 @@ class PacketWriter {
     return *header_;
   }
 
-  // Appends a part; the reference is valid until the buffer goes.
+  // Appends a part. The reference is valid as long as the buffer.
   FragmentPart& part(const FragmentPart& part) { return put(part); }
   EnvelopePart& part(const EnvelopePart& part) { return put(part); }
   ReceiveSlotPart& part(const ReceiveSlotPart& part) { return put(part); }
@@ -161,7 +161,7 @@ class PacketWriter {
   ClosingPart& part(const ClosingPart& part) { return put(part); }
   ChallengePart& part(const ChallengePart& part) { return put(part); }
 
-  // Blocks. False (or fewer): it does not fit below the limit, and nothing of it was written.
+  // Blocks. False (or fewer): the block does not fit below the limit, and none of it was written.
   // Bitmaps have 1 to kMaxBitmapWords words.
   [[nodiscard]] bool ack_info(std::uint32_t turn, std::uint16_t behind,
                               std::uint32_t allowance_kib);
@@ -170,8 +170,8 @@ class PacketWriter {
                               std::span<const std::uint64_t> bitmap);
   [[nodiscard]] bool path_marks(std::uint8_t slot, std::uint8_t generation, std::uint32_t largest,
                                 std::uint64_t marks);
-  // Adds one entry: to the STATUS block that was written last, else to a new one. An entry that
-  // continues the previous one's run, with the same status, only lengthens that.
+  // Adds one entry to the last block if that is a STATUS block, else to a new one. An entry that
+  // continues the previous one's run, with the same status, only lengthens that run.
   [[nodiscard]] bool status(std::uint32_t message, MessageStatus status, std::uint16_t run = 1);
   // Writes one STATUS block of the entries as they are; returns how many of them fitted.
   [[nodiscard]] std::size_t statuses(std::span<const StatusEntry> entries);
@@ -198,7 +198,7 @@ class PacketWriter {
   [[nodiscard]] std::size_t room() const {
     return end_ < limit_ ? static_cast<std::size_t>(limit_ - end_) : 0;
   }
-  // The headers so far, hwords set: what a MAC is computed over and written into.
+  // The headers so far, with hwords set: the MAC is computed over them and written into them.
   [[nodiscard]] std::span<std::byte> seal() {
     header_->hwords = static_cast<std::uint8_t>(header_bytes() / kWordBytes);
     return {begin_, header_bytes()};

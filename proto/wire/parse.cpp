@@ -32,7 +32,7 @@ Verdict check_status(const std::byte* at, std::size_t words) {
   return std::nullopt;
 }
 
-// The fields of one block whose length is right for its kind.
+// Checks the fields of one block whose length is right for its kind.
 Verdict check_block(const std::byte* at, BlockHead head) {
   switch (head.kind) {
     case BlockKind::path_ack: {
@@ -67,7 +67,7 @@ Verdict check_blocks(const std::byte* at, const std::byte* end) {
   return std::nullopt;
 }
 
-// One assignment a field: assigning a whole PacketView{} costs a `rep stos`, more than all the
+// One assignment per field: assigning a whole PacketView{} costs a `rep stos`, more than all the
 // rest.
 void begin_view(const CommonHeader& header, std::span<const std::byte> payload,
                 PacketView& packet) {
@@ -98,7 +98,7 @@ Verdict parse_session(const std::byte* bytes, PacketView& packet) {
   return std::nullopt;
 }
 
-// Several messages, each whole, and nothing behind them.
+// Checks for several messages, each whole, and nothing behind them.
 Verdict check_packed(const PacketView& packet) {
   std::span<const std::byte> left = packet.payload;
   const FragmentPart* fragment = packet.fragment;
@@ -117,7 +117,7 @@ Verdict check_packed(const PacketView& packet) {
   }
 }
 
-// The parts that follow the common header; all of own_words is there.
+// Parses the parts that follow the common header; all of own_words is there.
 Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
   switch (packet.type) {
     case PacketType::data:
