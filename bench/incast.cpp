@@ -31,8 +31,7 @@ constexpr std::uint32_t kSenders = 31;
 struct Plan {
   std::size_t bytes = 4 << 20;
   std::uint32_t rounds = 7;
-  std::uint32_t messages_per_sender =
-      3;  // of 31 senders; a single sender sends as many as all of them
+  std::uint32_t messages_per_sender = 3;  // of 31 senders; a single one sends as many in all
 };
 
 EngineConfig engine_config(std::uint32_t node) {

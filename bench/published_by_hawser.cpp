@@ -3,7 +3,8 @@
 // matrices, beside htsim's senders? Metric: when the first and the last sender know that all has
 // arrived, from the moment that sessions are up. The retransmitted and dropped packets stand beside
 // it. Packets carry 4096 bytes of payload and 90 bytes of overhead besides the protocol's headers.
-// 128 entropies, 1 us a cable, queues of 1 MB, marks from 20% to 80% of a round trip's bytes.
+// The fabric has 128 entropies, 1 us a cable, queues of 1 MB, and marks from 20% to 80% of a round
+// trip's bytes.
 // Nothing but limits differs from the defaults. Runtime: 40 s, `--large` adds 8192 hosts and 60 s;
 // `--short`: the small ones, for the tests. HAWSER_WORKLOADS names the folder with the samples.
 #include <fmt/core.h>

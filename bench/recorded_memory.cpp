@@ -70,8 +70,7 @@ namespace hawser::bench {
 
 void prepare_recording() {
   (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-  (void)mallopt(M_MMAP_THRESHOLD,
-                64 * 1024);  // a fixed threshold: larger allocations get fresh pages of their own
+  (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);  // fixed: large blocks get fresh pages of their own
 }
 
 void start_recording() {

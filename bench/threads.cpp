@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: do two engine threads carry twice what one does, and how soon does a thread that sleeps
 // in wait() hear of a message? Metrics:
-// - GB/s of 1 MiB messages between two pairs of endpoints of one engine with one or two threads,
+// * GB/s of 1 MiB messages between two pairs of endpoints of one engine with one or two threads,
 //   over memory NICs. Medians of rounds that alternate.
-// - Microseconds from send() to the return of the receiver's wait(), over UDP on loopback, for
+// * Microseconds from send() to the return of the receiver's wait(), over UDP on loopback, for
 //   messages of 8 bytes that come a millisecond apart. Median and 99th percentile of three
 //   receivers. The first polls without a break. The second sleeps, with inline progress. The third
 //   is behind an engine thread, where both sleep.
-// - Processor time of an endpoint in which nothing happens for a second.
+// * Processor time of an endpoint in which nothing happens for a second.
 // Runtime: 20 s. `--short` does less, for the tests.
 #include <fmt/core.h>
 

@@ -48,9 +48,8 @@ struct Departure {
 inline constexpr std::int64_t kDropped = -1;
 
 struct Outcome {
-  std::vector<std::int64_t>
-      arrived_ps;             // when the last byte of each departure arrived, or kDropped
-  std::uint64_t dropped = 0;  // by the bottleneck's own counter
+  std::vector<std::int64_t> arrived_ps;  // last byte of each departure, or kDropped
+  std::uint64_t dropped = 0;             // by the bottleneck's own counter
 };
 
 inline double exponential(proto::Random& random, double mean) {

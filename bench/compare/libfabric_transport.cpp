@@ -21,8 +21,7 @@ namespace hawser::bench {
 namespace {
 
 constexpr std::uint64_t kTag = 1;
-constexpr std::size_t kSlots =
-    2048;  // operations at once: the windows of both directions, and some spare
+constexpr std::size_t kSlots = 2048;  // operations at once: both windows, and some spare
 
 void check(std::int64_t result, const char* call) {
   if (result < 0) {

@@ -13,8 +13,7 @@ struct PairConfig {
   bool passing = false;  // over NICs that hand packets over in place; else over memory NICs
   bool traced = false;
   bool unpacked = false;  // each message in a packet of its own
-  bool own_time =
-      false;  // each turn comes a microsecond after the last: the same time in every run
+  bool own_time = false;  // a turn a microsecond after the last, in every run
 };
 
 struct Load {

@@ -8,8 +8,7 @@
 namespace hawser::bench {
 
 struct PeerBytes {
-  double at_rest =
-      0;  // what the endpoint takes at start for each of max_peers, and what the peer keeps
+  double at_rest = 0;          // reserved at start for each of max_peers, and kept
   double awake = 0;            // once it has exchanged a message
   double under_way = 0;        // and with a message each way under way, for all peers at once
   std::uint64_t endpoint = 0;  // the whole endpoint, with all peers at rest

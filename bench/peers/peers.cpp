@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what do 2 to 16,384 peers cost one host? The bench measures, for each number of peers,
-// the following.
-// - Queues of the NIC that were used, beside the queue pairs of a transport with connections.
-// - Resident bytes of the endpoint a peer: at rest, awake, and with a message each way under way.
-// - Nanoseconds of the processor for a message to a random peer, with calls, turns and completions.
-// - Messages a second to random peers in virtual time over a fabric of 400 Gb/s, beside the
+// Question: what do 2 to 16,384 peers cost one host? The metrics for each number of peers:
+// * Queues of the NIC that were used, beside the queue pairs of a transport with connections.
+// * Resident bytes of the endpoint a peer: at rest, awake, and with a message each way under way.
+// * Nanoseconds of the processor for a message to a random peer, with calls, turns and completions.
+// * Messages a second to random peers in virtual time over a fabric of 400 Gb/s, beside the
 //   baseline `rc`, whose NIC must fetch contexts of queue pairs.
-// - Time and packets of connecting there, if the host calls all or all call it, beside an
+// * Time and packets of connecting there, if the host calls all or all call it, beside an
 //   all-to-all.
 // The host is the real endpoint in all of it. Its peers are real too on the fabric, with small
 // limits; elsewhere they are doubles of a few words (answering_nic.hpp). Runtime: 10 minutes.
