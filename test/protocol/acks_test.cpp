@@ -121,8 +121,8 @@ TEST_CASE("acks__of_all_paths_leave_together_after_a_turn_that_polled_all", "[A3
   exchange.check_all_ok();
 }
 
-// An acknowledgement reaches back to the oldest packet that its sender still awaits. That packet
-// may lie nearly 1024 numbers back.
+// An acknowledgement reaches back 1024 numbers. No packet lies further from the oldest one that its
+// sender still awaits.
 TEST_CASE("acks__reach_all_that_is_in_flight_on_a_path", "[A5]") {
   for (const std::string faults : {"delay=5ms", "delay=5ms/1ms,loss=0.02"}) {
     std::uint16_t farthest = 0;

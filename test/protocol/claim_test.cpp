@@ -141,7 +141,7 @@ TEST_CASE("claim__ends_with_its_session_unless_all_is_here") {
   Exchange exchange(world);
   for (std::uint64_t tag : {1, 2}) (void)exchange.send(0, 1, tag, 1000);
   (void)exchange.send(0, 1, 3, 1000000);
-  (void)exchange.receive(1, 0, 4, 100);  // so that the failure is noticed
+  (void)exchange.receive(1, 0, 4, 100);  // so that node 1 notices the failure
   world.run_for(milliseconds(5));
   const MessageId whole = claim(world, 1, 1);
   const MessageId kept = claim(world, 1, 2);

@@ -153,8 +153,8 @@ TEST_CASE("early_probes__have_a_lone_packet_sent_again", "[L21]") {
   exchange.check_all_ok();
 }
 
-// Where acknowledgements come faster than hosts are able to respond, a tenth of the granularity is
-// the shortest wait.
+// Where acknowledgements are faster than the jitter of hosts, early probes wait for at least a
+// tenth of the granularity.
 TEST_CASE("early_probes__come_no_sooner_than_a_tenth_of_the_granularity", "[L21]") {
   Scene scene;
   scene.config.faults = "delay=5us";

@@ -289,7 +289,7 @@ TEST_CASE("ending__a_declared_absence_is_waited_for") {
   }
 }
 
-// The only path waits for its own timeout, which is longer than a quarter of peer_timeout.
+// The only path waits for its own timeout, which is longer than a quarter of patience.
 TEST_CASE("ending__keepalives_ask_again_where_all_has_been_asked", "[P17]") {
   WorldConfig config;
   config.faults = "delay=50000us";

@@ -176,8 +176,8 @@ TEST_CASE("handshake__no_more_than_so_many_are_called_at_once", "[S11]") {
       most = std::max(most, open[node].size());
     }
     if (view.type == PacketType::welcome) {
-      // The target takes this HELLO before the caller calls the next one, so count it as answered
-      // on arrival.
+      // The caller processes this WELCOME before its next call, so the call counts as answered on
+      // arrival.
       open[static_cast<std::size_t>(view.session->target_id - 1)].erase(view.session->sender_id);
     }
     return {};

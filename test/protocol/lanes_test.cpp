@@ -73,9 +73,9 @@ TEST_CASE("lanes__a_path_goes_over_all_entropies_in_turn_and_so_do_acknowledgeme
   for (const std::size_t count : control) CHECK(count > 0);
 }
 
-// Packets of one lane take a little longer. Without lanes that is reordering, which costs
-// retransmits before the sender knows it. With lanes the sender has learned the lanes' differences
-// from the first message.
+// Packets of one lane take far longer. Without lanes that is reordering, which costs retransmits
+// before the sender knows it. With lanes the sender has learned the lanes' differences from the
+// first message.
 EndpointStats with_a_slow_quarter(std::uint16_t entropies) {
   WorldConfig config = lanes_world(entropies);
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -103,8 +103,9 @@ TEST_CASE("lanes__order_says_nothing_between_two_of_them", "[L14][L15]") {
   CHECK(four.packets_lost == 0);
 }
 
-// The time from the loss of fragment `which` of 256 until its retransmit, without any timer of the
-// granularity. `asked`: with the receiver's requests and without probes; else the reverse.
+// The time from the loss of fragment `which` of 256 until its retransmit. The granularity is 20 ms,
+// so its timers play no part. `asked`: with the receiver's requests and without probes; else the
+// reverse.
 proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, bool asked = false,
                                bool early = true) {
   World* running = nullptr;

@@ -396,8 +396,8 @@ TEST_CASE("limits__sixteen_nodes_all_to_all") {
   }
 }
 
-// Small messages leave until every number of their path is in flight. All of them are lost,
-// and so are the first probes.
+// Small messages leave until every number of their path is in flight. All of them are lost, and so
+// are the first probes.
 TEST_CASE("limits__a_path_whose_numbers_are_all_in_flight_is_probed", "[L8][A5]") {
   for (const std::uint64_t blackout_ms : {1, 20, 300}) {
     INFO(blackout_ms << " ms");

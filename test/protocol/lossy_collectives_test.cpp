@@ -153,7 +153,8 @@ std::string told(Kind kind, std::uint32_t nics, std::size_t bytes, const Cost& c
 }
 
 // The loss of a lone packet costs an early probe. Among several packets, later ones reveal the loss
-// of those in the middle. The rest waits for the granularity, as the receiver's requests do.
+// of those in the middle. The rest of the cost is the granularity, for which the receiver's
+// requests wait.
 double most_ratio(Kind kind, std::uint32_t nics, std::size_t bytes) {
   if (bytes <= kCopiedBytes) return (kind == Kind::all_reduce ? 2.1 : 3.3) * (nics == 1 ? 1 : 1.6);
   return kind == Kind::all_reduce ? 5.2 : 8.5;

@@ -217,7 +217,7 @@ TEST_CASE("matching__probe_finds_the_oldest_unmatched_message") {
   };
   CHECK(probe(kAnyPeer, 0, 0) == Status::again);
   (void)exchange.send(0, 1, 5, 1000);
-  (void)exchange.send(0, 1, 6, 100000);  // more than comes unasked
+  (void)exchange.send(0, 1, 6, 100000);  // longer than the unscheduled bytes
   world.run_for(milliseconds(10));
   REQUIRE(probe(kAnyPeer, 0, 0) == Status::ok);
   CHECK(found.tag == 5);

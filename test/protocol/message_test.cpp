@@ -132,7 +132,7 @@ std::size_t polls_before(std::initializer_list<std::size_t> messages, bool in_fl
 TEST_CASE("message__of_one_packet_leaves_before_its_sender_looks_into_its_nics") {
   CHECK(polls_before({8}, false) == 0);
   CHECK(polls_before({8, 0, 100}, false) == 0);
-  // These messages don't depend on the last microsecond.
+  // The last microsecond doesn't matter for these messages.
   CHECK(polls_before({10000}, false) >= 2);
   CHECK(polls_before({8}, true) >= 2);
 }

@@ -269,7 +269,7 @@ TEST_CASE("nics__probes_of_dead_paths_leave_records_for_the_living", "[P17]") {
   exchange.check_all_ok();
 }
 
-// One pair of sixty-four is left. The endpoints find it before peer_timeout.
+// One pair of sixty-four is left. The endpoints find it before their patience ends.
 TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
   for (const auto& [ours, theirs] : {std::pair{2u, 5u}, {7u, 0u}, {0u, 7u}}) {
     INFO(ours << " and " << theirs);

@@ -171,7 +171,7 @@ TEST_CASE("pause__a_long_absence_hides_no_shorter_one_after_it") {
   exchange.check_all_ok();
 }
 
-// Timers as long as the absence would exceed peer_timeout when the next packet is lost.
+// Timers as long as the absence would outlast patience when the next packet is lost.
 TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", "[L10]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 3200;

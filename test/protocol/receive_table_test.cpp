@@ -251,7 +251,7 @@ TEST_CASE("receive_table__an_envelope_asks_where_all_that_may_come_has_come", "[
 // whatever room there is.
 TEST_CASE("receive_table__what_had_no_room_waits_for_its_grant", "[M31][M3][M13]") {
   Scene scene(State::no_room, true);
-  (void)scene.receive(scene.id, 0, Scene::kFragment);  // of what filled the store
+  (void)scene.receive(scene.id, 0, Scene::kFragment);  // receives what filled the store
   scene.settle();
   REQUIRE(scene.ended() == "ok");
   scene.fragment(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quiet peers are put to rest, at one end or at both, and wake for any traffic. The
-// delivered messages don't show it.
+// Quiet peers are put to rest, at one end or at both, and wake for any traffic. The delivered
+// messages don't show it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>

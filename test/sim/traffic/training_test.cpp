@@ -22,8 +22,8 @@ Operation group(Axis axis, Collective collective, std::uint64_t bytes, bool besi
 }
 Operation computing(std::int64_t us) { return {.span = microseconds(us)}; }
 
-// 16 ranks: tensor 2, data 4 in expert groups of 2, 2 stages. Returns the pairs of neighbours in a
-// ring.
+// 16 ranks: tensor 2, data 4 in expert groups of 2, 2 stages. The test checks pairs of neighbours
+// in a ring.
 TEST_CASE("training__groups_are_where_megatron_has_them") {
   const auto pairs = [](Axis axis) {
     Workload workload{.ranks = 16, .tensor = 2, .expert = 2, .stages = {{}, {}}};
