@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every bench that tells figures of this machine, and writes them as one markdown page, with ratios.
+"""Runs every bench that measures this machine, and writes the figures as one markdown page, with ratios.
 
 Usage: bench/all.py [--build build/release] [--output FILE] [--short] [--only NAME ...]. Runtime: half an hour, of which `peers` takes
-ten minutes; `--short`: one. What each figure means is at the head of the bench's source. The benches are built first:
-./build.sh release. A bench that fails or is not built is named, and the exit status is 1.
+ten minutes; `--short`: one. The head of each bench's source explains its figures. Build the benches first: ./build.sh release.
+A bench that fails or is not built is named, and the exit status is 1.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import tables  # noqa: E402
 LIMIT_S = 1800
 N = r"([\d.]+)"
 
-# bench: what, unit, where its output says so; then, if the figure is one by another's: that one, and where.
+# For each bench: the figure, its unit, and the pattern that finds it in the output. A ratio also has the other figure and its pattern.
 FIGURES = {
     "engine_cost": [
         ("send 1 MiB messages, a packet", "ns", rf"^1 MiB messages, with the copy +{N}", "the NIC alone", rf"^memory NIC alone.*?  +{N}"),
@@ -54,7 +54,7 @@ FIGURES = {
 
 
 def last(pattern, text):
-    """The number that the last group of the first match has."""
+    """The number in the last group of the first match."""
     found = re.search(pattern, text, re.M)
     return float(found[found.re.groups]) if found else None
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Question: how does Hawser over an RDMA device compare with what else runs over it, on the same devices, in this run?
+"""Question: how does Hawser over an RDMA device compare with other software on the same devices, in this run?
 
-Metric: bytes a second of a stream between two processes, 8-byte messages a second, and seconds of 8-byte round trips; rounds alternate A B C A B C;
-medians, spread and ratios, with no loss and with 1%. Runtime: some minutes. Emulated devices show what software costs, and how
-it deals with loss, and nothing of a device's speed.
+Metric: bytes a second of a stream between two processes, 8-byte messages a second, and seconds of 8-byte round trips; with no loss and with 1%.
+Rounds alternate A B C A B C; medians, spread and ratios. Runtime: some minutes. Emulated devices show what software costs and how
+it deals with loss. They show nothing of a device's speed.
 
     test/vm/run.py --cables 1 --memory 1500 --timeout 900 -- bench/beside_verbs.py build/release/bench/compare
 
-as root; also on a host with two RDMA devices, which --client and --server name; --gid-index is the one of RoCE v2 there (`hawser info`), and --loss 0%,
-as the kernel's emulator of networks sees nothing of what hardware sends. Needs perftest, ucx-utils and
-libfabric-bin; what is missing is left out. Peers: ib_send_bw over UD and RC (the device's own pace: UD loses what is lost),
+Run it as root. On a host with two RDMA devices, --client and --server name them, and --gid-index is their index of RoCE v2 (`hawser info`).
+Add --loss 0% there, because the kernel's network emulator doesn't see a device's packets. The bench needs perftest, ucx-utils and
+libfabric-bin and leaves out what is missing. Peers: ib_send_bw over UD and RC (the device's own pace: UD doesn't repair losses),
 UCX's ud_verbs and rc by ucx_perftest, libfabric's verbs;ofi_rxd by fi_pingpong, whose rate is that of a ping-pong.
 """
 import argparse
@@ -36,7 +36,7 @@ def free_port():
 
 
 def pair(server, client, server_env=None, client_env=None):
-    """Starts both; the client's output, or None if they don't end well in time."""
+    """Runs both and returns the client's output, or None if either fails or takes too long."""
     waiting = subprocess.Popen(server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env={**os.environ, **(server_env or {})})
     try:
@@ -57,7 +57,7 @@ def number(pattern, text):
 
 
 class Peers:
-    """Each measures one round: MB/s, thousands of messages a second and microseconds, None for what it can't tell."""
+    """Each method measures one round: MB/s, thousands of messages a second and microseconds, None for what it can't measure."""
 
     def __init__(self, options):
         self.compare, self.client, self.server = options.compare, options.client, options.server
@@ -157,7 +157,7 @@ def compare(options, loss):
 
 
 def is_soft(device):
-    """Only soft RoCE has a parent: its interface, through which its packets go."""
+    """Only soft RoCE has a parent: the interface that carries its packets."""
     return os.path.exists(f"/sys/class/infiniband/{device}/parent")
 
 

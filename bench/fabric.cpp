@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: how fast does a fabric of thousands of hosts carry packets, and which event queue is
-// the faster one under it? Metric: packet-hops per CPU-second (a hop is a packet over a link), and
-// resident memory, of a permutation: each host sends a message to one other, 4086 bytes of payload
-// a packet, every packet acked, 128 packets in flight, sprayed over 128 entropies. Leaf-spine at
-// 400 Gb/s, 1 us a cable. Before it, what it costs to take an event and make another while so many
-// are pending, by the heap of the storms (sim/core) and by the wheel of the fabric. A number says
-// what moved: equal seeds, equal digests. Runtime: 40 s and 400 MB. `--short`: 128 hosts, for the
-// tests.
+// the faster one under it? Metric: packet-hops per CPU-second (a hop is a packet over a link) and
+// resident memory of a permutation, in which each host sends a message to one other. Packets carry
+// 4086 bytes of payload, each is acknowledged, 128 are in flight, sprayed over 128 entropies.
+// Leaf-spine at 400 Gb/s, 1 us a cable. The bench first measures what it costs to take an event and
+// make another while many are pending. It does so for the heap of the storms (sim/core) and for the
+// wheel of the fabric. Equal seeds give equal digests. Runtime: 40 s and 400 MB. `--short`: 128
+// hosts, for the tests.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -34,7 +34,7 @@ double resident_mb() {
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
-// How far off an event is: mostly a cable's latency and some queueing, some timers.
+// How far ahead an event lies: mostly a cable's latency and some queueing, now and then a timer.
 std::int64_t distance_ps(proto::Random& random) {
   constexpr std::int64_t kCable = 1'000'000;
   constexpr std::uint64_t kQueue = 1'000'000;
@@ -99,7 +99,7 @@ bool compare_queues(bool brief) {
 
 struct Run {
   std::uint32_t leaves;
-  std::uint32_t ports;  // of a leaf, and spines
+  std::uint32_t ports;  // of a leaf; also the number of spines
   std::uint64_t bytes;
 };
 
@@ -115,7 +115,7 @@ bool permutation(const Run& run, bool adaptive, bool brief) {
   std::vector<std::uint32_t> to(hosts);
   for (std::uint32_t i = 0; i < hosts; ++i) to[i] = i;
   proto::Random random(1);
-  // Sattolo's: one cycle, so that nobody sends to itself.
+  // Sattolo's algorithm: one cycle, so that no host sends to itself.
   for (std::uint32_t i = hosts - 1; i > 0; --i) std::swap(to[i], to[random.below(i)]);
   for (std::uint32_t i = 0; i < hosts; ++i) {
     fabric::Flow flow;

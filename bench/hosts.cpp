@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: what do hosts that run the whole protocol cost on the fabric of experiments, and what
 // decides how many fit? Metric: resident bytes of a host when it is made, with a session each way,
-// and at the end of a permutation (each host sends one message to one other; leaf-spine, 400 Gb/s,
-// 1 us a cable); CPU-time, and that of a data packet, of a turn and of a packet-hop; with the
-// limits that tunables have by default, and with limits of hosts of few peers. Nothing else differs
-// from the defaults, so the ends of the flows are the protocol's as shipped. Runtime: 60 s for the
-// first two,
-// `--large` adds 8192 hosts; `--short`: 64 hosts, for the tests. Ends with a digest of what
-// arrived.
+// and at the end of a permutation. In it each host sends one message to one other; leaf-spine, 400
+// Gb/s, 1 us a cable. Also CPU-time in total, and for a data packet, a turn and a packet-hop. All
+// of it with the default limits, and with limits for hosts of few peers. Nothing else differs from
+// the defaults, so flows end as the shipped protocol ends them. Runtime: 60 s for these two,
+// `--large` adds 8192 hosts; `--short`: 64 hosts, for the tests. The output ends with a digest of
+// what arrived.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -47,7 +46,7 @@ double resident_bytes() {
 struct Case {
   const char* name;
   std::uint32_t leaves;
-  std::uint32_t ports;  // of a leaf, and spines
+  std::uint32_t ports;  // of a leaf; also the number of spines
   std::uint64_t bytes;
   bool few_peers;
 };
@@ -81,7 +80,7 @@ class Run {
         received_(to_.size(), fabric::kNever) {
     for (std::uint32_t i = 0; i < to_.size(); ++i) to_[i] = i;
     proto::Random random(1);
-    // Sattolo's: one cycle, so that nobody sends to itself.
+    // Sattolo's algorithm: one cycle, so that no host sends to itself.
     for (auto i = static_cast<std::uint32_t>(to_.size()) - 1; i > 0; --i) {
       std::swap(to_[i], to_[random.below(i)]);
     }
@@ -160,7 +159,7 @@ class Run {
       }
     }
   }
-  // A message each, to its end.
+  // Each host sends one message; returns when all have ended.
   void exchange(std::uint64_t bytes) {
     done_ = 0;
     for (std::uint32_t i = 0; i < to_.size(); ++i) {
@@ -207,7 +206,7 @@ class Run {
   fabric::Network network_;
   sim::Pool pool_{4096};
   experiment::ViewSlots slots_{experiment::NicConfig{}.max_datagram_bytes};
-  std::vector<std::byte> memory_;  // what all messages are read from and written to
+  std::vector<std::byte> memory_;  // all messages are read from it and written to it
   std::vector<std::uint32_t> to_;
   std::vector<PeerId> peers_;
   std::vector<fabric::Instant> received_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: when many send to one at once, does the receiver lose packets in its own sockets, and
-// is it as fast as with one sender?
-// Metric: GB/s of 4 MiB messages over UDP on loopback from 31 endpoints against the same number of
-// bytes from one of them, medians of rounds that alternate; datagrams or aggregates that the
-// receiver's sockets dropped (overruns), and fragments sent again. Two threads: the receiver has
-// one, all senders share the other, which moves them in turn. Runtime: 15 s. `--short` moves less,
-// for the tests. The hash is over the last message that was received.
+// is it as fast as with one sender? Metric: GB/s of 4 MiB messages over UDP on loopback from 31
+// endpoints, against the same number of bytes from one of them; medians of rounds that alternate.
+// Also the datagrams or aggregates that the receiver's sockets dropped (overruns), and the
+// fragments that were retransmitted. Two threads: the receiver has one, and all senders take turns
+// on the other. Runtime: 15 s. `--short` moves less, for the tests. The hash is over the last
+// message that was received.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr std::uint32_t kSenders = 31;
 struct Plan {
   std::size_t bytes = 4 << 20;
   std::uint32_t rounds = 7;
-  std::uint32_t messages_per_sender = 3;  // of 31 senders; one sends as many as all of them
+  std::uint32_t messages_per_sender = 3;  // of 31 senders; a single one sends as many in all
 };
 
 EngineConfig engine_config(std::uint32_t node) {
@@ -41,7 +41,7 @@ EngineConfig engine_config(std::uint32_t node) {
   config.tunables.max_operations = 256;
   config.tunables.max_receive_messages = 256;
   config.tunables.unexpected_bytes = 8 << 20;
-  config.tunables.close_timeout_ms = 50;  // who closes last gets no answer
+  config.tunables.close_timeout_ms = 50;  // the last one to close gets no answer
   return config;
 }
 
@@ -52,7 +52,7 @@ class Node {
   explicit Node(std::uint32_t number)
       : engine_(engine_config(number)), endpoint(engine_.create_endpoint({})) {}
 
-  // Completions of this poll; all must be ok.
+  // Returns the number of completions of this poll; all must be ok.
   std::size_t poll() {
     std::array<Completion, 64> completions;
     const std::size_t n = endpoint->poll(completions);
@@ -89,10 +89,10 @@ class Incast {
         fail("connect");
       }
     }
-    (void)run(kSenders, 1);  // sessions, and pages of the buffers
+    (void)run(kSenders, 1);  // opens the sessions and touches the buffers' pages
   }
 
-  // `count` messages from each of the first `senders`.
+  // Moves `count` messages from each of the first `senders`.
   Figures run(std::uint32_t senders, std::uint32_t count) {
     const std::uint32_t all = senders * count;
     const std::uint64_t overruns = nodes_[0]->endpoint->stats().host_overruns;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what do the NIC drivers themselves cost, and carry, with no protocol over them?
-// Metric: one thread that sends a burst, reaps and receives it: ns a datagram inside tx_burst +
-// reap and inside rx_burst; then a sending and a receiving thread with a window of receive_bytes:
-// GB/s of datagrams. Drivers: memory, UDP with and without segmentation and coalescing, and each
-// behind a fault layer that has nothing to do; buffers come from the engine's pool. Bursts are of
-// caps().burst for UDP and 32 for memory, headers of 48 bytes. Runtime: 3 s. `--short` moves less,
-// for the tests. The hash is over all that was received.
+// Question: what do the NIC drivers themselves cost, and carry, with no protocol over them? Metric:
+// one thread sends a burst, reaps and receives it: ns a datagram inside tx_burst + reap and inside
+// rx_burst. Then a sending and a receiving thread with a window of receive_bytes: GB/s of
+// datagrams. Drivers: memory, UDP with and without segmentation and coalescing, and each behind an
+// idle fault layer; buffers come from the engine's pool. Bursts are of caps().burst for UDP and 32
+// for memory, headers of 48 bytes. Runtime: 3 s. `--short` moves less, for the tests. The hash is
+// over all that was received.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ class Side {
     if (nic->open_remote(other.nic->address(), to_) != Status::ok) throw Error("can't open it");
   }
 
-  // Sends up to `count`, numbered on, and returns how many went.
+  // Sends up to `count` packets with consecutive numbers, and returns how many went out.
   std::size_t send(std::size_t count) {
     std::array<proto::PacketBuffer*, kMaxBurst> buffers;
     std::array<proto::TxPacket, kMaxBurst> packets;
@@ -162,7 +162,7 @@ bool throughput(const Driver& driver, std::uint32_t payload_bytes, std::uint64_t
   a.connect(b);
   const std::uint64_t window = b.nic->caps().receive_bytes / (payload_bytes + kHeader) / 2;
   std::atomic<std::uint64_t> received{0};
-  // A lost datagram would stall both: then both give up.
+  // A lost datagram would stall both threads. Both give up after this long.
   constexpr std::int64_t kPatienceNs = 5'000'000'000;
   std::atomic<bool> stalled{false};
   const auto start = Clock::now();

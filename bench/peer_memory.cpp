@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what memory does one more peer cost an endpoint of 8 NICs, at rest and active?
-// Metric: resident bytes of what the endpoint took from the heap (its pages that mincore calls
-// resident; transparent huge pages are off), divided by peers. 4096 peers of 8 NICs each connect
-// over the memory fabric, 16 at a time, exchange a message each way and go to rest; then as many
-// stay awake, and at the end have a message each way under way, all at the same moment; then fewer
-// have bulk under way on all NICs. Beside it what the structs say. The other ends live only while
-// they are needed: who rests doesn't need them. Time is made up, so nothing waits. Runtime: 60 s.
-// `--short`: 256 peers, for the tests.
+// Question: what memory does one more peer cost an endpoint of 8 NICs, at rest and active? Metric:
+// resident bytes of the endpoint's heap, divided by peers. The pages that mincore calls resident
+// count; transparent huge pages are off. First 4096 peers of 8 NICs each connect over the memory
+// fabric, 16 at a time, exchange a message each way and go to rest. Then as many peers stay awake,
+// and at the end all have a message each way under way at the same moment. Then fewer peers have
+// bulk under way on all NICs. The sizes of the structs stand beside it. The other endpoints live
+// only while they are needed; a resting peer's isn't. Time is virtual, so nothing waits. Runtime:
+// 60 s. `--short`: 256 peers, for the tests.
 #include <fmt/core.h>
 #include <malloc.h>
 
@@ -80,7 +80,7 @@ Tunables far_tunables() {
   return tunables;
 }
 
-// The endpoint that is measured, and the others, a batch at a time.
+// The measured endpoint and its peers, connected in batches.
 class Hub {
  public:
   explicit Hub(std::uint64_t max_peers, std::uint64_t rest_after_ms = Tunables{}.rest_after_ms)
@@ -88,7 +88,7 @@ class Hub {
         far_pool_(kPoolBuffers),
         hub_(fabric_, hub_pool_, hub_tunables(max_peers, rest_after_ms), 1, 1024, true) {}
 
-  // So many more peers, each with a message each way.
+  // Connects `count` more peers, each with a message each way.
   void connect(std::size_t count, std::size_t bytes) {
     const std::size_t first = far_.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -105,7 +105,7 @@ class Hub {
     for (std::size_t i = first; i < far_.size(); ++i) exchange(i, bytes);
   }
 
-  // A message to the i-th of those that are there, and one back.
+  // Sends a message to the i-th peer, and one back.
   void exchange(std::size_t i, std::size_t bytes) {
     std::vector<std::byte> source(bytes);
     for (std::size_t j = 0; j < bytes; ++j) source[j] = static_cast<std::byte>(j * 31 + i);
@@ -113,8 +113,8 @@ class Hub {
     pass(*far_[i]->endpoint, PeerId{0}, *hub_.endpoint, source, i);
   }
 
-  // A message without bytes from each, that no receive waits for, and one of `bytes` to each, all
-  // of them under way at the same moment.
+  // Puts two messages per peer under way, all at the same moment: an empty one from the peer that
+  // no receive matches, and one of `bytes` to the peer.
   void load(std::size_t bytes) {
     for (std::size_t i = 0; i < far_.size(); ++i) {
       send(*far_[i]->endpoint, PeerId{0}, 0, 3);
@@ -239,9 +239,9 @@ bool measure_rest(std::size_t peers) {
          hub.stats().sessions_established == peers;
 }
 
-// `what` they have under way at the end: a message of `bytes` to each.
+// At the end each peer has `what` under way: a message of `bytes` to it.
 void measure_active(std::size_t peers, std::size_t bytes, std::string_view what) {
-  (void)malloc_trim(0);  // what was freed must not look like what is used
+  (void)malloc_trim(0);  // freed memory must not count as used
   Hub hub(4096, 86400000);
   hub.connect(peers / 4, 8);
   const std::uint64_t quarter = resident();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: what do senders with a fixed window get out of the Ultra Ethernet Consortium's
-// published matrices and fabrics, beside htsim's senders? So it can be told what in a published
-// figure is the fabric's and what the protocol's. Metric: when the first and the last sender have
-// their last ack, and when a receiver's cable could have carried all at the earliest; packets of
-// 4150 bytes on the wire, 4086 of them payload, acks of 64 bytes that go first, 1 us a cable, no
-// marks, queues of 1 MB, in incasts as long as need be. A window is given in round trips of the
-// longest way. Nobody repairs anything, so what loses a packet never ends. Runtime: 40 s.
-// `--short`: the small ones, for the tests. The samples are looked for in the folder that
-// HAWSER_WORKLOADS names.
+// published matrices and fabrics, beside htsim's senders? The answer tells which part of a
+// published figure is due to the fabric and which to the protocol. Metric: when the first and the
+// last sender have their last acknowledgement, and when a receiver's cable could have carried all
+// at the earliest. Packets have 4150 bytes on the wire, 4086 of them payload. Acknowledgements have
+// 64 bytes and go first. 1 us a cable, no marks, queues of 1 MB, in incasts as long as need be. A
+// window is given in round trips of the longest path. Nothing is retransmitted, so a run that loses
+// a packet never ends. Runtime: 40 s. `--short`: the small ones, for the tests. HAWSER_WORKLOADS
+// names the folder with the samples.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using fabric::Span;
 struct Case {
   const char* name;
   const char* matrix;
-  const char* topology;  // null: the fat tree of `radix` at 100 Gb/s, as htsim makes by itself
+  const char* topology;  // null: the fat tree of `radix` at 100 Gb/s, htsim's own default
   std::uint32_t radix;
   std::uint16_t entropies;
   bool adaptive;
@@ -39,7 +39,7 @@ struct Case {
   double htsim_us;  // the last flow's end; 0: none is published
 };
 
-// What follows from the fabric's shape alone, for its longest way.
+// Properties of the fabric's longest path, from its shape alone.
 struct Way {
   std::uint32_t cables;
   Span there;  // of a full packet
@@ -68,7 +68,8 @@ Way longest(const fabric::Shape& shape, const fabric::PacketSizes& sizes) {
   return way;
 }
 
-// The busiest receiver's cable, from the moment that a neighbour's first packet can be there.
+// The earliest end for the busiest receiver's cable, from the moment that a neighbour's first
+// packet can arrive.
 double bound_us(const fabric::ConnectionMatrix& matrix, const fabric::PacketFlows& flows,
                 const Way& way, Span cable) {
   std::vector<std::uint64_t> bytes(matrix.nodes);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what does the protocol do with the Ultra Ethernet Consortium's published matrices, as
-// it is shipped, beside htsim's senders? Metric: when the first and the last sender know that all
-// has arrived, from the moment that sessions are up; what was retransmitted and dropped. 4096 bytes
-// of payload a packet, 90 bytes of overhead besides the protocol's headers, 128 entropies, 1 us a
-// cable, queues of 1 MB, marks from 20% to 80% of a round trip's bytes. Nothing but limits differs
-// from the defaults. Runtime: 40 s, `--large` adds 8192 hosts and 60 s; `--short`: the small ones,
-// for the tests. The samples are looked for in the folder that HAWSER_WORKLOADS names.
+// Question: what does the shipped protocol do with the Ultra Ethernet Consortium's published
+// matrices, beside htsim's senders? Metric: when the first and the last sender know that all has
+// arrived, from the moment that sessions are up. The retransmitted and dropped packets stand beside
+// it. Packets carry 4096 bytes of payload and 90 bytes of overhead besides the protocol's headers.
+// The fabric has 128 entropies, 1 us a cable, queues of 1 MB, and marks from 20% to 80% of a round
+// trip's bytes.
+// Nothing but limits differs from the defaults. Runtime: 40 s, `--large` adds 8192 hosts and 60 s;
+// `--short`: the small ones, for the tests. HAWSER_WORKLOADS names the folder with the samples.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ using fabric::Instant;
 struct Case {
   const char* name;
   const char* matrix;
-  const char* topology;  // null: the fat tree of `radix` at 100 Gb/s, as htsim makes by itself
+  const char* topology;  // null: the fat tree of `radix` at 100 Gb/s, htsim's own default
   std::uint32_t radix;
   std::uint32_t round_trip_bytes;
   bool adaptive;

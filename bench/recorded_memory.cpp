@@ -19,7 +19,7 @@ struct Range {
   void* begin = nullptr;
   std::size_t bytes = 0;
 };
-// What operator new gave while `recording`.
+// The allocations that operator new made while `recording`.
 bool recording = false;
 std::array<Range, 256> ranges;
 std::size_t range_count = 0;
@@ -39,7 +39,8 @@ void* take(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace
 
-// Not inlined: a compiler that sees malloc() or free() in one of them calls the other a mismatch.
+// Not inlined: a compiler that sees malloc() or free() inside one of these reports a mismatched
+// pair.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return take(bytes, 1); }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) { return take(bytes, 1); }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
@@ -69,7 +70,7 @@ namespace hawser::bench {
 
 void prepare_recording() {
   (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-  (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);  // and fixed: pages of its own, fresh ones
+  (void)mallopt(M_MMAP_THRESHOLD, 64 * 1024);  // fixed: large blocks get fresh pages of their own
 }
 
 void start_recording() {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: do the reduction kernels keep up with memory, so that collectives are bound by the
 // network? Metric: GB/s of each kernel, counting the bytes it reads and writes (three streams),
-// beside memcpy (two streams), for a chunk that stays in cache (256 KiB a stream) and for one that
-// does not (64 MiB). Best of several passes, as other work on the machine only ever slows one down.
-// Runtime: 5 s.
-// `--short` makes one pass of less, for the tests.
+// beside memcpy (two streams). One chunk stays in the cache (256 KiB a stream), the other does not
+// (64 MiB). Best of several passes, as other work on the machine only ever slows one down. Runtime:
+// 5 s. `--short` makes one pass of less, for the tests.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: do two engine threads carry twice what one does, and how soon does a thread that sleeps
-// in wait() hear of a message?
-// Metric: GB/s of 1 MiB messages between two pairs of endpoints of one engine, whose threads are
-// one or two, over memory NICs: medians of rounds that alternate. Microseconds from send() to the
-// return of the receiver's wait(), of messages of 8 bytes that come a millisecond apart, over UDP
-// on loopback: median and 99th percentile, of a receiver that polls without a break, of one that
-// sleeps while its progress is inline, and of one behind an engine thread, where both sleep.
-// Processor time that an endpoint takes in which nothing happens for a second. Runtime: 20 s.
-// `--short` does less, for the tests.
+// in wait() hear of a message? Metrics:
+// * GB/s of 1 MiB messages between two pairs of endpoints of one engine with one or two threads,
+//   over memory NICs. Medians of rounds that alternate.
+// * Microseconds from send() to the return of the receiver's wait(), over UDP on loopback, for
+//   messages of 8 bytes that come a millisecond apart. Median and 99th percentile of three
+//   receivers. The first polls without a break. The second sleeps, with inline progress. The third
+//   is behind an engine thread, where both sleep.
+// * Processor time of an endpoint in which nothing happens for a second.
+// Runtime: 20 s. `--short` does less, for the tests.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};
 
 struct Plan {
   std::size_t bytes = 1 << 20;
-  std::uint32_t messages = 2000;  // of a pair, a round
+  std::uint32_t messages = 2000;  // of a pair, in a round
   std::uint32_t rounds = 7;
   std::uint32_t wakes = 1000;
   std::chrono::milliseconds idle{1000};
@@ -49,11 +50,11 @@ EngineConfig engine_config(const std::string& nic, unsigned threads) {
   config.threads = threads;
   config.tunables.max_peers = 4;
   config.tunables.max_operations = 256;
-  config.tunables.close_timeout_ms = 50;  // who closes last gets no answer
+  config.tunables.close_timeout_ms = 50;  // the last one to close gets no answer
   return config;
 }
 
-// One side of a pair, in a thread of its own: keeps some messages under way until all are done.
+// One side of a pair, in a thread of its own. It keeps some messages under way until all are done.
 template <class Post>
 void carry(Endpoint& endpoint, std::uint32_t messages, Post post) {
   constexpr std::uint32_t kUnderWay = 8;
@@ -71,7 +72,8 @@ void carry(Endpoint& endpoint, std::uint32_t messages, Post post) {
   }
 }
 
-// Both endpoints of a pair are on one engine thread: endpoints go to the one that has the fewest.
+// Both endpoints of a pair are on one engine thread: a new endpoint goes to the thread with the
+// fewest.
 class Pairs {
  public:
   Pairs(unsigned threads, std::size_t bytes)
@@ -84,7 +86,7 @@ class Pairs {
         fail("connect");
       }
     }
-    (void)run(4);  // sessions, and pages of the buffers
+    (void)run(4);  // opens the sessions and touches the buffers' pages
   }
 
   // GB/s of all pairs together.
@@ -129,9 +131,9 @@ Value quantile(std::vector<Value> values, std::size_t percent) {
 
 enum class Receiver { polls, sleeps, behind_a_thread };
 
-// Sends the time, a millisecond apart, from this thread.
+// Sends the time of sending, a millisecond apart, from this thread.
 class Waking {
-  // So that the receiver has both processors.
+  // Without spinning, the receiver has both processors.
   static EngineConfig quiet(EngineConfig config) {
     config.tunables.spin_us = config.tunables.yield_us = 0;
     return config;
@@ -147,7 +149,7 @@ class Waking {
     if (sender_->connect(receiver_->address(), peer_) != Status::ok) fail("connect");
   }
 
-  // In microseconds, of each message.
+  // Microseconds that each message took.
   std::vector<double> run(std::uint32_t messages) {
     std::vector<double> taken;
     std::atomic<bool> over = false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what does each mechanism of the protocol buy? Metric: each plan's own, as shipped and
-// with one mechanism left out (mechanisms.ablations), as a ratio: above 1 the mechanism helps.
-// Runtime: that of the plans, once more for each mechanism. docs/lab/ablations.md has the table,
-// and the command that makes it.
+// Question: what does each mechanism of the protocol buy? Metric: each plan's own metric, as
+// shipped and with one mechanism left out (mechanisms.ablations), as a ratio. A ratio above 1 means
+// that the mechanism helps. Runtime: that of the plans, once more for each mechanism.
+// docs/lab/ablations.md has the table and the command that makes it.
 //
-// Each run is a process of its own, in which one edit is switched on. With none on the protocol is
-// what `hawser sim` runs, and so are the digests.
+// Each run is a process of its own, in which one edit is switched on. With no edit on, the protocol
+// is the one that `hawser sim` runs, and the digests are the same.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,7 +29,7 @@
 
 namespace hawser {
 
-// What the edits of the copy of proto/ ask (test/mutation/mutant.hpp).
+// The edited copy of proto/ reads here which edit is switched on (test/mutation/mutant.hpp).
 std::uint32_t mutant_on = 0;
 bool mutant_reached = false;
 
@@ -63,13 +63,13 @@ struct Options {
   bool list = false;
 };
 
-// A point of a plan, which is a column.
+// A column of the table: one point of a plan.
 struct Column {
   std::string name;
   Plan plan;
 };
 
-// The results of an ablation at a column; what ended without one is missing.
+// The results of one ablation in one column. A run that ended without a result is missing.
 struct Cell {
   std::vector<double> values;
   std::vector<std::uint64_t> digests;
@@ -82,7 +82,7 @@ struct Cell {
     return sorted[(sorted.size() - 1) / 2];
   }
 };
-using Row = std::vector<Cell>;  // by column
+using Row = std::vector<Cell>;  // one cell for each column
 
 std::vector<Column> read_columns(const Options& options) {
   std::vector<Column> columns;
@@ -96,7 +96,7 @@ std::vector<Column> read_columns(const Options& options) {
   return columns;
 }
 
-// The first is none: as shipped.
+// The first entry is the protocol as shipped, with no ablation.
 std::vector<Ablation> chosen(const Options& options) {
   std::vector<Ablation> some(1);
   for (const std::string& name : options.only) {
@@ -116,7 +116,8 @@ std::string value_text(const std::optional<double>& value) {
   return value ? fmt::format("{:.5g}", *value) : std::string("none");
 }
 
-// By how much it is worse without. A metric that can be nothing, or is, is told as it is.
+// The factor by which the metric is worse without the mechanism. A metric that is zero or missing
+// in either run has no ratio, so the plain value is shown.
 std::string cell_text(Metric metric, const Cell& shipped, const Cell& without) {
   if (without.digests == shipped.digests) return "=";
   const auto with = shipped.median();

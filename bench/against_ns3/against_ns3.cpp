@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: does the fabric of sim/fabric say the same as ns-3 (a packet simulator that it shares
-// no line with) of one drop-tail queue in a switch that eight bursty sources overrun? Both get
-// exactly the same schedule of departures. Metric: of each flow, the packets that arrived and that
-// were dropped, the mean and the 99th percentile of their delay from departure to the last byte;
-// and, packet by packet, how many had another fate or another delay, to the picosecond. Exit
-// status 1 if any of a flow's four figures differs by more than 2%. One part of the table is shown
-// and not judged: where ns-3 and the fabric each have a rule of their own about what comes first
-// within a picosecond (docs/lab/simulator.md, Beside ns-3). Runtime: 15 s. Built on request:
+// Question: do the fabric of sim/fabric and ns-3, a packet simulator that shares no code with it,
+// agree on a drop-tail queue? Eight bursty sources overrun one such queue in a switch. Both
+// simulators get exactly the same schedule of departures. Metric for each flow: the packets that
+// arrived, the packets that were dropped, and the mean and 99th percentile of the delay from
+// departure to the last byte. The table also counts the packets whose fate or delay differs, to the
+// picosecond. Exit status 1 if any of a flow's four figures differs by more than 2%. One part of
+// the table is shown but not judged: the two simulators order events within one picosecond by
+// different rules (docs/lab/simulator.md, Beside ns-3). Runtime: 15 s. Built on request:
 // -DHAWSER_NS3=ON.
 #include <fmt/core.h>
 
@@ -39,7 +39,7 @@ struct Figures {
   double p99_us = 0;
 };
 
-// Of one flow; of all, if `source` is kSources.
+// The figures of one flow, or of all flows if `source` is kSources.
 Figures figures(const std::vector<Departure>& departures, const Outcome& outcome,
                 std::uint32_t source) {
   Figures of;
@@ -69,12 +69,12 @@ double percent(double ours, double theirs) {
 }
 
 struct Differences {
-  double delivered = 0;  // percent, of the flow in which it is largest
+  double delivered = 0;  // percent, of the flow in which the difference is largest
   double dropped = 0;
   double mean = 0;
   double p99 = 0;
-  std::uint64_t fates = 0;   // packets
-  std::uint64_t delays = 0;  // of those that arrived in both
+  std::uint64_t fates = 0;   // packets whose fate differs
+  std::uint64_t delays = 0;  // packets that arrived in both, with different delays
   [[nodiscard]] double worst() const { return std::max({delivered, dropped, mean, p99}); }
 };
 
@@ -113,7 +113,7 @@ Differences compare(const std::vector<Departure>& departures, const Outcome& our
 }
 
 struct Verdict {
-  bool counted = false;  // a simulator's own count of drops is what is missing, in both
+  bool counted = false;  // in both simulators, the drop counter equals the packets that are missing
   bool alike = false;
 };
 

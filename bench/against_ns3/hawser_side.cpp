@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule on the fabric of sim/fabric.
+// Runs the schedule on the fabric of sim/fabric.
 #include "bench/against_ns3/schedule.hpp"
 #include "sim/fabric/network.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 using fabric::Instant;
 using fabric::PacketId;
 
-constexpr std::uint32_t kSink = kSources;  // the port after theirs
+constexpr std::uint32_t kSink = kSources;  // the port after the sources' ports
 
 fabric::Shape shape(const Case& which) {
   fabric::Shape made =
@@ -19,7 +19,7 @@ fabric::Shape shape(const Case& which) {
   return made;
 }
 
-// Sends each packet at its time, one event pending, and notes what comes.
+// Sends each packet at its time, with one event pending, and notes the arrivals.
 struct Run final : fabric::Actor, fabric::Receiver {
   fabric::EventWheel events;
   fabric::Network network;

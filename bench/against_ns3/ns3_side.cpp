@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule on ns-3: point-to-point devices with drop-tail queues. The switch is a callback that
-// hands what a source's cable brings to the bottleneck's device. What is made equal: a device puts
-// a PPP header of 2 bytes before each packet, so packets are that much shorter here; and its queue
-// doesn't hold the packet that is being sent, so it has room for one less.
+// Runs the schedule on ns-3: point-to-point devices with drop-tail queues. The switch is a callback
+// that hands each packet from a source's cable to the bottleneck's device. Two differences are
+// compensated. An ns-3 device puts a PPP header of 2 bytes before each packet, so packets here are
+// that much shorter. Its queue doesn't hold the packet that is being sent, so the queue has room
+// for one packet less.
 #include <ns3/callback.h>
 #include <ns3/data-rate.h>
 #include <ns3/drop-tail-queue.h>
@@ -23,7 +24,7 @@ namespace hawser::against_ns3 {
 namespace {
 
 constexpr std::uint32_t kPppHeader = 2;
-constexpr std::uint16_t kIpv4 = 0x0800;  // a protocol that PPP has a number for
+constexpr std::uint16_t kIpv4 = 0x0800;  // any protocol for which PPP has a number
 constexpr std::uint32_t kSourceQueue = 1 << 20;
 
 using Device = ns3::Ptr<ns3::PointToPointNetDevice>;
@@ -117,7 +118,7 @@ class Run {
 }  // namespace
 
 Outcome run_ns3(const Case& which, const std::vector<Departure>& departures) {
-  // Of the whole process, and before its first time is made.
+  // The resolution holds for the whole process and must be set before the first Time is made.
   static const bool in_picoseconds = (ns3::Time::SetResolution(ns3::Time::PS), true);
   static_cast<void>(in_picoseconds);
   return Run(which, departures).run();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both simulators are given: when each packet of each source departs. And what each of them
-// gives back: when it arrived.
+// The input and the output of both simulators. The schedule says when each packet of each source
+// departs. The outcome says when each packet arrived.
 //
-//   source 0 --\                                 All cables 10 Gb/s and 1 us; packets of 1500
-//   ...         switch -- queue, cable -- sink   bytes, all that is on the wire counted.
-//   source 7 --/
+//   Source 0 --\                                 All cables 10 Gb/s and 1 us; packets of 1500
+//   ...         switch -- queue, cable -- sink   bytes on the wire, headers included.
+//   Source 7 --/
 #pragma once
 
 #include <algorithm>
@@ -21,22 +21,22 @@ inline constexpr std::uint64_t kBitsPerSecond = 10'000'000'000;
 inline constexpr std::int64_t kLatencyPs = 1'000'000;
 inline constexpr std::uint32_t kPacketBytes = 1500;
 inline constexpr std::int64_t kPacketPs = std::int64_t{kPacketBytes} * 800;
-// Exponential means. A source offers 10 / (10 + 79.5) of a cable, all of them 0.89.
+// Exponential means. One source offers 10 / (10 + 79.5) of a cable's rate, all eight together 0.89.
 inline constexpr double kOnPs = 10e6;
 inline constexpr double kOffPs = 79.5e6;
 
 struct Case {
   std::uint64_t seed = 1;
-  std::int64_t length_ps = 0;  // in which packets depart
-  // Of the queue at the bottleneck, in packets, with the one that is being sent.
+  std::int64_t length_ps = 0;  // time during which packets depart
+  // Capacity of the bottleneck's queue in packets, including the packet that is being sent.
   std::uint32_t capacity = 64;
-  // Pause between two packets of a burst: drawn evenly from 0 to this. With 0 they follow each
-  // other exactly as fast as the bottleneck sends, so that many come in the very picosecond in
-  // which it has sent one.
+  // Pause between two packets of a burst, drawn evenly from 0 to this. With 0 they follow each
+  // other exactly as fast as the bottleneck sends. Many packets then arrive in the very picosecond
+  // in which the bottleneck has sent one.
   std::int64_t pause_ps = 0;
-  // In that picosecond: ns-3's switch hands a packet on only after all that was planned for it, so
-  // that the one that has been sent is gone first, as it is in sim/fabric. Else ns-3 goes by which
-  // of the two was planned first, and that is the one that comes.
+  // The order within such a picosecond. If true, ns-3's switch hands a packet on only after all
+  // events that were already planned, so the sent packet leaves first, as in sim/fabric. If false,
+  // ns-3 runs the event that was planned first, which is the arrival.
   bool leaving_first = false;
 };
 
@@ -48,8 +48,8 @@ struct Departure {
 inline constexpr std::int64_t kDropped = -1;
 
 struct Outcome {
-  std::vector<std::int64_t> arrived_ps;  // of each departure, its last byte; or kDropped
-  std::uint64_t dropped = 0;             // as the bottleneck's own counter says
+  std::vector<std::int64_t> arrived_ps;  // last byte of each departure, or kDropped
+  std::uint64_t dropped = 0;             // by the bottleneck's own counter
 };
 
 inline double exponential(proto::Random& random, double mean) {
@@ -57,8 +57,8 @@ inline double exponential(proto::Random& random, double mean) {
   return -mean * std::log(even);
 }
 
-// In the order of time. Bursts are as many whole packets as come closest to their drawn time,
-// possibly none, so that rounding takes nothing from the load.
+// In order of time. Each burst has the whole number of packets, possibly none, that comes closest
+// to its drawn time, so rounding takes nothing from the load.
 [[nodiscard]] inline std::vector<Departure> draw(const Case& which) {
   std::vector<Departure> all;
   proto::Random random(which.seed);

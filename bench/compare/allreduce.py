@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Question: how does Hawser's all-reduce compare with that of an MPI over the kernel's TCP, on this machine, in this run?
+"""Question: how does Hawser's all-reduce compare with an MPI's over the kernel's TCP, on this machine, in this run?
 
-Metric: microseconds of an all-reduce, the median of many in a job, and of it the median and quartiles over jobs that alternate A B C A B C;
-its time is that of the rank that took longest, after a barrier. Jobs: `hawser run` with 1 NIC and with 4 a rank, Open MPI over its TCP BTL and over
-UCX (UCX_TLS=tcp,self), all over loopback, no shared memory. There are more ranks than cores, so MPI is told to yield when idle. Bytes are those of a rank's
-tensor; Hawser sums bf16 (what workload files have), MPI f32 (it has no bf16). Runtime: 2 minutes.
+Metric: microseconds of an all-reduce. A job reports the median of many; the table has the median and quartiles over jobs that alternate A B C A B C.
+The time of an all-reduce is that of the slowest rank, after a barrier. Jobs: `hawser run` with 1 NIC and with 4 a rank, Open MPI over its TCP BTL
+and over UCX (UCX_TLS=tcp,self), all over loopback, no shared memory. There are more ranks than cores, so MPI is told to yield when idle.
+Bytes are those of a rank's tensor; Hawser sums bf16 (the type of workload files), MPI f32 (it has no bf16). Runtime: 2 minutes.
 
     bench/compare/allreduce.py [--hawser build/release/tool/hawser] [--ranks 4] [--sizes 8 4194304] [--rounds 7] [--json FILE]
 
@@ -31,7 +31,7 @@ MPIS = {
 
 
 def output_of(command):
-    """A job that takes too long gets SIGTERM, on which launchers end their ranks."""
+    """Returns the job's output. A job that takes too long gets SIGTERM, on which launchers end their ranks."""
     done = subprocess.run(["timeout", "-k", "5", str(LIMIT_S), *command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
@@ -39,7 +39,7 @@ def output_of(command):
 
 
 class Jobs:
-    """Each runs one job and returns microseconds."""
+    """Each method runs one job and returns microseconds."""
 
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
@@ -82,7 +82,7 @@ def main():
         for _ in range(options.rounds):
             for size in options.sizes:
                 for name in jobs.names:
-                    # The more the smaller, so that a job's median is of a second or so.
+                    # Smaller tensors repeat more often, so that a job measures for a second or so.
                     samples.setdefault(size, {}).setdefault(name, []).append(jobs.run(name, size, max(20, min(1000, (64 << 20) // size))))
     print("| bytes | job | hawser's time by it | us |\n|--:|---|---|---|")
     for size, by_name in samples.items():

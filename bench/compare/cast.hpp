@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transports that are open in a process, and its processor time.
+// The transports that are open in one process, and the process's processor time.
 #pragma once
 
 #include <sched.h>
@@ -17,7 +17,8 @@ namespace hawser::bench {
 
 using Cast = std::map<std::string, std::unique_ptr<Transport>>;
 
-// What a wait for the other process calls: the other side may still wait for last acknowledgements.
+// Called while this process waits for the other one, which may still wait for last
+// acknowledgements.
 inline void idle(const Cast& cast) {
   for (const auto& [name, transport] : cast) transport->idle();
 }
@@ -35,11 +36,11 @@ inline double seconds_of(clockid_t clock) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Of this process, all its threads.
+// Processor time of this process, all threads together.
 inline double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
-// How long this thread has been ready to run while its core ran something else; 0 if the kernel
-// doesn't say.
+// How long this thread has been ready to run while its core ran something else. Returns 0 if the
+// kernel doesn't say.
 inline double waiting_seconds() {
   std::ifstream file("/proc/thread-self/schedstat");
   double ran = 0;
@@ -48,7 +49,7 @@ inline double waiting_seconds() {
   return 1e-9 * waited;
 }
 
-// What messages hold, so that a byte in a wrong place shows.
+// The content of messages: a byte in a wrong place shows.
 inline std::vector<std::byte> pattern(std::size_t bytes) {
   std::vector<std::byte> all(bytes);
   for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 >> 3);

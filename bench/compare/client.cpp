@@ -14,7 +14,7 @@ namespace hawser::bench {
 
 namespace {
 
-// A sample's count is found by doubling until it takes this share of a sample's time.
+// The client doubles a sample's count until it takes this share of a sample's time.
 constexpr double kEnough = 0.25;
 constexpr unsigned kTries = 3;
 constexpr std::uint64_t kFewest = 2;
@@ -34,7 +34,7 @@ class Client {
   Results run() {
     lose_(0);
     for (const std::string& name : plan_.transports) open(name);
-    // The first round chooses the counts, and warms up.
+    // The first round chooses the counts and warms up.
     for (std::uint64_t round = 0; round <= plan_.rounds; ++round) {
       for (const double loss : plan_.losses) {
         lose_(loss);
@@ -64,7 +64,8 @@ class Client {
     }
   }
 
-  // Every transport once: A B C, and the next round B C A, as it may matter what was before.
+  // Measures every transport once: A B C, and in the next round B C A, because a transport's
+  // figures may depend on which one ran before it.
   void pass(double loss, Kind kind, std::size_t bytes, std::uint64_t round) {
     for (std::size_t i = 0; i < plan_.transports.size(); ++i) {
       const std::string& name = plan_.transports[(i + round) % plan_.transports.size()];
@@ -87,13 +88,13 @@ class Client {
   }
 
   std::uint64_t count_of(const Point& point) {
-    // As many as without loss: chosen beside losses, samples would be those that met none.
+    // Use the lossless count. A count chosen under loss would favour samples that met no loss.
     if (point.loss > 0) return counts_.at({0, point.kind, point.bytes, point.transport});
     const std::uint64_t fixed = point.kind == Kind::stream ? plan_.messages : plan_.round_trips;
     std::uint64_t count = fixed != 0 ? fixed : kFewest;
     for (;;) {
-      // The quickest of some: beside other programs a count would come out too small, and a sample
-      // of few messages tells how a stream begins.
+      // Take the quickest of several tries. Beside other programs the count would come out too
+      // small, and a sample of few messages shows only how a stream begins.
       double took = measure(point, count).seconds;
       if (fixed != 0) return count;
       for (unsigned i = 0; i < kTries; ++i) took = std::min(took, measure(point, count).seconds);
@@ -105,7 +106,7 @@ class Client {
     }
   }
 
-  // Tries again while something else had the processors for a while.
+  // Measures again for as long as other programs had the processors, within the budget.
   Sample least_disturbed(const Point& point, std::uint64_t count) {
     Sample best = measure(point, count);
     double spent = best.seconds;
@@ -144,7 +145,7 @@ class Client {
     sample.seconds = seconds_of(CLOCK_MONOTONIC) - begin;
     sample.client_cpu = processor_seconds() - cpu;
     sample.waited = waiting_seconds() - waited;
-    const std::string server = answer();  // throws if that side failed
+    const std::string server = answer();  // throws if the server failed
     if (!failure.empty()) fail(failure);
     std::istringstream numbers(server);
     double server_waited = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two processes at work. The client decides what is next and says it over the wire; the server
-// does its side of that.
+// The two processes at work. The client decides what comes next and tells the server over the wire;
+// the server does its side of it.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace hawser::bench {
 
-// `lose` sets the share of packets that is lost from now on.
+// `lose` sets the share of packets that are lost from now on.
 [[nodiscard]] Results run_client(const Plan& plan, const Wire& wire,
                                  const std::function<void(double)>& lose);
 
-// Returns when the client says so.
+// Returns when the client sends "end".
 void run_server(const TransportOptions& options, const Wire& wire);
 
 }  // namespace hawser::bench

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: how does Hawser over UDP compare with what it stands on (raw UDP), and with what else
-// carries messages over the kernel's network: TCP bare, libfabric's reliable endpoints over TCP
-// (`rxm`) and over UDP (`rxd`), UCX over TCP (`ucx`); on this machine, in this run, for messages of
-// all sizes, with and without loss? What the transports are is at the head of their files;
-// `_nocrc` is without the CRC32C that Hawser and raw UDP have otherwise, `_4nics` with 4 NICs a
-// side instead of --nics.
+// Question: how does Hawser over UDP compare with raw UDP, on which it stands, and with other ways
+// to carry messages over the kernel's network? The others are bare TCP, libfabric's reliable
+// endpoints over TCP (`rxm`) and over UDP (`rxd`), and UCX over TCP (`ucx`). All run on this
+// machine, in this run, for messages of all sizes, with and without loss. Each transport's file
+// describes it at its head. `_nocrc` leaves out the CRC32C that Hawser and raw UDP have otherwise;
+// `_4nics` has 4 NICs a side instead of --nics.
 //
-// Metric: MB/s of a stream, microseconds of a round trip, processor time of both processes together
-// an operation and a byte. Two processes, the client on core 0 and the server on core 1, both
-// spinning as far as the transport lets them; loopback as it is (MTU 65536, segmentation offload).
-// Rounds alternate A B C B C A C A B; medians and spread. How many messages a sample has is chosen
-// in a first round, for each transport and size, so that it takes --sample-ms; all bytes of the
-// last message are compared. A transport that stands still for 10 s is left out from there on. What
-// a window is, and when a message has left it, differs: a send of Hawser's is complete once it is
-// in the receiver's buffer, TCP's and raw UDP's once they are answered (in quarters of the window),
-// that of libraries once its buffer may be used again.
+// Metric: MB/s of a stream, microseconds of a round trip, and processor time of both processes
+// together, for an operation and for a byte. There are two processes, the client on core 0 and the
+// server on core 1. Both spin as far as the transport lets them. Loopback is as it is (MTU 65536,
+// segmentation offload). Rounds alternate A B C B C A C A B; medians and spread. A first round
+// chooses how many messages a sample has, for each transport and size, so that it takes
+// --sample-ms. All bytes of the last message are compared. A transport that stands still for 10 s
+// is left out from there on. A message leaves the window at different moments. A send of Hawser's
+// completes once the message is in the receiver's buffer. TCP's and raw UDP's complete once they
+// are acknowledged, in quarters of the window. A library's completes once its buffer may be used
+// again.
 //
-// `--repeats 8` is for a shared machine: a sample in which the two processes waited for their cores
-// for more than 5% of the time, as something else ran there, is taken again for as long as 8
-// samples take at most, and the one in which they waited least counts.
+// `--repeats 8` is for a shared machine. A sample is disturbed if the two processes waited for
+// their cores for more than 5% of the time because something else ran there. It is taken again
+// until the tries together have taken the time of 8 samples, and the least disturbed one counts.
 //
-// `--loss 0.001 0.01` runs all of it in a network namespace of its own, as root, also without loss;
-// there segmentation offload is off, so that a rule of iptables drops single packets of all
-// transports alike, in both directions. TCP then fills its segments up to the MTU, which would be
-// 64 KiB: a packet in a thousand would be another share of the bytes than it is for fragments of
-// 4 KiB. So the MTU is --mtu, 9000, as large as a network has; still TCP loses about half as often
-// a byte. What is lost is compared with the transport's own lossless rate in the same run. Raw UDP
-// doesn't take part: nothing repairs it.
+// `--loss 0.001 0.01` runs everything, the lossless part too, in a network namespace of its own, as
+// root. Segmentation offload is off there, so that a rule of iptables drops single packets of all
+// transports alike, in both directions. TCP fills its segments up to the MTU. With an MTU of 64
+// KiB, one packet in a thousand would be another share of the bytes than it is for fragments of 4
+// KiB. The MTU is therefore --mtu, 9000, as large as a network has. TCP still loses about half as
+// often per byte. Each lossy figure is compared with the transport's own lossless rate in the same
+// run. Raw UDP doesn't take part in lossy runs: nothing repairs its losses.
 //
 // Runtime: 5 minutes, and as much again for each loss. `--short` moves less, for the tests.
 // `--json` writes all samples, which tables.py and picture.py show.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transports of libraries that say of each operation only that one more is done: what a stream and
-// a round trip are over them. A stream ends with an empty message back.
+// The base of library transports whose completions say only that one more operation is done. It
+// builds streams and round trips from those counts. A stream ends with an empty message back.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class CountedTransport : public Transport {
 
   virtual void post_send(std::span<const std::byte> bytes) = 0;
   virtual void post_receive(std::span<std::byte> bytes) = 0;
-  // Looks for what is done. Ends the program if nothing was for too long.
+  // Looks for completions. Ends the program if there were none for too long.
   virtual void progress() = 0;
 
   void is_done(bool receive) { ++(receive ? received_ : sent_); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hawser over UDP NICs on loopback, or other NICs, progress inline, a window of messages under way:
-// a send leaves it when the message is known to be in the receiver's buffer.
+// Hawser over UDP NICs on loopback, or over other NICs, with inline progress. A message leaves the
+// window once the sender knows that it is in the receiver's buffer.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -16,7 +16,7 @@ namespace hawser::bench {
 namespace {
 
 constexpr std::uint64_t kNanosecondsToWait = 1000000000;
-constexpr unsigned kWaits = 10;  // in vain
+constexpr unsigned kWaits = 10;  // fruitless waits
 
 EngineConfig engine_config(const TransportOptions& options) {
   EngineConfig config;
@@ -26,12 +26,13 @@ EngineConfig engine_config(const TransportOptions& options) {
                           std::to_string(i + 1));
   }
   config.faults = options.faults;
-  // Both processes have a core; but what stands for an RDMA device may be threads of the kernel.
+  // Each process has a core of its own. An emulated RDMA device may need it too: its work may be
+  // done by kernel threads.
   if (options.client_nics.empty()) config.tunables.spin_us = 1000000;
   return config;
 }
 
-// As an Engine does, which has no way to turn the checksum off.
+// Settings as an Engine makes them. An Engine has no way to turn the checksum off.
 engine::EngineSettings settings(const TransportOptions& options) {
   engine::EngineSettings settings = engine::check(engine_config(options));
   settings.udp_checksum = options.checksum;
@@ -71,7 +72,7 @@ class HawserTransport final : public Transport {
     std::uint64_t done = 0;
     while (done < count) {
       for (; posted < count && posted < done + window; ++posted) post_receive(buffer);
-      done += drain_receives();  // what was sent before may complete here
+      done += drain_receives();  // earlier sends may complete here too
     }
   }
 
@@ -92,7 +93,7 @@ class HawserTransport final : public Transport {
     }
   }
 
-  // Progress is inline: the other side may still wait for this one's last statuses.
+  // Progress is inline, and the peer may still wait for this endpoint's last statuses.
   void idle() override { (void)drain_now(); }
 
  private:

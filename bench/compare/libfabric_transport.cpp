@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// libfabric's reliable datagram endpoints over IPv4 loopback: tagged messages, one queue of
-// completions, progress by this thread. `tcp;ofi_rxm` puts messages on TCP; `udp;ofi_rxd` does in
-// user space over UDP what Hawser does. A send is complete, and leaves the window, when its buffer
-// may be used again.
+// libfabric's reliable datagram endpoints over IPv4 loopback: tagged messages, one completion
+// queue, progress by this thread. `tcp;ofi_rxm` puts messages on TCP. `udp;ofi_rxd` does in user
+// space over UDP what Hawser does. A send completes and leaves the window when its buffer may be
+// used again.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -21,7 +21,7 @@ namespace hawser::bench {
 namespace {
 
 constexpr std::uint64_t kTag = 1;
-constexpr std::size_t kSlots = 2048;  // operations at once: windows both ways, and some
+constexpr std::size_t kSlots = 2048;  // operations at once: both windows, and some spare
 
 void check(std::int64_t result, const char* call) {
   if (result < 0) {
@@ -58,7 +58,8 @@ struct Info {
   fi_info* info = nullptr;
 };
 
-// What an operation's completion names. The context comes first: libfabric returns its address.
+// The context of an operation, to which its completion points. The fi_context2 comes first because
+// libfabric returns its address.
 struct Slot {
   fi_context2 context{};
   bool receive = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What allreduce.py times of an MPI: `mpi_allreduce BYTES COUNT` prints the median, in
- * microseconds, of COUNT all-reduces of that many bytes of f32. As `hawser run` has it, a barrier
- * comes before each and its time is that of the rank that took longest. Wrong sums end it. */
+/* The MPI program of allreduce.py: `mpi_allreduce BYTES COUNT` prints the median, in microseconds,
+ * of COUNT all-reduces of that many bytes of f32. As in `hawser run`, a barrier comes before each,
+ * and the time is that of the slowest rank. Wrong sums end the program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

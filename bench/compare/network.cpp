@@ -13,7 +13,7 @@ namespace hawser::bench {
 
 namespace {
 
-// All commands of this file are constants and numbers.
+// Callers pass only constants and numbers, so a command needs no quoting.
 void run(const std::string& command) {
   const std::string line = "PATH=$PATH:/usr/sbin:/sbin; " + command + " >/dev/null 2>&1";
   if (std::system(line.c_str()) != 0) throw std::runtime_error("this failed: " + command);
@@ -46,7 +46,8 @@ void enter_lossy_network(unsigned mtu) {
 
 void lose_packets(double share) {
   run("iptables -F INPUT");
-  // Also where nothing is lost: the rule alone costs those who send many packets some percent.
+  // The rule is there without loss too: the rule alone costs transports of many packets some
+  // percent.
   run(fmt::format("iptables -A INPUT -i lo -m statistic --mode random --probability {:.9f} -j DROP",
                   share));
 }

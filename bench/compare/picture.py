@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of what `bench/compare --json FILE` wrote: rate over size, and round trips, a row for each loss.
+"""Draws what `bench/compare --json FILE` wrote: rate over size, and round trips, a row for each loss.
 
 Usage: picture.py FILE PICTURE.svg (or .png). Lines are medians, bands go from the first to the third quartile. Needs matplotlib
 (Debian: python3-matplotlib).

@@ -54,7 +54,8 @@ const std::vector<Sample>* find(const Results& results, const Point& point) {
   return found == results.samples.end() || found->second.empty() ? nullptr : &found->second;
 }
 
-// The median of the rounds' ratios: what a round has beside it slows both of a round.
+// The median of the rounds' ratios. Other load in a round slows both transports of that round
+// alike.
 std::string ratio(const Results& results, const Point& point, const Point& other) {
   const auto* samples = find(results, point);
   const auto* others = find(results, other);

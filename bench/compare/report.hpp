@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What came out, as tables and as JSON.
+// The results as tables and as JSON.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace hawser::bench {
 
 void print_tables(const Plan& plan, const Results& results);
 
-// To a file, or with "-" to stdout.
+// Writes to the file, or to stdout if `path` is "-".
 void write_json(const Plan& plan, const Results& results, const std::string& path);
 
 }  // namespace hawser::bench

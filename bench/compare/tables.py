@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markdown tables of what `bench/compare --json FILE` wrote: ratios first. Usage: tables.py FILE [--undisturbed]
 
---undisturbed: of those samples alone in which the processes hardly waited for their cores; as rounds have then lost some, ratios are
-of the medians."""
+--undisturbed: use only samples in which the processes hardly waited for their cores. Rounds have then lost some samples, so ratios are
+those of the medians."""
 
 import json
 import statistics

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP on loopback, without frames: a call for each message at both ends, and a byte back for each
-// quarter of the window, or for each message if the window is small.
+// TCP on loopback, without framing: one call for each message at both ends. The receiver returns a
+// byte for each quarter of the window, or for each message if the window is small.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transports by name.
+// Makes transports by name.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,12 @@ namespace hawser::bench {
 // In the order of the table.
 [[nodiscard]] const std::vector<std::string>& transport_names();
 
-// Throws Failure for a name that there is not, or is not in this build: it says what is missing.
+// Throws Failure if there is no such name, or if this build lacks it; the message says what is
+// missing.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name,
                                                         TransportOptions options);
 
-// Whether it repairs what is lost.
+// Whether the transport repairs losses.
 [[nodiscard]] bool is_reliable(std::string_view name);
 
 }  // namespace hawser::bench

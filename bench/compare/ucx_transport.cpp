@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UCX's tagged messages (UCP) over TCP on loopback alone: no shared memory. Progress by this
-// thread. A send is complete, and leaves the window, when its buffer may be used again.
+// UCX's tagged messages (UCP) over TCP on loopback alone: no shared memory. This thread makes the
+// progress. A send completes and leaves the window when its buffer may be used again.
 #include <ucp/api/ucp.h>
 
 #include "bench/compare/counted_transport.hpp"
@@ -75,7 +75,7 @@ class UcxTransport final : public CountedTransport {
     static_cast<UcxTransport*>(transport)->finish(status, true);
     ucp_request_free(request);
   }
-  // Called by C: throws nothing.
+  // C code calls this, so it must not throw.
   void finish(ucs_status_t status, bool receive) {
     if (status != UCS_OK) error_ = status;
     is_done(receive);
@@ -99,7 +99,8 @@ class UcxTransport final : public CountedTransport {
          true);
   }
 
-  // A call that was done at once has no callback: sends return null then, receives too.
+  // A call that was done at once has no callback. Sends return null in that case, and so do
+  // receives.
   void take(ucs_status_ptr_t result, bool receive) {
     if (UCS_PTR_IS_ERR(result)) check(UCS_PTR_STATUS(result), "UCX");
     if (result == nullptr) finish(UCS_OK, receive);
@@ -112,7 +113,7 @@ class UcxTransport final : public CountedTransport {
 
   std::unique_ptr<ucp_context, decltype(&ucp_cleanup)> context_;
   std::unique_ptr<ucp_worker, decltype(&ucp_worker_destroy)> worker_;
-  ucp_ep_h peer_ = nullptr;  // goes with the worker
+  ucp_ep_h peer_ = nullptr;  // destroyed with the worker
   ucs_status_t error_ = UCS_OK;
   Patience patience_;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw UDP on loopback: what the kernel gives to one that adds nothing. Sends of up to 15 segments
-// of up to 4144 bytes with UDP_SEGMENT, be they of one message or of as many, receives with
-// UDP_GRO, CRC32C over each datagram at both ends as Hawser has it (or none), a copy to the place
-// in the message, and a window of credits so that the socket isn't overrun. Nothing is
-// retransmitted: a lost datagram ends the stream with an error.
+// Raw UDP on loopback: what the kernel gives to a program that adds nothing. A send passes up to 15
+// segments of up to 4144 bytes with UDP_SEGMENT, from one message or several; a receive uses
+// UDP_GRO. Both ends compute the CRC32C of each datagram as Hawser does (or none), and the receiver
+// copies the payload to its place. A window of credits keeps the sender from overrunning the
+// socket. Nothing is retransmitted: a lost datagram ends the stream with an error.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -86,7 +86,7 @@ class UdpTransport final : public Transport {
     for (std::uint64_t i = 0; i < count; ++i) {
       for (std::size_t at = 0; at < message.size(); at += kPayload) {
         const auto payload = message.subspan(at, std::min(kPayload, message.size() - at));
-        // Half of the window: a quarter of it may wait for its credit.
+        // Send at half of the window: the receiver may withhold credit for a quarter of it.
         const bool is_much = burst.n > 0 && burst.bytes + payload.size() > window / 2;
         if (is_much || burst.is_full(payload.size())) sent += flush(burst, sent, credited, window);
         add(burst, i, at / kPayload, payload);
@@ -126,7 +126,7 @@ class UdpTransport final : public Transport {
   }
 
  private:
-  // Datagrams that go with one call: all as long as the first, but for a shorter last one.
+  // The datagrams of one send call. All are as long as the first; only the last may be shorter.
   struct Burst {
     std::array<Header, kSegments> headers;
     std::array<iovec, 2 * kSegments> pieces;
@@ -152,7 +152,7 @@ class UdpTransport final : public Transport {
     burst.bytes += payload.size();
   }
 
-  // Returns the bytes of payload that went, once the window had room for them.
+  // Waits until the window has room, sends, and returns the payload bytes that went out.
   std::uint64_t flush(Burst& burst, std::uint64_t sent, std::uint64_t& credited,
                       std::uint64_t window) {
     const std::size_t bytes = burst.bytes;
@@ -196,7 +196,7 @@ class UdpTransport final : public Transport {
     burst.n = burst.bytes = 0;
   }
 
-  // Payload bytes of one aggregate, checked and copied to their places.
+  // Checks one aggregate, copies its payload to its places, and returns the payload bytes.
   std::uint64_t receive_burst(std::span<std::byte> buffer) {
     const auto [bytes, segment] = receive();
     std::uint64_t payload_bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of text between the two processes of a comparison, over a socket that both have.
+// Lines of text between the two processes of a comparison, over a pair of sockets.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ class Wire {
  public:
   explicit Wire(int fd) : fd_(fd) {}
   void put(const std::string& text) const;
-  // Calls `idle` until something is here. Throws std::runtime_error once the other side is gone.
+  // Calls `idle` until a line has come. Throws std::runtime_error once the other process is gone.
   [[nodiscard]] std::string get(const std::function<void()>& idle) const;
 
  private:

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Question: what does the engine itself cost, in ns a packet or message, sending and receiving
-// apart? Metric: time in the calls and turns of the sending and of the receiving endpoint, divided
-// by data packets (bulk) or messages (8 B); two endpoints in one thread, no checksum. The best and
-// the median of all rounds, cases in turn.
-//   protocol: over a pair of NICs that hand packets over where they lie (passing_nic.hpp), into
-//   receives without bytes, so that every fragment is claimed and none is copied.
-//   memory: over memory NICs, which copy each packet once; beside the same packets without a
-//   protocol. `copied`: into a buffer that stays in the cache; `from and to DRAM`: messages and
-//   receives go through 64 MiB each, beside memcpy over the same.
-//   unpacked: each message in a packet of its own.
-//   traced: with a trace hook at both ends that counts.
-// Runtime: 10 s. `--short` moves less, for the tests. `--case NAME` runs one, `--rounds 1` once:
-// for valgrind, which counts instructions in the functions measured_*.
+// apart? Metric: the time in the calls and turns of each endpoint, divided by data packets (bulk)
+// or messages (8 B). The two endpoints share one thread, without checksum. The best and the median
+// of all rounds; cases take turns.
+//   `protocol`: over a pair of NICs that hand packets over in place (passing_nic.hpp). Receives
+//   have
+//     no bytes, so that every fragment is claimed and none is copied.
+//   `memory`: over memory NICs, which copy each packet once; beside the same packets without a
+//     protocol. `copied`: into a buffer that stays in the cache. `from and to DRAM`: messages and
+//     receives go through 64 MiB each, beside memcpy over the same memory.
+//   `unpacked`: each message in a packet of its own.
+//   `traced`: both ends have a trace hook that counts.
+// Runtime: 10 s. `--short` moves less, for the tests. `--case NAME` runs one case, and `--rounds 1`
+// one round, for valgrind, which counts instructions in the functions measured_*.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -73,7 +74,7 @@ void print(std::string_view name, const Samples& s) {
              s.last.hash);
 }
 
-// GB/s of memcpy over as much memory as the case from and to DRAM goes through.
+// GB/s of memcpy over as much memory as the case `from and to DRAM` uses.
 double memcpy_rate(std::uint64_t bytes) {
   constexpr std::size_t kArea = 64 << 20;
   constexpr std::size_t kPiece = 1 << 20;

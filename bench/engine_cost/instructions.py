@@ -4,8 +4,8 @@
 
     instructions.py ENGINE_COST [--update]
 
-ENGINE_COST is the program of engine_cost.cpp. Counts are the same on every host of one compiler; they are held against
-instructions.json beside this file, and more than a tenth above it fails. --update writes that file.
+ENGINE_COST is the program of engine_cost.cpp. Counts are the same on every host with the same compiler. The check compares them with
+instructions.json beside this file, and fails if one is more than a tenth above it. --update writes that file.
 """
 import pathlib
 import re

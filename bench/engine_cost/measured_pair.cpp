@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kOperations = 4096;
-constexpr std::size_t kShort = 4096;  // bytes of a message from which on packets are counted
+constexpr std::size_t kShort = 4096;  // bytes of a message from which on the unit is a packet
 
 proto::Time clock_now() {
   return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
@@ -83,7 +83,8 @@ struct Buffers {
   std::size_t count;
 };
 
-// What valgrind collects: calls and turns, and what is around them.
+// valgrind collects inside the functions measured_*: the calls, the turns and the loops around
+// them.
 [[gnu::noinline]] void measured_send(Side& side, const Load& load, Buffers& from,
                                      std::uint64_t most) {
   std::array<Completion, 64> completions;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC that costs next to nothing, so that what is left is the protocol's own: a packet is handed
-// to the other NIC of the pair where it lies. Headers stay in their buffers until the receiver has
-// gone past them; payloads of up to 64 bytes are put behind them, longer ones are not carried at
+// A NIC that costs next to nothing, so that only the protocol's own cost remains. It hands a packet
+// to the other NIC of the pair in place. Headers stay in their buffers until the receiver has gone
+// past them. Payloads of up to 64 bytes are put behind the headers; longer ones are not carried at
 // all.
 #pragma once
 
@@ -19,12 +19,12 @@ class PassingNic final : public proto::Nic {
   static constexpr std::uint32_t kDatagramBytes = 4096 + 1024;
   static constexpr std::uint32_t kCarried = 64;
 
-  // `pool`: of this side's headers.
+  // `pool` holds this side's header buffers.
   PassingNic(std::uint8_t number, proto::PacketPool& pool);
   ~PassingNic() override;
   PassingNic(const PassingNic&) = delete;
   PassingNic& operator=(const PassingNic&) = delete;
-  // Before anything is sent; they outlive each other's use.
+  // Call before anything is sent. Each NIC must outlive the other's use of it.
   void join(PassingNic& other) { other_ = &other; }
 
   [[nodiscard]] std::string_view name() const override { return "passing"; }
@@ -51,8 +51,8 @@ class PassingNic final : public proto::Nic {
     std::uint32_t bytes = 0;
     std::uint64_t cookie = 0;
   };
-  // What was sent on a queue. Of it [begin, seen) is seen by the other side, which still reads it;
-  // what is before was read, and is reaped.
+  // The packets that were sent on a queue. The other side sees the packets [begin, seen) and still
+  // reads them. It has read those before `begin`, which are reaped.
   struct Ring {
     std::vector<Sent> slots;
     std::uint32_t reaped = 0;

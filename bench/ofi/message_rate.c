@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What ofi.py times of many small messages: `message_rate BYTES COUNT` prints microseconds a
- * message, of COUNT windows of 64 sends that rank 1 answers with one. */
+/* The program with which ofi.py times many small messages: `message_rate BYTES COUNT` prints
+ * microseconds a message, of COUNT windows of 64 sends that rank 1 answers with one. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Question: what does MPI gain or lose over Hawser's libfabric provider, beside libfabric's own over TCP and over UDP, on this machine, in this run?
 
-Metric: between two ranks the microseconds of a message one way, and nanoseconds of processor for each byte, both ranks together, and
-of a message among 64 that leave at once; among four the microseconds of an all-reduce of f32. Medians and quartiles over jobs that alternate A B C A B C, and Hawser's time by the other's, pair by pair.
+Metric, between two ranks: microseconds of a message one way, nanoseconds of processor for each byte, both ranks together, and microseconds
+of a message among 64 that leave at once. Metric among four ranks: microseconds of an all-reduce of f32. Medians and quartiles over jobs that
+alternate A B C A B C, and the ratio of Hawser's time to the other's, pair by pair.
 All jobs are Debian's Open MPI with `pml cm`, `mtl ofi` over loopback, no shared memory: hawser with one UDP NIC and with two, tcp;ofi_rxm,
-udp;ofi_rxd, and Open MPI's own TCP; packed is FI_HAWSER_FLUSH=0. 0% and 1% lost: hawser with one NIC and its fault layer, which drops so many packets in
-both directions. Runtime: 4 minutes; --short: 25 seconds.
+udp;ofi_rxd, and Open MPI's own TCP. `packed` is FI_HAWSER_FLUSH=0. `0% lost` and `1% lost` are hawser with one NIC and its fault layer,
+which drops that share of the packets in both directions. Runtime: 4 minutes; --short: 25 seconds.
 
     bench/ofi/ofi.py [--build build/release] [--rounds 7] [--short] [--json FILE]
 
@@ -41,7 +42,7 @@ TRANSPORTS = {
     "udp;ofi_rxd": over_ofi("udp;ofi_rxd", "FI_UDP_IFACE=lo"),
     "Open MPI's tcp": ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"],
 }
-# ranks, program, bytes, repetitions, who is left out: rxd takes a minute and more for the last, or doesn't end
+# QUESTIONS: ranks, program, bytes, repetitions, transports left out. On the last question rxd takes a minute and more, or doesn't end.
 PACKED = "hawser, packed"
 LOST = ("hawser, 0% lost", "hawser, 1% lost")
 QUESTIONS = [
@@ -54,7 +55,7 @@ QUESTIONS = [
 
 
 def run(transport, ranks, program, size, count, provider):
-    """The numbers that the job printed. One that takes too long is ended by its launcher, on SIGTERM."""
+    """Returns the numbers that the job printed. If a job takes too long, its launcher ends it on SIGTERM."""
     idle = ["--mca", "mpi_yield_when_idle", "1"] if ranks > 2 else []
     command = ["timeout", "-k", "5", str(LIMIT_S), *MPIRUN, "-n", str(ranks), *idle, *TRANSPORTS[transport], "-x", "FI_PROVIDER_PATH",
                program, str(size), str(count)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What ofi.py times between two ranks: `ping_pong BYTES COUNT` prints microseconds one way, and the
- * processor time of both ranks for each byte that moved, in nanoseconds. */
+/* The program with which ofi.py times two ranks: `ping_pong BYTES COUNT` prints microseconds one
+ * way, and the processor time of both ranks for each byte that moved, in nanoseconds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ using proto::Queue;
 namespace wire = proto::wire;
 
 constexpr std::uint32_t kEchoBytes = 8;
-constexpr std::uint32_t kOwnNumber = 0xfffffff0u;  // of this NIC's own end
+constexpr std::uint32_t kOwnNumber = 0xfffffff0u;  // the address of this NIC itself
 
 proto::NicAddress address_with(std::uint32_t number) {
   proto::NicAddress address;
@@ -25,7 +25,7 @@ proto::NicAddress address_with(std::uint32_t number) {
   return address;
 }
 
-// For those who only tell their address.
+// For NICs that are made only to ask for their address.
 class NoPool final : public proto::PacketPool {
  public:
   [[nodiscard]] std::size_t take(std::span<proto::PacketBuffer*>) override { return 0; }
@@ -124,7 +124,7 @@ std::size_t AnsweringNic::rx_burst(Queue queue, std::span<proto::RxPacket> packe
   return count;
 }
 
-// The newest views are the endpoint's until it asks again.
+// Keep room for one burst: the endpoint owns the newest views until it calls rx_burst again.
 bool AnsweringNic::has_room() const {
   return std::ranges::all_of(rings_, [this](const Ring& ring) {
     return ring.end - ring.begin + kMaxRxBurst < config_.most_answers;
@@ -165,7 +165,7 @@ void AnsweringNic::take(std::uint32_t number, std::span<const std::byte> headers
     case wire::PacketType::data: ++messages_taken_; return acknowledge(peer, number, packet);
     case wire::PacketType::probe:
     case wire::PacketType::envelope: return acknowledge(peer, number, packet);
-    default: return;  // its acknowledgements, and the end of the handshake
+    default: return;  // the endpoint's acknowledgements, and the end of the handshake
   }
 }
 
@@ -196,7 +196,7 @@ void AnsweringNic::welcome(Peer& peer, std::uint32_t number, const wire::Session
   put(Queue::data, writer, 0);
 }
 
-// What came in order, as nothing is lost here: all that is still in flight.
+// Acknowledges everything in flight: nothing is lost here, so all of it came, in order.
 void AnsweringNic::acknowledge(Peer& peer, std::uint32_t number, const wire::PacketView& packet) {
   (void)number;
   wire::PacketWriter writer(scratch_);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC at whose other end are as many peers as one likes, each no more than a few words: a double
-// for measuring what they cost the endpoint that owns the NIC. A peer welcomes who says HELLO,
-// acknowledges each packet, says of each message that it was delivered, and, if it is to, sends a
-// message of 8 bytes back with that. It never loses, reorders or delays anything by itself.
+// A NIC that plays any number of peers, each no more than a few words of state. It is a test
+// double: it shows what peers cost the endpoint that owns the NIC. A peer answers a HELLO with a
+// WELCOME, acknowledges each packet, and reports each message as delivered. If `sends_back` is set,
+// it sends a message of 8 bytes back with that. The NIC never loses, reorders or delays anything.
 //
-// What the endpoint does and what the double does are apart, so that the endpoint can be timed
-// alone: tx_burst only keeps the headers, rx_burst only shows what is there; answer() is where the
-// peers' work is done, and lies outside of turns.
+// The endpoint's work and the double's work are apart, so that the endpoint can be timed alone. In
+// a turn tx_burst only keeps the headers, and rx_burst only shows the answers that are ready. The
+// method answer() does the peers' work, outside of turns.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ namespace hawser::bench {
 
 struct AnsweringConfig {
   std::uint32_t peers = 1;
-  std::uint32_t most_answers = 1024;  // not yet received, a power of two; beyond it they wait
+  std::uint32_t most_answers = 1024;  // not yet received, a power of two; answers beyond it wait
   proto::Duration round_trip = proto::microseconds(10);  // from a turn's end to its answers
-  std::uint16_t entropies = 8;                           // as NICs of RDMA devices have by default
+  std::uint16_t entropies = 8;                           // the default of RDMA NICs
   bool sends_back = false;
   std::uint64_t link_bytes_per_s = 50'000'000'000;  // 400 Gb/s
 };
@@ -32,26 +32,27 @@ struct AnsweringConfig {
 class AnsweringNic final : public proto::Nic {
  public:
   static constexpr std::uint32_t kFragmentBytes = 4096;
-  // The first peer's name as an endpoint; the others' follow.
+  // The endpoint id of the first peer; the others' ids follow.
   static constexpr std::uint64_t kFirstId = 1000;
 
   AnsweringNic(const AnsweringConfig& config, proto::PacketPool& pool);
 
-  // What to give Endpoint::connect for a peer. Not on the datapath: it makes an endpoint to ask.
+  // The address of a peer for Endpoint::connect. Not for the datapath: it makes an endpoint to ask.
   [[nodiscard]] static std::vector<std::byte> address_of(std::uint32_t peer);
 
-  // The peers take what was sent. What they say can be received from `now` and the round trip on.
+  // The peers take the packets that were sent. Their answers can be received from `now` and the
+  // round trip on.
   void answer(proto::Time now);
-  // The time of the turn that comes.
+  // Sets the time of the coming turn.
   void set_time(proto::Time now) { now_ = now; }
-  // Answers wait, and are made when this is off again; so all can have something under way at once.
+  // While this is on, answers wait, so that all peers can have something under way at once.
   void hold_back(bool held) { held_back_ = held; }
-  // A message without bytes, unasked.
+  // The peer sends an empty message of its own accord.
   void send_from(std::uint32_t peer);
 
   [[nodiscard]] std::uint64_t packets() const { return packets_; }  // sent and received
   [[nodiscard]] std::uint64_t hellos() const { return hellos_; }
-  // Queues of this NIC that were used: what would be queue pairs of a device.
+  // Queues of this NIC that were used: a device would have as many queue pairs.
   [[nodiscard]] std::uint32_t queues_used() const;
   [[nodiscard]] std::uint64_t messages_taken() const { return messages_taken_; }
 
@@ -72,9 +73,9 @@ class AnsweringNic final : public proto::Nic {
   void deregister_memory(const void*, std::size_t) override {}
 
  private:
-  // All that is known of a peer.
+  // All state of a peer.
   struct Peer {
-    std::uint64_t token = 0;  // what the endpoint wants to hear
+    std::uint64_t token = 0;  // the token that the endpoint expects
     std::uint32_t receiver = 0;
     std::uint32_t next_path_number = 0;
     std::uint32_t next_message = 0;
@@ -111,9 +112,9 @@ class AnsweringNic final : public proto::Nic {
   proto::NicCaps caps_;
   proto::NicAddress address_;
   std::vector<Peer> peers_;
-  std::vector<std::byte> headers_;  // of what was sent since answer(), end to end
+  std::vector<std::byte> headers_;  // of the packets sent since answer(), end to end
   std::vector<Sent> sent_;
-  std::size_t answered_ = 0;  // of these
+  std::size_t answered_ = 0;  // how many of these are answered
   std::vector<std::uint64_t> cookies_;
   std::vector<std::uint64_t> reapable_;
   std::array<Ring, 2> rings_;

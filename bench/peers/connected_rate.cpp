@@ -14,7 +14,7 @@ namespace hawser::bench {
 
 namespace {
 
-constexpr std::uint32_t kNext = 1;  // the trigger: one has ended, another begins
+constexpr std::uint32_t kNext = 1;  // the trigger: one message has ended, another begins
 
 fabric::ConnectionMatrix matrix(std::uint32_t peers, std::uint64_t messages, std::uint32_t bytes,
                                 std::uint32_t under_way) {

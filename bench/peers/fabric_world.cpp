@@ -16,7 +16,7 @@ using fabric::Span;
 
 constexpr std::size_t kHeaderRoom = 128;
 constexpr std::uint32_t kMostBytes = 65536;
-constexpr std::uint32_t kSends = 512;  // at once, of a host that sends to all
+constexpr std::uint32_t kSends = 512;  // sends at once, of a host that sends to all
 
 Tunables limits(std::uint32_t peers, std::uint32_t posted) {
   Tunables tunables;
@@ -62,7 +62,7 @@ void FabricWorld::make_host(std::uint32_t port, std::uint32_t peers) {
   const std::uint32_t posted = peers > 1 ? std::max(peers, kPosted) : kPosted;
   experiment::HostConfig config;
   config.endpoint.tunables = limits(peers, posted);
-  if (calls_ == Calls::all_to_all) {  // what hundreds of hosts can afford
+  if (calls_ == Calls::all_to_all) {  // small limits, so that hundreds of hosts fit
     config.endpoint.tunables.max_receive_messages = 4096;
     config.endpoint.tunables.unexpected_bytes = 1 << 20;
   }
@@ -143,7 +143,7 @@ bool FabricWorld::send(std::uint32_t port, PeerId to) {
   return true;
 }
 
-// Sends what may be sent now.
+// Starts the sends that fit now.
 void FabricWorld::go_on(std::uint32_t port) {
   Node& node = nodes_[port];
   bool any = false;
@@ -218,7 +218,7 @@ FabricRate FabricWorld::rate(std::uint64_t messages, std::uint32_t bytes, std::u
   return rate;
 }
 
-// A message from each that has called to each that it has called. False: not all came until then.
+// Each host sends a message to each host that it has called. False if not all came before `until`.
 bool FabricWorld::to_all(Instant until) {
   constexpr std::uint64_t kUnderWay = 128;
   in_turn_ = true;

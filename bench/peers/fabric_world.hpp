@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One host among many on the fabric of experiments, in virtual time: leaf-spine of 32 ports a leaf
-// and as many spines, 400 Gb/s, 1 us a cable, queues of 1 MiB. All hosts run the protocol as
-// shipped; that in port 0 has limits for as many peers as there are, the others, which have work
-// with it alone, have small ones: they are responders, and cheap for that reason only. `all_to_all`
-// gives every host limits for all others.
+// One host among many on the fabric of experiments, in virtual time. The fabric is leaf-spine: 32
+// ports a leaf and as many spines, 400 Gb/s, 1 us a cable, queues of 1 MiB. All hosts run the
+// protocol as shipped. The host in port 0 has limits for all peers. The others work with it alone
+// and have small limits: they only respond, which is the one reason why they are cheap.
+// `all_to_all` gives every host limits for all others.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 namespace hawser::bench {
 
 enum class Calls : std::uint8_t {
-  one_calls_all,  // the host in port 0 calls each
-  all_call_one,   // each calls it, all at one moment
-  all_to_all,     // each calls each, all at one moment
+  one_calls_all,  // the host in port 0 calls each of the others
+  all_call_one,   // each of the others calls it, all at one moment
+  all_to_all,     // each host calls each other, all at one moment
 };
 
-// What it took until the first message of each session had come, each sent by who called.
+// The cost until the first message of each session had come. The calling host sends it.
 struct ConnectCost {
   bool all_up = false;
   double ms = 0;  // of virtual time
@@ -41,7 +41,7 @@ struct ConnectCost {
 struct FabricRate {
   bool all = false;  // each message came once
   double messages_per_s = 0;
-  double link_share = 0;  // bytes that the host's cable took, of what it could have
+  double link_share = 0;  // bytes on the host's cable, of those that it could have carried
   std::uint64_t resent = 0;
   std::uint64_t lost = 0;  // packets, anywhere
 };
@@ -55,11 +55,12 @@ class FabricWorld {
   FabricWorld(std::uint32_t peers, Calls calls, std::uint64_t seed = 1);
 
   [[nodiscard]] ConnectCost connect(fabric::Span most);
-  // So many messages of `bytes`, each from the host in port 0 to a peer drawn anew, `under_way` at
-  // once; each is over when the receiver has it and the sender knows.
+  // Sends `messages` messages of `bytes` from the host in port 0 to random peers, `under_way` at
+  // once. A message is over when the receiver has it and the sender knows.
   [[nodiscard]] FabricRate rate(std::uint64_t messages, std::uint32_t bytes,
                                 std::uint32_t under_way);
-  // A message from each to each that it has called: an all-to-all, if each has called each.
+  // Each host sends a message to each host that it has called: an all-to-all, if each has called
+  // each.
   [[nodiscard]] FabricRate exchange(std::uint32_t bytes);
   [[nodiscard]] std::uint64_t digest() const { return network_.digest(); }
   [[nodiscard]] experiment::FabricHost& host(std::uint32_t port) { return *hosts_[port]; }
@@ -90,15 +91,15 @@ class FabricWorld {
   std::vector<std::unique_ptr<experiment::FabricHost>> hosts_;
   struct Node {
     std::vector<PeerId> peers;
-    std::vector<std::uint32_t> free;  // operations to send with
-    std::uint64_t to_send = 0;        // messages
+    std::vector<std::uint32_t> free;  // operations that are free for sends
+    std::uint64_t to_send = 0;        // messages yet to send
     std::uint64_t under_way = 0;
   };
   std::vector<Node> nodes_;
   std::vector<std::byte> memory_;
   proto::Random random_{1};
   std::uint32_t bytes_ = 8;  // of a message
-  bool in_turn_ = false;     // each to the next peer, not to one that is drawn
+  bool in_turn_ = false;     // each message to the next peer, not to a random one
   std::uint64_t received_ = 0;
   std::uint64_t completed_ = 0;
   std::uint64_t failed_ = 0;

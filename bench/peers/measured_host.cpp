@@ -19,7 +19,7 @@ constexpr proto::Duration kTurn{200};
 constexpr proto::Duration kPacket{40};
 constexpr std::uint32_t kReceives = 1024;  // posted, if peers send
 constexpr std::uint32_t kLongest = 65536;
-constexpr std::size_t kSwept = 8 << 20;  // several times what a core has for itself
+constexpr std::size_t kSwept = 8 << 20;  // several times the size of a core's own caches
 
 double processor_ns() {
   timespec now{};
@@ -41,7 +41,7 @@ Tunables limits(const MeasuredConfig& config) {
   tunables.max_operations =
       std::max<std::uint64_t>(tunables.max_operations, 2 * std::uint64_t{config.peers});
   tunables.rest_after_ms = config.rest_after_ms;
-  tunables.pack_messages = 0;  // each message is to cost what one to a peer of its own does
+  tunables.pack_messages = 0;  // each message costs as much as one to a peer of its own
   return tunables;
 }
 
@@ -110,7 +110,7 @@ void MeasuredHost::turn() {
   collect();
 }
 
-// What follows a turn and is not the host's: its peers, and the time.
+// The peers' work and the passing of time follow a turn; neither counts as the host's cost.
 void MeasuredHost::pass() {
   nic_.answer(now_);
   now_ = now_ + kTurn;

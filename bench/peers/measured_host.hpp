@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host whose costs are measured: a real endpoint, unchanged, whose peers are those of an
-// AnsweringNic. Limits apart, its tunables are the defaults.
+// A host whose costs are measured: a real, unchanged endpoint, whose peers are those of an
+// AnsweringNic. Its tunables are the defaults, apart from limits.
 //
-// Time is made up: a turn takes 200 ns and 40 ns more for each packet, as hosts of experiments do.
-// What it costs is measured by the processor's clock around all that a program with this endpoint
-// would do: its calls, its turns, and fetching its completions.
+// Time is virtual: a turn takes 200 ns and 40 ns more for each packet, as for hosts of experiments.
+// The processor's clock measures everything that a program with this endpoint would do: its calls,
+// its turns, and fetching its completions.
 #pragma once
 
 #include <array>
@@ -22,15 +22,15 @@ namespace hawser::bench {
 
 struct MeasuredConfig {
   std::uint32_t peers = 1;
-  std::uint32_t max_peers = 0;    // 0: as many
+  std::uint32_t max_peers = 0;    // 0: as many as `peers`
   std::uint32_t under_way = 128;  // messages, at most
   bool sends_back = false;        // each message is answered by one
-  bool is_cold = false;           // nothing is in the caches when a turn begins
+  bool is_cold = false;           // the caches are emptied before each turn
   std::uint64_t rest_after_ms = Tunables{}.rest_after_ms;
 };
 
 struct ProcessorCost {
-  double ns = 0;  // on the processor
+  double ns = 0;  // of processor time
   std::uint64_t messages = 0;
   std::uint64_t packets = 0;  // either way
   std::uint64_t turns = 0;
@@ -41,21 +41,22 @@ struct ProcessorCost {
 
 class MeasuredHost {
  public:
-  // `record`: its memory is what resident() tells.
+  // `record`: resident() reports the memory of this host.
   MeasuredHost(const MeasuredConfig& config, bool record = false);
 
-  // Sessions with so many more peers, and a message to each. All are up afterwards.
+  // Opens sessions with `count` more peers and sends a message to each. All are up afterwards.
   void connect(std::uint32_t count);
-  // So many messages of `bytes`, each to a peer drawn anew, `under_way` at once.
+  // Sends `messages` messages of `bytes`, each to a random peer, `under_way` at once.
   ProcessorCost run(std::uint64_t messages, std::uint32_t bytes);
-  // Time passes, with a turn whenever the endpoint asks for one.
+  // Lets time pass, with a turn whenever the endpoint asks for one.
   void let_pass(proto::Duration time);
-  // A message to each peer, and one from each that nobody receives, all under way at this moment.
+  // Sends a message to each peer, and one from each that no receive matches, all under way at this
+  // moment.
   void have_under_way(std::uint32_t bytes);
 
   [[nodiscard]] EndpointStats stats() const { return endpoint_->stats(); }
   [[nodiscard]] const AnsweringNic& nic() const { return nic_; }
-  // What is wrong, if any message was lost, doubled or sent again; else empty.
+  // An error text if any message was lost, duplicated or retransmitted; else empty.
   [[nodiscard]] std::string complaint() const;
 
  private:
@@ -75,7 +76,7 @@ class MeasuredHost {
   std::vector<std::uint32_t> free_;  // operations
   std::vector<std::byte> payload_;
   std::array<std::byte, 64> sink_{};
-  std::vector<std::uint64_t> sweep_;  // what empties caches
+  std::vector<std::uint64_t> sweep_;  // read to empty the caches
   proto::Random random_{1};
   proto::Time now_{1'000'000'000};
   proto::TurnResult result_;

@@ -13,10 +13,10 @@ namespace hawser::bench {
 
 namespace {
 
-constexpr std::uint32_t kBatch = 64;               // that connect before they rest
+constexpr std::uint32_t kBatch = 64;               // peers that connect before they rest
 constexpr std::uint64_t kNeverRests = 86'400'000;  // ms
-// The first half of the peers fills what has a size of its own and is used in turn, such as rings
-// of events and, by so many messages, completions: the second half shows what peers take.
+// The first half of the peers fills what has a fixed size and is used in turn, such as rings of
+// events and, after so many messages, completions. The second half then shows what peers take.
 constexpr std::uint32_t kPart = 2;
 constexpr std::uint64_t kOnceAround = 65'536;
 
@@ -73,7 +73,7 @@ void measure_awake(std::uint32_t peers, PeerBytes& bytes) {
 
 PeerBytes measure_peer_bytes(std::uint32_t peers) {
   HAWSER_ASSERT(peers >= 64);
-  (void)malloc_trim(0);  // what was freed must not look like what is used
+  (void)malloc_trim(0);  // freed memory must not count as used
   PeerBytes bytes;
   measure_rest(peers, bytes);
   (void)malloc_trim(0);

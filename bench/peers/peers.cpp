@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Question: what do 2 to 16,384 peers cost one host: queues of its NIC, memory, the rate of its
-// messages, its processor, and the time and packets of connecting to all of them?
-// Metric, for each number of peers: queues of the NIC that were used, beside the queue pairs of a
-// transport with connections; resident bytes of the endpoint a peer, at rest, awake and with a
-// message each way under way; nanoseconds of the processor for a message to a random peer, calls,
-// turns and completions included; messages a second to random peers in virtual time over a fabric
-// of 400 Gb/s, beside the baseline `rc`, with contexts of queue pairs that its NIC must fetch; and
-// what connecting takes there, if the host calls all and if all call it at one moment, beside an
-// all-to-all. The host is the real endpoint in all of it. Its peers are real too on the fabric,
-// with small limits; elsewhere they are doubles of a few words (answering_nic.hpp).
-// Runtime: 10 minutes; `--short`: two seconds, for the tests, which also fails if a figure that
-// doesn't depend on the clock is out of its bounds.
+// Question: what do 2 to 16,384 peers cost one host? The metrics for each number of peers:
+// * Queues of the NIC that were used, beside the queue pairs of a transport with connections.
+// * Resident bytes of the endpoint a peer: at rest, awake, and with a message each way under way.
+// * Nanoseconds of the processor for a message to a random peer, with calls, turns and completions.
+// * Messages a second to random peers in virtual time over a fabric of 400 Gb/s, beside the
+//   baseline `rc`, whose NIC must fetch contexts of queue pairs.
+// * Time and packets of connecting there, if the host calls all or all call it, beside an
+//   all-to-all.
+// The host is the real endpoint in all of it. Its peers are real too on the fabric, with small
+// limits; elsewhere they are doubles of a few words (answering_nic.hpp). Runtime: 10 minutes.
+// `--short`: two seconds, for the tests; it also fails if a figure that doesn't depend on the clock
+// is out of its bounds.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -56,7 +56,7 @@ struct Options {
   }
 };
 
-// What is printed, and what was found wrong.
+// The printed figures, and the failed checks.
 struct Report {
   Json json = Json::object();
   std::vector<std::string> wrong;
@@ -84,7 +84,8 @@ void measure_memory(const Options& options, Report& report) {
                                      {"bytes_awake", bytes.awake},
                                      {"bytes_under_way", bytes.under_way},
                                      {"bytes_of_the_endpoint_at_rest", bytes.endpoint}});
-    // What proto/endpoint/peer_table.hpp asserts of the structs, and 32 for whole pages.
+    // The sizes that proto/endpoint/peer_table.hpp asserts of the structs, and 32 bytes for whole
+    // pages.
     report.check(bytes.at_rest <= 512 + 32,
                  fmt::format("a peer at rest takes {:.0f} bytes of 512", bytes.at_rest));
     report.check(bytes.under_way <= 4096 + 32,
@@ -111,7 +112,7 @@ void time_processor(const Options& options, Report& report, const char* name,
     timed.back().host->connect(peers);
     (void)timed.back().host->run(options.messages, bytes);
   }
-  // In turn, so that all see the same neighbours.
+  // Hosts take turns, so that other load disturbs all of them alike.
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
     for (Timed& one : timed) {
       one.last = one.host->run(options.messages, bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was accepted is received, whatever becomes of the session that it came in.
+// An accepted message can be received, whatever becomes of its session.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -30,7 +30,7 @@ WorldConfig impatient() {
   return config;
 }
 
-// Ends the session of node 0 with node 1, and lets node 1 hear of it.
+// Ends the session of node 0 with node 1, and lets node 1 notice it.
 void end_session(World& world, Exchange& exchange, End end) {
   switch (end) {
     case End::sender_closes: world.close(0); break;
@@ -38,7 +38,7 @@ void end_session(World& world, Exchange& exchange, End end) {
     case End::receiver_disconnects: world.disconnect(1, 0); break;
     case End::sender_dies:
     case End::restarts:
-      (void)exchange.receive(1, 0, 99, 0);  // so that somebody notices
+      (void)exchange.receive(1, 0, 99, 0);  // so that node 1 notices
       world.crash(0, end == End::restarts);
       exchange.forget(0);
       break;
@@ -52,13 +52,13 @@ void end_session(World& world, Exchange& exchange, End end) {
 TEST_CASE("accepted__is_received_after_the_session_has_ended") {
   for (const End end : {End::sender_closes, End::sender_disconnects, End::receiver_disconnects,
                         End::sender_dies, End::restarts}) {
-    // The receiver may call the sender before it asks for the messages, as a caller does that
+    // The receiver may call the sender before it asks for the messages. A program does that when it
     // looks its peer up by address.
     for (const bool calls : {false, true}) {
-      if (calls && end == End::sender_dies) continue;  // an address is asked for
+      if (calls && end == End::sender_dies) continue;  // the call needs a living peer's address
       INFO(name_of(end) << (calls ? ", and is called" : ""));
       World world(impatient());
-      (void)world.peer(0, 1);  // node 1 has never named it
+      (void)world.peer(0, 1);  // node 1 has no PeerId for node 0 yet
       Exchange exchange(world);
       for (const std::uint64_t tag : {1, 2, 3, 4}) (void)exchange.send(0, 1, tag, 5000);
       (void)exchange.send(0, 1, 5, 0);
@@ -76,7 +76,7 @@ TEST_CASE("accepted__is_received_after_the_session_has_ended") {
       (void)exchange.receive(1, kAnyNode, 2, 5000);
       if (end == End::restarts && calls) {
         world.run_for(milliseconds(50));
-        (void)exchange.send(0, 1, 3, 100);  // of the successor: after what came before
+        (void)exchange.send(0, 1, 3, 100);  // sent by the successor: it comes after the old message
         world.run_for(milliseconds(5));
       }
       (void)exchange.receive(1, 0, 3, 5000);
@@ -94,7 +94,7 @@ TEST_CASE("accepted__is_received_after_the_session_has_ended") {
   }
 }
 
-// It isn't looked at before the one that came before it, which never comes.
+// An accepted message may have to wait for the message before it, which was lost with the session.
 TEST_CASE("accepted__behind_one_that_was_lost_with_the_session") {
   for (const bool posted : {false, true}) {
     INFO("its receive is posted " << (posted ? "before" : "after") << " the session ends");

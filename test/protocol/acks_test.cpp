@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When acknowledgements of paths leave, and what they bound.
+// When acknowledgements of paths leave, and how far they reach.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -20,8 +20,8 @@ std::size_t path_acks_in(const FaultPacket& packet) {
   return count;
 }
 
-// Sends three packets of a message that goes on after them, so that nothing but its acks is owed;
-// how long after the last of them has come the first ack leaves.
+// Sends three packets of an unfinished message, so that nothing but their acknowledgement is due.
+// Returns the time from the third packet to the first acknowledgement.
 proto::Duration first_ack_after(std::uint64_t ack_every, bool lose_the_second) {
   World* running = nullptr;
   proto::Time last_sent{};
@@ -52,7 +52,7 @@ proto::Duration first_ack_after(std::uint64_t ack_every, bool lose_the_second) {
   return acked - last_sent;
 }
 
-// The residence that node 1 tells of a packet that it finds 4 ms after its last turn.
+// The residence that node 1 reports for a packet that it finds 4 ms after its last turn.
 proto::Duration residence(bool stamped) {
   World* running = nullptr;
   std::uint32_t told = 0;
@@ -94,7 +94,7 @@ TEST_CASE("acks__wait_for_company_but_not_after_so_many_or_a_gap", "[A2]") {
   CHECK(first_ack_after(256, true).ns < microseconds(50).ns);
 }
 
-// 64 packets arrive over four NICs in one turn: one control packet acknowledges all of the paths.
+// 64 packets arrive over four NICs in one turn. One control packet acknowledges all of the paths.
 TEST_CASE("acks__of_all_paths_leave_together_after_a_turn_that_polled_all", "[A3]") {
   std::vector<std::size_t> acks;
   WorldConfig config;
@@ -121,8 +121,8 @@ TEST_CASE("acks__of_all_paths_leave_together_after_a_turn_that_polled_all", "[A3
   exchange.check_all_ok();
 }
 
-// The farthest that a packet lies from the oldest one its sender still awaits is what one ack
-// reaches back.
+// An acknowledgement reaches back 1024 numbers. No packet lies further from the oldest one that its
+// sender still awaits.
 TEST_CASE("acks__reach_all_that_is_in_flight_on_a_path", "[A5]") {
   for (const std::string faults : {"delay=5ms", "delay=5ms/1ms,loss=0.02"}) {
     std::uint16_t farthest = 0;
@@ -154,14 +154,14 @@ TEST_CASE("acks__reach_all_that_is_in_flight_on_a_path", "[A5]") {
   }
 }
 
-// The packet with a message's status and its acknowledgements is lost, and the message is small: no
-// later packet would bring them. The sender's probe asks with ACK_NOW, and that alone has the final
-// status told again, over both pairs of NICs; the message itself is neither asked about nor sent
-// again.
+// The packet with a message's status and its acknowledgements is lost. The message is small, so no
+// later packet would bring them. The sender's probe has ACK_NOW. That alone makes the receiver
+// repeat the final status, over both pairs of NICs. The sender neither asks about the message nor
+// sends it again.
 TEST_CASE("acks__what_is_asked_for_comes_twice_and_with_the_final_statuses", "[A4]") {
   World* running = nullptr;
   bool lost = false;
-  std::array<int, 2> told{};  // by NIC: control packets with the status, after the loss
+  std::array<int, 2> told{};  // control packets with the status after the loss, by NIC
   std::vector<proto::Time> told_at;
   proto::Time asked{};
   WorldConfig config;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a receiver allows, and what it grants.
+// The receiver's allowance and its grants.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/message_scene.hpp"
@@ -11,8 +11,8 @@ using proto::wire::PacketWriter;
 
 constexpr std::uint32_t kFragments = 40;
 
-// How many fragments of a message are on their way after the receiver, who takes `unasked` of them
-// unasked, has allowed two packets' bytes, and has granted all or nothing.
+// The number of a message's fragments in flight. The receiver accepts `unasked` of them
+// unscheduled, allows two packets' bytes, and grants all of the rest or nothing.
 std::size_t under_way(std::uint32_t unasked, bool granted) {
   WorldConfig config = MessageScene::defaults();
   config.tunables.unscheduled_bytes = std::uint64_t{unasked} * MessageScene::kFragment;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host that is slower than what comes: its turns leave packets in a ring.
+// A host that is slower than its traffic: its turns leave packets in a ring.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -10,7 +10,7 @@ namespace {
 using proto::microseconds;
 using proto::milliseconds;
 
-// One turn of the node, and what the others do meanwhile.
+// Lets the node take one turn, and then the others run for `every`.
 void one_turn(World& world, std::uint32_t node, proto::Duration every) {
   const std::uint64_t before = world.stats(node).data_packets_received;
   world.pause(node, false);
@@ -19,9 +19,9 @@ void one_turn(World& world, std::uint32_t node, proto::Duration every) {
   world.run_for(every);
 }
 
-// Others fill the ring of NIC 0 of node 1, of which each turn takes a few packets only. So what
-// node 0 sends there waits for many turns, while what it sends to NIC 1 is acknowledged by each:
-// late, and not silent.
+// Other nodes fill the ring of NIC 0 of node 1, and each turn takes only a few packets of it.
+// Packets from node 0 wait there for many turns, while each turn acknowledges those on NIC 1. NIC 0
+// is late, but not silent.
 TEST_CASE("backlog__in_one_ring_is_not_silence") {
   constexpr std::uint32_t kFlooders = 32;
   WorldConfig config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many paths a peer has: two for small messages, all for bulk, others for those that die; and
-// two again when bulk is over.
+// How many paths a peer has: two for small messages and all of them for bulk. Others replace paths
+// that die, and two remain when bulk is over.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -35,14 +35,14 @@ std::size_t paths_up(World& world, std::uint32_t node, std::uint32_t other) {
       paths, [](const PathStats& path) { return path.state == PathState::up; }));
 }
 
-// Slots that are bound, a bit each.
+// The bound slots, a bit each.
 std::uint32_t slots_of(World& world, std::uint32_t node, std::uint32_t other) {
   std::uint32_t slots = 0;
   for (const PathStats& path : paths_of(world, node, other)) slots |= 1u << path.slot;
   return slots;
 }
 
-// One message after the other between node 0 and node 1, each way.
+// Sends one message after the other between node 0 and node 1, each way.
 class Talk {
  public:
   explicit Talk(World& world, std::size_t bytes = 200)
@@ -86,9 +86,9 @@ TEST_CASE("binding__small_messages_have_two_paths_the_same_ones_at_both_ends", "
     }
     const std::uint32_t slots = slots_of(world, 0, 1);
     CHECK(slots == slots_of(world, 1, 0));
-    // As far apart as can be.
+    // The two home paths are as far apart as possible.
     if (nics == 8) CHECK(slots >> std::countr_zero(slots) == 0x11);
-    // Both carry.
+    // Both paths carry data.
     for (const PathStats& path : paths_of(world, 0, 1)) CHECK(path.packets_sent > 20);
   }
 }
@@ -123,8 +123,8 @@ TEST_CASE("binding__a_message_of_more_than_two_paths_take_goes_over_all_at_once"
     REQUIRE(exchange.run(milliseconds(10)));
     exchange.check_all_ok();
     CHECK(paths_up(world, 0, 1) == (fragments == 16 ? 2 : 8));
-    CHECK(paths_up(world, 1, 0) == 2);  // it has sent nothing
-    // Nothing was asked for on the new paths first: one way there, one back.
+    CHECK(paths_up(world, 1, 0) == 2);  // node 1 has sent nothing
+    // The message goes over the new paths without probes first: one way there, one back.
     CHECK(world.stats(0).path_probes_sent == 0);
     CHECK((world.now() - began).ns < microseconds(40).ns);
     exchange.check_quiet();
@@ -142,7 +142,7 @@ TEST_CASE("binding__many_small_messages_at_once_are_bulk_too", "[P12]") {
   exchange.check_quiet();
 }
 
-// While six others are not bound: the second one carries on, and a third is bound.
+// Six other paths are not bound. The second home path carries on, and a third path is bound.
 TEST_CASE("binding__a_home_path_that_dies_is_replaced", "[P13]") {
   for (const bool told : {false, true}) {
     for (const std::uint32_t where : {0u, 1u}) {
@@ -165,7 +165,7 @@ TEST_CASE("binding__a_home_path_that_dies_is_replaced", "[P13]") {
   }
 }
 
-// Nothing that was bound answers any more; what is bound then does.
+// No bound path answers any more. The paths that are bound next do.
 TEST_CASE("binding__both_home_paths_may_die_at_once", "[P13]") {
   for (const std::uint32_t where : {0u, 1u}) {
     INFO("of node " << where);
@@ -194,7 +194,7 @@ TEST_CASE("binding__a_slot_whose_nic_fell_meanwhile_is_proven_first", "[P14]") {
   for (const std::uint32_t where : {0u, 1u}) {
     INFO("of node " << where);
     WorldConfig config = many_nics();
-    std::vector<bool> large;  // of what was sent on the NIC in question, until it carried data
+    std::vector<bool> large;  // whether a probe was full, on the watched NIC before data
     std::uint32_t watched = 99;
     bool carried = false;
     config.hook = [&](std::uint32_t node, std::uint32_t nic,
@@ -217,7 +217,7 @@ TEST_CASE("binding__a_slot_whose_nic_fell_meanwhile_is_proven_first", "[P14]") {
     talk.run_for(milliseconds(5));
     world.apply(where, nic, "revive:event");
     talk.run_for(milliseconds(5));
-    CHECK(slots_of(world, 0, 1) == homes);  // nobody has needed it
+    CHECK(slots_of(world, 0, 1) == homes);  // no bulk has needed it so far
     watched = nic;
     for (int i = 0; i < 20; ++i) talk.once(100000);
     CHECK(paths_up(world, 0, 1) == 8);
@@ -247,7 +247,7 @@ TEST_CASE("binding__a_pool_that_is_out_means_fewer_paths", "[P15]") {
       }
       CHECK(paths == 6 + std::min<std::size_t>(pool, 6));
     }
-    // What a death needs is no bulk.
+    // A path that replaces a dead one doesn't count as bulk.
     const auto nic = static_cast<std::uint32_t>(std::countr_zero(slots_of(world, 0, 1)));
     world.apply(0, nic, "kill:event");
     world.run_for(milliseconds(1));
@@ -255,7 +255,7 @@ TEST_CASE("binding__a_pool_that_is_out_means_fewer_paths", "[P15]") {
   }
 }
 
-// Small messages go on all the time, so nobody rests.
+// Small messages go on all the time, so neither end rests.
 TEST_CASE("binding__what_bulk_needed_goes_when_it_is_over", "[P16]") {
   WorldConfig config = many_nics();
   config.tunables.rest_after_ms = 5;
@@ -284,13 +284,13 @@ TEST_CASE("binding__what_bulk_needed_goes_when_it_is_over", "[P16]") {
   }
 }
 
-// An old packet on a path that bulk had is known for what it is as long as the path is remembered.
+// While the receiver remembers a path that bulk used, it recognizes an old packet on it as stale.
 TEST_CASE("binding__the_receiver_forgets_a_path_on_which_nothing_comes", "[P16]") {
   for (const bool later : {false, true}) {
     INFO((later ? "later" : "at once"));
     WorldConfig config = many_nics();
     config.tunables.rest_after_ms = 5;
-    std::array<std::optional<Datagram>, 16> newest;  // by slot
+    std::array<std::optional<Datagram>, 16> newest;  // the newest packet of each slot
     config.hook = [&](std::uint32_t node, std::uint32_t, const engine::FaultPacket& packet) {
       if (node == 0 && packet.direction == engine::Direction::tx &&
           packet.queue == proto::Queue::data) {
@@ -312,7 +312,7 @@ TEST_CASE("binding__the_receiver_forgets_a_path_on_which_nothing_comes", "[P16]"
     replay.send(1, slot, *newest[slot]);
     world.run_for(milliseconds(1));
     CHECK(world.drops(1, DropReason::old_path_number) == (later ? 0 : 1));
-    // Whatever it was taken for, bulk goes on.
+    // However the receiver treats the old packets, bulk goes on.
     for (int i = 0; i < 3; ++i) talk.once(300000);
     talk.finish();
     CHECK(paths_up(world, 0, 1) == 8);
@@ -341,7 +341,7 @@ TEST_CASE("binding__numbers_that_enter_an_epoch_begin_a_generation", "[P16][R3]"
   talk.once(20000);
   CHECK(generations() == 8);
   for (int i = 0; i < 3; ++i) talk.once(500000);
-  CHECK(generations() == 8);  // while they are bound nothing leaps
+  CHECK(generations() == 8);  // the generations of bound paths do not change
   talk.run_for(milliseconds(20));
   REQUIRE(paths_of(world, 0, 1).size() == 2);
   talk.once(20000);

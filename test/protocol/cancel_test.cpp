@@ -24,7 +24,7 @@ bool is_cancel(const FaultPacket& packet) {
   return view.envelope != nullptr && view.envelope->kind == EnvelopeKind::cancel;
 }
 
-// The receive that takes anything is posted first, so that 5 would get it.
+// The receive that takes anything is posted first, so it would get message 5.
 TEST_CASE("cancel__of_5_unsent_then_send_6_matches", "[scenario 12][M20]") {
   for (const bool connected : {true, false}) {
     for (const int losses : {0, 3}) {
@@ -84,7 +84,7 @@ TEST_CASE("cancel__buries_a_message_that_no_receive_has_matched", "[M22]") {
     CHECK(world.stats(1).unexpected_bytes_held == 0);
     Envelope envelope;
     CHECK(world.endpoint(1).probe(kAnyPeer, 0, 0, 0, envelope) == Status::again);
-    // What comes after it is received as if it had never been there.
+    // Later messages are received as if the cancelled one had never been there.
     const auto next = exchange.send(0, 1, 1, 300);
     const auto receive = exchange.receive(1, 0, 1, 300);
     REQUIRE(exchange.run(milliseconds(10)));
@@ -111,7 +111,7 @@ TEST_CASE("cancel__fails_once_a_receive_has_matched", "[M21]") {
     REQUIRE(world.run_until([&] { return world.stats(1).data_bytes_received > 300000; },
                             milliseconds(100)));
     REQUIRE(world.cancel(0, exchange.sent(sent).operation) == Status::ok);
-    // In the end it is told so; it is asked in one packet after another until then.
+    // In the end the receiver refuses. Until then the sender asks in one packet after another.
     const auto is_refused = [&] {
       return world.endpoint(0).cancel(world.now(), exchange.sent(sent).operation) ==
              Status::too_late;
@@ -124,8 +124,8 @@ TEST_CASE("cancel__fails_once_a_receive_has_matched", "[M21]") {
   }
 }
 
-// At level accepted ACCEPTED is final at the sender, so a message that is here whole is never taken
-// back: its status may be under way.
+// At level accepted ACCEPTED is final at the sender. The receiver never takes back a message that
+// has arrived completely, because its status may be in flight.
 TEST_CASE("cancel__fails_once_all_has_been_accepted", "[M21]") {
   bool mute = false;
   WorldConfig config;
@@ -153,7 +153,8 @@ TEST_CASE("cancel__fails_once_all_has_been_accepted", "[M21]") {
   exchange.check_quiet();
 }
 
-// Fragments that fly while their number is buried find the tombstone, or the floor.
+// Fragments that are in flight while the receiver discards their number find the tombstone or the
+// floor.
 TEST_CASE("cancel__late_fragments_of_a_cancelled_message_are_dropped", "[M23]") {
   WorldConfig config;
   config.hook = [](std::uint32_t node, std::uint32_t,
@@ -181,7 +182,7 @@ TEST_CASE("cancel__late_fragments_of_a_cancelled_message_are_dropped", "[M23]") 
         3);
 }
 
-// A cancel that nobody answers ends with its session.
+// A cancel that the peer never answers ends with its session.
 TEST_CASE("cancel__ends_with_the_session_if_that_fails_first") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 100;
@@ -197,8 +198,8 @@ TEST_CASE("cancel__ends_with_the_session_if_that_fails_first") {
   CHECK(exchange.sent(sent).completion->status == Status::peer_timeout);
 }
 
-// Whatever is lost, doubled or late: a send that says cancelled was never delivered, every other
-// one was, once, and in order; and no number is left behind to hold up later ones.
+// Packets are lost, duplicated and late. A send that reports cancelled was never delivered. Every
+// other send was delivered once, and in order. No number is left behind to hold up later ones.
 TEST_CASE("cancel__both_ends_agree_whatever_happens", "[M22]") {
   for_each_seed(40, [](proto::Random& random) {
     WorldConfig config;
@@ -222,7 +223,7 @@ TEST_CASE("cancel__both_ends_agree_whatever_happens", "[M22]") {
       }
       world.run_for(microseconds(random.below(150)));
     }
-    // Receives for all that is left, and as many more: those stay open.
+    // Receives for all messages that are left, and as many more, which stay open.
     for (std::uint64_t i = 0; i < 80; ++i) (void)exchange.receive(1, 0, i % 3, 90000);
     REQUIRE(exchange.run_until(
         [&] {

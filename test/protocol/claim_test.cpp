@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims: a message that probe found is kept from every receive until it is received by its name.
+// Claims: a message that a probe found is kept from all receives until it is received by its id.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -75,7 +75,7 @@ TEST_CASE("claim__a_buffer_of_no_bytes_is_rid_of_the_message") {
   exchange.check_quiet();
 }
 
-// Back in its old place: in front of what came after it, behind what came before.
+// A message that is put back is in its old place: in front of later messages, behind earlier ones.
 TEST_CASE("claim__put_back_restores_the_order", "[M27]") {
   World world({});
   world.connect_all();
@@ -131,7 +131,8 @@ TEST_CASE("claim__comes_before_its_senders_cancel", "[M27]") {
   exchange.check_quiet();
 }
 
-// What is whole outlives its session, also when there is a new one; what isn't can't come any more.
+// A claimed message that has arrived completely outlives its session, even when there is a new one.
+// The rest of an incomplete message can't come any more.
 TEST_CASE("claim__ends_with_its_session_unless_all_is_here") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 50;
@@ -140,7 +141,7 @@ TEST_CASE("claim__ends_with_its_session_unless_all_is_here") {
   Exchange exchange(world);
   for (std::uint64_t tag : {1, 2}) (void)exchange.send(0, 1, tag, 1000);
   (void)exchange.send(0, 1, 3, 1000000);
-  (void)exchange.receive(1, 0, 4, 100);  // so that the failure is noticed
+  (void)exchange.receive(1, 0, 4, 100);  // so that node 1 notices the failure
   world.run_for(milliseconds(5));
   const MessageId whole = claim(world, 1, 1);
   const MessageId kept = claim(world, 1, 2);
@@ -168,7 +169,7 @@ TEST_CASE("claim__ends_with_its_session_unless_all_is_here") {
   CHECK(world.stats(1).unexpected_bytes_held == 0);
 }
 
-// As many as there are descriptors; the receives of others find theirs all the same.
+// There are as many claims as descriptors, and receives of other messages still find theirs.
 TEST_CASE("claim__counts_among_the_messages_without_a_receive", "[M27]") {
   WorldConfig config;
   config.tunables.max_receive_messages = 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoints close at any moment of anything: handshakes, floods, failures, new sessions, with
-// limits of all sizes. Every operation ends, nothing is left, and no invariant breaks.
+// Endpoints close at any moment: during handshakes, floods, failures and new sessions, with limits
+// of all sizes. Every operation ends, nothing is left, and no invariant breaks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -45,7 +45,7 @@ WorldConfig any_config(proto::Random& random) {
   return config;
 }
 
-// One thing that may happen. Statuses are not judged: other tests do.
+// Does one random thing. It ignores statuses: other tests check those.
 void do_something(World& world, proto::Random& random, std::deque<std::string>& bytes) {
   const auto node = static_cast<std::uint32_t>(random.below(world.nodes()));
   const auto other =

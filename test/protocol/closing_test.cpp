@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoints close: what was sent is settled first, and nobody waits for ever.
+// Endpoints close: their sends are settled first, and no peer waits for ever.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -82,7 +82,7 @@ TEST_CASE("closing__ends_its_own_receives_and_those_that_wait_for_it") {
   CHECK_FALSE(exchange.received(4).completion.has_value());
 }
 
-// A last message's lost status must not turn a delivered send into a failed one.
+// The loss of a last message's status must not turn a delivered send into a failed one.
 TEST_CASE("closing__carries_the_final_statuses", "[S15]") {
   for_each_seed(20, [](proto::Random& random) {
     bool mute = false;
@@ -92,7 +92,7 @@ TEST_CASE("closing__carries_the_final_statuses", "[S15]") {
                       const FaultPacket& packet) -> std::optional<Fate> {
       if (packet.direction != engine::Direction::tx || node != 1 || !mute) return {};
       const PacketType type = view_of(packet).type;
-      // All of its acks and statuses are lost; its CLOSE half of the time.
+      // All of its acknowledgements and statuses are lost, and half of its CLOSEs.
       if (type == PacketType::control) return Fate{.drop = true};
       return Fate{.drop = random.chance(0.5)};
     };
@@ -134,8 +134,8 @@ TEST_CASE("closing__while_the_other_still_sends") {
   exchange.check_quiet();
 }
 
-// CLOSE is lost some times. Who still sends neither hears acknowledgements of what is dropped, nor
-// does it go on at the speed of round trips: CLOSE is the answer, at a pace of its own.
+// CLOSE is lost some times. A peer that still sends gets no acknowledgements of the dropped
+// packets. It doesn't get an answer each round trip either: the answer is CLOSE, which is paced.
 TEST_CASE("closing__answers_what_still_comes_by_closing_again", "[S28]") {
   for (const int lost : {1, 4}) {
     INFO(lost << " CLOSEs are lost");
@@ -162,7 +162,7 @@ TEST_CASE("closing__answers_what_still_comes_by_closing_again", "[S28]") {
     INFO("over after " << (world.now() - start).ns / 1000 << " us");
     CHECK((world.now() - start).ns < milliseconds(1).ns * lost);
     CHECK(world.stats(1).path_probes_sent - probes <= 3u * static_cast<unsigned>(lost));
-    // What its window held, and no more.
+    // The peer sent what its window held, and no more.
     CHECK(world.stats(1).data_packets_sent - sent <= 300);
     REQUIRE(run_until_closed(world, 0, milliseconds(100)));
     exchange.check_quiet();
@@ -215,8 +215,8 @@ TEST_CASE("closing__takes_one_and_a_half_of_its_timeout_if_nobody_answers", "[S1
   CHECK(exchange.received(0).completion->status == Status::endpoint_closed);
 }
 
-// A NIC that tells late what it has sent holds up the buffers, and with them completions that say
-// ok; a failure is told at once.
+// A NIC that reports late what it has sent holds up the buffers. Completions that say ok wait for
+// it; a failure is reported at once.
 TEST_CASE("closing__waits_for_nics_to_let_go_of_the_senders_buffers", "[M25]") {
   WorldConfig config;
   config.faults = "delay=5us,late-reap=5ms";
@@ -285,7 +285,7 @@ TEST_CASE("closing__waits_for_what_it_sent_but_for_its_timeout_at_most", "[S13]"
   }
 }
 
-// Its first contact is with a peer that is away for nearly all of close_timeout.
+// The first contact is with a peer that is away for nearly all of close_timeout.
 TEST_CASE("closing__delivers_what_was_sent_to_who_comes_late", "[S13]") {
   WorldConfig config;
   config.tunables.close_timeout_ms = 1000;
@@ -302,7 +302,7 @@ TEST_CASE("closing__delivers_what_was_sent_to_who_comes_late", "[S13]") {
   exchange.check_all_ok();
 }
 
-// What the closing end itself is away doesn't count.
+// The time during which the closing endpoint itself is away doesn't count.
 TEST_CASE("closing__gives_the_others_all_of_its_timeout_though_it_was_away", "[S13]") {
   WorldConfig config;
   config.tunables.close_timeout_ms = 1000;
@@ -324,7 +324,8 @@ TEST_CASE("closing__gives_the_others_all_of_its_timeout_though_it_was_away", "[S
   exchange.check_all_ok();
 }
 
-// Strangers that call are not answered; who is owed a message is.
+// A closing endpoint doesn't answer strangers that call. It does answer a peer to which it has
+// posted a message.
 TEST_CASE("closing__makes_no_session_but_for_what_was_posted_before", "[S16]") {
   WorldConfig config;
   config.nodes = 3;

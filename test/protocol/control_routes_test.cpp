@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways between NICs that are dead in one direction, or for one queue alone. Nothing says so but
-// questions that stay without an answer.
+// Routes between NICs that are dead in one direction, or for one queue alone. Only probes without
+// an answer show it.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <set>
@@ -19,14 +19,14 @@ using engine::FaultPacket;
 using proto::milliseconds;
 using proto::Queue;
 
-// What arrives over a dead way is lost.
+// Drops everything that arrives over a dead route.
 class DeadWays {
  public:
-  // From a NIC of the other node to one of `node`.
+  // The route from NIC `from` of the other node to NIC `nic` of `node`.
   void kill(std::uint32_t node, std::uint32_t nic, std::uint32_t from, Queue queue) {
     dead_.emplace(node, nic, from, queue);
   }
-  // All that a NIC of `node` sends to the other node, which has so many NICs.
+  // All routes from a NIC of `node` to the other node, which has `others` NICs.
   void silence(std::uint32_t node, std::uint32_t nic, Queue queue, std::uint32_t others) {
     for (std::uint32_t other = 0; other < others; ++other) kill(1 - node, other, nic, queue);
   }
@@ -47,7 +47,7 @@ class DeadWays {
   std::uint64_t lost_ = 0;
 };
 
-// Messages of all sorts, in both directions; false if not all is done within the limit.
+// Exchanges messages of all kinds in both directions. False if not all is done within the limit.
 bool exchange_all_sorts(World& world, std::uint64_t round, proto::Duration limit) {
   Exchange exchange(world);
   exchange.both_ways(4, 100, 100, 1000 * round);
@@ -90,8 +90,8 @@ TEST_CASE("control_routes__what_one_nic_says_on_one_queue_is_lost", "[A4][A9]") 
   }
 }
 
-// Any ways may be dead, each in one direction and for one queue, but those of one pair of NICs;
-// from the first packet on, or later.
+// Any routes may be dead, each in one direction and for one queue, except those of one pair of
+// NICs. They may be so from the first packet on, or later.
 TEST_CASE("control_routes__one_pair_that_works_is_enough", "[A9]") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     INFO("seed " << seed);

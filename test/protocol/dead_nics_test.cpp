@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC dies under load: where its peers turn to, and how soon they know.
+// A NIC dies under load: which NICs its peers use instead, and how soon they notice.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -21,7 +21,7 @@ WorldConfig nics_of_1_gigabyte(std::uint32_t nodes, std::uint32_t nics) {
   return config;
 }
 
-// Those that carry data; who bears witness of a dead NIC does not.
+// The bridges that carry data. Witness paths of a dead NIC do not.
 std::vector<PathStats> bridges_of(World& world, std::uint32_t node, std::uint32_t other) {
   std::vector<PathStats> paths = world.peer_stats(node, other).paths;
   std::erase_if(paths, [](const PathStats& path) {
@@ -30,8 +30,9 @@ std::vector<PathStats> bridges_of(World& world, std::uint32_t node, std::uint32_
   return paths;
 }
 
-// Each of three peers is left with a NIC without its partner at node 0. Were all of them to turn to
-// the same one, it would get the load of two, and whoever waits for a share would get the rest.
+// Each of three peers is left with a NIC without its partner at node 0. If all of them used the
+// same NIC, it would get the load of two, and a peer that waits for a share would get only the
+// rest.
 TEST_CASE("dead_nics__bridges_of_many_peers_are_spread_over_the_nics_that_live", "[P7]") {
   for (std::uint32_t dead = 0; dead < 4; ++dead) {
     INFO("NIC " << dead);
@@ -61,7 +62,7 @@ TEST_CASE("dead_nics__bridges_of_many_peers_are_spread_over_the_nics_that_live",
   }
 }
 
-// And so are those of one peer, also if what it turned to first goes away next.
+// The bridges of one peer are apart too, even if the NIC that the first bridge uses goes away next.
 TEST_CASE("dead_nics__bridges_of_one_peer_are_apart", "[P7]") {
   for (std::uint32_t first = 0; first < 4; ++first) {
     for (std::uint32_t second = 0; second < 4; ++second) {
@@ -89,7 +90,7 @@ TEST_CASE("dead_nics__bridges_of_one_peer_are_apart", "[P7]") {
   }
 }
 
-// A NIC whose partner here is away has nothing to do.
+// A NIC whose partner here is away is idle.
 TEST_CASE("dead_nics__a_bridge_takes_what_is_idle_first", "[P7]") {
   for (std::uint32_t ours = 0; ours < 4; ++ours) {
     for (std::uint32_t theirs = 0; theirs < 4; ++theirs) {
@@ -114,8 +115,9 @@ TEST_CASE("dead_nics__a_bridge_takes_what_is_idle_first", "[P7]") {
   }
 }
 
-// The receiver asks for what is missing, message after message. What it has asked for is no more in
-// flight on the dead path, and what is follows it, so that the oldest there is never old.
+// The receiver asks for the missing fragments, message after message. Each request takes packets
+// out of flight on the dead path, and newer ones follow. The oldest packet in flight there is
+// therefore never old.
 TEST_CASE("dead_nics__requests_do_not_hide_a_silent_path", "[P2]") {
   World world(nics_of_1_gigabyte(2, 4));
   world.connect_all();
@@ -145,11 +147,11 @@ TEST_CASE("dead_nics__requests_do_not_hide_a_silent_path", "[P2]") {
                 << " lost by request " << world.stats(0).lost_by_request);
   CHECK(found()->nic == 2);
   CHECK(found()->reason == Reason::silence);
-  CHECK(took < microseconds(500));  // 794 by requests
+  CHECK(took < microseconds(500));  // 794 us if requests alone find it
   CHECK(world.stats(0).lost_by_request > 0);
 }
 
-// How soon a NIC of four that dies without a word in the middle of a long message is left.
+// How soon the sender leaves a NIC of four that dies silently in the middle of a long message.
 Duration silent_for(std::uint16_t entropies) {
   WorldConfig config = nics_of_1_gigabyte(2, 4);
   config.entropies = entropies;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early probes: how the sender of lone packets learns that one of them, or its answer, was lost
-// (docs/internals/protocol.md §9).
+// Early probes: how the sender of lone packets learns that one of them, or its acknowledgement, was
+// lost (docs/internals/protocol.md §9).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -20,11 +20,12 @@ using proto::milliseconds;
 using proto::Time;
 using proto::wire::PacketType;
 
-// Answers take 300 us, and the probe timeout 2.3 ms: early probes are due after 600 and 1200 us.
+// Acknowledgements take 300 us, and the probe timeout is 2.3 ms: early probes are due after 600 and
+// 1200 us.
 constexpr Duration kAnswer = microseconds(300);
 constexpr Duration kTimeout = microseconds(2300);
 
-// What node 0 sends to node 1, of which all is lost as long as `lose` says so.
+// A connection from node 0 to node 1. Packets of node 0 are lost while `lose` says so.
 struct Scene {
   WorldConfig config;
   World* running = nullptr;
@@ -55,7 +56,7 @@ struct Scene {
   void lose_nothing() {
     lose = [](const auto&) { return false; };
   }
-  // Connects, and has so many messages answered.
+  // Connects, and exchanges `messages` messages that are acknowledged.
   void begin(World& world, Exchange& exchange, int messages = 20) {
     running = &world;
     world.connect_all();
@@ -69,7 +70,7 @@ struct Scene {
       world.run_for(microseconds(500));
     }
   }
-  // Sends one message, and counts probes from there on.
+  // Sends one message, and records probes from then on.
   void send(World& world, Exchange& exchange, std::size_t bytes = 100) {
     probes.clear();
     payload.clear();
@@ -95,7 +96,7 @@ void delay_acknowledgements(Scene& scene) {
   scene.config.tunables.unscheduled_bytes = 16384;
 }
 
-// A message of which the first part waits for its receive.
+// Sends a message whose first part waits for its receive.
 void have_acknowledged_late(Scene& scene, World& world, Exchange& exchange) {
   (void)exchange.send(0, 1, scene.next_tag, 40000);
   world.run_for(milliseconds(4));
@@ -104,9 +105,9 @@ void have_acknowledged_late(Scene& scene, World& world, Exchange& exchange) {
   world.run_for(milliseconds(4));
 }
 
-// After twice what answers take, and four times; then the timeout, as if there were no others.
-// Early ones have no payload, count neither as timeouts nor as unanswered, and declare nothing
-// lost.
+// Early probes come after twice and four times the time of an acknowledgement. Then the timeout
+// comes as if there were no early probes. Early probes have no payload. They count neither as
+// timeouts nor as unanswered, and declare nothing lost.
 TEST_CASE("early_probes__come_twice_before_the_timeout_and_count_as_none", "[L21]") {
   Scene scene;
   World world(scene.config);
@@ -123,7 +124,7 @@ TEST_CASE("early_probes__come_twice_before_the_timeout_and_count_as_none", "[L21
   CHECK(world.stats(0).ptos == 0);
   world.run_for(milliseconds(40));
   REQUIRE(scene.probes.size() > 4);
-  // The first timeout, and the second after twice that, without payload both.
+  // The first timeout, and the second after twice that time. Both probes have no payload.
   CHECK(scene.probed_at(2, kTimeout, microseconds(50)));
   CHECK(scene.probed_at(3, kTimeout * 3, microseconds(100)));
   CHECK(scene.probed_at(4, kTimeout * 7, microseconds(200)));
@@ -137,7 +138,7 @@ TEST_CASE("early_probes__come_twice_before_the_timeout_and_count_as_none", "[L21
   exchange.check_all_ok();
 }
 
-// A lone packet is sent again as soon as the answer to the first probe has come.
+// A lone packet is retransmitted as soon as the first probe is acknowledged.
 TEST_CASE("early_probes__have_a_lone_packet_sent_again", "[L21]") {
   Scene scene;
   World world(scene.config);
@@ -152,7 +153,8 @@ TEST_CASE("early_probes__have_a_lone_packet_sent_again", "[L21]") {
   exchange.check_all_ok();
 }
 
-// As many as a tenth of the granularity allows, where answers are faster than hosts differ by.
+// Where acknowledgements are faster than the jitter of hosts, early probes wait for at least a
+// tenth of the granularity.
 TEST_CASE("early_probes__come_no_sooner_than_a_tenth_of_the_granularity", "[L21]") {
   Scene scene;
   scene.config.faults = "delay=5us";
@@ -168,7 +170,7 @@ TEST_CASE("early_probes__come_no_sooner_than_a_tenth_of_the_granularity", "[L21]
   CHECK(scene.probed_at(1, microseconds(400), microseconds(10)));
 }
 
-// Where the timeout comes before the second one, there is no second one, not after it either.
+// If the timeout comes before the second early probe, there is none, not after the timeout either.
 TEST_CASE("early_probes__come_only_before_the_timeout", "[L21]") {
   Scene scene;
   scene.config.tunables.timer_granularity_us = 500;
@@ -185,8 +187,8 @@ TEST_CASE("early_probes__come_only_before_the_timeout", "[L21]") {
   CHECK(world.stats(0).ptos == 1);
 }
 
-// A host that is away gets two of them, whatever is sent to it meanwhile; its next acknowledgement
-// allows two again.
+// A host that is away gets two early probes, whatever is sent to it meanwhile. Its next
+// acknowledgement allows two again.
 TEST_CASE("early_probes__are_two_until_an_acknowledgement", "[L21]") {
   Scene scene;
   World world(scene.config);
@@ -212,15 +214,15 @@ TEST_CASE("early_probes__are_two_until_an_acknowledgement", "[L21]") {
   CHECK(scene.probes.size() == 2);
 }
 
-// The answer comes after all, when an early probe has been sent: there is nothing left to ask for
-// early, though that probe is lost, and answers take longer from now on.
+// The acknowledgement comes after an early probe has been sent. There is nothing left to ask for
+// early, although that probe is lost and acknowledgements take longer from now on.
 TEST_CASE("early_probes__follow_no_early_probe", "[L21]") {
   Scene scene;
   World world(scene.config);
   Exchange exchange(world);
   scene.begin(world, exchange);
   scene.lose = [](const auto& view) { return view.type == PacketType::probe; };
-  world.apply(0, "delay=600us");  // the answer comes after 750
+  world.apply(0, "delay=600us");  // the acknowledgement comes after 750 us
   scene.send(world, exchange);
   world.run_for(microseconds(2000));
   INFO(told(scene.probes));
@@ -228,8 +230,8 @@ TEST_CASE("early_probes__follow_no_early_probe", "[L21]") {
   CHECK(exchange.settled());
 }
 
-// An early probe has been answered, and what was lost before it is not yet old enough to be lost:
-// that is for the gap rule, and no more of them are sent meanwhile.
+// The early probe is acknowledged, but the packet that was lost before it is not old enough to be
+// declared lost. The gap rule does that later, and no more early probes leave meanwhile.
 TEST_CASE("early_probes__leave_the_rest_to_the_gap_rule", "[L21]") {
   Scene scene;
   delay_acknowledgements(scene);
@@ -237,7 +239,7 @@ TEST_CASE("early_probes__leave_the_rest_to_the_gap_rule", "[L21]") {
   Exchange exchange(world);
   scene.begin(world, exchange);
   for (int i = 0; i < 8; ++i) have_acknowledged_late(scene, world, exchange);
-  REQUIRE(srtt_us(world) * 9 / 8 > 920);  // the answer comes after 900
+  REQUIRE(srtt_us(world) * 9 / 8 > 920);  // the acknowledgement comes after 900 us
   int left = 1;
   scene.lose = [&](const auto& view) { return view.type == PacketType::data && left-- > 0; };
   scene.send(world, exchange);
@@ -249,7 +251,7 @@ TEST_CASE("early_probes__leave_the_rest_to_the_gap_rule", "[L21]") {
   exchange.check_all_ok();
 }
 
-// As before: at the timeout.
+// The probe comes at the timeout, as it did before early probes existed.
 TEST_CASE("early_probes__are_none_where_they_are_switched_off", "[L21]") {
   Scene scene;
   scene.config.tunables.recovery_early = 0;
@@ -264,7 +266,7 @@ TEST_CASE("early_probes__are_none_where_they_are_switched_off", "[L21]") {
   CHECK(scene.probed_at(0, kTimeout, microseconds(50)));
 }
 
-// There the timeout itself comes early (L16), and counts.
+// With several lanes the timeout itself comes early (L16), and counts.
 TEST_CASE("early_probes__are_none_where_there_are_several_lanes", "[L21]") {
   Scene scene;
   scene.config.entropies = 4;
@@ -280,7 +282,7 @@ TEST_CASE("early_probes__are_none_where_there_are_several_lanes", "[L21]") {
   CHECK(world.stats(0).ptos - before.ptos == scene.probes.size());
 }
 
-// Nothing is known before the first answer.
+// Before the first acknowledgement the sender has no response time to go by.
 TEST_CASE("early_probes__are_none_before_an_answer", "[L21]") {
   Scene scene;
   World world(scene.config);
@@ -294,8 +296,8 @@ TEST_CASE("early_probes__are_none_before_an_answer", "[L21]") {
   CHECK(world.stats(0).ptos == scene.probes.size());
 }
 
-// The window keeps data back: what is in flight is not the end of a message, and is acknowledged
-// when that suits the receiver.
+// The window keeps data back. The packet in flight is not the end of a message, so the receiver may
+// delay its acknowledgement.
 TEST_CASE("early_probes__are_none_before_the_end_of_a_message", "[L21]") {
   Scene scene;
   scene.config.tunables.initial_window_packets = 4;
@@ -309,8 +311,8 @@ TEST_CASE("early_probes__are_none_before_the_end_of_a_message", "[L21]") {
   CHECK(scene.probes.empty());
 }
 
-// Path 1 is suspected, and NIC 0 goes: data goes over path 1 all the same, and its own probes
-// suffice.
+// Path 1 is suspect, and NIC 0 goes away. Data goes over path 1 all the same, and the path's own
+// probes suffice.
 TEST_CASE("early_probes__are_none_on_a_path_that_is_not_up", "[L21]") {
   World* running = nullptr;
   bool lose_path_1 = false;
@@ -346,12 +348,12 @@ TEST_CASE("early_probes__are_none_on_a_path_that_is_not_up", "[L21]") {
     exchange.message(0, 1, tag, 100);
     REQUIRE(exchange.run(milliseconds(10)));
   }
-  // Its end is sent long after what path 1 has of it, so no early probe asks there.
+  // The end of this message leaves long after the part on path 1, so no early probe asks there.
   lose_path_1 = true;
   exchange.message(0, 1, tag++, 2000000);
   REQUIRE(world.run_until(is_suspected, milliseconds(20)));
   REQUIRE(is_suspected());
-  world.run_for(microseconds(10));  // its own probe has left
+  world.run_for(microseconds(10));  // the path's own probe has left
   world.apply(0, 0, "kill:event");
   probes = passed = 0;
   exchange.message(0, 1, tag, 100);
@@ -360,7 +362,7 @@ TEST_CASE("early_probes__are_none_on_a_path_that_is_not_up", "[L21]") {
   CHECK(probes == 0);
 }
 
-// A lost packet is no slow one: the answer to the probe says what answers take, and nothing else.
+// A lost packet is not a slow one: the probe's own acknowledgement gives the response time.
 TEST_CASE("early_probes__of_lost_packets_do_not_raise_the_response_time", "[L22]") {
   Scene scene;
   World world(scene.config);
@@ -380,8 +382,9 @@ TEST_CASE("early_probes__of_lost_packets_do_not_raise_the_response_time", "[L22]
   CHECK(srtt_us(world) <= before + 10);
 }
 
-// A host that answers more slowly than before looks slow, though the probes that it got meanwhile
-// were answered sooner after they left. After few messages none are sent to it any more.
+// A host that acknowledges more slowly than before looks slow, although the probes that it got
+// meanwhile were acknowledged sooner after they left. After few messages it gets no more early
+// probes.
 TEST_CASE("early_probes__stop_where_answers_have_become_slow", "[L22]") {
   Scene scene;
   World world(scene.config);
@@ -401,8 +404,8 @@ TEST_CASE("early_probes__stop_where_answers_have_become_slow", "[L22]") {
   CHECK(srtt_us(world) > 1400);
 }
 
-// Part of a message waits for its receive: that is acknowledged after max_ack_delay, which says
-// nothing of when the end of a message is late.
+// Part of a message waits for its receive. Its acknowledgement comes after max_ack_delay, which
+// tells nothing about when the acknowledgement of a message's end is late.
 TEST_CASE("early_probes__learn_nothing_from_delayed_acknowledgements", "[L20]") {
   Scene scene;
   delay_acknowledgements(scene);
@@ -417,7 +420,7 @@ TEST_CASE("early_probes__learn_nothing_from_delayed_acknowledgements", "[L20]") 
   CHECK(scene.probed_at(0, kAnswer * 2, microseconds(10)));
 }
 
-// The end of a message is acknowledged at once: what its receiver took for that counts.
+// The receiver acknowledges the end of a message at once, so its response time counts.
 TEST_CASE("early_probes__learn_from_the_end_of_a_message_however_long_it_took", "[L20]") {
   Scene scene;
   World world(scene.config);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sessions end at both ends: what one end has given up, the other does not go on with.
+// How sessions end at both ends: when one end has given up, the other doesn't go on with the
+// session.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -18,7 +19,7 @@ using proto::milliseconds;
 using proto::Time;
 using proto::wire::PacketType;
 
-// Both ends fail, both connect again without a restart, and then all that was under way arrives.
+// Both ends fail and connect again without a restart. Then all packets that were in flight arrive.
 TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[scenario 10][I2]") {
   for_each_seed(10, [](proto::Random& random) {
     struct Late {
@@ -84,7 +85,7 @@ TEST_CASE("ending__partition_then_reconnect_then_the_old_packets", "[scenario 10
   });
 }
 
-// Its CLOSE is lost; the other end learns of it when it next speaks, long before peer_timeout.
+// CLOSE is lost. The other end learns of it when it next sends, long before peer_timeout.
 TEST_CASE("ending__a_half_session_is_reset_when_it_speaks", "[S21]") {
   bool deaf = false;
   WorldConfig config;
@@ -107,7 +108,7 @@ TEST_CASE("ending__a_half_session_is_reset_when_it_speaks", "[S21]") {
   CHECK((world.now() - start).ns < milliseconds(1).ns);
   CHECK(exchange.sent(0).completion->status == Status::peer_closed);
   CHECK(world.stats(0).resets_sent == 1);
-  // The next session is as good as any, and nothing resets it.
+  // The next session works like any other, and nothing resets it.
   world.reconnect(1, 0);
   (void)exchange.receive(0, kAnyNode, 2, 1000);
   (void)exchange.send(1, 0, 2, 1000);
@@ -143,7 +144,7 @@ TEST_CASE("ending__resets_are_few_however_many_packets_come", "[S21]") {
     }
   }
   CHECK(resets >= 9);
-  CHECK(resets <= 11);  // 100 ms
+  CHECK(resets <= 11);  // one each 10 ms
 }
 
 TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one", "[S22]") {
@@ -182,7 +183,7 @@ TEST_CASE("ending__a_reset_of_an_older_session_does_nothing_to_a_newer_one", "[S
   CHECK(world.stats(1).peer_failures == 1);
 }
 
-// Scenario: the final status is lost, and the first CLOSED too.
+// The final status is lost, and the first CLOSED too.
 TEST_CASE("ending__final_status_and_first_closed_lost", "[scenario 19][S14][S15]") {
   bool mute = false;
   std::uint32_t closes = 0;
@@ -209,7 +210,7 @@ TEST_CASE("ending__final_status_and_first_closed_lost", "[scenario 19][S14][S15]
   const Time start = world.now();
   world.close(1);
   REQUIRE(world.run_until([&] { return world.endpoint(1).closed(); }, milliseconds(900)));
-  // It lingers for its own acknowledgements first, which are lost: half of close_timeout.
+  // It first lingers for its own acknowledgements, which are lost: half of close_timeout.
   CHECK((world.now() - start).ns < milliseconds(600).ns);
   REQUIRE(exchange.run(milliseconds(10)));
   exchange.check_all_ok();
@@ -217,7 +218,7 @@ TEST_CASE("ending__final_status_and_first_closed_lost", "[scenario 19][S14][S15]
   CHECK(closeds >= 2);
 }
 
-// More final statuses than one packet holds, and the packets get lost.
+// There are more final statuses than one packet holds, and the packets get lost.
 TEST_CASE("ending__close_carries_all_final_statuses", "[S14][S15]") {
   for_each_seed(6, [](proto::Random& random) {
     bool mute = false;
@@ -267,7 +268,7 @@ TEST_CASE("ending__close_carries_all_final_statuses", "[S14][S15]") {
   });
 }
 
-// Absences up to what a peer has declared are none; beyond that they are.
+// Absences up to the length that a peer has declared are tolerated; longer ones are not.
 TEST_CASE("ending__a_declared_absence_is_waited_for") {
   for (const std::uint64_t absence_ms : {0u, 800u}) {
     WorldConfig config;
@@ -321,7 +322,8 @@ TEST_CASE("ending__keepalives_go_only_to_peers_with_something_pending") {
   std::array<std::uint64_t, 3> before{packets(0), packets(1), packets(2)};
   world.run_for(milliseconds(3600000));
   for (std::uint32_t node = 0; node < 3; ++node) CHECK(packets(node) == before[node]);
-  // An hour with a receive that waits for node 1: some probes to it, their acks, nothing else.
+  // For an hour node 0 has a receive that waits for node 1: some probes, their acknowledgements,
+  // nothing else.
   Exchange exchange(world);
   (void)exchange.receive(0, 1, 1, 100);
   world.run_for(milliseconds(3600000));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One named thing goes wrong. Short exchanges are run again and again, each time with another
-// packet lost, doubled, late or damaged, so that no packet is one that must not be lost.
+// One exact fault at a time. Short exchanges run again and again, and each time another packet is
+// lost, duplicated, late or damaged. No packet may be indispensable.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -16,7 +16,7 @@ using proto::microseconds;
 using proto::milliseconds;
 using Packets = std::set<std::size_t>;
 
-// Counts the packets that leave any NIC, and gives some of them a fate.
+// Counts the packets that leave any NIC, and applies the fault to some of them.
 class Script {
  public:
   Script(Packets hit, Fate fate) : hit_(std::move(hit)), fate_(fate) {}

@@ -8,8 +8,8 @@ namespace hawser::test {
 
 namespace {
 
-constexpr char kUntouched = '\x5a';  // a receive's buffer before anything came
-constexpr char kPoison = '\x5b';     // after its completion
+constexpr char kUntouched = '\x5a';  // fills a receive's buffer before anything comes
+constexpr char kPoison = '\x5b';     // fills it after its completion
 
 std::uint64_t key(std::uint32_t node, OperationId operation) {
   return std::uint64_t{node} << 58 ^ static_cast<std::uint64_t>(operation);
@@ -149,7 +149,7 @@ void Exchange::collect() {
     for (; seen_[node] < completions.size(); ++seen_[node]) {
       const Completion& completion = completions[seen_[node]];
       const auto found = by_operation_.find(key(node, completion.operation));
-      if (found == by_operation_.end()) continue;  // another exchange's
+      if (found == by_operation_.end()) continue;  // of another exchange
       const std::size_t index = found->second;
       if (completion.released) {
         by_operation_.erase(found);
@@ -165,7 +165,7 @@ void Exchange::collect() {
         REQUIRE(completion.user_data == sent.options.user_data);
         REQUIRE(completion.bytes == sent.size);
         REQUIRE(begins_pattern(sent.bytes, sent.serial));
-        if (completion.released) fill(sent.bytes, '\xdd');  // the caller's again
+        if (completion.released) fill(sent.bytes, '\xdd');  // the buffer is the caller's again
       } else {
         receives_[index].completion = completion;
         judge(receives_[index], index);
@@ -174,7 +174,7 @@ void Exchange::collect() {
   }
 }
 
-// One finished receive: the right message, its bytes, nothing beyond them.
+// Checks one finished receive: the right message, its bytes, nothing beyond them.
 void Exchange::judge(Received& receive, std::size_t index) {
   const Completion& completion = *receive.completion;
   REQUIRE(completion.user_data == index);
@@ -216,7 +216,7 @@ bool Exchange::run(proto::Duration limit) {
   return all;
 }
 
-// For the message of the assertion that is about to fail.
+// Prints the open operations for the message of the assertion that is about to fail.
 void Exchange::tell_open() const {
   std::size_t left = 8;
   for (const Sent& sent : sends_) {
@@ -247,11 +247,10 @@ void Exchange::check_all_ok() {
   }
 }
 
-// MPI's order, as far as it can be told from outside. Of two messages of one sender, the later one
-// may only have a receive that the earlier one matches too if the earlier one has a receive that
-// was posted before; and no receive that matches a message is left over that was posted before the
-// one that got it.
-// While sends are under way, a matched receive can't be told from a waiting one.
+// MPI's order, as far as a test can see it. Take two messages of one sender and a receive that both
+// match. The later message may have it only if the earlier one got a receive that was posted before
+// it. No matching receive that was posted before the message's own receive may be left over. While
+// sends are under way, a matched receive can't be told from a waiting one.
 void Exchange::check() {
   collect();
   const bool all_sent =

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between the nodes of a World, with everything checked that can be checked from outside:
-// bytes, exactly-once, the order of matching, statuses, and buffers that nobody may touch any more.
+// Messages between the nodes of a World. It checks everything that can be checked from outside:
+// bytes, exactly-once delivery, the order of matching, statuses, and buffers that must not be used
+// any more.
 //
 // Each message carries its serial number as `immediate`, and its bytes are a pattern of that
-// number. A receive's buffer is poisoned when its completion is seen, a send's scribbled over: who
-// still writes or reads there is found out.
+// number. A receive's buffer is poisoned when its completion is seen, and a send's is overwritten.
+// This exposes an endpoint that still writes or reads there.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,7 @@ class Exchange {
     std::optional<Completion> completion;
     std::uint32_t deliveries = 0;
     std::uint64_t received_by = 0;  // index of the receive, if there was a delivery
-    bool was_claimed = false;       // others may have overtaken it meanwhile
+    bool was_claimed = false;       // other messages may have overtaken it meanwhile
   };
   struct Received {
     std::uint32_t node = 0;
@@ -46,37 +47,37 @@ class Exchange {
     std::uint64_t tag = 0;
     std::uint64_t mask = kWholeTag;
     std::uint64_t posted = 0;  // order of posting at that node
-    bool by_claim = false;     // of a message that was claimed
+    bool by_claim = false;     // received a claimed message
     OperationId operation = kNoOperation;
     std::string buffer;
     std::optional<Completion> completion;
     std::optional<std::uint64_t> serial;
   };
 
-  // Post; return the index for sent() or received(). Nothing: `again`.
+  // These post an operation and return its index for sent() or received(), or nothing on `again`.
   std::optional<std::size_t> try_send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
                                       std::size_t bytes, const SendOptions& options = {});
   std::optional<std::size_t> try_receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag,
                                          std::size_t bytes, std::uint64_t mask = kWholeTag);
-  // The same; the status must be ok.
+  // The same, but the status must be ok.
   std::size_t send(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
                    const SendOptions& options = {});
   std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
                       std::uint64_t mask = kWholeTag);
 
-  // The receive, then the send of one message.
+  // Posts the receive, then the send of one message.
   void message(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
                const SendOptions& options = {});
-  // One from each node to each other, with tag 1.
+  // One message from each node to each other, with tag 1.
   void all_to_all(std::size_t bytes, const SendOptions& options = {});
   // `count` messages from node 0 to node 1 and as many back, received in order, with the tags from
   // `first_tag` on.
   void both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,
                  std::uint64_t first_tag = 0);
 
-  // Receives a claimed message into a buffer of so many bytes.
+  // Receives a claimed message into a buffer of `bytes` bytes.
   std::size_t receive_claimed(std::uint32_t node, MessageId message, std::size_t bytes);
-  // The message of that serial number was claimed, whatever then becomes of it.
+  // Notes that the message with that serial number was claimed, whatever then becomes of it.
   void note_claim(std::uint64_t serial) { sends_[serial - 1].was_claimed = true; }
 
   [[nodiscard]] const Sent& sent(std::size_t i) const { return sends_[i]; }
@@ -84,20 +85,21 @@ class Exchange {
   [[nodiscard]] std::size_t sends() const { return sends_.size(); }
   [[nodiscard]] std::size_t receives() const { return receives_.size(); }
 
-  // Takes over new completions and judges each by itself.
+  // Takes over new completions and checks each by itself.
   void collect();
   // Every operation has its completion.
   [[nodiscard]] bool settled();
   [[nodiscard]] bool run(proto::Duration limit);
-  // Until `done`, which sees all completions that there are, or for so long. True if it came true.
+  // Runs until `done` is true or the time is up; `done` sees all completions so far. Returns
+  // whether it became true.
   [[nodiscard]] bool run_until(const std::function<bool()>& done, proto::Duration limit);
   // Every operation ended ok.
   void check_all_ok();
-  // Order of matching and buffers, at the end.
+  // Checks the order of matching and the buffers, at the end.
   void check();
-  // Nothing is held anywhere: for worlds that are healed and settled.
+  // Checks that no endpoint holds anything. For worlds that are healed and settled.
   void check_quiet(proto::Duration rest = proto::milliseconds(50));
-  // Completions that are there already belong to somebody else.
+  // Completions that are already there belong to another exchange.
   void ignore_what_was();
   // The node crashed: its operations have no completions.
   void forget(std::uint32_t node);

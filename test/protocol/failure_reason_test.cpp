@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a peer was given up, as far as this end can know: the event and the peer's statistics say the
-// same.
+// Why an endpoint gave its peer up, as far as it can know. The event and the peer's statistics
+// agree.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using proto::milliseconds;
 
 constexpr proto::Duration kLong = milliseconds(10'000);
 
-// Packets of a node are lost while `is_mute` says so of it.
+// Drops the packets of a node while its `is_mute` is true.
 struct Mute {
   std::array<bool, 2> is_mute{};
 };
@@ -118,7 +118,7 @@ TEST_CASE("failure_reason__of_a_session_that_was_ready", "[F6]") {
   }
 }
 
-// The record of one that has been put to rest keeps it.
+// The record of a peer at rest keeps the reason.
 TEST_CASE("failure_reason__is_known_of_a_peer_at_rest", "[F6]") {
   Mute mute;
   WorldConfig config = impatient(mute);
@@ -135,8 +135,8 @@ TEST_CASE("failure_reason__is_known_of_a_peer_at_rest", "[F6]") {
   CHECK(world.peer_stats(0, 1).failure_reason == Reason::unheard);
 }
 
-// `probe` and `claim` say of an ended session what `receive` says; nobody waits for what can't
-// come.
+// After a session has ended, `probe` and `claim` return the same status as `receive`. Nobody waits
+// for a message that can't come.
 TEST_CASE("failure_reason__probe_and_claim_say_that_nothing_will_come", "[F6]") {
   Mute mute;
   World world(impatient(mute));
@@ -152,7 +152,7 @@ TEST_CASE("failure_reason__probe_and_claim_say_that_nothing_will_come", "[F6]") 
   CHECK(endpoint.probe(peer, 0, 2, ~std::uint64_t{0}, envelope) == Status::again);
   world.close(1);
   check_failure(world, 0, Status::peer_closed, Reason::status);
-  // Messages that it has delivered stay.
+  // Messages that the peer has delivered stay.
   CHECK(endpoint.probe(peer, 0, 1, ~std::uint64_t{0}, envelope) == Status::ok);
   CHECK(endpoint.probe(peer, 0, 2, ~std::uint64_t{0}, envelope) == Status::peer_closed);
   CHECK(endpoint.claim(peer, 0, 2, ~std::uint64_t{0}, envelope, message) == Status::peer_closed);

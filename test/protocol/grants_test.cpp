@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grants: who is given room first, that a sender which stands still is no loss to the others, and
-// that nothing wedges, whatever is lost and whoever goes.
+// Grants: which message gets room first. A sender that stands still costs the others nothing.
+// Nothing wedges, whatever is lost and whichever peer goes away.
 #include <catch2/catch.hpp>
 
 #include "proto/wire/packet.hpp"
@@ -34,7 +34,7 @@ void narrow(World& world) {
   world.run_for(milliseconds(20));
 }
 
-// When each of the receives was complete, in us after `begin`.
+// When each of the receives completed, in us after `begin`.
 std::vector<std::int64_t> finishing_times(World& world, Exchange& exchange) {
   const Time begin = world.now();
   std::vector<std::int64_t> times(exchange.receives(), -1);
@@ -55,7 +55,8 @@ std::vector<std::int64_t> finishing_times(World& world, Exchange& exchange) {
 
 constexpr std::size_t kLong = 2 << 20;
 
-// Six send 2 MiB each. The last one's is what its group waits for, the one before has a priority.
+// Six nodes send 2 MiB each. A group waits for the last one's message, and the one before has a
+// priority.
 TEST_CASE("grants__go_first_to_what_a_group_waits_for_then_by_priority", "[G4]") {
   World world(many_to_one(6));
   narrow(world);
@@ -69,7 +70,7 @@ TEST_CASE("grants__go_first_to_what_a_group_waits_for_then_by_priority", "[G4]")
   }
   const auto times = finishing_times(world, exchange);
   CAPTURE(times);
-  for (std::size_t i = 1; i < 4; ++i) {  // the oldest always has a part
+  for (std::size_t i = 1; i < 4; ++i) {  // the oldest message always gets a share
     CHECK(times[5] < times[i]);
     CHECK(times[4] < times[i]);
   }
@@ -78,7 +79,7 @@ TEST_CASE("grants__go_first_to_what_a_group_waits_for_then_by_priority", "[G4]")
   exchange.check_all_ok();
 }
 
-// A message becomes what its group waits for while it is being received.
+// While a message is being received, it becomes the one for which its group waits.
 TEST_CASE("grants__turn_to_a_message_when_its_group_has_come_so_far", "[G4]") {
   World world(many_to_one(6));
   narrow(world);
@@ -99,7 +100,8 @@ TEST_CASE("grants__turn_to_a_message_when_its_group_has_come_so_far", "[G4]") {
   exchange.check_all_ok();
 }
 
-// Messages with a priority come without end; the oldest one, without, is served all the same.
+// Messages with a priority come without end. The oldest message, which has none, is served all the
+// same.
 TEST_CASE("grants__leave_an_eighth_to_the_oldest_message", "[G4]") {
   World world(many_to_one(4));
   narrow(world);
@@ -120,15 +122,15 @@ TEST_CASE("grants__leave_an_eighth_to_the_oldest_message", "[G4]") {
   };
   const Time begin = world.now();
   REQUIRE(world.run_until(oldest_done, milliseconds(100)));
-  CHECK(world.now() - begin > milliseconds(3));   // not alone
+  CHECK(world.now() - begin > milliseconds(3));   // the oldest message was not alone
   CHECK(world.now() - begin < milliseconds(40));  // 2 MiB at an eighth of the rate: 17 ms
   REQUIRE(exchange.run(milliseconds(500)));
   exchange.check_all_ok();
 }
 
 // One of the senders is a hundred times slower than the link. It has its share of the budget, and
-// the others are little slower than without it: were it given room whenever it is its turn, they
-// would take twice as long and more.
+// the others are hardly slower than without it. If it got room whenever its turn came, the others
+// would take more than twice as long.
 TEST_CASE("grants__are_not_hoarded_by_a_slow_sender", "[G5]") {
   const auto time_of_others = [](bool with_slow) {
     World world(many_to_one(4));
@@ -160,8 +162,8 @@ TEST_CASE("grants__are_not_hoarded_by_a_slow_sender", "[G5]") {
   CHECK(static_cast<double>(with.ns) < 1.15 * static_cast<double>(without.ns));
 }
 
-// (17) Those that were granted the whole budget stop. The others lose two response times, and the
-// stopped ones go on where they were.
+// (17) The senders that hold grants for the whole budget stop. The others lose two response times,
+// and the stopped ones go on where they were.
 TEST_CASE("grants__of_senders_that_stop_are_given_to_others", "[G6]") {
   const auto time_of_other = [](std::uint32_t stopped) {
     World world(many_to_one(9));
@@ -189,7 +191,8 @@ TEST_CASE("grants__of_senders_that_stop_are_given_to_others", "[G6]") {
   CHECK(beside - alone < milliseconds(8));
 }
 
-// Senders that have to wait for their first grant ask, and are told that they are known.
+// Senders that have to wait for their first grant ask, and the answer shows that the receiver knows
+// them.
 TEST_CASE("grants__who_asks_before_its_turn_hears_pending", "[M28]") {
   std::size_t pending = 0;
   WorldConfig config = many_to_one(8);
@@ -221,7 +224,7 @@ TEST_CASE("grants__who_asks_before_its_turn_hears_pending", "[M28]") {
 
 // ---- it does not wedge
 
-// Everything of one kind is lost for a while.
+// All grants, or all data, are lost for a while.
 TEST_CASE("grants__outlive_the_loss_of_all_grants_or_of_all_data", "[M28][G7]") {
   for (const bool data : {false, true}) {
     for (const std::uint64_t requests : {0, 1}) {
@@ -251,7 +254,7 @@ TEST_CASE("grants__outlive_the_loss_of_all_grants_or_of_all_data", "[M28][G7]") 
   }
 }
 
-// A message's last grant is lost, and neither end has a timer that would tell within 20 ms.
+// A message's last grant is lost, and neither end has a timer that would notice within 20 ms.
 TEST_CASE("grants__the_last_one_of_a_message_is_said_once_more", "[G8]") {
   WorldConfig config = many_to_one(1);
   config.tunables.timer_granularity_us = 20000;
@@ -295,7 +298,7 @@ TEST_CASE("grants__of_a_sender_that_dies_come_back", "[G6]") {
   for (std::size_t i = 0; i < exchange.receives(); ++i) {
     CHECK((exchange.received(i).completion->status == Status::ok) == (i >= 4));
   }
-  // And none of it is still counted: one more message goes at the full rate.
+  // The budget counts none of it any more: one more message goes at the full rate.
   const Time begin = world.now();
   exchange.message(6, 0, 2, 8 * kLong);
   REQUIRE(exchange.run(milliseconds(2000)));
@@ -319,11 +322,12 @@ TEST_CASE("grants__to_forty_peers_at_once_and_a_receiver_that_pauses", "[G7]") {
   exchange.check_all_ok();
 }
 
-// What comes unasked is all there when the rest is granted, in one turn, and nothing more comes.
+// All unscheduled fragments have arrived when the rest is granted, in one turn, and nothing more
+// comes.
 TEST_CASE("grants__are_followed_by_questions_if_nothing_comes", "[L5]") {
   bool silent = false;
   WorldConfig config;
-  config.tunables.ack_every_packets = 256;  // what comes unasked is one burst
+  config.tunables.ack_every_packets = 256;  // the unscheduled fragments are one burst
   config.tunables.initial_window_packets = 64;
   config.hook = [&](std::uint32_t node, std::uint32_t,
                     const FaultPacket& packet) -> std::optional<Fate> {
@@ -341,7 +345,7 @@ TEST_CASE("grants__are_followed_by_questions_if_nothing_comes", "[L5]") {
   CHECK(world.stats(1).requests_sent > 0);
 }
 
-// One byte more than comes unasked, and tunables at their ends.
+// A message one byte longer than the unscheduled bytes, with tunables at their limits.
 TEST_CASE("grants__work_at_the_ends_of_their_tunables", "[G3][G7]") {
   struct Ends {
     std::uint64_t start, unscheduled, window, fragment;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handshakes under attack and in great numbers: they cost little, take no memory from anybody, and
-// those who mean it get through.
+// Handshakes under attack and in great numbers: they cost little and take no memory from anybody,
+// and honest callers get through.
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -24,7 +24,7 @@ bool is_hello(const FaultPacket& packet) {
   return packet.direction == engine::Direction::tx && view_of(packet).type == PacketType::hello;
 }
 
-// HELLOs in the names of ever new strangers, all from one address.
+// Sends HELLOs in the names of ever new strangers, all from one address.
 void flood(ScriptedPeer& stranger, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     ++stranger.id;
@@ -53,9 +53,9 @@ TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no
   CHECK(answers[PacketType::welcome] == 5);
   CHECK(answers[PacketType::challenge] == 195);
   CHECK(world.stats(0).challenges_sent == 195);
-  CHECK(received <= stranger.bytes_sent());  // nobody is made to send more than was sent
+  CHECK(received <= stranger.bytes_sent());  // no endpoint sends more than it got
   CHECK(world.allocations() == 0);
-  // Honest ones don't notice.
+  // Honest peers don't notice.
   Exchange exchange(world);
   exchange.message(1, 0, 1, 100);
   exchange.message(0, 2, 1, 100);
@@ -75,7 +75,7 @@ TEST_CASE("handshake__with_a_limit_of_none_everybody_proves_his_address") {
   CHECK(world.stats(1).challenges_sent == 1);
 }
 
-// Strangers who do prove their address take slots only as long as nobody else needs them.
+// Strangers that do prove their address keep slots only as long as no other peer needs them.
 TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
   WorldConfig config;
   config.nodes = 4;
@@ -156,7 +156,7 @@ TEST_CASE("handshake__a_flood_during_an_all_reduce", "[scenario 18]") {
   Time flooded{};
   run(false, quiet);
   run(true, flooded);
-  // Virtual time counts turns, not their length: what is shown is that nothing waits for a timer.
+  // Virtual time counts turns, not their length. The check shows that nothing waits for a timer.
   CHECK(flooded.ns < 2 * quiet.ns);
 }
 
@@ -176,7 +176,8 @@ TEST_CASE("handshake__no_more_than_so_many_are_called_at_once", "[S11]") {
       most = std::max(most, open[node].size());
     }
     if (view.type == PacketType::welcome) {
-      // Its target takes it before it calls the next: it is answered when that has arrived.
+      // The caller processes this WELCOME before its next call, so the call counts as answered on
+      // arrival.
       open[static_cast<std::size_t>(view.session->target_id - 1)].erase(view.session->sender_id);
     }
     return {};
@@ -205,7 +206,7 @@ TEST_CASE("handshake__those_who_do_not_answer_do_not_keep_others_waiting_for_lon
   for (std::uint32_t dead = 1; dead < 23; ++dead) world.crash(dead, false);
   REQUIRE(world.run_until([&] { return world.stats(0).sessions_established == 1; },
                           milliseconds(3000)));
-  // And each of the dead ones is told as unreachable, peer_timeout after it was called.
+  // Each of the dead peers is reported as unreachable, peer_timeout after it was called.
   world.run_for(milliseconds(13000));
   CHECK(world.stats(0).peer_failures == 22);
 }
@@ -235,7 +236,8 @@ TEST_CASE("handshake__tokens_are_new_each_time_and_follow_from_the_seed") {
   CHECK(tokens_of(2) != once);
 }
 
-// A HELLO in a peer's name with a counter beyond all others makes the true peer no older.
+// A HELLO in a peer's name with a counter beyond all others must not make the true peer's packets
+// stale.
 TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
   for (const bool live : {true, false}) {
     World world({});
@@ -266,8 +268,8 @@ TEST_CASE("handshake__what_is_said_in_a_peers_name_does_not_make_it_stale") {
   }
 }
 
-// Each has been called by a stranger in the other's name, who doesn't answer. They call where their
-// applications say that the other one is.
+// A stranger has called each of them in the other's name, and doesn't answer. They call the
+// addresses that their applications gave them.
 TEST_CASE("handshake__strangers_in_both_names_keep_nobody_apart", "[S5]") {
   World world({});
   ScriptedPeer second(world, 0, 2);
@@ -284,12 +286,12 @@ TEST_CASE("handshake__strangers_in_both_names_keep_nobody_apart", "[S5]") {
   exchange.check_all_ok();
 }
 
-// What arrives at node 1 of a node that calls, and at node 0 of what it is answered: (local NIC of
-// node 0, NIC of node 1).
+// A pair of NICs as (local NIC of node 0, NIC of node 1). The HELLO arrives at node 1, and its
+// answer at node 0.
 using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
-// Nobody answers: every pair of NICs is tried, at intervals that double, with jitter; several at
-// once, in the end, if there are more than a few calls would reach.
+// Nobody answers. The caller tries every pair of NICs, at intervals that double, with jitter. If
+// there are more pairs than a few calls would reach, each call tries several at once.
 TEST_CASE("handshake__hello_goes_over_one_pair_of_nics_after_the_other", "[S5][S24]") {
   for (const auto& [locals, remotes] :
        {std::pair{1u, 2u}, {2u, 3u}, {3u, 2u}, {4u, 4u}, {2u, 1u}}) {
@@ -317,7 +319,7 @@ TEST_CASE("handshake__hello_goes_over_one_pair_of_nics_after_the_other", "[S5][S
     const std::size_t all = std::size_t{locals} * remotes;
     REQUIRE(times.size() >= std::max<std::size_t>(all, 8));
     const std::size_t at_once = (all + 7) / 8;
-    // Those of one call arrive in any order.
+    // The HELLOs of one call arrive in any order.
     CHECK(std::set(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(all + at_once - 1))
               .size() == all);
     CHECK(std::ranges::count(times, times.back()) == static_cast<std::ptrdiff_t>(at_once));
@@ -333,14 +335,14 @@ TEST_CASE("handshake__hello_goes_over_one_pair_of_nics_after_the_other", "[S5][S
   }
 }
 
-// A caller's first HELLO is under way when its NIC gets another address: it is answered where it
-// is.
+// A caller's first HELLO is in flight when its NIC gets another address. The answer goes to the new
+// one.
 TEST_CASE("handshake__a_caller_that_moves_is_answered_there", "[S23]") {
   WorldConfig config;
   config.faults = "delay=300us";
   config.tunables.peer_timeout_ms = 500;
   World world(config);
-  (void)world.peer(0, 1);  // is called
+  (void)world.peer(0, 1);  // starts calling
   world.run_for(microseconds(100));
   world.apply(0, 0, "revive:moved");
   REQUIRE(
@@ -349,8 +351,7 @@ TEST_CASE("handshake__a_caller_that_moves_is_answered_there", "[S23]") {
   CHECK(world.stats(1).challenges_sent == 1);
 }
 
-// However many NICs either side has, and whichever pair of them is the only one that lives.
-// The time that a caller was away itself is not the time that nobody answered.
+// Time during which the caller itself was away does not count as time without an answer.
 TEST_CASE("handshake__who_was_away_while_calling_calls_on", "[S5]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 1000;
@@ -363,7 +364,7 @@ TEST_CASE("handshake__who_was_away_while_calling_calls_on", "[S5]") {
   world.pause(0, true);
   world.run_for(milliseconds(1250));
   world.pause(0, false);
-  world.run_for(milliseconds(500));  // of these calls none is heard
+  world.run_for(milliseconds(500));  // none of these calls is heard
   CHECK(world.stats(0).peer_failures == 0);
   world.apply(1, "blackhole=none");
   REQUIRE(exchange.run(milliseconds(400)));
@@ -421,7 +422,8 @@ TEST_CASE("handshake__welcome_goes_back_over_the_pair_of_its_hello", "[S6]") {
   for (std::size_t i = 0; i < hellos.size(); ++i) CHECK(welcomes[i] == hellos[i]);
 }
 
-// Both were started again; the caller has had the address of the peer's process before this one.
+// Both processes were started again. The caller first had the address of the peer's previous
+// process.
 TEST_CASE("handshake__a_newer_address_is_called_while_the_older_does_not_answer", "[S5]") {
   World world(WorldConfig{});
   std::array<std::byte, proto::Endpoint::kMaxAddressBytes> old;
@@ -439,7 +441,8 @@ TEST_CASE("handshake__a_newer_address_is_called_while_the_older_does_not_answer"
   CHECK(world.stats(0).peer_failures == 0);
 }
 
-// Its WELCOME is lost, and it disconnects: the caller knows nothing of that, and goes on calling.
+// The peer's WELCOME is lost, and the peer disconnects. The caller doesn't know of that, and goes
+// on calling.
 TEST_CASE("handshake__who_has_disconnected_unheard_answers_again", "[S25]") {
   bool loses = true;
   WorldConfig config;

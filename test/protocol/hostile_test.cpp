@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets that no honest peer sends. Strangers change nothing; who has the session's token can fool
-// it about his own messages, but breaks no invariant, and everything else goes on.
+// Packets that no honest peer sends. Strangers change nothing. A sender that knows the session's
+// token can corrupt its own messages, but it breaks no invariant, and everything else goes on.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -22,7 +22,7 @@ struct Recorded {
   Datagram datagram;
 };
 
-// Keeps a copy of what the nodes send, the newest of each type of packet and some others.
+// Keeps a copy of the nodes' packets: the newest of each type, and some others.
 struct Recorder {
   std::vector<Recorded> packets;
   bool on = true;
@@ -90,7 +90,7 @@ TEST_CASE("hostile__strangers_change_nothing", "[F2]") {
             datagram.seal();
           }
         } else {
-          // A stranger knows no token: everything else may be right.
+          // A stranger knows no token; everything else may be right.
           datagram = recorder.packets[random.below(recorder.packets.size())].datagram;
           if (random.chance(0.7)) mutate(datagram, random);
           if (datagram.header().type != PacketType::hello) datagram.header().token = random.next();
@@ -110,7 +110,7 @@ TEST_CASE("hostile__strangers_change_nothing", "[F2]") {
   });
 }
 
-// For operations that may come to any end, or not be taken.
+// Posts an operation that may have any outcome, or may not be accepted.
 void post_send(World& world, std::uint32_t from, std::uint32_t to, std::uint64_t tag,
                const std::string& bytes, bool delivered) {
   proto::SendRequest request;
@@ -131,7 +131,7 @@ void post_receive(World& world, std::uint32_t node, std::uint32_t from, std::uin
   (void)world.post(node, request);
 }
 
-// Messages may be fooled here, but no assertion fails, nothing leaks, and a new session works.
+// Messages may be corrupted here, but no assertion fails, nothing leaks, and a new session works.
 TEST_CASE("hostile__a_mad_peer_with_the_right_token_breaks_nothing") {
   for_each_seed(40, [](proto::Random& random) {
     Recorder recorder;
@@ -170,7 +170,7 @@ TEST_CASE("hostile__a_mad_peer_with_the_right_token_breaks_nothing") {
         if (random.chance(0.9)) datagram.header().type = before.type;
         if (random.chance(0.9)) datagram.header().hwords = before.hwords;
         datagram.seal();
-        // Nothing of node 2's session with node 1 passes for it: the tokens differ.
+        // A packet of node 2's session with node 1 is not valid for node 0: the tokens differ.
         injector.send(1 - source.from, static_cast<std::uint32_t>(random.below(2)), datagram);
         if (random.chance(0.3)) world.run_for(proto::microseconds(random.below(100)));
       }
@@ -178,7 +178,7 @@ TEST_CASE("hostile__a_mad_peer_with_the_right_token_breaks_nothing") {
     world.run_for(milliseconds(400));
     REQUIRE(honest.run(milliseconds(2000)));
     honest.check_all_ok();
-    // The fooled session ends, and the next one is as good as new.
+    // The corrupted session ends, and the next one works.
     if (world.endpoint(0).disconnect(world.now(), world.peer(0, 1)) == Status::ok) {
       world.run_for(milliseconds(20));
     }
@@ -203,13 +203,13 @@ TEST_CASE("hostile__a_mad_peer_with_the_right_token_breaks_nothing") {
   });
 }
 
-// A quiet session of two, and packets made for it, all of them right but for one thing.
+// A quiet session of two nodes, and packets made for it that are right in all respects but one.
 class Forger {
  public:
   Forger() : world_(config(*this)), injector_(world_) {
     world_.connect_all();
     world_.run_for(milliseconds(3));
-    // Something for either side to know a path by.
+    // Traffic first, so that either side knows a path.
     Exchange exchange(world_);
     exchange.message(0, 1, 1, 100);
     REQUIRE(exchange.run(milliseconds(20)));
@@ -268,24 +268,24 @@ TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24][F2]")
   const auto control = [&](DropReason reason, auto&& write) {
     expect(reason, PacketType::control, Queue::control, write);
   };
-  control(DropReason::bad_field, [](PacketWriter& w) {  // a status of what was never sent
+  control(DropReason::bad_field, [](PacketWriter& w) {  // a status of a message never sent
     REQUIRE(w.status(1, proto::wire::MessageStatus::delivered));
   });
   control(DropReason::bad_field, [](PacketWriter& w) {
     REQUIRE(w.status(0, proto::wire::MessageStatus::accepted, proto::wire::kMaxStatusRun));
   });
-  control(DropReason::bad_field, [](PacketWriter& w) {  // a message that nobody cancels
+  control(DropReason::bad_field, [](PacketWriter& w) {  // the sender doesn't cancel this message
     REQUIRE(w.status(0, proto::wire::MessageStatus::cancelled));
   });
   control(DropReason::bad_field, [](PacketWriter& w) { w.header().floor += 1000; });
   control(DropReason::bad_field, [](PacketWriter& w) { REQUIRE(w.grant(0, 5, 5, 0, 1 << 30)); });
   control(DropReason::bad_field, [](PacketWriter& w) { REQUIRE(w.grant(0, 5, 5, 9, 8)); });
   control(DropReason::bad_field, [](PacketWriter& w) { REQUIRE(w.nic_state(9, false, 1)); });
-  control(DropReason::bad_field, [](PacketWriter& w) {  // an ack of what was never sent
+  control(DropReason::bad_field, [](PacketWriter& w) {  // acknowledges a packet never sent
     const std::array<std::uint64_t, 1> all{~std::uint64_t{0}};
     REQUIRE(w.path_ack(0, 1, 100000, 0, 0, all));
   });
-  // An ack of a path that was given up is late, as in any run, and settles nothing.
+  // An acknowledgement of a path that was given up is late, which is normal, and settles nothing.
   const std::uint64_t late = forger.world().stats(1).late_acknowledgements;
   forger.forge(PacketType::control, Queue::control, [](PacketWriter& w) {
     const std::array<std::uint64_t, 1> all{~std::uint64_t{0}};
@@ -320,7 +320,7 @@ TEST_CASE("hostile__each_forgery_is_told_by_name", "[scenario 14][M7][M24][F2]")
     w.part(proto::wire::FragmentPart{7, 0});
     w.part(proto::wire::ReceiveSlotPart{3, 3});
   });
-  // Nothing of that has done harm to what was under way.
+  // None of that has harmed the messages that were under way.
   (void)exchange.receive(0, 1, 1, 300000);
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_all_ok();

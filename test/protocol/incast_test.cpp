@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many send to one: the receiver's ring must not be what loses packets, nor its link's queue, and
+// Many nodes send to one. Neither the receiver's ring nor its link's queue may lose packets, and
 // its link stays full.
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -71,8 +71,8 @@ std::string tell(const char* what, const Incast& of) {
          ", spurious " + std::to_string(of.spurious) + "; ";
 }
 
-// What may come unasked, 31 times 64 KiB, is twice what the queue holds: of that some is lost. Then
-// nothing is.
+// The unscheduled bytes, 31 times 64 KiB, are twice what the queue holds, so some of them are lost.
+// After that nothing is lost.
 TEST_CASE("incast__of_31_fills_the_link_and_loses_nothing_once_it_has_begun", "[long][G1]") {
   const Duration unasked = microseconds(2200);  // 2 MB at 1 GB/s
   const Incast one = run(1, 31, 4 << 20, unasked);
@@ -86,7 +86,7 @@ TEST_CASE("incast__of_31_fills_the_link_and_loses_nothing_once_it_has_begun", "[
   CHECK(static_cast<double>(one.time.ns) > 0.85 * static_cast<double>(many.time.ns));
 }
 
-// Four messages each, of which 8 MB may come unasked: what holds these back are the windows.
+// Four messages each, with 8 MB of unscheduled bytes. The windows hold these back.
 TEST_CASE("incast__of_31_with_much_that_comes_unasked_settles_too", "[long][G1]") {
   const Incast one = run(1, 124, 541000, milliseconds(20));
   const Incast many = run(31, 4, 541000, milliseconds(20));

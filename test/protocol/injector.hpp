@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts packets of anybody's making into a World: what a stranger on the fabric, a mad NIC or a peer
+// Puts arbitrary packets into a World: those that a stranger on the fabric, a mad NIC or a peer
 // with a bug could send.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace hawser::test {
 
-// A datagram as it was, or will be, on the wire.
+// A datagram as it is on the wire.
 struct Datagram {
   proto::Queue queue = proto::Queue::data;
   std::vector<std::uint64_t> words;  // so that headers are aligned
@@ -31,7 +31,7 @@ struct Datagram {
   [[nodiscard]] proto::wire::CommonHeader& header() {
     return *reinterpret_cast<proto::wire::CommonHeader*>(words.data());
   }
-  // Makes the checksum right again.
+  // Recomputes the checksum.
   void seal() {
     header().checksum = 0;
     header().checksum = proto::wire::detail::packet_checksum(datagram(), {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A path's packets go over all entropies of its NIC in turn, its lanes: what that does to loss
-// detection and to acknowledgements.
+// A path's packets go over all entropies of its NIC in turn, its lanes. These tests show what that
+// does to loss detection and to acknowledgements.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -45,9 +45,9 @@ void exchange_messages(World& world, std::size_t count) {
 }
 
 TEST_CASE("lanes__a_path_goes_over_all_entropies_in_turn_and_so_do_acknowledgements", "[P18]") {
-  std::map<std::uint32_t, std::uint16_t> by_number;  // of node 0's data
-  std::array<std::size_t, kLanes> control{};         // of node 1
-  // Of a NIC with six entropies four are used.
+  std::map<std::uint32_t, std::uint16_t> by_number;  // of node 0's data packets
+  std::array<std::size_t, kLanes> control{};         // of node 1's control packets
+  // The NIC has six entropies, of which a path uses four.
   WorldConfig config = lanes_world(kLanes + 2);
   config.hook = [&](std::uint32_t node, std::uint32_t,
                     const FaultPacket& packet) -> std::optional<Fate> {
@@ -73,9 +73,9 @@ TEST_CASE("lanes__a_path_goes_over_all_entropies_in_turn_and_so_do_acknowledgeme
   for (const std::size_t count : control) CHECK(count > 0);
 }
 
-// Packets of one lane take ever so much longer. Without lanes that is reordering, which costs
-// retransmits before it is known to be that; with lanes it is how far they differ, which the first
-// message has shown.
+// Packets of one lane take far longer. Without lanes that is reordering, which costs retransmits
+// before the sender knows it. With lanes the sender has learned the lanes' differences from the
+// first message.
 EndpointStats with_a_slow_quarter(std::uint16_t entropies) {
   WorldConfig config = lanes_world(entropies);
   config.hook = [&](std::uint32_t node, std::uint32_t,
@@ -103,8 +103,9 @@ TEST_CASE("lanes__order_says_nothing_between_two_of_them", "[L14][L15]") {
   CHECK(four.packets_lost == 0);
 }
 
-// The time from the loss of fragment `which` of 256 until it is sent again, if no timer of the
-// granularity has a say; without the receiver's requests, or with these and no probes.
+// The time from the loss of fragment `which` of 256 until its retransmit. The granularity is 20 ms,
+// so its timers play no part. `asked`: with the receiver's requests and without probes; else the
+// reverse.
 proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, bool asked = false,
                                bool early = true) {
   World* running = nullptr;
@@ -139,19 +140,19 @@ proto::Duration repaired_after(std::uint16_t entropies, std::uint32_t which, boo
   return again - lost;
 }
 
-// It is 255 packets, and more than a round trip, before the last one.
+// The lost packet is 255 packets, and more than a round trip, before the last one.
 TEST_CASE("lanes__a_loss_is_known_when_what_left_so_much_later_has_arrived", "[L15]") {
   CHECK(repaired_after(1, 0) < milliseconds(1));
   CHECK(repaired_after(kLanes, 0) < milliseconds(1));
 }
 
-// All was sent, and some of it is late by more than packets differ by: the receiver asks for it,
-// and its sender believes it.
+// All was sent, and a packet is later than lanes differ. The receiver requests it, and its sender
+// believes the request.
 TEST_CASE("lanes__what_is_missing_at_the_end_is_asked_for_soon", "[L7]") {
   CHECK(repaired_after(kLanes, 254, true) < milliseconds(1));
 }
 
-// Nothing follows the last packet but the probe, which is early. On one lane it comes after the
+// Only the probe follows the last packet, and it is early. With one lane it comes after the
 // granularity, or after a tenth of it where early probes are on (L21).
 TEST_CASE("lanes__the_loss_of_the_last_packet_is_known_by_an_early_probe", "[L16][L21]") {
   CHECK(repaired_after(1, 255, false, false) > milliseconds(15));
@@ -161,8 +162,8 @@ TEST_CASE("lanes__the_loss_of_the_last_packet_is_known_by_an_early_probe", "[L16
   CHECK(repaired_after(kLanes, 255, false, false) < milliseconds(1));
 }
 
-// The packet that says that a message was delivered is lost, and its sender has no timer that asks
-// within 20 ms; the next message's answer says it again.
+// The packet with a message's DELIVERED is lost, and the sender has no timer that would ask within
+// 20 ms. The next message's answer repeats the status.
 TEST_CASE("lanes__a_status_is_told_once_more_in_the_next_control_packet", "[A8]") {
   WorldConfig config = lanes_world(kLanes);
   config.tunables.timer_granularity_us = 20000;
@@ -192,7 +193,7 @@ TEST_CASE("lanes__a_status_is_told_once_more_in_the_next_control_packet", "[A8]"
   exchange.check_all_ok();
 }
 
-// How many packets each lane carries, if what goes over lane `busy` comes marked.
+// The number of packets that each lane carries if packets on lane `busy` arrive marked.
 std::array<std::size_t, kLanes> by_lane(std::uint16_t busy) {
   std::map<std::uint32_t, std::uint16_t> lanes;
   std::array<std::size_t, kLanes> carried{};
@@ -224,7 +225,7 @@ std::array<std::size_t, kLanes> by_lane(std::uint16_t busy) {
 
 TEST_CASE("lanes__those_of_marked_packets_are_passed_over_once", "[P19]") {
   const std::array<std::size_t, kLanes> even = by_lane(kLanes);
-  for (const std::size_t count : even) {  // those that bring back first a little more
+  for (const std::size_t count : even) {  // lanes with early acknowledgements carry more
     CHECK(count * 8 > 7 * 4 * 256 / kLanes);
     CHECK(count * 8 < 9 * 4 * 256 / kLanes);
   }
@@ -235,7 +236,7 @@ TEST_CASE("lanes__those_of_marked_packets_are_passed_over_once", "[P19]") {
   }
 }
 
-// What the receiver of one message says, packets of control.
+// The number of control packets that the receiver of one message sends.
 std::uint64_t control_packets_in(const WorldConfig& config) {
   World world(config);
   world.connect_all();
@@ -261,7 +262,7 @@ TEST_CASE("lanes__that_one_overtakes_another_is_not_told_at_once", "[A6]") {
   CHECK(control_packets(kLanes) * 2 < control_packets(1));
 }
 
-// Of the messages that it takes, with a window of 64 packets.
+// The number of acknowledgements of one message, with a window of 64 packets.
 std::uint64_t acks_of_a_message(std::uint16_t entropies) {
   WorldConfig config = lanes_world(entropies);
   config.faults = "delay=20us,rate=1000000000";
@@ -274,7 +275,7 @@ TEST_CASE("lanes__are_acknowledged_a_few_times_in_a_window", "[A7]") {
   CHECK(acks_of_a_message(kLanes) <= 64);
 }
 
-// One way through the fabric is dead for good, for data and for control, and nobody is told.
+// One route through the fabric is dead for good, for data and for control, and neither end is told.
 TEST_CASE("lanes__one_that_is_dead_costs_retransmits_and_nothing_else", "[P18]") {
   const auto dead = GENERATE(std::uint16_t{0}, std::uint16_t{1}, std::uint16_t{3});
   WorldConfig config = lanes_world(kLanes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the receiver's knowledge of a collective is worth: steps of an all-to-all under loss, by
-// which layers and levels of detection are on. The times are virtual: what they are is decided by
-// the protocol alone.
+// The value of the receiver's knowledge of a collective: steps of an all-to-all under loss, with
+// different layers and levels of detection on. The times are virtual, so the protocol alone decides
+// them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -65,14 +65,15 @@ TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   const Tunables all = small_tunables();
   Tunables no_gate = all;
   no_gate.recovery_gate = 0;
-  // Early probes find what the receiver's requests find, and take their place (L21).
+  // Early probes find the same losses as the receiver's requests, so switch off both (L21).
   Tunables sender_only = no_gate;
   sender_only.recovery_request = 0;
   sender_only.recovery_early = 0;
-  // What a timer of the sender that doesn't adapt would be: UCCL's 500 us.
+  // A fixed sender timer, for comparison: UCCL's 500 us.
   Tunables fixed = sender_only;
   fixed.timer_granularity_us = 500;
-  // The 99th percentile of few steps is the work of one or two losses: figures take more of them.
+  // One or two losses decide the 99th percentile of few steps, so figures for tables take more
+  // steps.
   const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
   const int count = tables ? 3000 : 100;
   const Steps with = all_to_all(all, count);
@@ -93,7 +94,7 @@ TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   INFO(table);
   if (tables) {
     WARN(table);
-    return;  // the bounds below are of the first hundred steps
+    return;  // the bounds below hold for the first hundred steps
   }
   CHECK(with.quantile_us(50) < 0.95 * without_requests.quantile_us(50));
   CHECK(with.quantile_us(99) < 0.65 * without_requests.quantile_us(99));

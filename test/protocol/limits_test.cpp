@@ -14,7 +14,7 @@ using proto::Duration;
 using proto::milliseconds;
 using proto::Time;
 
-// Moves `count` messages from node 0 to node 1, posting whenever a limit lets it.
+// Moves `count` messages from node 0 to node 1, posting whenever the limits allow it.
 void move_messages(World& world, Exchange& exchange, std::size_t count, std::size_t bytes,
                    proto::Duration limit) {
   std::size_t sends = 0;
@@ -134,7 +134,8 @@ TEST_CASE("limits__a_message_that_waits_holds_up_none_that_come_after_it", "[M6]
   (void)world.send(0, 1, 1, large);
   std::vector<std::uint32_t> out(64);
   std::uint32_t later = 0;
-  // Posts so many at once, each with its receive, until they have ended or one is not taken.
+  // Posts `count` messages at once, each with its receive. Returns when they have ended or one was
+  // refused.
   const auto pass = [&](std::uint32_t count) {
     std::vector<std::uint32_t> in(count);
     bool taken = true;
@@ -178,8 +179,8 @@ TEST_CASE("limits__a_message_that_waits_holds_up_none_that_come_after_it", "[M6]
   }
 }
 
-// A peer that floods an endpoint with messages that nobody wants yet must not keep another peer's
-// message from the receive that waits for it.
+// A peer floods an endpoint with messages that have no receive. The flood must not keep another
+// peer's message from the receive that waits for it.
 TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_receive_owns",
           "[M8]") {
   WorldConfig config;
@@ -214,7 +215,7 @@ TEST_CASE("limits__a_flood_of_unexpected_messages_takes_no_descriptor_that_a_rec
   exchange.check_quiet();
 }
 
-// The descriptors are all taken by messages behind a hole; what fills the hole finds one.
+// Messages behind a gap have taken all descriptors. The message that fills the gap still finds one.
 TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor", "[M8]") {
   for_each_seed(20, [](proto::Random& random) {
     WorldConfig config;
@@ -240,8 +241,8 @@ TEST_CASE("limits__the_lowest_number_always_finds_a_descriptor", "[M8]") {
   });
 }
 
-// A peer that does not answer keeps its packets in flight until peer_timeout. These must not use up
-// the limit of packets in flight, or one dead process would hold up all others.
+// A peer that does not answer keeps its packets in flight until peer_timeout. They must not use up
+// the limit of packets in flight, or one dead process would hold up all other peers.
 TEST_CASE("limits__a_silent_peer_holds_up_no_other", "[A10]") {
   WorldConfig config;
   config.nodes = 3;
@@ -275,7 +276,7 @@ TEST_CASE("limits__a_silent_peer_holds_up_no_other", "[A10]") {
   exchange.check_quiet();
 }
 
-// What waits for silent peers must not take the turns of those that answer, either.
+// Packets that wait for silent peers must not take the turns of peers that answer, either.
 TEST_CASE("limits__many_silent_peers_delay_no_other", "[A10]") {
   constexpr std::uint32_t kSilent = 6;
   WorldConfig config;
@@ -321,7 +322,7 @@ TEST_CASE("limits__many_silent_peers_delay_no_other", "[A10]") {
 
 // All descriptors are taken, and both peers are short of them. The session of one peer ends in the
 // middle of its messages. Their descriptors go to the other peer at once. Its next message but one
-// goes by the descriptor of the receive that waits for it.
+// uses the descriptor of the receive that waits for it.
 TEST_CASE("limits__what_a_peer_leaves_behind_serves_the_others_at_once", "[M8][M9]") {
   WorldConfig config;
   config.nodes = 3;
@@ -334,12 +335,12 @@ TEST_CASE("limits__what_a_peer_leaves_behind_serves_the_others_at_once", "[M8][M
   world.run_for(milliseconds(5));
   for (int i = 0; i < 14; ++i) (void)exchange.send(0, 1, 7, 1000);
   world.run_for(milliseconds(5));
-  // One goes by the reserve, the others are turned away.
+  // One message uses the peer's reserve; the others are turned away.
   for (int i = 0; i < 2; ++i) (void)exchange.send(0, 1, 7, 1000);
   for (int i = 0; i < 2; ++i) (void)exchange.send(2, 1, 9, 1000000);
   const auto wanted = exchange.receive(1, 0, 8, 1000);
   (void)exchange.send(0, 1, 8, 1000);
-  world.run_for(milliseconds(500));  // the receiver asks ever more seldom
+  world.run_for(milliseconds(500));  // the receiver asks ever less often
   REQUIRE(world.drops(1, DropReason::no_descriptor) > 0);
   REQUIRE_FALSE(exchange.received(wanted).completion);
   world.disconnect(2, 1);
@@ -347,7 +348,7 @@ TEST_CASE("limits__what_a_peer_leaves_behind_serves_the_others_at_once", "[M8][M
                            milliseconds(5)));
 }
 
-// Acks of so many paths don't fit into one packet, and requests must find room beside them.
+// Acknowledgements of so many paths don't fit into one packet, and requests need room beside them.
 TEST_CASE("limits__sixteen_nics_a_side") {
   std::uint64_t requests = 0;
   for_each_seed(3, [&](proto::Random& random) {
@@ -395,8 +396,8 @@ TEST_CASE("limits__sixteen_nodes_all_to_all") {
   }
 }
 
-// So many small messages that every number of their paths is in flight; all of them are lost, and
-// so are the first probes.
+// Small messages leave until every number of their path is in flight. All of them are lost, and so
+// are the first probes.
 TEST_CASE("limits__a_path_whose_numbers_are_all_in_flight_is_probed", "[L8][A5]") {
   for (const std::uint64_t blackout_ms : {1, 20, 300}) {
     INFO(blackout_ms << " ms");
@@ -425,7 +426,7 @@ TEST_CASE("limits__a_path_whose_numbers_are_all_in_flight_is_probed", "[L8][A5]"
   }
 }
 
-// Each question makes the sender send a packet that is turned away again.
+// Each request makes the sender send a packet that is turned away again.
 TEST_CASE("limits__what_was_turned_away_is_asked_for_ever_more_seldom", "[M9]") {
   WorldConfig config;
   config.tunables.max_receive_messages = 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of loss detection, each by what it does and when.
+// The layers of loss detection: what each one does, and when.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -17,7 +17,7 @@ using proto::milliseconds;
 using proto::Time;
 using proto::wire::PacketType;
 
-// A world of two in which one fragment of node 0's messages is late, by so much.
+// A world of two nodes in which one fragment of node 0's messages is late.
 struct OneLate {
   World* running = nullptr;
   std::uint32_t fragment = 20;
@@ -58,8 +58,8 @@ void send_64(World& world, bool paused) {
   exchange.check_all_ok();
 }
 
-// A packet is overtaken and declared lost; then it arrives. From that moment on order proves
-// nothing on that path: the next ones that are as late are waited for.
+// A packet is overtaken and declared lost, and then it arrives. From that moment on the order of
+// arrival proves nothing on that path: the sender waits for the next packets that are as late.
 TEST_CASE("loss__a_spurious_retransmit_turns_the_rule_of_order_off", "[L2]") {
   OneLate scene;
   World world(scene.config);
@@ -76,7 +76,7 @@ TEST_CASE("loss__a_spurious_retransmit_turns_the_rule_of_order_off", "[L2]") {
   CHECK(world.stats(0).spurious_retransmits == 1);
 }
 
-// The acknowledgement that seems to show a gap and the one that closes it lie in the ring together:
+// One acknowledgement seems to show a gap and the next one closes it. Both lie in the ring, and
 // nothing is declared lost in between.
 TEST_CASE("loss__is_judged_when_a_turn_has_received_all_that_was_there", "[L3]") {
   OneLate scene;
@@ -87,8 +87,8 @@ TEST_CASE("loss__is_judged_when_a_turn_has_received_all_that_was_there", "[L3]")
   CHECK(world.stats(0).fragments_retransmitted == 0);
 }
 
-// Everything from fragment `from` to before fragment `to` of 100 is lost, and whatever the receiver
-// says of it. When it asks, counted from the last fragment that came.
+// The fragments from `from` to before `to` of 100 are lost, and so are the receiver's control
+// packets. Returns the times of its requests, counted from the last fragment that arrived.
 std::vector<Duration> requests_after(std::uint32_t from, std::uint32_t to, bool gate,
                                      std::uint16_t lanes = 1) {
   World* running = nullptr;
@@ -157,7 +157,7 @@ TEST_CASE("loss__what_is_missing_is_asked_for_by_its_level_and_ever_more_seldom"
   }
 }
 
-// Over several ways that differ by next to nothing: some 25 us instead of the 2 ms.
+// Over several lanes that hardly differ: some 25 us instead of the 2 ms.
 TEST_CASE("loss__what_is_missing_at_the_end_is_asked_for_by_what_lanes_differ", "[L17]") {
   for (const bool gate : {false, true}) {
     const std::vector<Duration> asked = requests_after(50, 51, gate, 4);
@@ -165,12 +165,12 @@ TEST_CASE("loss__what_is_missing_at_the_end_is_asked_for_by_what_lanes_differ", 
     CHECK(asked[0] >= microseconds(gate ? 2 : 4));
     CHECK(asked[0] < microseconds(100));
   }
-  CHECK(requests_after(80, 100, false, 4)[0] >= microseconds(2000));  // not all was sent
+  CHECK(requests_after(80, 100, false, 4)[0] >= microseconds(2000));  // not all fragments were sent
 }
 
-// Three fragments are lost, and their retransmits. The receiver requests them, and of one the next
-// retransmit comes; with `twice` so does, late, the one before it: it had only been slow. How long
-// the receiver then waits before it asks for the other two, which never come.
+// Three fragments are lost, and so are their retransmits. The receiver requests them, and the next
+// retransmit of one of them arrives. With `twice` the retransmit before it arrives late as well.
+// Returns how long the receiver then waits before it requests the other two, which never arrive.
 Duration request_after_answer(bool twice) {
   World* running = nullptr;
   int requests = 0;
@@ -219,13 +219,13 @@ TEST_CASE("loss__a_request_that_came_too_early_makes_the_next_one_wait_longer", 
   const Duration once = request_after_answer(false);
   const Duration twice = request_after_answer(true);
   INFO("next request after " << once.ns / 1000 << " us, or " << twice.ns / 1000 << " us");
-  // It begins anew when the second copy comes, some 0.5 ms after the first, and is half as long
-  // again.
+  // The wait starts again when the second copy arrives, some 0.5 ms after the first, and is half as
+  // long again.
   CHECK(twice.ns * 10 > once.ns * 17);
   CHECK(twice.ns * 10 < once.ns * 22);
 }
 
-// Nobody answers: the probes of the sender's own timer, the first two without payload, each after
+// Nobody answers. The sender's own timer sends probes, the first two without payload, each after
 // twice the time. Nothing is declared lost.
 TEST_CASE("loss__probe_timeouts_double_and_the_first_two_probes_are_empty", "[L8]") {
   World* running = nullptr;
@@ -264,7 +264,7 @@ TEST_CASE("loss__probe_timeouts_double_and_the_first_two_probes_are_empty", "[L8
   CHECK(world.stats(0).packets_lost == 0);
 }
 
-// A peer that is away for 3 ms of every 4 looks slow to the timers and not to the congestion
+// A peer that is away for 3 ms of every 4 looks slow to the timers, but not to the congestion
 // window.
 TEST_CASE("loss__timers_see_absences_and_the_window_does_not", "[L9][L11]") {
   WorldConfig config;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What random loss costs collectives of small and medium messages, as MPI libraries make them:
-// ranks go from step to step by what they have received themselves, and give no hint of what they
-// wait for. The times are virtual: what they are is decided by the protocol alone.
+// The cost of random loss to collectives of small and medium messages, as MPI libraries make them.
+// A rank goes from step to step by what it has received itself, and gives no hints. The times are
+// virtual, so the protocol alone decides them.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -16,11 +16,11 @@ using proto::Time;
 
 enum class Kind { all_reduce, all_to_all };
 
-// A rank doesn't wait for such a send.
+// A send of up to this size is copied, so the rank doesn't wait for it.
 constexpr std::size_t kCopiedBytes = 4096;
 
-// Ranks that carry out the same collective one time after the other. An all-reduce is recursive
-// doubling; in an all-to-all each rank posts everything at once.
+// Ranks that run the same collective again and again. An all-reduce is recursive doubling. In an
+// all-to-all each rank posts everything at once.
 class Collective {
  public:
   Collective(World& world, Kind kind, std::size_t bytes)
@@ -31,7 +31,7 @@ class Collective {
     }
   }
 
-  // Microseconds of a step in the mean.
+  // Runs `steps` steps and returns the mean microseconds of one.
   double run(std::uint64_t steps) {
     const Time begin = world_.now();
     for (std::uint32_t i = 0; i < ranks_.size(); ++i) start_round(i);
@@ -79,7 +79,7 @@ class Collective {
     world_.wake(node);
   }
 
-  // Whether the rank has done so many steps.
+  // Whether the rank has done that many steps.
   bool advance(std::uint32_t node, std::uint64_t steps) {
     Rank& rank = ranks_[node];
     const auto& completions = world_.completions(node);
@@ -127,7 +127,7 @@ Cost cost_of_loss(Kind kind, std::uint32_t nodes, std::uint32_t nics, std::size_
       world.connect_all();
       world.run_for(milliseconds(20));
       Collective collective(world, kind, bytes);
-      (void)collective.run(50);  // windows and response times are what they become
+      (void)collective.run(50);  // lets windows and response times settle
       if (lossy) {
         for (std::uint32_t node = 0; node < nodes; ++node) {
           world.apply(node, "delay=5us,rate=4000000000,loss=0.05");
@@ -152,14 +152,15 @@ std::string told(Kind kind, std::uint32_t nics, std::size_t bytes, const Cost& c
          " spurious of " + std::to_string(cost.sent) + " packets\n";
 }
 
-// A lone packet that is lost costs an early probe. Of several packets those in the middle are found
-// by the next ones; what is left is the granularity, which the receiver's requests wait for.
+// The loss of a lone packet costs an early probe. Among several packets, later ones reveal the loss
+// of those in the middle. The rest of the cost is the granularity, for which the receiver's
+// requests wait.
 double most_ratio(Kind kind, std::uint32_t nics, std::size_t bytes) {
   if (bytes <= kCopiedBytes) return (kind == Kind::all_reduce ? 2.1 : 3.3) * (nics == 1 ? 1 : 1.6);
   return kind == Kind::all_reduce ? 5.2 : 8.5;
 }
 
-// What 5% loss costs four ranks: docs/internals/early_probes.md has the figures.
+// The cost of 5% loss to four ranks; docs/internals/early_probes.md has the figures.
 TEST_CASE("lossy_collectives__cost_no_more_than_an_early_probe_a_loss", "[L21]") {
   const bool tables = std::getenv("HAWSER_TEST_TABLES") != nullptr;
   std::string table;
@@ -186,8 +187,8 @@ TEST_CASE("lossy_collectives__cost_no_more_than_an_early_probe_a_loss", "[L21]")
   if (tables) WARN(table);
 }
 
-// A step of an all-to-all of 256 KiB where nothing is lost, over ways that differ a little. (Where
-// they are all alike, the ranks go in lock step for as long as nothing at all differs.)
+// The time of an all-to-all step of 256 KiB without loss, over links that differ a little. With
+// equal links the ranks would run in lock step for as long as nothing else differs.
 double clean_us(std::uint64_t set, bool early) {
   WorldConfig config;
   config.nodes = 4;
@@ -205,7 +206,8 @@ double clean_us(std::uint64_t set, bool early) {
   return measured.run(100);
 }
 
-// Queues make answers late, which early probes take for losses; but few are sent.
+// Queues delay acknowledgements, which early probes take for losses; but the sender sends few of
+// them.
 TEST_CASE("lossy_collectives__clean_steps_take_as_long_with_early_probes", "[L21]") {
   const std::uint64_t sets = std::getenv("HAWSER_TEST_TABLES") != nullptr ? 40 : 6;
   double with = 0;

@@ -19,7 +19,7 @@ TEST_CASE("matching__takes_masks_and_any_peer_into_account", "[M12]") {
   World world(config);
   world.connect_all();
   Exchange exchange(world);
-  // In the order of posting; each message may go to one of them only.
+  // The receives are in the order of posting. Each message may match only one of them.
   const auto exact = exchange.receive(0, 1, 0x1234, 100);
   const auto low_bits_free = exchange.receive(0, 1, 0x5600, 100, ~std::uint64_t{0xff});
   const auto any_peer = exchange.receive(0, kAnyNode, 0x77, 100);
@@ -96,7 +96,7 @@ TEST_CASE("matching__follows_the_order_of_sending_whatever_is_lost", "[M11]") {
       if (random.chance(0.5)) world.run_for(microseconds(random.below(200)));
       if (random.chance(0.5)) receive();
     }
-    // Whatever is left over is fetched.
+    // Fetch the messages that are left over.
     world.run_for(milliseconds(20));
     for (int i = 0; i < 40; ++i) (void)exchange.receive(0, kAnyNode, 0, 20000, 0);
     REQUIRE(exchange.run_until(
@@ -217,7 +217,7 @@ TEST_CASE("matching__probe_finds_the_oldest_unmatched_message") {
   };
   CHECK(probe(kAnyPeer, 0, 0) == Status::again);
   (void)exchange.send(0, 1, 5, 1000);
-  (void)exchange.send(0, 1, 6, 100000);  // more than comes unasked
+  (void)exchange.send(0, 1, 6, 100000);  // longer than the unscheduled bytes
   world.run_for(milliseconds(10));
   REQUIRE(probe(kAnyPeer, 0, 0) == Status::ok);
   CHECK(found.tag == 5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each recovery mechanism does what the others can't: the same scene with it and without it.
-// Switching it off must show.
+// Each recovery mechanism does something that the others can't. The same scene runs with it and
+// without it, and the difference must show.
 #include <catch2/catch.hpp>
 
 #include "test/support/virtual_world.hpp"
@@ -11,8 +11,7 @@ namespace {
 using proto::microseconds;
 using proto::milliseconds;
 
-// Time from the first send until the receiver has everything, in ns; -1 if it takes longer than
-// `limit`.
+// Time in ns from the first send until the receiver has everything; -1 if it exceeds `limit`.
 std::int64_t time_of_stream(World& world, int messages, std::size_t bytes, proto::Duration limit,
                             const std::function<void(int)>& before_message = {}) {
   const proto::Time begin = world.now();
@@ -54,7 +53,7 @@ WorldConfig losing_the_last_packet(LoseOne& lose, bool request, bool pto) {
   return config;
 }
 
-// Messages of 8 fragments; of the third one the last packet is lost.
+// Sends messages of 8 fragments; the last packet of the third message is lost.
 std::int64_t tail_loss(bool request, bool pto) {
   LoseOne lose;
   World world(losing_the_last_packet(lose, request, pto));
@@ -81,12 +80,12 @@ TEST_CASE("mechanisms__the_sender_probes_for_a_lost_tail_where_the_receiver_neve
   CHECK((without < 0 || without > 10 * with));
 }
 
-// A NIC dies silently in the middle of a stream; how long the stream takes from there.
+// A NIC dies silently in the middle of a stream. Returns how long the stream takes from then on.
 std::int64_t death_in_a_stream(bool evacuate) {
   WorldConfig config;
   config.nics = 4;
   config.tunables.recovery_evacuate = evacuate ? 1 : 0;
-  config.tunables.recovery_request = 0;  // what is to be shown is the sender's own knowledge
+  config.tunables.recovery_request = 0;  // this test is about the sender's own knowledge
   World world(config);
   world.connect_all();
   world.apply(0, "rate=500000000");  // so that the stream lasts for 20 ms
@@ -118,12 +117,12 @@ TEST_CASE("mechanisms__evacuation_moves_what_a_dead_nic_holds_without_waiting_fo
   const std::int64_t without = death_in_a_stream(false);
   CHECK(with > 0);
   CHECK(with < milliseconds(3).ns);
-  // Without it the probe timeouts find out.
+  // Without evacuation the probe timeouts notice the death.
   CHECK(without > 2 * with);
 }
 
-// Silence that has no consequence is not asked about either: each answer would be followed by the
-// next question.
+// If silence has no consequence, the sender doesn't ask about it: each answer would be followed by
+// the next question.
 TEST_CASE("mechanisms__without_evacuation_nobody_asks_about_silence", "[L8]") {
   WorldConfig config;
   config.nics = 2;

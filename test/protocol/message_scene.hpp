@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One endpoint in a session with a peer that the test plays packet by packet: for what a message
-// becomes by each single word of the other end. Fragments have 4096 bytes, and two of a message
-// come unscheduled, both ways.
+// One endpoint in a session with a peer that the test plays packet by packet. It shows what each
+// single packet of the peer does to a message. Fragments have 4096 bytes. Two fragments of a
+// message are unscheduled, both ways.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -39,12 +39,12 @@ class MessageScene {
   }
 
   World& world() { return world_; }
-  // Shorter than any timer of loss detection, longer than what is answered at once takes.
+  // Runs for longer than an immediate answer takes, but for less than any timer of loss detection.
   void settle() { world_.run_for(proto::microseconds(500)); }
 
-  // ---- what the peer says
+  // ---- the peer's packets
 
-  // One fragment of a message of so many bytes; all its bytes are the message's number.
+  // Sends one fragment of a message of `bytes` bytes; each byte is the message's number.
   void data(std::uint32_t message, std::uint32_t fragment, std::uint64_t bytes,
             bool delivered = true) {
     put_fragment(proto::wire::PacketType::data, message, fragment, bytes,
@@ -75,7 +75,7 @@ class MessageScene {
   void status(std::uint32_t message, proto::wire::MessageStatus status, std::uint16_t run = 1) {
     control([&](proto::wire::PacketWriter& w) { REQUIRE(w.status(message, status, run)); });
   }
-  // Acknowledges every packet that was heard on the path.
+  // Acknowledges every packet that was received on the path.
   void acknowledge() {
     if (path_numbers_.empty()) return;
     const std::uint32_t largest = *path_numbers_.rbegin();
@@ -89,11 +89,11 @@ class MessageScene {
     });
   }
 
-  // ---- what the endpoint says
+  // ---- the endpoint's packets
 
-  // Of one message, in the order of its being said, what is repeated once: "data 0", "granted 2",
-  // "again 0" (either, as a retransmit), "ask", "cancel", statuses by name, "request 0 2",
-  // "grant 2-3", "RESET".
+  // The endpoint's packets about one message, in the order of sending, repetitions once. The names
+  // are "data 0", "granted 2", "again 0" (either, as a retransmit), "ask", "cancel", statuses by
+  // name, "request 0 2", "grant 2-3", "RESET".
   std::string heard(std::uint32_t message) {
     Said said;
     for (Datagram& datagram : peer.datagrams()) {
@@ -119,7 +119,7 @@ class MessageScene {
     }
     return said.words;
   }
-  // The grant that was heard last.
+  // The newest grant.
   [[nodiscard]] const proto::wire::GrantBlock& grant() const { return grant_; }
 
   // ---- the endpoint's own calls
@@ -139,7 +139,7 @@ class MessageScene {
     return world_.receive(0, from, tag, bytes_);
   }
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
-  // Of the operations that ended, in the order of their ending: "ok".
+  // The statuses of the completed operations, in the order of completion: "ok".
   [[nodiscard]] std::string ended() const {
     std::string names;
     for (const Completion& completion : world_.completions(0)) {

@@ -93,12 +93,12 @@ TEST_CASE("message__survives_the_loss_of_all_acknowledgements_for_three_round_tr
   REQUIRE(world.run_until_completed(1, 1, milliseconds(1000)));
   CHECK(got == sent);
   CHECK(world.completions(0)[0].status == Status::ok);
-  // Nothing was lost on the way there, so hardly anything may have been sent again.
+  // Nothing was lost on the way there, so hardly anything may have been retransmitted.
   CHECK(world.stats(0).fragments_retransmitted <= 64);
 }
 
-// How often node 0, of two NICs, asked for data in the turn in which the messages of so many bytes
-// left, before the last of them did.
+// How often node 0, which has two NICs, polled its data queues in the turn in which messages of
+// these sizes left, before the last of them left.
 std::size_t polls_before(std::initializer_list<std::size_t> messages, bool in_flight) {
   std::size_t polls = 0;
   std::size_t polls_then = 0;
@@ -116,7 +116,7 @@ std::size_t polls_before(std::initializer_list<std::size_t> messages, bool in_fl
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(50));
-  std::deque<std::string> sent;  // stays where it is
+  std::deque<std::string> sent;  // addresses must not change
   if (in_flight) {
     world.send(0, 1, 1, sent.emplace_back("before"));
     REQUIRE(world.run_until([&] { return world.stats(0).packets_in_flight > 0; }, milliseconds(1)));
@@ -132,7 +132,7 @@ std::size_t polls_before(std::initializer_list<std::size_t> messages, bool in_fl
 TEST_CASE("message__of_one_packet_leaves_before_its_sender_looks_into_its_nics") {
   CHECK(polls_before({8}, false) == 0);
   CHECK(polls_before({8, 0, 100}, false) == 0);
-  // Nobody waits for the last microsecond of these.
+  // The last microsecond doesn't matter for these messages.
   CHECK(polls_before({10000}, false) >= 2);
   CHECK(polls_before({8}, true) >= 2);
 }

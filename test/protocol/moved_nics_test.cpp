@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs that return with another address, on either side or on both, while messages are under way.
+// NICs that return with another address, at either node or at both, while messages are under way.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -26,7 +26,7 @@ std::uint64_t packets_received(World& world, std::uint32_t node, std::uint32_t n
   return stats[nic].packets_received;
 }
 
-// Both ways, some of it large.
+// Posts messages both ways, some of them large.
 void post_traffic(Exchange& exchange, std::uint64_t messages, std::size_t bytes) {
   for (std::uint64_t i = 0; i < messages; ++i) {
     (void)exchange.receive(1, 0, i, bytes);
@@ -60,9 +60,9 @@ TEST_CASE("moved_nics__one_of_two_moves_in_the_middle_of_a_transfer") {
   CHECK(world.nic(1, 0).address() != before);
   const proto::Time start = world.now();
   REQUIRE(exchange.run(milliseconds(200)));
-  CHECK((world.now() - start).ns < milliseconds(50).ns);  // no timer of a second kind
+  CHECK((world.now() - start).ns < milliseconds(50).ns);  // no other timer of a second ran
   exchange.check_all_ok();
-  // It carries traffic again, both ways.
+  // The NIC carries traffic again, both ways.
   world.run_for(milliseconds(50));
   const std::uint64_t here = packets_received(world, 1, 0);
   const std::uint64_t there = packets_received(world, 0, 0);
@@ -162,7 +162,7 @@ TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard", "[S17]"
   REQUIRE(exchange.run(milliseconds(50)));
   exchange.check_all_ok();
   check_no_failure(world);
-  // And no longer.
+  // The announcements stop then.
   const std::uint64_t handshakes = world.stats(0).handshakes_sent;
   world.run_for(milliseconds(60000));
   CHECK(world.stats(0).handshakes_sent == handshakes);
@@ -193,7 +193,7 @@ TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_
   post_traffic(exchange, 20, 1000000);
   world.run_for(microseconds(100));
   move(world, 1, 0);
-  // What node 0 has heard by now.
+  // Wait until node 0 has learned of the move.
   REQUIRE(world.run_until([&] { return world.stats(0).paths_down > 0; }, milliseconds(10)));
   moved = true;
   for (std::uint64_t round = 0; round < 20 && data == 0; ++round) {
@@ -207,7 +207,8 @@ TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_
   check_no_failure(world);
 }
 
-// While its NIC is away the other end closes the session. It announces where it is, and hears that.
+// The other end closes the session while the NIC is away. The node announces its new address, and
+// learns that the session is over.
 TEST_CASE("moved_nics__who_comes_back_hears_that_its_session_is_over", "[S26]") {
   World world({});
   world.connect_all();
@@ -223,7 +224,7 @@ TEST_CASE("moved_nics__who_comes_back_hears_that_its_session_is_over", "[S26]") 
   CHECK(exchange.sent(sent).completion->status == Status::peer_closed);
 }
 
-// The same, and the other end calls it anew, where it was.
+// The same, and the other end calls it again, at its old address.
 TEST_CASE("moved_nics__who_is_called_where_it_was_is_found", "[S27]") {
   World world({});
   world.connect_all();

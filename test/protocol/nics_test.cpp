@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs die, loudly or not, one or all but one, in both or in one direction, and come back.
+// NICs die, loudly or silently, one or all but one, in both directions or in one, and come back.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -34,8 +34,8 @@ std::size_t paths_in(World& world, std::uint32_t node, std::uint32_t other, Path
       stats.paths, [&](const PathStats& path) { return path.state == state; }));
 }
 
-// Keeps `depth` messages of `bytes` from node 0 to node 1 under way, and looks at the pauses
-// between their completions.
+// Keeps `depth` messages of `bytes` from node 0 to node 1 under way, and records the pauses between
+// their completions.
 class Stream {
  public:
   Stream(World& world, Exchange& exchange, std::size_t bytes, std::size_t depth)
@@ -101,7 +101,7 @@ TEST_CASE("nics__one_of_four_dies_silently_with_100_fragments_in_flight", "[I1]"
     CHECK(world.stats(0).evacuations <= 2);
     REQUIRE(exchange.run(milliseconds(100)));
     exchange.check_all_ok();
-    // Its partner at node 0 goes on with another NIC of node 1, if it is alive itself.
+    // The dead NIC's partner at node 0, if it is alive itself, goes on with another NIC of node 1.
     CHECK(paths_in(world, 0, 1, PathState::up) == (victim_node == 0 ? 3 : 4));
     CHECK(world.stats(0).spurious_retransmits == 0);
   }
@@ -114,9 +114,9 @@ TEST_CASE("nics__the_driver_tells_of_a_death_and_the_peer_hears_of_it") {
   Stream stream(world, exchange, 1000000, 8);
   stream.run_for(milliseconds(5));
   world.apply(1, 2, "kill:event");
-  // Both sides' paths are down within about one way of the fabric, without any silence.
+  // The paths at node 0 are down after about one way of the fabric, without any silence.
   REQUIRE(stream.run_until([&] { return world.stats(0).paths_down > 0; }, milliseconds(10)));
-  CHECK(world.stats(1).paths_down == 0);  // it sends next to nothing, and not on that NIC
+  CHECK(world.stats(1).paths_down == 0);  // node 1 sends next to nothing, and not on that NIC
   CHECK(paths_in(world, 0, 1, PathState::up) == 3);
   CHECK(world.stats(0).evacuations == 0);
   CHECK(world.stats(1).evacuations == 0);
@@ -126,7 +126,7 @@ TEST_CASE("nics__the_driver_tells_of_a_death_and_the_peer_hears_of_it") {
   CHECK(std::ranges::count_if(world.events(1), is_nic_down) == 1);
   stream.run_for(milliseconds(10));
   CHECK(stream.take_longest().ns < milliseconds(2).ns);
-  // And back.
+  // The NIC comes back.
   world.apply(1, 2, "revive:event");
   REQUIRE(stream.run_until([&] { return world.stats(0).paths_returned == 1; }, milliseconds(20)));
   CHECK(paths_in(world, 0, 1, PathState::up) == 4);
@@ -185,7 +185,7 @@ TEST_CASE("nics__three_of_four_die_at_different_moments_and_return") {
       const std::size_t before = stream.finished();
       stream.run_for(milliseconds(50));
       CHECK(stream.finished() >
-            before + 30);  // 50 MB in the 50 ms of one link, less what starting costs
+            before + 30);  // 50 MB in the 50 ms of one link, less the cost of starting
       const std::string back = word == "kill" ? "revive" : "revive:event";
       for (const std::uint32_t nic : {0, 1, 3}) {
         apply(nic, back);
@@ -217,7 +217,7 @@ TEST_CASE("nics__all_of_one_side_but_one_are_dead_from_the_start") {
   }
 }
 
-// Opposite NICs die: paths that were not bound at first must be found.
+// Opposite NICs die. The endpoints must find paths that were not bound at first.
 TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
   for (const Duration between : {Duration{}, milliseconds(1), milliseconds(100)}) {
     for (const bool after_handshake : {true, false}) {
@@ -245,8 +245,8 @@ TEST_CASE("nics__living_nics_that_were_not_paired_find_each_other", "[P7]") {
   }
 }
 
-// Each probe of a dead path leaves a record, for a late answer. When these are all records that
-// there are, what is living takes them back.
+// Each probe of a dead path leaves a record for a late acknowledgement. When these take up all
+// records, living paths take them back.
 TEST_CASE("nics__probes_of_dead_paths_leave_records_for_the_living", "[P17]") {
   WorldConfig config;
   config.nics = 4;
@@ -269,7 +269,7 @@ TEST_CASE("nics__probes_of_dead_paths_leave_records_for_the_living", "[P17]") {
   exchange.check_all_ok();
 }
 
-// One pair of sixty-four is left; it is found before patience ends.
+// One pair of sixty-four is left. The endpoints find it before their patience ends.
 TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
   for (const auto& [ours, theirs] : {std::pair{2u, 5u}, {7u, 0u}, {0u, 7u}}) {
     INFO(ours << " and " << theirs);
@@ -289,7 +289,7 @@ TEST_CASE("nics__the_last_pair_is_found_whichever_it_is", "[P7][P17]") {
   }
 }
 
-// The only NIC that is left was away, and the word that it is back was lost. Node 1 alone has
+// The only remaining NIC was away, and the announcement of its return was lost. Node 1 alone has
 // something to send.
 TEST_CASE("nics__the_last_pair_is_found_though_it_was_said_to_be_away", "[P7][P17]") {
   WorldConfig config;
@@ -310,8 +310,8 @@ TEST_CASE("nics__the_last_pair_is_found_though_it_was_said_to_be_away", "[P7][P1
                            milliseconds(1500)));
 }
 
-// A NIC that its driver took away and gave back is the only one that lives here, and the one that
-// it was bound to is dead: it looks for another as any path does that goes DOWN.
+// The driver took a NIC away and gave it back. It is the only living NIC at node 0, and its partner
+// is dead. Its path goes DOWN and looks for another partner, as any such path does.
 TEST_CASE("nics__one_that_comes_back_to_a_dead_partner_finds_another", "[P7]") {
   WorldConfig config;
   config.nics = 2;
@@ -369,7 +369,7 @@ TEST_CASE("nics__unequal_numbers_of_nics") {
     REQUIRE(exchange.run(milliseconds(100)));
     exchange.check_all_ok();
     exchange.check_quiet();
-    // Every NIC of both sides carries something.
+    // Every NIC of both nodes carries something.
     for (const std::uint32_t node : {0, 1}) {
       for (const NicStats& nic : nic_stats(world, node)) CHECK(nic.bytes_received > 500000);
     }
@@ -399,8 +399,8 @@ TEST_CASE("nics__no_path_for_less_than_peer_timeout_is_survived") {
   }
 }
 
-// Nobody has asked for the message of which a part is here; but somebody may, and its sender is
-// gone.
+// A part of a message is here, and no receive has asked for it. A program may still do so, but the
+// sender is gone.
 TEST_CASE("nics__half_a_message_that_nobody_wants_waits_no_longer_than_peer_timeout", "[F1]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 300;
@@ -442,7 +442,7 @@ TEST_CASE("nics__no_path_for_longer_than_peer_timeout_fails_both_sides", "[F1]")
   }
 }
 
-// There is no slot beside those of the first pairs, or not for all of these.
+// There are no slots besides those of the first pairs, or not even for all of these.
 TEST_CASE("nics__the_last_pair_is_found_where_no_slot_is_left", "[P7]") {
   for (const std::uint64_t slots : {1u, 3u, 4u}) {
     for (const auto& [ours, theirs] : {std::pair{3u, 3u}, {0u, 2u}, {3u, 1u}}) {

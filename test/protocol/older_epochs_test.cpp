@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of an endpoint whose epoch is older than that of the process before it, as the clock of
-// its host went back: when it gets in, and what it can't do.
+// A process whose epoch is older than that of the endpoint's previous process, because the host's
+// clock went back. The tests show when it gets a session, and what it can't do.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace hawser::test {
 namespace {
 
-// A HELLO of an older epoch that proves its address.
+// Sends a HELLO of an older epoch that proves its address.
 void call_with_older_epoch(Scene& s) {
   s.peer.epoch = 0;
   s.restart_and_prove();
@@ -59,7 +59,7 @@ TEST_CASE("older_epochs__an_older_epoch_answers_a_call", "[S35]") {
   }
 }
 
-// The living peer answers the question, and nothing of its session changes.
+// The living peer answers the probe, and nothing of its session changes.
 TEST_CASE("older_epochs__an_older_epoch_never_replaces_a_session_that_lives", "[S34]") {
   for (const bool lives : {true, false}) {
     INFO("lives " << lives);
@@ -74,7 +74,7 @@ TEST_CASE("older_epochs__an_older_epoch_never_replaces_a_session_that_lives", "[
     };
     call();
     REQUIRE(older.cookie != 0);
-    // As long as its caller would call.
+    // The older process calls for as long as a real caller would.
     for (int i = 0; i < 6 && s.stats().failure == Status::ok; ++i) {
       call();
       s.world().run_for(milliseconds(50));
@@ -89,17 +89,17 @@ TEST_CASE("older_epochs__an_older_epoch_never_replaces_a_session_that_lives", "[
   }
 }
 
-// A HELLO that was under way for long, with the cookie that it had been given.
+// A HELLO that was in flight for long arrives, with the cookie of its process.
 TEST_CASE("older_epochs__a_late_call_of_a_process_that_is_gone_ends_nothing", "[S36]") {
   Scene s(State::failed);
-  // The newer process has proven its address, and its last HELLO is under way.
+  // The newer process has proven its address, and its last HELLO is in flight.
   ScriptedPeer gone(s.world(), 0, kPeerId, kSecret);
   gone.counter = 2;
   gone.token += 8;
   gone.say(PacketType::hello);
   s.settle();
   gone.cookie = gone.seen().at(0).cookie;
-  // It is gone. The one with the older epoch comes, and has a session.
+  // The newer process is gone. The one with the older epoch calls, and gets a session.
   call_with_older_epoch(s);
   s.settle();
   REQUIRE(s.peer.heard() == "WELCOME");
@@ -116,7 +116,7 @@ TEST_CASE("older_epochs__a_late_call_of_a_process_that_is_gone_ends_nothing", "[
   CHECK(s.stats().established);
 }
 
-// The newer process has died after its call was answered, before the session was READY here.
+// The newer process died after its call was answered, before the session was READY here.
 TEST_CASE("older_epochs__an_older_epoch_follows_a_newer_call_that_is_silent_for_long", "[S35]") {
   for (const bool long_silent : {true, false}) {
     INFO("long silent " << long_silent);
@@ -156,8 +156,8 @@ TEST_CASE("older_epochs__a_late_call_does_not_displace_a_newer_one_that_was_answ
   CHECK(s.stats().established);
 }
 
-// A caller with the name of a peer that is there: it is told what is wrong, once it has shown where
-// it is, and nobody else is told or loses anything.
+// A caller uses the name of a living peer. It learns what is wrong once it has proven its address.
+// The living peer hears nothing and loses nothing.
 TEST_CASE("older_epochs__a_caller_whose_epoch_is_no_higher_is_told_so", "[S37]") {
   const std::uint64_t epoch = GENERATE(0u, 1u);
   INFO("epoch " << epoch << " beside 1");
@@ -187,7 +187,8 @@ TEST_CASE("older_epochs__a_caller_whose_epoch_is_no_higher_is_told_so", "[S37]")
   CHECK(s.stats().established);
 }
 
-// The answer says why a call came to nothing. It ends no call, and without a MAC it says nothing.
+// The RESET tells why a call failed. It doesn't end the call, and without a valid MAC it tells
+// nothing.
 TEST_CASE("older_epochs__that_an_epoch_is_stale_ends_no_call", "[S37]") {
   Scene s(State::calling);
   const auto answer = [&s] { s.peer.end(PacketType::reset, proto::wire::kClosingStaleEpoch); };
@@ -229,9 +230,9 @@ TEST_CASE("older_epochs__that_an_epoch_is_stale_ends_no_call", "[S37]") {
   }
 }
 
-// Both ends call at once, and the caller has the incarnation of a process before it. It gets in by
-// its answer, so it must not be told before that its epoch is stale: on another way the RESET may
-// arrive when the session is READY.
+// Both ends call at once, and the caller has the incarnation of its previous process. Its answer
+// makes the session, so it must not hear earlier that its epoch is stale. On another path that
+// RESET might arrive when the session is READY.
 TEST_CASE("older_epochs__whoever_may_answer_the_call_is_not_told", "[S37]") {
   Scene s(State::failed);
   s.connect();
@@ -257,7 +258,7 @@ TEST_CASE("older_epochs__whoever_may_answer_the_call_is_not_told", "[S37]") {
   CHECK(s.stats().established);
 }
 
-// Of a session that is READY it is a RESET like others.
+// For a session that is READY it is a RESET like any other.
 TEST_CASE("older_epochs__a_session_whose_name_went_to_another_process_ends", "[S37]") {
   Scene s(State::ready);
   s.peer.end(PacketType::reset, proto::wire::kClosingStaleEpoch);
@@ -265,7 +266,7 @@ TEST_CASE("older_epochs__a_session_whose_name_went_to_another_process_ends", "[S
   CHECK(s.stats().failure == Status::peer_restarted);
 }
 
-// Two processes of one name and one epoch, which call the same peer.
+// Two processes with one name and one epoch call the same peer.
 TEST_CASE("older_epochs__two_processes_of_one_name", "[S37][F6]") {
   WorldConfig config = tiny_world();
   config.nodes = 3;
@@ -291,8 +292,8 @@ TEST_CASE("older_epochs__two_processes_of_one_name", "[S37][F6]") {
   CHECK(world.completions(1)[1].status == Status::ok);
 }
 
-// It starts again at once, before its peer can know that the process before it is gone. It goes on
-// calling until that has been silent for long enough.
+// A process starts again at once, before its peer can know that the previous process is gone. It
+// goes on calling until the previous one has been silent for long enough.
 TEST_CASE("older_epochs__a_process_that_follows_at_once_gets_in", "[S34][S35]") {
   const bool waits = GENERATE(true, false);
   const std::uint64_t absence_ms = GENERATE(0u, 400u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several small messages in one packet: when they share one, and what becomes of it.
+// Several small messages in one packet: when they share one, and what happens to it.
 #include <catch2/catch.hpp>
 #include <deque>
 
@@ -20,8 +20,8 @@ using proto::wire::MessageStatus;
 using proto::wire::PacketType;
 using proto::wire::PacketWriter;
 
-// What left a node's NICs on the data queue with a message in it, as "DATA 0" or "PACKED 1-5";
-// what is sent again as "again 3".
+// The packets with messages that left a node's NICs on the data queue, as "DATA 0" or "PACKED 1-5";
+// a retransmit is "again 3".
 struct Seen {
   std::vector<std::string> packets;
   std::function<std::optional<Fate>(const proto::wire::PacketView&)> fate;
@@ -44,7 +44,7 @@ struct Seen {
   }
 };
 
-// Two endpoints, and messages of so many bytes from 0 to 1, all called for before the next turn.
+// Two endpoints, and messages from node 0 to node 1 that are all posted before the next turn.
 class Burst {
  public:
   explicit Burst(WorldConfig config) : seen_(), world_(with(config)) {
@@ -170,7 +170,7 @@ TEST_CASE("packed__may_be_turned_off") {
   CHECK(burst.seen().packets == Packets{"DATA 0", "DATA 1", "DATA 2"});
 }
 
-// A device's memory: the processor must not read it, so it is not copied.
+// The processor must not read a device's memory, so the endpoint doesn't copy it.
 TEST_CASE("packed__bytes_that_only_a_device_may_read_stay_where_they_are") {
   Burst burst({});
   burst.send(8);
@@ -202,8 +202,8 @@ TEST_CASE("packed__what_is_lost_is_sent_again_one_by_one", "[T13]") {
   CHECK(burst.stats().spurious_retransmits == 0);
 }
 
-// It is overtaken and declared lost, and arrives after all: each message that was sent again was so
-// in vain, and comes to its receiver once.
+// The packet is overtaken and declared lost, and arrives after all. Each retransmit of its messages
+// was spurious, and the receiver gets each message once.
 TEST_CASE("packed__that_comes_after_it_was_given_up_is_counted_by_its_messages", "[T13]") {
   WorldConfig config;
   config.tunables.ack_every_packets = 1;
@@ -218,8 +218,8 @@ TEST_CASE("packed__that_comes_after_it_was_given_up_is_counted_by_its_messages",
   CHECK(burst.world().stats(1).duplicate_fragments == 17);
 }
 
-// The same where little may be under way: it arrives before most of them could be sent again, and
-// these are not.
+// The same where few packets may be in flight. The packet arrives before most of its messages could
+// be retransmitted, so those are not.
 TEST_CASE("packed__that_comes_before_its_messages_are_sent_again_takes_them_back", "[T13]") {
   WorldConfig config;
   config.tunables.ack_every_packets = 1;
@@ -236,7 +236,7 @@ TEST_CASE("packed__that_comes_before_its_messages_are_sent_again_takes_them_back
   CHECK(burst.stats().spurious_retransmits == burst.stats().fragments_retransmitted);
 }
 
-// One peer, written by hand.
+// Below, the test plays the peer of one endpoint.
 
 void send_three(MessageScene& scene) {
   for (int i = 0; i < 3; ++i) (void)scene.send(8, Level::delivered);
@@ -258,7 +258,7 @@ TEST_CASE("packed__a_status_of_one_message_ends_that_one") {
   CHECK(scene.ended() == "ok ok ok");
 }
 
-// Acknowledged, and nothing said of them: each asks for itself.
+// The packet was acknowledged, but no status came: each message asks for its own.
 TEST_CASE("packed__each_message_of_it_asks_for_its_own_status") {
   MessageScene scene;
   send_three(scene);
@@ -288,7 +288,7 @@ TEST_CASE("packed__a_request_for_one_message_of_it_has_it_sent_again") {
   }
 }
 
-// Several come in one packet: each finds what there is for it.
+// Sends several messages in one packet. Each finds its own receive.
 void put_packed(MessageScene& scene, std::uint32_t first, std::span<const std::string> messages) {
   proto::PacketBuffer buffer;
   proto::wire::PackedRow row(buffer, 0, proto::PacketBuffer::kBytes);
@@ -319,8 +319,8 @@ TEST_CASE("packed__each_message_that_comes_finds_its_receive_or_waits_for_one") 
   CHECK(scene.ended() == "ok");
   CHECK(scene.bytes().substr(0, 6) == "second");
   CHECK(scene.heard(0) == "ACCEPTED");
-  CHECK(scene.heard(1).empty());  // both were in what the line before has read
-  put_packed(scene, 0, sent);     // under a new number: all of it is known
+  CHECK(scene.heard(1).empty());  // the line before has read the packet with both statuses
+  put_packed(scene, 0, sent);     // under a new path number: all of it is a duplicate
   scene.settle();
   CHECK(scene.drops(DropReason::duplicate_fragment) == 3);
   (void)scene.receive(scene.id, 2, 5);

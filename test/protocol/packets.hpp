@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fault hook needs to know a packet by.
+// Helpers with which a fault hook recognizes packets.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hawser::test {
 
-// Of a packet that is being sent; without its payload.
+// Parses a packet that is being sent, without its payload.
 inline proto::wire::PacketView view_of(const engine::FaultPacket& packet) {
   proto::wire::PacketView view;
   const auto bad = proto::wire::parse(packet.header, packet.queue, false, view);
@@ -19,14 +19,14 @@ inline proto::wire::PacketView view_of(const engine::FaultPacket& packet) {
   return view;
 }
 
-// The number of the message that the packet belongs to, as on the wire; nothing if it has none.
+// The number of the packet's message, as on the wire, or nothing if it has none.
 inline std::optional<std::uint32_t> message_of(const engine::FaultPacket& packet) {
   const proto::wire::PacketView view = view_of(packet);
   if (view.fragment == nullptr) return std::nullopt;
   return view.fragment->message;
 }
 
-// Whether a block of that kind is in a packet that is being sent, such as a GrantBlock.
+// Whether a packet that is being sent carries a block of this type, such as a GrantBlock.
 template <class Block>
 bool carries(const engine::FaultPacket& packet) {
   if (packet.direction != engine::Direction::tx) return false;
@@ -44,7 +44,7 @@ inline bool has_status(const engine::FaultPacket& packet, proto::wire::MessageSt
   return found;
 }
 
-// A hook that loses what `which` picks of the packets that are being sent, so often.
+// A hook that drops `left` of the sent packets that `which` selects.
 struct Loss {
   std::function<bool(std::uint32_t node, const engine::FaultPacket&)> which;
   int left = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with few places and its clients, who come and go, in a World.
+// A server with few places in a World, and its clients, which come and go.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -25,8 +25,8 @@ inline WorldConfig server_and(std::uint32_t clients, std::uint64_t places) {
   return config;
 }
 
-// A question of the client's, and its answer by the name that the completion has. The server's name
-// for the client, or nothing if the client did not get through.
+// Serves a client: it sends a question, and the answer goes to the peer that the completion names.
+// Returns the server's PeerId for the client, or nothing if the client did not get through.
 inline std::optional<PeerId> serve(World& world, std::uint32_t client, std::uint64_t tag,
                                    proto::Duration limit = milliseconds(450)) {
   std::string asked(8, '\0');
@@ -66,7 +66,7 @@ inline void leave(World& world, std::uint32_t client) {
   world.replace(client);
 }
 
-// Serves so many clients, one after the other.
+// Serves `count` clients, one after the other.
 inline void serve_in_turn(std::uint32_t count) {
   constexpr std::uint64_t kPlaces = 4;
   World world(server_and(1, kPlaces));
@@ -78,7 +78,7 @@ inline void serve_in_turn(std::uint32_t count) {
     REQUIRE(peer_place(*peer) < kPlaces);
     REQUIRE((names.insert(*peer).second || i >= 65535 * kPlaces));
     leave(world, 1);
-    // Its name goes on to say that it has left, and nothing reaches another by it.
+    // The PeerId of a peer that has left stays invalid, and no message by it reaches another peer.
     if (before != kAnyPeer && i > kPlaces) {
       proto::SendRequest request;
       request.peer = PeerId{static_cast<std::uint32_t>(*peer) - (1u << 16)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint sees that lives for long: a hundred thousand partners, and a thousand at a time.
+// A long-lived endpoint with a hundred thousand partners in turn, and with a thousand at a time.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/partners.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partners that come and go: an endpoint that lives long serves as many as come, max_peers at a
-// time. A partner that has left gives its place to a newcomer, and its name to nobody.
+// Partners that come and go. A long-lived endpoint serves any number of them, max_peers at a time.
+// A partner that has left gives its place to a newcomer; nobody gets its PeerId.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ TEST_CASE("partners__many_more_than_places_are_served_one_after_the_other", "[S2
   serve_in_turn(400);
 }
 
-// The same from the calling side, which lets go of each.
+// The same from the calling side, which disconnects from each.
 TEST_CASE("partners__many_more_than_places_are_called_one_after_the_other", "[S29]") {
   World world(server_and(1, 4));
   std::string bytes(8, 'x');
@@ -38,7 +38,7 @@ TEST_CASE("partners__many_more_than_places_are_called_one_after_the_other", "[S2
   }
 }
 
-// Ten at a time where there are sixteen places.
+// Ten partners at a time share sixteen places.
 TEST_CASE("partners__several_at_a_time_come_and_go", "[S29]") {
   World world(server_and(10, 16));
   std::uint64_t tag = 0;
@@ -50,7 +50,7 @@ TEST_CASE("partners__several_at_a_time_come_and_go", "[S29]") {
   }
 }
 
-// All of them call in one moment, and each finds the place of one that has left.
+// All clients call at one moment, and each gets the place of a partner that has left.
 TEST_CASE("partners__that_come_together_take_no_place_from_each_other", "[S29]") {
   constexpr std::uint32_t kClients = 10;
   World world(server_and(kClients, 12));
@@ -73,8 +73,8 @@ TEST_CASE("partners__that_come_together_take_no_place_from_each_other", "[S29]")
   }
 }
 
-// More of them call in one moment than there are places. Those that hear the answer late
-// keep theirs. Each is served, or told that there is no place.
+// More clients call at one moment than there are places. Those that hear the answer late keep their
+// places. Each client is served, or learns that there is no place.
 TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
   constexpr std::uint32_t kClients = 12;
   World world(server_and(kClients, 8));
@@ -101,8 +101,8 @@ TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
   CHECK(served == 8);
 }
 
-// Nobody tells that they have gone. Once none is left, those that have long been silent are asked
-// whether they live, and a newcomer gets the place of one that does not.
+// The clients vanish silently. When no place is left, the server probes those that have long been
+// silent. A newcomer gets the place of one that doesn't answer.
 TEST_CASE("partners__that_died_without_a_word_give_their_places", "[S30]") {
   const bool rests = GENERATE(false, true);
   constexpr std::uint32_t kPlaces = 4;
@@ -112,17 +112,17 @@ TEST_CASE("partners__that_died_without_a_word_give_their_places", "[S30]") {
   std::uint64_t tag = 0;
   for (std::uint32_t client = 1; client <= kPlaces; ++client) {
     REQUIRE(serve(world, client, ++tag).has_value());
-    if (client != 2) world.crash(client, false);  // one lives
+    if (client != 2) world.crash(client, false);  // client 2 lives
   }
   world.run_for(milliseconds(600));
   const auto newcomer = serve(world, kPlaces + 1, ++tag);
   REQUIRE(newcomer.has_value());
-  // The one that lives was asked and has stayed.
+  // The server probed the living client, which has stayed.
   CHECK(serve(world, 2, ++tag).has_value());
 }
 
-// All of them die in one moment, and newcomers call in the next: they get the places, though they
-// are refused at first.
+// All partners die at one moment, and newcomers call at the next. They get the places, although
+// they are refused at first.
 TEST_CASE("partners__that_died_as_others_called_give_their_places", "[S30][S31]") {
   constexpr std::uint32_t kPlaces = 4;
   const std::uint32_t newcomers = GENERATE(1u, 4u);
@@ -145,7 +145,7 @@ TEST_CASE("partners__that_died_as_others_called_give_their_places", "[S30][S31]"
   CHECK(world.stats(kServer).calls_refused > 0);
 }
 
-// A place becomes free in the last moment for which the newcomer calls.
+// A place becomes free at the last moment of the newcomer's calls.
 TEST_CASE("partners__that_leave_last_give_their_places_to_who_still_calls", "[S31]") {
   for_each_seed(20, [](proto::Random& random) {
     constexpr std::uint32_t kPlaces = 2;
@@ -160,7 +160,7 @@ TEST_CASE("partners__that_leave_last_give_their_places_to_who_still_calls", "[S3
     const std::string out = "late";
     (void)world.receive(kServer, kAnyPeer, ++tag, in);
     const OperationId send = world.send(kPlaces + 1, kServer, tag, out);
-    world.run_for(milliseconds(624));  // of 625
+    world.run_for(milliseconds(624));  // of the 625 ms for which the newcomer calls
     REQUIRE(world.completion(kPlaces + 1, send) == nullptr);
     world.close(1);
     REQUIRE(world.run_until([&] { return world.completion(kPlaces + 1, send) != nullptr; },
@@ -169,8 +169,8 @@ TEST_CASE("partners__that_leave_last_give_their_places_to_who_still_calls", "[S3
   });
 }
 
-// A partner that is known came back, and died before it heard the answer. Nobody here waits for it,
-// and no timer looks after it.
+// A known partner came back, and died before it heard the answer. No operation waits for it here,
+// and no timer checks it.
 TEST_CASE("partners__that_died_as_they_came_back_give_their_places", "[S30]") {
   constexpr std::uint32_t kPlaces = 4;
   World world(server_and(kPlaces + 1, kPlaces));
@@ -181,7 +181,7 @@ TEST_CASE("partners__that_died_as_they_came_back_give_their_places", "[S30]") {
   world.crash(1, true);
   const std::string out = "back";
   (void)world.send(1, kServer, ++tag, out);
-  // A call, the challenge, and the call with the cookie; the answer comes too late.
+  // The time of a call, the challenge, and the call with the cookie. The answer comes too late.
   world.run_for(proto::microseconds(19));
   world.crash(1, false);
   world.run_for(milliseconds(1));
@@ -196,8 +196,8 @@ TEST_CASE("partners__that_died_as_they_came_back_give_their_places", "[S30]") {
   }
 }
 
-// A client that was known before calls again, and dies before it hears the answer. Nothing here
-// waits for it, and its place goes to a newcomer.
+// A known client calls again, and dies before it hears the answer. No operation waits for it here,
+// and a newcomer gets its place.
 TEST_CASE("partners__that_died_while_they_were_answered_give_their_places", "[S29]") {
   World world(server_and(3, 2));
   std::uint64_t tag = 0;
@@ -218,7 +218,7 @@ TEST_CASE("partners__that_died_while_they_were_answered_give_their_places", "[S2
   CHECK(serve(world, 2, ++tag).has_value());
 }
 
-// All who are there live: a newcomer is refused, and nobody is the worse for it.
+// All partners live. A newcomer is refused, and no partner suffers.
 TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   constexpr std::uint32_t kPlaces = 4;
   World world(server_and(kPlaces + 1, kPlaces));
@@ -230,7 +230,8 @@ TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   const std::size_t before = world.events(kServer).size();
   CHECK_FALSE(serve(world, kPlaces + 1, ++tag).has_value());
   world.run_for(milliseconds(600));
-  // Both ends are told why: the caller once, by a status, the other at most once a second.
+  // Both ends learn the reason: the caller once, by a status, and the other end at most once a
+  // second.
   const auto failed =
       std::ranges::find(world.events(kPlaces + 1), Event::Kind::peer_failed, &Event::kind);
   REQUIRE(failed != world.events(kPlaces + 1).end());
@@ -252,7 +253,7 @@ TEST_CASE("partners__that_live_keep_their_places", "[S30][S31]") {
   }
 }
 
-// Each newcomer gets the place of the peer that has been gone for longest.
+// Each newcomer gets the place of the peer that left the longest time ago.
 TEST_CASE("partners__that_left_first_give_their_places_first", "[S29]") {
   constexpr std::uint32_t kPlaces = 4;
   World world(server_and(2 * kPlaces, kPlaces));
@@ -271,7 +272,7 @@ TEST_CASE("partners__that_left_first_give_their_places_first", "[S29]") {
   }
 }
 
-// A message that was delivered and not received keeps the place and the name of its sender.
+// A delivered message that was not received keeps its sender's place and PeerId.
 TEST_CASE("partners__what_they_left_keeps_their_places", "[S29]") {
   const bool claims = GENERATE(false, true);
   constexpr std::uint32_t kPlaces = 4;
@@ -306,7 +307,7 @@ TEST_CASE("partners__what_they_left_keeps_their_places", "[S29]") {
   REQUIRE(world.run_until([&] { return world.completion(kServer, request.operation) != nullptr; },
                           milliseconds(100)));
   CHECK(buffer == bytes);
-  // Now it is as free as any.
+  // Now the place is as free as any other.
   for (std::uint32_t client = 1; client <= kPlaces; ++client) {
     CHECK(serve(world, client, 200 + client).has_value());
   }

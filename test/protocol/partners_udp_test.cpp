@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of partners over UDP, at one endpoint that has few places. The last of them cost as
-// many packets and system calls as the first, and the process does not grow.
+// Thousands of partners over UDP, at one endpoint that has few places. The last ones cost as many
+// packets and system calls as the first, and the process does not grow.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 
 namespace {
 // System calls of this process that moved datagrams. Calls that found nothing depend on the speed
-// of the machine, and don't count.
+// of the machine, so they don't count.
 std::uint64_t calls_counted = 0;
 
 int counted(long moved) {
@@ -28,7 +28,7 @@ int counted(long moved) {
 }
 }  // namespace
 
-// They take the place of the C library's.
+// These functions replace those of the C library.
 extern "C" int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
   return counted(::syscall(SYS_sendmmsg, fd, messages, count, flags));
 }
@@ -43,9 +43,9 @@ constexpr std::uint64_t kPlaces = 32;
 constexpr int kAtOnce = 16;
 constexpr int kPartners = 5000;
 constexpr int kSettled = 1000;
-// The cost of so many partners is measured, at the beginning and at the end.
+// The test measures the cost of this many partners, at the beginning and at the end.
 constexpr int kLookedAt = 500;
-// A kilobyte kept of each of the 4,000 partners in between would be as much.
+// As much as a kilobyte kept for each of the 4,000 partners in between.
 constexpr std::size_t kMostGrowthKib = 4 * 1024;
 
 std::size_t resident_kib() {
@@ -56,7 +56,7 @@ std::size_t resident_kib() {
   return 0;
 }
 
-// One endpoint, and those who come to it, all moved by this thread.
+// One endpoint and its clients, all polled by this thread.
 class Visits {
  public:
   Visits()
@@ -64,7 +64,7 @@ class Visits {
         at_clients_({{"udp:127.0.0.11"}, 0, few_places(), ""}),
         server_(at_server_.create_endpoint({})) {}
 
-  // Serves so many clients that come together, and lets them leave.
+  // Serves `count` clients that come together, and lets them leave.
   void serve(int count) {
     std::vector<Client> clients(static_cast<std::size_t>(count));
     for (Client& client : clients) come(client);
@@ -121,7 +121,8 @@ class Visits {
     post_send(*client.endpoint, client.to, 1, question_);
   }
 
-  // Both return completions that count: two of each client, and one of the server for each.
+  // Polls both endpoints. Returns the completions that count: two of each client, and one of the
+  // server for each client.
   int turn(Client& client) {
     std::array<Completion, 4> completions;
     const std::size_t n = client.endpoint->poll(completions);
@@ -159,7 +160,7 @@ class Visits {
   std::uint64_t left_ = 0;
 };
 
-// Half of them one after the other, the others in groups.
+// Half of the clients come one after the other, the rest in groups.
 void serve_many(Visits& visits, int partners) {
   for (int served = 0; served < partners;) {
     const int count = served % (2 * kAtOnce) < kAtOnce ? 1 : std::min(kAtOnce, partners - served);
@@ -170,7 +171,7 @@ void serve_many(Visits& visits, int partners) {
 
 TEST_CASE("partners__five_thousand_over_udp_leave_nothing", "[long][S29]") {
   Visits visits;
-  serve_many(visits, 2 * static_cast<int>(kPlaces));  // from here on each gets another's place
+  serve_many(visits, 2 * static_cast<int>(kPlaces));  // from here on each gets the place of another
   const auto cost_of = [&] {
     const Visits::Cost before = visits.cost();
     serve_many(visits, kLookedAt);
@@ -188,7 +189,7 @@ TEST_CASE("partners__five_thousand_over_udp_leave_nothing", "[long][S29]") {
   INFO("packets: " << first.packets << ", then " << last.packets);
   INFO("system calls: " << first.calls << ", then " << last.calls);
   CHECK(end_kib < settled_kib + kMostGrowthKib);
-  // A probe more or less, where the machine stood still.
+  // A stall of the machine may cost a probe more or less.
   CHECK(last.packets < first.packets + first.packets / 8);
   CHECK(last.calls < first.calls + first.calls / 8);
   CHECK(visits.stats().calls_refused == 0);

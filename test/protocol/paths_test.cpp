@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths: what they are bound to, and the rule of silence in its single steps. That many things die
-// and return is in nics_test.cpp.
+// Paths: what they are bound to, and the rule of silence step by step. nics_test.cpp has scenes in
+// which many NICs die and return.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -46,8 +46,9 @@ TEST_CASE("paths__slot_i_is_bound_to_nic_i_of_either_side_in_turn", "[P1]") {
   }
 }
 
-// Two NICs; of node 0's NIC 1 the first data packet after `begin` is lost, and the probes as long
-// as `lose_probes`. Nothing but silence shows it: neither timers of the sender nor requests.
+// Two NICs. The first data packet of node 0's NIC 1 after `begin` is lost, and probes are lost
+// while `lose_probes` is true. Only silence shows it: the sender's timers and the receiver's
+// requests are off.
 struct LostOnNic1 {
   World* running = nullptr;
   bool lose_probes = false;
@@ -82,7 +83,7 @@ struct LostOnNic1 {
   }
 };
 
-// One small message each; they take turns on the paths until one of them is lost.
+// Sends small messages one by one. They take turns on the paths until one of them is lost.
 void send_until_lost(World& world, Exchange& exchange, const LostOnNic1& scene) {
   for (std::uint64_t i = 0; i < 10 && scene.lost == 0; ++i) {
     exchange.message(0, 1, i, 100);
@@ -91,9 +92,9 @@ void send_until_lost(World& world, Exchange& exchange, const LostOnNic1& scene) 
   REQUIRE(scene.lost == 1);
 }
 
-// What follows goes on path 0, as path 1 has something in flight. Once that is older than a probe
-// timeout, and a whole turn of the peer has come after that, it is sent again elsewhere; the path
-// is asked, answers, and is as good as before.
+// Later messages go on path 0, because path 1 has a packet in flight. Once that packet is older
+// than a probe timeout and a whole turn of the peer has followed, the sender retransmits it
+// elsewhere. A probe of the path is acknowledged, and the path is as good as before.
 TEST_CASE("paths__one_lost_packet_of_an_idle_path_is_moved_and_the_path_stays", "[P2][P4][P5]") {
   LostOnNic1 scene;
   World world(scene.config);
@@ -117,8 +118,8 @@ TEST_CASE("paths__one_lost_packet_of_an_idle_path_is_moved_and_the_path_stays", 
   exchange.check_quiet();
 }
 
-// A single message follows. Its acknowledgement raises the doubt, and nothing is under way that
-// would bring a later turn's: an empty probe on path 0 does.
+// A single message follows. Its acknowledgement raises the suspicion. Nothing in flight would bring
+// an acknowledgement of a later turn, so an empty probe on path 0 does.
 TEST_CASE("paths__a_probe_on_a_path_that_answers_confirms_a_silence", "[P3]") {
   LostOnNic1 scene;
   World world(scene.config);
@@ -137,8 +138,8 @@ TEST_CASE("paths__a_probe_on_a_path_that_answers_confirms_a_silence", "[P3]") {
   exchange.check_quiet();
 }
 
-// A NIC that gets slower is held for silent at first. What comes late after all tells how long to
-// wait: the path serves on. The answer to an early probe may tell that before.
+// A NIC that gets slower seems silent at first. Late acknowledgements show how long to wait, so the
+// path stays in use. The acknowledgement of an early probe may show it sooner.
 TEST_CASE("paths__a_delay_that_grows_is_learnt_from_what_was_declared_lost", "[L13]") {
   for (const std::string slower : {"delay=500us", "delay=700us"}) {
     for (const bool early : {false, true}) {
@@ -169,7 +170,8 @@ TEST_CASE("paths__a_delay_that_grows_is_learnt_from_what_was_declared_lost", "[L
   }
 }
 
-// Several probes are under way at once when the first answer comes: the others have their time too.
+// Several probes are in flight when the first acknowledgement comes. The others keep their time
+// too.
 TEST_CASE("paths__a_way_longer_than_the_interval_of_probes_comes_back", "[P1]") {
   WorldConfig config;
   config.nics = 2;
@@ -178,7 +180,7 @@ TEST_CASE("paths__a_way_longer_than_the_interval_of_probes_comes_back", "[P1]") 
   World world(config);
   world.connect_all();
   world.run_for(milliseconds(5));
-  // The path is probed when its own NIC is back, and again at the word that the other one is.
+  // The path is probed when its own NIC is back, and again when the peer announces the other one.
   for (const char* change : {"kill:event", "revive:event"}) {
     for (const std::uint32_t node : {0, 1}) world.apply(node, 1, change);
     world.run_for(microseconds(50));
@@ -189,8 +191,8 @@ TEST_CASE("paths__a_way_longer_than_the_interval_of_probes_comes_back", "[P1]") 
   }
 }
 
-// Path 1 is suspected, and its probes are lost; then NIC 0 goes. There is nothing better than path
-// 1, so it carries data, at once.
+// Path 1 is suspect, and its probes are lost. Then NIC 0 goes away. No path is better than path 1,
+// so it carries data at once.
 TEST_CASE("paths__a_suspect_path_serves_where_none_is_up", "[P10]") {
   LostOnNic1 scene;
   scene.lose_probes = true;

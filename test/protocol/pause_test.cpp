@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer, or this end, is away for a while: descheduled, in a debugger, computing. That is no
-// failure of any path, and up to peer_timeout none of the peer.
+// A peer, or this endpoint, is away for a while: descheduled, in a debugger, computing. No path
+// fails for that, and up to peer_timeout the peer doesn't either.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -43,7 +43,7 @@ void run_with_pause(std::uint32_t who, Duration pause, std::uint32_t nics, std::
                  << " spurious, " << stats.ptos << " PTOs, " << stats.requests_sent << " requests");
     CHECK(stats.evacuations == 0);
     CHECK(stats.paths_down == 0);
-    // What overran the ring of the one that was away is lost indeed.
+    // Packets that overran the ring of the absent node were really lost.
     CHECK(stats.spurious_retransmits * 100 <= stats.data_packets_sent);
   }
   exchange.check_quiet();
@@ -79,7 +79,7 @@ TEST_CASE("pause__of_both_at_once_is_no_failure") {
   for (int i = 0; i < 3; ++i) {
     world.pause(0, true);
     world.pause(1, true);
-    world.run_for(milliseconds(1500));  // a laptop's lid, for longer than peer_timeout
+    world.run_for(milliseconds(1500));  // a closed laptop, for longer than peer_timeout
     world.pause(0, false);
     world.pause(1, false);
     world.run_for(milliseconds(1));
@@ -134,19 +134,19 @@ void many_short_pauses(const std::string& faults, double most_spurious) {
   });
 }
 
-// Where packets of a path keep their order next to nothing is sent twice: what a receiver asked for
-// just before it was away.
+// Where packets of a path keep their order, next to nothing is sent twice: only packets that a
+// receiver requested just before it was away.
 TEST_CASE("pause__of_many_short_ones_moves_no_path", "[L7]") {
   many_short_pauses("delay=20us,rate=1000000000", 0.005);
 }
 
-// Where they overtake each other, each path learns it once.
+// Where packets overtake each other, each path learns it once.
 TEST_CASE("pause__of_many_short_ones_under_reordering_moves_no_path") {
   many_short_pauses("delay=20us/10us,rate=1000000000", 0.05);
 }
 
-// Of its own absences the one counts that the other end was silent in, though an earlier one was
-// longer.
+// The absence that counts is the one during which the other end was silent, although an earlier one
+// was longer.
 TEST_CASE("pause__a_long_absence_hides_no_shorter_one_after_it") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 1000;
@@ -171,7 +171,7 @@ TEST_CASE("pause__a_long_absence_hides_no_shorter_one_after_it") {
   exchange.check_all_ok();
 }
 
-// Timers that were as long as the absence would outlast patience when something is lost next.
+// Timers as long as the absence would outlast patience when the next packet is lost.
 TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", "[L10]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 3200;
@@ -188,7 +188,8 @@ TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", 
   for (const PathStats& path : world.peer_stats(0, 1).paths) CHECK(path.srtt_ns <= 100'000'000);
 }
 
-// Nothing is heard of the other one while this one is away itself: that time doesn't count.
+// Node 0 hears nothing of the other node while it is away itself. That time doesn't count as
+// silence.
 TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 1000;
@@ -202,18 +203,18 @@ TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
   world.pause(0, true);
   world.run_for(milliseconds(800));
   world.pause(0, false);
-  world.run_for(milliseconds(600));  // since it was to ask anew, after 250, it was absent for 650
+  world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 650
   CHECK(world.stats(0).peer_failures == 0);
   world.run_for(milliseconds(200));
   CHECK(world.stats(0).peer_failures == 1);
 }
 
-// The whole host stands still in the middle of a turn of node 0, for longer than peer_timeout: what
-// it has not read yet lies in its rings when it goes on.
+// The whole host stands still in the middle of a turn of node 0, for longer than peer_timeout. When
+// it goes on, its rings hold packets that it has not read yet.
 void stand_still_in_a_turn(std::uint32_t nics, std::uint32_t before_nic, int polls) {
   INFO(nics << " NICs; before NIC " << before_nic << " is polled, after " << polls << " turns");
   World* running = nullptr;
-  int left = -1;  // no more
+  int left = -1;  // polls until the pause; -1: no pause
   WorldConfig config;
   config.nics = nics;
   config.faults = "delay=20us,rate=1000000000";

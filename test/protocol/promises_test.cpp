@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for whole endpoints whatever they do: no heap after construction, the same run from
-// the same seed, silence when there is nothing to do.
+// Promises for whole endpoints in any situation: no heap after construction, the same run from the
+// same seed, silence when there is nothing to do.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a received message's states of docs/internals/protocol.md §7: each event in each
-// state, also where it must change nothing. The sender is the test's own.
+// The table of a received message's states in docs/internals/protocol.md §7: each event in each
+// state, also where it must change nothing. The test plays the sender.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/message_scene.hpp"
@@ -10,8 +10,8 @@ namespace {
 
 using proto::milliseconds;
 
-// Fragment 0 of two is here, if any, or both; GRANTED is a message of three, of which the third
-// waits for a grant.
+// Fragment 0 of two has arrived, if any, or both. GRANTED is a message of three, whose third
+// fragment waits for a grant.
 enum class State {
   unknown,
   behind,
@@ -33,7 +33,7 @@ constexpr std::array kNames{"UNKNOWN", "BEHIND",  "UNMATCHED", "NO ROOM",   "WHO
 
 class Scene : public MessageScene {
  public:
-  // `delivered`: what the sender waits for.
+  // `delivered`: the level of the send.
   Scene(State state, bool delivered) : state_(state), delivered_(delivered) {
     if (state == State::behind) number_ = 1;
     if (state == State::no_room) fill_the_store();
@@ -93,7 +93,7 @@ class Scene : public MessageScene {
       case State::no_room: return "NO_ROOM";
       case State::whole:
       case State::passed: return "ACCEPTED";
-      case State::granted: return "grant 1-3, grant 2-3";  // the last one is said twice
+      case State::granted: return "grant 1-3, grant 2-3";  // the last grant is sent twice
       case State::finished: return "DELIVERED";
       case State::cancelled: return "CANCELLED";
       default: return "";
@@ -108,8 +108,8 @@ class Scene : public MessageScene {
 };
 
 struct Expected {
-  std::string said{};   // of the message, at once
-  std::string ended{};  // completions, by status; those of FINISHED and before aside
+  std::string said{};   // about the message, at once
+  std::string ended{};  // completions, by status, without those from before the event
   std::optional<DropReason> dropped{};  // counted once
 };
 using Row = std::array<Expected, kStates.size()>;
@@ -138,7 +138,7 @@ void check(const Row& row, bool delivered, Event&& event) {
   check(row, delivered, event, [](Scene&) {});
 }
 
-// The receive that was posted last has the bytes that the sender meant.
+// The receive that was posted last has the sender's bytes.
 void check_bytes(const Scene& scene) {
   CHECK((scene.bytes() == std::string(scene.size(), static_cast<char>(scene.number()))));
 }
@@ -163,7 +163,7 @@ TEST_CASE("receive_table__the_other_fragment", "[M31][T4][M7][M15][M18][M23]") {
 TEST_CASE("receive_table__the_fragment_that_is_here", "[M31][I1][M15]") {
   Row row;
   for (const State state : kStates) at(row, state).dropped = DropReason::duplicate_fragment;
-  at(row, State::unknown).dropped = std::nullopt;  // it is none here
+  at(row, State::unknown).dropped = std::nullopt;  // no drop in this state
   at(row, State::no_room) = {.said = "NO_ROOM", .dropped = DropReason::no_room};
   at(row, State::finished).said = "DELIVERED";
   at(row, State::cancelled).said = "CANCELLED";
@@ -190,7 +190,7 @@ TEST_CASE("receive_table__a_fragment_of_another_length", "[M31][T9]") {
                    });
       },
       [](Scene& s) {
-        // Its fragment is as missing as before.
+        // The fragment is as missing as before.
         if (s.state() != State::matched) return;
         s.fragment(1);
         s.settle();
@@ -201,7 +201,7 @@ TEST_CASE("receive_table__a_fragment_of_another_length", "[M31][T9]") {
 
 TEST_CASE("receive_table__granted_to_its_slot_and_to_another", "[M31][M14][M29]") {
   Scene scene(State::granted, true);
-  // The slot is right, and the message another one.
+  // The slot is right, but the message is another one.
   scene.granted(7, 2, scene.size(), scene.grant().rx_slot, scene.grant().rx_generation);
   scene.settle();
   CHECK(scene.said().empty());
@@ -234,7 +234,7 @@ TEST_CASE("receive_table__an_envelope_asks", "[M31][M4][M7]") {
   check(row, true, [](Scene& s) { s.ask(); });
 }
 
-// What waits for a grant has nothing new to say.
+// Until it gets a grant the message has no new status to report.
 TEST_CASE("receive_table__an_envelope_asks_where_all_that_may_come_has_come", "[M31][M4][B13]") {
   MessageScene scene;
   constexpr std::uint64_t kBytes = 3 * MessageScene::kFragment;
@@ -247,11 +247,11 @@ TEST_CASE("receive_table__an_envelope_asks_where_all_that_may_come_has_come", "[
   CHECK(scene.heard(0) == "PENDING");
 }
 
-// Its sender begins anew with the grant: what comes before that is of no use, whatever room there
-// is.
+// The sender starts from the beginning with the grant. A fragment before that is of no use,
+// whatever room there is.
 TEST_CASE("receive_table__what_had_no_room_waits_for_its_grant", "[M31][M3][M13]") {
   Scene scene(State::no_room, true);
-  (void)scene.receive(scene.id, 0, Scene::kFragment);  // of what filled the store
+  (void)scene.receive(scene.id, 0, Scene::kFragment);  // receives what filled the store
   scene.settle();
   REQUIRE(scene.ended() == "ok");
   scene.fragment(1);
@@ -275,7 +275,8 @@ TEST_CASE("receive_table__cancel", "[M31][T6][T7][M21][M22]") {
     check(
         row, delivered, [](Scene& s) { s.ask(true); },
         [&](Scene& s) {
-          // What is cancelled matches nothing, now or later; what goes on is whole when it is.
+          // A cancelled message matches nothing, now or later. A message that goes on is still
+          // incomplete.
           const std::string before = s.ended();
           const bool was_posted = s.state() == State::matched || s.state() == State::granted;
           if (!was_posted) s.post();
@@ -303,7 +304,7 @@ TEST_CASE("receive_table__a_receive_is_posted", "[M31][M12][M14][M3]") {
       });
 }
 
-// Its own receive takes a claimed message, and put back it is one like others.
+// A claimed message goes to its own receive, or, put back, to any other.
 TEST_CASE("receive_table__what_is_claimed_is_received_or_put_back", "[M31][M27]") {
   for (const bool put_back : {false, true}) {
     Scene scene(State::claimed, true);
@@ -338,7 +339,7 @@ TEST_CASE("receive_table__the_floor", "[M31][T10]") {
         s.control([](proto::wire::PacketWriter&) {});
       },
       [&](Scene& s) {
-        // Passed or not: that tells what another fragment of it is.
+        // The next fragment shows whether the floor has passed the message.
         const bool passed = !at(row, s.state()).dropped.has_value();
         const std::uint64_t below = s.drops(DropReason::below_floor);
         s.peer.floor = 0;
@@ -348,7 +349,7 @@ TEST_CASE("receive_table__the_floor", "[M31][T10]") {
       });
 }
 
-// The lower number comes: the message behind it has its turn.
+// The lower number arrives, and the message behind it gets its turn.
 TEST_CASE("receive_table__the_number_before_it", "[M31][M11]") {
   Scene scene(State::behind, true);
   scene.post();
@@ -381,7 +382,7 @@ TEST_CASE("receive_table__the_session_ends", "[M31][M19]") {
       [](Scene& s) {
         CHECK(s.world().stats(0).messages_claimed == 0);
         CHECK(s.world().stats(0).operations_pending == 0);
-        // What is here whole still waits for its receive; of the others nothing is left.
+        // A complete message still waits for its receive. The others have left nothing.
         const std::string before = s.ended();
         s.post_for_any();
         s.settle();

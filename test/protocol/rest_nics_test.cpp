@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rest and NICs: those that change while peers rest, that are dead, and who is out of reach.
+// Rest and NICs: NICs that change while peers rest, dead NICs, and unreachable peers.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using proto::wire::MessageStatus;
 using proto::wire::PacketType;
 using proto::wire::PacketWriter;
 
-// A NIC goes and comes while everybody rests: all hear of it, and rest again.
+// A NIC goes and comes while all peers rest. All of them hear of it, and rest again.
 TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
   WorldConfig config = sleepy();
   config.nodes = 5;
@@ -46,11 +46,11 @@ TEST_CASE("rest__changes_of_nics_are_told_to_those_at_rest", "[R6]") {
     REQUIRE(world.run_until(all_rest, milliseconds(1000)));
   };
   change("kill:event");
-  // They know: not a packet goes there.
+  // They know that the NIC is away: not a packet goes there.
   const std::uint64_t timeouts = world.stats(1).ptos;
   check_talk();
   CHECK(world.stats(1).ptos == timeouts);
-  // Each path is told to be down once, and up again once it is proven.
+  // Each path is reported down once, and up again once it is proven.
   const auto check_told = [&](std::uint64_t times) {
     CHECK(world.stats(0).paths_down == times * 4);
     CHECK(world.run_until([&] { return world.stats(0).paths_returned == times * 4; },
@@ -83,8 +83,8 @@ TEST_CASE("rest__both_ends_move_a_nic_while_they_rest", "[R6]") {
   CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
 }
 
-// Nothing is pending, so nothing fails; but nobody goes on for ever probing for who doesn't answer,
-// or telling it an address. Who is back is told when something is to be said.
+// Nothing is pending, so nothing fails. But an endpoint doesn't probe a silent peer for ever, nor
+// announce an address to it. A peer that is back hears of the new address with the next message.
 TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
   for (const std::uint32_t moved : {1, 2}) {
     INFO(moved << " NICs move");
@@ -113,7 +113,8 @@ TEST_CASE("rest__who_is_out_of_reach_is_left_alone", "[R1]") {
   }
 }
 
-// Its process dies while one of the paths is DOWN: the other is UP as nobody has asked there.
+// The peer's process dies while one of the paths is DOWN. The other path is UP only because nothing
+// has probed it.
 TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
   WorldConfig config = sleepy();
   config.tunables.peer_timeout_ms = 300;
@@ -132,9 +133,9 @@ TEST_CASE("rest__a_path_that_nobody_asks_is_asked_before_it_counts", "[R1]") {
   CHECK(world.stats(0).peer_failures == 0);
 }
 
-// Messages were turned away for want of a descriptor when the peer died: nobody goes on for ever
-// asking for them, nor waiting for the acknowledgement of what was in flight to it. Not even on a
-// path whose timeout is longer than that of the other path, which asks for both.
+// Messages were turned away for want of a descriptor when the peer died. The endpoint doesn't
+// request them for ever, nor wait for the acknowledgement of its packets in flight. This holds even
+// for a path whose timeout is longer than that of the other path, which probes for both.
 TEST_CASE("rest__what_was_turned_away_is_not_asked_for_of_the_dead", "[R1]") {
   for (const std::uint32_t nics : {1, 2}) {
     INFO(nics << " NICs");
@@ -170,7 +171,7 @@ TEST_CASE("rest__what_was_turned_away_is_not_asked_for_of_the_dead", "[R1]") {
   }
 }
 
-// What is at rest changes no verdict; what comes of it when it wakes does.
+// A peer at rest changes no verdict. Its traffic after it wakes does.
 TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   WorldConfig config = sleepy();
   config.tunables.rest_after_ms = 300;  // longer than a verdict takes
@@ -195,7 +196,7 @@ TEST_CASE("rest__nobody_judges_who_rests", "[R7][V4]") {
   CHECK(standing(0) + standing(1) == 0);
 }
 
-// A verdict about another one, who rests, keeps nobody awake for longer than the next judgement.
+// A verdict about another peer, which rests, keeps nobody awake for longer than the next judgement.
 TEST_CASE("rest__a_new_session_is_judged_while_a_verdict_stands", "[R7]") {
   WorldConfig config = sleepy();
   config.nodes = 3;
@@ -207,7 +208,7 @@ TEST_CASE("rest__a_new_session_is_judged_while_a_verdict_stands", "[R7]") {
   REQUIRE(world.run_until([&] { return world.endpoint(0).verdicts(verdicts) == 1; },
                           milliseconds(2000)));
   REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
-  world.run_for(milliseconds(5000));  // nobody judges any more
+  world.run_for(milliseconds(5000));  // no more judgements
   talk(world, 0, 2);
   REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(3000)));
   CHECK(world.endpoint(0).verdicts(verdicts) == 1);
@@ -220,7 +221,7 @@ TEST_CASE("rest__whom_nobody_has_ever_reached", "[R1]") {
   WorldConfig config = sleepy();
   config.tunables.peer_timeout_ms = 300;
   World world(config);
-  (void)world.peer(0, 1);  // is called
+  (void)world.peer(0, 1);  // starts calling
   world.crash(1, false);
   Exchange exchange(world);
   (void)exchange.send(0, 1, 1, 100);
@@ -245,8 +246,9 @@ TEST_CASE("rest__a_silent_dead_path_keeps_it_awake_until_it_is_back", "[R1]") {
   talk(world, 0, 1);
 }
 
-// It has been started again and doesn't know who announces an address to it: it asks for a cookie.
-// Who rests says nothing to that; else it would announce its address again, and so for ever.
+// The peer has been started again and doesn't know the endpoint that announces an address, so it
+// sends a CHALLENGE. A resting endpoint ignores it. Otherwise it would repeat its announcement for
+// ever.
 TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   WorldConfig config;
   config.nodes = 1;
@@ -266,7 +268,7 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   CHECK_FALSE(peer.heard().empty());
   PeerId id{};
   REQUIRE(world.endpoint(0).connect(world.now(), peer.address(), id) == Status::ok);
-  world.wake(0);  // announces it once more
+  world.wake(0);  // announces the address once more
   std::uint32_t announced = 0;
   for (int i = 0; i < 1000; ++i) {
     world.run_for(microseconds(100));
@@ -286,8 +288,8 @@ TEST_CASE("rest__a_challenge_wakes_nobody", "[R2]") {
   CHECK(peer.heard().empty());
 }
 
-// What was evacuated waits for a path, and the status of its message overtakes that: nothing is
-// left to send again, and who says no more rests.
+// An evacuated packet waits for a path, and its message's status arrives first. Nothing is left to
+// retransmit, and the endpoint, which has nothing more to send, rests.
 TEST_CASE("rest__a_message_that_ended_while_no_path_worked_waits_for_none", "[R1]") {
   WorldConfig config = MessageScene::defaults();
   config.tunables.rest_after_ms = kRestMs;

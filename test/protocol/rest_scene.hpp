@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two nodes that put each other to rest after a few milliseconds, and what rest_test.cpp and
-// rest_nics_test.cpp do with them.
+// Two nodes that put each other to rest after a few milliseconds, and helpers of rest_test.cpp and
+// rest_nics_test.cpp.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ inline bool rests(World& world, std::uint32_t node) {
   return world.stats(node).peers_awake == 0 && world.stats(node).peers_at_rest > 0;
 }
 
-// Until both have forgotten all but the record.
+// Runs until both nodes keep only the record of each other.
 inline void come_to_rest(World& world) {
   REQUIRE(world.run_until([&] { return rests(world, 0) && rests(world, 1); },
                           proto::milliseconds(100)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that have been quiet are put to rest, on either end or on both, and wake for whatever
-// comes; nobody can tell by what is delivered.
+// Quiet peers are put to rest, at one end or at both, and wake for any traffic. The delivered
+// messages don't show it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -36,7 +36,7 @@ TEST_CASE("rest__a_quiet_peer_is_a_record_and_its_stats_say_so", "[R1]") {
     CHECK(stats.paths.empty());
     CHECK(stats.last_heard_ns_ago >= std::uint64_t{kRestMs} * 1000000);
   }
-  // Nothing is due for anybody any more.
+  // No timers are due any more.
   const std::uint64_t turns = world.turns();
   world.run_for(milliseconds(100000));
   CHECK(world.turns() - turns <= 4);
@@ -82,7 +82,7 @@ TEST_CASE("rest__data_goes_on_in_either_direction_and_in_both_at_once", "[R1][R2
   check_one_session(world);
 }
 
-// Only one end forgets: the other waits for a message, and so has something pending.
+// Only one end rests. The other waits for a message, so it has something pending.
 TEST_CASE("rest__of_one_end_alone", "[R1][R2]") {
   World world(sleepy());
   talk(world, 0, 1);
@@ -129,7 +129,7 @@ TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
     world.run_for(milliseconds(3));
     CHECK(world.stats(1).peer_failures == 1);
     CHECK(world.peer_stats(1, 0).failure == Status::peer_closed);
-    // Who has failed rests too, and its failure is still known.
+    // A failed peer rests too, and its failure is still known.
     come_to_rest(world);
     CHECK(world.peer_stats(1, 0).failure == Status::peer_closed);
     CHECK_FALSE(world.peer_stats(1, 0).established);
@@ -176,7 +176,7 @@ TEST_CASE("rest__strangers_and_questions_wake_nobody", "[R2]") {
   CHECK(world.stats(0).peers_woken == 0);
 }
 
-// Everything that ever was on the wire comes again.
+// Every packet that was ever on the wire arrives again.
 TEST_CASE("rest__old_packets_do_nothing", "[R3]") {
   WorldConfig config = sleepy(1);
   struct Old {
@@ -220,7 +220,7 @@ TEST_CASE("rest__final_statuses_are_remembered", "[R4]") {
   bool deaf = false;
   WorldConfig config = sleepy();
   config.tunables.rest_after_ms = 0;
-  config.tunables.initial_rtt_us = 50000;  // who waits asks late
+  config.tunables.initial_rtt_us = 50000;  // the sender asks late
   config.hook = [&](std::uint32_t node, std::uint32_t, const FaultPacket& packet) {
     std::optional<Fate> fate;
     if (deaf && node == 1 && packet.direction == engine::Direction::tx) {
@@ -263,7 +263,7 @@ TEST_CASE("rest__a_sender_tells_its_floor_first", "[R4]") {
   WorldConfig config = sleepy();
   World world(config);
   for (const std::uint64_t messages : {33, 100, 1000}) {
-    // All at once, so that no packet of them says that any was heard to be finished.
+    // All messages go at once, so that no packet among them shows that an earlier one finished.
     talk(world, 0, 1, 8, messages);
     talk(world, 1, 0, 8, messages);
     come_to_rest(world);
@@ -330,7 +330,7 @@ TEST_CASE("rest__keepalives_wake_it_and_it_answers", "[R2][R5]") {
   talk(world, 0, 1);
   Exchange exchange(world);
   exchange.ignore_what_was();
-  (void)exchange.receive(0, 1, 1, 100);  // node 0 waits, node 1 doesn't know
+  (void)exchange.receive(0, 1, 1, 100);  // node 0 waits for a message; node 1 doesn't know
   std::uint64_t slept = 0;
   for (int i = 0; i < 40; ++i) {
     world.run_for(milliseconds(50));
@@ -342,7 +342,7 @@ TEST_CASE("rest__keepalives_wake_it_and_it_answers", "[R2][R5]") {
   (void)exchange.send(1, 0, 1, 100);
   REQUIRE(exchange.run(milliseconds(20)));
   exchange.check_all_ok();
-  // Without anything pending nobody minds the silence; with it, the timeout holds.
+  // With nothing pending the silence doesn't matter. With something pending the timeout applies.
   come_to_rest(world);
   world.run_for(milliseconds(5000));
   world.crash(1, false);
@@ -385,7 +385,7 @@ TEST_CASE("rest__a_restarted_peer_is_a_new_one", "[R2]") {
   }
 }
 
-// Slots, generations and numbers hold, however often: a generation has 8 bits, a path number 32.
+// Slots, generations and numbers never run out: a generation has 8 bits, a path number 32.
 TEST_CASE("rest__a_thousand_times", "[R3]") {
   for (const std::uint64_t start : {std::uint64_t{0}, std::uint64_t{4294967000}}) {
     WorldConfig config = sleepy();
@@ -410,7 +410,7 @@ TEST_CASE("rest__a_thousand_times", "[R3]") {
   }
 }
 
-// Everything may be lost, twice, late, and still everything arrives once.
+// Every packet may be lost, duplicated or late, and still everything arrives once.
 TEST_CASE("rest__on_a_bad_fabric", "[R1][R3][R4]") {
   for_each_seed(30, [](proto::Random& random) {
     WorldConfig config = sleepy(1 + static_cast<std::uint32_t>(random.below(3)));

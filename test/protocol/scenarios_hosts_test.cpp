@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenes of hosts that are busy, as lists of events: who wakes late, runs seldom, or is away in the
-// middle of a turn looks slow and is not taken for dead; and what order a turn reads its rings in
-// is no loss.
+// Scenes of busy hosts, as lists of events. A host that wakes late, runs seldom, or is away in the
+// middle of a turn looks slow, and must not be taken for dead. The order in which a turn reads its
+// rings must not look like loss.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -18,7 +18,7 @@ using proto::microseconds;
 using proto::milliseconds;
 using proto::wire::PacketType;
 
-// Neither end took anything for lost or dead that wasn't.
+// Neither end took a living path or peer for dead, or a slow packet for lost.
 void check_calm(World& world) {
   for (std::uint32_t node = 0; node < world.nodes(); ++node) {
     const EndpointStats stats = world.stats(node);
@@ -33,9 +33,9 @@ void check_calm(World& world) {
   }
 }
 
-// (6) The last packet of a message is lost, and who should find out blocks until its timer is due
-// and always wakes 5 ms late. Each of its turns is late then, and a timer that is put off each time
-// would never expire: it is put off once per arming.
+// (6) The last packet of a message is lost. The endpoint that should notice blocks until its timer
+// is due, and always wakes 5 ms late. Each of its turns is therefore late. A timer that was put off
+// each time would never expire, so a timer is put off once per arming.
 TEST_CASE("scenario_6__the_last_packet_is_lost_and_who_should_find_out_always_wakes_late",
           "[L12]") {
   for (const std::uint32_t late : {0u, 1u}) {
@@ -65,7 +65,7 @@ TEST_CASE("scenario_6__the_last_packet_is_lost_and_who_should_find_out_always_wa
                  {milliseconds(50), [&] { (void)exchange.send(0, 1, 1, 40000); }}});
     REQUIRE(exchange.run(milliseconds(1000)));
     REQUIRE(lost == 1);
-    // A response time, the timer of it, put off once: each of these is some of its 5 ms.
+    // A response time, its timer, and one postponement: each takes some of the endpoint's 5 ms.
     INFO("found and repaired after " << (world.now() - lost_at).ns / 1000 << " us");
     CHECK((world.now() - lost_at).ns < milliseconds(60).ns);
     CHECK(exchange.received(received).completion->status == Status::ok);
@@ -80,8 +80,8 @@ TEST_CASE("scenario_6__the_last_packet_is_lost_and_who_should_find_out_always_wa
   }
 }
 
-// (7) A peer that runs for 2 ms and is away for 10, again and again, while both sides stream over
-// four NICs.
+// (7) A peer runs for 2 ms and is away for 10, again and again, while both sides stream over four
+// NICs.
 TEST_CASE("scenario_7__a_peer_that_runs_for_2_ms_in_every_12") {
   for (const std::size_t bytes : {std::size_t{1000000}, std::size_t{20000}}) {
     INFO("messages of " << bytes << " bytes");
@@ -102,7 +102,7 @@ TEST_CASE("scenario_7__a_peer_that_runs_for_2_ms_in_every_12") {
                    {milliseconds(12), [] {}}});
     }
     INFO(periods << " periods of 12 ms for " << count * bytes << " bytes each way");
-    // What is under way when it leaves and when it returns is a ring's worth, in each direction.
+    // About a ring's worth is in flight in each direction when the peer leaves and when it returns.
     CHECK(periods <= 10);
     exchange.check_all_ok();
     check_calm(world);
@@ -110,9 +110,9 @@ TEST_CASE("scenario_7__a_peer_that_runs_for_2_ms_in_every_12") {
   }
 }
 
-// (8) What came on the control queue is read before 60 data packets of the same path that were sent
-// earlier: a grant, and the cancel of the message behind them. It has no path numbers, so nothing
-// was overtaken, nothing is missing and nothing is asked for.
+// (8) A turn reads the control queue first: a grant, and the cancel of the message behind them. It
+// does so before 60 data packets of the same path that were sent earlier. Control packets have no
+// path numbers. Nothing was therefore overtaken, nothing is missing, and nothing is requested.
 TEST_CASE("scenario_8__control_is_read_before_60_data_packets_of_the_same_path") {
   World* running = nullptr;
   bool watching = false;
@@ -170,10 +170,10 @@ TEST_CASE("scenario_8__control_is_read_before_60_data_packets_of_the_same_path")
   exchange.check_quiet();
 }
 
-// (9) The receiver is away between polling NIC 0 and NIC 1, for far longer than a probe timeout. It
-// comes back to what was sent on path 1 meanwhile, and to nothing of path 0: its acknowledgement
-// says that path 0 has not answered since. That is no silence until a later turn, which polled NIC
-// 0 since, says so too.
+// (9) The receiver is away between polling NIC 0 and NIC 1, for far longer than a probe timeout. On
+// its return it finds packets of path 1, but none of path 0. Its acknowledgement shows path 0
+// unanswered since. That is no silence until a later turn, which has polled NIC 0 since, shows the
+// same.
 TEST_CASE("scenario_9__a_peer_is_away_between_polling_nic_0_and_nic_1", "[P2]") {
   World* running = nullptr;
   bool away = false;
@@ -199,7 +199,7 @@ TEST_CASE("scenario_9__a_peer_is_away_between_polling_nic_0_and_nic_1", "[P2]") 
   world.run_for(milliseconds(20));
   Exchange exchange(world);
   next_absence = world.now() + milliseconds(5);
-  for (std::uint64_t i = 0; i < 3000; ++i) {  // a trickle: no window ever stops it for long
+  for (std::uint64_t i = 0; i < 3000; ++i) {  // a trickle, which no window stops for long
     exchange.message(0, 1, i, 4096);
     world.run_for(microseconds(50));
     exchange.collect();

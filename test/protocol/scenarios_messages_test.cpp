@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenes of messages, as lists of events: statuses lost, stores full, descriptors short, NICs that
-// hold on, packets that are forged or late.
+// Scenes of messages, as lists of events: lost statuses, full stores, scarce descriptors, NICs that
+// hold on to buffers, forged and late packets.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -23,8 +23,8 @@ bool completed(World& world, std::uint32_t node, OperationId operation) {
   return world.completion(node, operation) != nullptr;
 }
 
-// (1) Envelope 7 is lost, 8 is answered NO_ROOM and forgotten by its sender's timers; 7 is sent
-// again and matched: 8 completes as well.
+// (1) Envelope 7 is lost. 8 gets NO_ROOM, and its sender's timers stop. 7 is retransmitted and
+// matched, and then 8 completes as well.
 TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room", "[M3]") {
   Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
               return node == 0 && message_of(packet) == 7u;
@@ -59,7 +59,8 @@ TEST_CASE("scenario_1__an_envelope_is_lost_in_front_of_one_that_found_no_room", 
   exchange.check_quiet();
 }
 
-// (2) A synchronous send is accepted, later delivered, and the first of either status is lost.
+// (2) A synchronous send is accepted and later delivered, and the first packet of either status is
+// lost.
 TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost", "[M2][M7]") {
   MessageStatus next = MessageStatus::accepted;
   Loss loss{[&next](std::uint32_t node, const FaultPacket& packet) {
@@ -85,13 +86,14 @@ TEST_CASE("scenario_2__both_statuses_of_a_synchronous_send_are_lost", "[M2][M7]"
   CHECK(loss.lost == 2);
   exchange.check_all_ok();
   CHECK(exchange.received(received).serial == exchange.sent(sent).serial);
-  CHECK(world.stats(0).fragments_retransmitted == 0);  // the question is about the status
+  CHECK(world.stats(0).fragments_retransmitted == 0);  // the sender asks only for the status
   CHECK(world.stats(0).ptos + world.stats(0).message_probes_sent > 0);
   exchange.check_quiet();
 }
 
-// (3) One more send than the window of envelopes takes, all without a receive; then the receive of
-// the last one comes first. NO_ROOM is an answer too: none of them keeps the last one out.
+// (3) The sender posts one more send than the window of envelopes holds, all without a receive.
+// Then the receive of the last one comes first. NO_ROOM counts as an answer, so the other sends
+// don't keep the last one out.
 TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first", "[M9]") {
   constexpr std::uint64_t kSends = 2001;
   WorldConfig config;
@@ -120,8 +122,8 @@ TEST_CASE("scenario_3__the_receive_of_the_last_of_very_many_sends_comes_first", 
   exchange.check_quiet();
 }
 
-// (4) An unexpected message of one peer eats all the store's room and all that may come unasked;
-// the awaited one comes second, from the same peer and from another.
+// (4) An unexpected message of one peer takes all the store's room and all unscheduled bytes. The
+// awaited message comes second, from the same peer and from another.
 TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one", "[M13]") {
   for (const std::uint32_t from : {1u, 2u}) {
     INFO("the awaited one is from node " << from);
@@ -149,8 +151,8 @@ TEST_CASE("scenario_4__an_unexpected_message_eats_the_room_of_the_awaited_one", 
   }
 }
 
-// (5) One peer floods the endpoint while an awaited message of another has a low number that is
-// lost again and again, behind numbers of its own that have the last descriptors.
+// (5) One peer floods the endpoint. An awaited message of another peer has a low number and is lost
+// again and again. Later messages of that peer have the last descriptors.
 TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor", "[M8][M9]") {
   Loss loss{[](std::uint32_t node, const FaultPacket& packet) {
               return node == 2 && message_of(packet) == 0u;
@@ -167,7 +169,7 @@ TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor", "
   Exchange exchange(world);
   std::size_t awaited = 0;
   play(world, {{milliseconds(5),
-                [&] {  // 0 is lost, the others lie behind it
+                [&] {  // message 0 is lost, the others lie behind it
                   for (std::uint64_t i = 0; i < 10; ++i) (void)exchange.send(2, 0, i, 100);
                 }},
                {milliseconds(5),
@@ -188,8 +190,9 @@ TEST_CASE("scenario_5__a_flood_while_an_awaited_low_number_has_no_descriptor", "
   exchange.check_quiet();
 }
 
-// The same without any way out: the store is full of what nobody receives, and the awaited message
-// is behind more of it. After peer_timeout the receive says so; the sends are none the worse.
+// The same without a way out: the store is full of messages that nobody receives, and the awaited
+// message is behind more of them. After peer_timeout the receive fails with store_full; the sends
+// are not affected.
 TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in", "[M10]") {
   WorldConfig config;
   config.nodes = 3;
@@ -230,11 +233,11 @@ TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in", "[M10]") {
        [&] {
          CHECK(status(awaited) == Status::store_full);
          CHECK(status(of_any) == Status::store_full);
-         CHECK_FALSE(status(of_other));  // nothing of that peer was turned away
+         CHECK_FALSE(status(of_other));  // no message of that peer was turned away
          CHECK_FALSE(status(late));      // it has not waited long enough
        }},
       {milliseconds(300),
-       [&] {  // the program sees to it; what was posted late gets its message
+       [&] {  // the program makes room, and the late receive gets its message
          for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, 1, 1, 100);
        }},
       {milliseconds(600), [&] {
@@ -251,7 +254,8 @@ TEST_CASE("store_full__ends_a_receive_whose_message_cannot_come_in", "[M10]") {
   exchange.check_quiet();
 }
 
-// Whoever keeps receiving from a full store is not told so, however long one receive waits.
+// A program that keeps receiving from a full store gets no store_full, however long one receive
+// waits.
 TEST_CASE("store_full__says_nothing_while_the_store_moves", "[M10]") {
   WorldConfig config;
   config.tunables.max_receive_messages = 16;
@@ -273,8 +277,9 @@ TEST_CASE("store_full__says_nothing_while_the_store_moves", "[M10]") {
   exchange.check_quiet();
 }
 
-// (11) The session fails while a NIC holds on to what was sent: the status comes at once, numbers
-// and window go on in a new session, and the bytes come back when the NIC lets go.
+// (11) The session fails while a NIC holds on to a send's buffers. The status comes at once, and
+// numbers and window go on in a new session. The program gets its bytes back when the NIC releases
+// them.
 TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I2]") {
   WorldConfig config;
   config.nics = 2;
@@ -317,7 +322,7 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I
          }},
         {milliseconds(85),
          [&] {
-           // Three windows of messages: no number waits for a NIC. (Their completions do.)
+           // Three windows of messages: no message number waits for a NIC. (The completions do.)
            for (int i = 0; i < 12; ++i) {
              received.push_back(after.receive(1, kAnyNode, 1, 20000));
            }
@@ -333,7 +338,7 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I
            REQUIRE(world.run_until(send, milliseconds(50)));
            CHECK(world.stats(0).sends_unreleased >= 2);
          }}});
-  // The bytes are looked at once more when they come back: nobody else may have used them.
+  // The bytes are checked once more when they come back: nothing may have used them.
   REQUIRE(before.run(milliseconds(500)));
   REQUIRE(after.run(milliseconds(500)));
   after.check_all_ok();
@@ -342,9 +347,9 @@ TEST_CASE("scenario_11__a_failure_while_a_nic_holds_on_to_a_send", "[M25][M26][I
   CHECK(world.stats(0).sends_unreleased == 0);
 }
 
-// (13) A fragment comes again on another path while it is being copied. Its bit is claimed before
-// the copy, and a claimed one is dropped before anything is written: what the buffer gets after the
-// claim can't be touched by any duplicate, however long the copy takes.
+// (13) A duplicate of a fragment arrives on another path during the copy of the first. The receiver
+// claims the fragment's bit before the copy, and drops claimed fragments before it writes. A
+// duplicate can't touch what the buffer gets after the claim, however long the copy takes.
 TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing", "[M15]") {
   std::vector<Datagram> recorded;
   WorldConfig config;
@@ -357,7 +362,7 @@ TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing", "[M15
     if (view.fragment->fragment == 0) {
       recorded.emplace_back(packet.queue, packet.header, packet.payload);
     }
-    // The last one is lost for a while, so that the message stays open.
+    // The last fragment is lost for a while, so that the message stays open.
     return view.fragment->fragment == 3 && recorded.size() < 2 ? std::optional(Fate{.drop = true})
                                                                : std::nullopt;
   };
@@ -372,7 +377,8 @@ TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing", "[M15
   world.run_for(microseconds(50));
   REQUIRE(recorded.size() == 1);
   REQUIRE(buffer.substr(0, 4096) == bytes.substr(0, 4096));
-  // As if the copy were still to end: other bytes in its place, which the duplicate must not touch.
+  // Simulate a copy that has not ended yet: other bytes are in place, which the duplicate must not
+  // touch.
   std::fill_n(buffer.begin(), 4096, 'c');
   Datagram again = recorded.front();
   again.header().path_number += 100;  // a retransmit has a path number of its own
@@ -388,8 +394,8 @@ TEST_CASE("scenario_13__a_duplicate_of_a_claimed_fragment_writes_nothing", "[M15
   CHECK(buffer.substr(4096) == bytes.substr(4096));
 }
 
-// (17) A sender that was granted all it asked for is away for long; others are served meanwhile,
-// and it goes on where it was.
+// (17) A sender with a grant for all its bytes is away for long. Others are served meanwhile, and
+// the sender goes on where it was.
 TEST_CASE("scenario_17__a_granted_sender_is_stopped_for_long") {
   WorldConfig config;
   config.nodes = 3;
@@ -427,8 +433,8 @@ TEST_CASE("scenario_17__a_granted_sender_is_stopped_for_long") {
   exchange.check_quiet();
 }
 
-// (20) Granted fragments of a message fly on while it ends without them, and its receive slot goes
-// to the next message. The slot's generation has changed: they hit nothing.
+// (20) A message ends while some of its granted fragments are in flight, and the next message gets
+// its receive slot. The slot's generation has changed, so the fragments hit nothing.
 TEST_CASE("scenario_20__a_slot_is_reused_while_a_late_fragment_of_its_old_message_flies", "[M29]") {
   std::vector<std::uint32_t> slots;  // as granted, message by message
   std::vector<std::uint32_t> generations;

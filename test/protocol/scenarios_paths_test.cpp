@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenes of paths, as lists of events: one that passes only what is small, and a slot that is bound
-// anew while packets of its old path still fly.
+// Scenes of paths, as lists of events. One has a path that passes only small packets, the other a
+// slot that is bound again while packets of its old path are in flight.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -16,9 +16,8 @@ using proto::microseconds;
 using proto::milliseconds;
 using proto::wire::PacketType;
 
-// (15) A path passes small packets and drops full ones (a switch with a smaller MTU, a bad
-// optic). What is small comes through, acknowledgements too, so the path looks alive to whoever
-// asks it with something small.
+// (15) A path passes small packets and drops full ones (a switch with a smaller MTU, a bad optic).
+// Small packets get through, acknowledgements too, so the path looks alive to small probes.
 TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones", "[P6]") {
   bool broken = false;
   std::uint64_t swallowed = 0;
@@ -54,10 +53,10 @@ TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones", "[P6]"
                      << world.stats(0).paths_down << " times down");
   CHECK(world.stats(0).paths_down > 0);
   CHECK(until_found < 2000);
-  // From then on nothing but probes is risked there: the rest goes at the other one's rate.
+  // From then on only probes go there; the rest goes at the other path's rate.
   CHECK(swallowed - until_found < 50);
   CHECK(after < whole * 5 / 2);
-  // When it passes all again, it is used again.
+  // When the path passes all packets again, it is used again.
   broken = false;
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(1000)));
   CHECK(stream(20, 1000000) < whole * 5 / 4);
@@ -65,13 +64,13 @@ TEST_CASE("scenario_15__a_path_passes_small_packets_and_drops_full_ones", "[P6]"
   exchange.check_quiet();
 }
 
-// (16) A path is bound anew (here: a bridge that was dropped when the path that it stood in for
-// answered again, and is needed once more) while more than 40 packets of its old binding are in
-// flight, and they arrive when packets of the new one have come. They say nothing of the new
-// binding's numbers, their acknowledgements neither, and everything arrives once.
+// (16) A path is bound again while more than 40 packets of its old binding are in flight. Here it
+// is a bridge. It was dropped when the path that it replaced answered again, and then it is needed
+// once more. The old packets arrive after packets of the new binding. Neither they nor their
+// acknowledgements touch the new binding's numbers, and everything arrives once.
 TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]") {
   std::uint8_t slot = 0xff;  // of the bridge
-  std::uint8_t newest = 0;   // generation that it was bound with
+  std::uint8_t newest = 0;   // generation of its last binding
   std::uint8_t held_of = 0;  // the generation whose packets are held up; 0: none
   std::size_t held = 0;
   std::size_t of_the_new = 0;  // packets of a later binding that left meanwhile
@@ -111,7 +110,7 @@ TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]")
   world.run_for(milliseconds(1));
   held_of = newest;  // in the middle of the stream
   REQUIRE(world.run_until([&] { return held >= 40; }, milliseconds(50)));
-  // The path that it stood in for returns, and the bridge goes with what is in flight there.
+  // The path that the bridge replaced returns, and the bridge goes away with its packets in flight.
   world.apply(1, 0, "revive:event");
   REQUIRE(world.run_until([&] { return world.stats(0).paths_returned > 0; }, milliseconds(40)));
   world.run_for(microseconds(200));
@@ -119,7 +118,7 @@ TEST_CASE("scenario_16__a_slot_is_bound_anew_with_40_packets_in_flight", "[P8]")
   REQUIRE(world.run_until([&] { return of_the_new > 0; }, milliseconds(40)));
   CHECK(newest != first);
   REQUIRE(exchange.run(milliseconds(2000)));
-  world.run_for(milliseconds(100));  // now they have come
+  world.run_for(milliseconds(100));  // now the old packets have come
   const auto stale = [&](std::uint32_t node) { return world.drops(node, DropReason::stale_path); };
   INFO(held << " packets of the old binding were held up");
   CHECK(stale(1) >= 40);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer whose every session packet the test writes, and that shows what it was sent: for what no
-// endpoint would do, and to see each answer by itself.
+// A peer whose every session packet the test writes, and which shows each packet that it gets. It
+// can do what no endpoint would do, and it shows each answer by itself.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ namespace hawser::test {
 
 class ScriptedPeer {
  public:
-  // What of a packet is looked at. Parts that it hasn't are zeros.
+  // The parts of a packet that tests look at. Parts that the packet lacks are zeros.
   struct Seen {
     proto::wire::PacketType type{};
     proto::wire::CommonHeader header{};
@@ -36,7 +36,7 @@ class ScriptedPeer {
         pool_(256),
         nic_(world.fabric(), {}, pool_) {}
 
-  // What it says of itself, and of the other, next.
+  // The fields of the peer's next packets: its own state, and what it knows of the other end.
   std::uint64_t id;
   std::uint64_t epoch = 1;
   std::uint32_t counter = 1;
@@ -49,15 +49,15 @@ class ScriptedPeer {
   std::uint32_t floor = 0;
   bool echo = false;
   bool damage_mac = false;
-  proto::NicAddress pretended{};   // as its address, if it isn't zeros
-  std::uint16_t max_datagram = 0;  // of its NIC, in units of 8 bytes; 0: as it is
-  // The other, as its last HELLO or WELCOME told.
+  proto::NicAddress pretended{};   // sent as its address, if it isn't zeros
+  std::uint16_t max_datagram = 0;  // of its NIC, in units of 8 bytes; 0: the real one
+  // The state of the other end, from its last HELLO or WELCOME.
   std::uint32_t their_index = 0;
   std::uint64_t their_token = 0;
   std::uint64_t their_epoch = 0;
   std::uint32_t their_counter = 0;
 
-  // For the other's connect.
+  // The address for the other end's connect().
   [[nodiscard]] std::vector<std::byte> address() const {
     struct Head {
       std::array<char, 8> magic{'H', 'W', 'S', 'R', 'A', 'D', 'R', '1'};
@@ -75,7 +75,7 @@ class ScriptedPeer {
     return blob;
   }
 
-  // HELLO or WELCOME.
+  // Sends a HELLO or WELCOME.
   void say(proto::wire::PacketType type) {
     proto::PacketBuffer* buffer = take();
     proto::wire::PacketWriter writer(*buffer);
@@ -101,7 +101,7 @@ class ScriptedPeer {
     writer.part(record());
     sign_and_send(*buffer, writer, proto::Queue::data);
   }
-  // CLOSE, CLOSED or RESET.
+  // Sends a CLOSE, CLOSED or RESET.
   void end(proto::wire::PacketType type, std::uint8_t flags = proto::wire::kClosingLast,
            std::uint8_t part = 0) {
     proto::PacketBuffer* buffer = take();
@@ -117,7 +117,7 @@ class ScriptedPeer {
     writer.part(proto::wire::ChallengePart{with, {}});
     sign_and_send(*buffer, writer, proto::Queue::data);
   }
-  // A packet of the session; `write` adds parts and blocks, and may change its header.
+  // Sends a packet of the session; `write` adds parts and blocks, and may change its header.
   template <class Write>
   void put(proto::wire::PacketType type, std::span<const std::byte> payload, Write&& write) {
     const proto::wire::PacketRule& rule = proto::wire::rule_of(type);
@@ -131,18 +131,19 @@ class ScriptedPeer {
     write(writer);
     send(*buffer, writer, rule.queue, payload);
   }
-  // A control packet that says nothing but that it knows the session.
+  // Sends an empty control packet, which only shows that the peer knows the session.
   void speak() {
     put(proto::wire::PacketType::control, {}, [](proto::wire::PacketWriter&) {});
   }
 
-  // What came since the last call to one of these three; control packets and probes are left out.
+  // The packets since the last call of one of these three functions, without control packets and
+  // probes.
   std::vector<Seen> seen() {
     std::vector<Seen> all;
     for_each_packet([&](const proto::RxPacket& packet) { note(packet, all); });
     return all;
   }
-  // As it came, with control packets and probes.
+  // The raw packets, with control packets and probes.
   std::vector<Datagram> datagrams() {
     std::vector<Datagram> all;
     for_each_packet([&](const proto::RxPacket& packet) {
@@ -151,7 +152,7 @@ class ScriptedPeer {
     });
     return all;
   }
-  // Their names, one after the other.
+  // The names of the packets, in order.
   std::string heard() {
     std::string names;
     for (const Seen& packet : seen()) {

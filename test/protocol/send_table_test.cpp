@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a sent message's states of docs/internals/protocol.md §7: each event in each state,
-// also where it must change nothing. The receiver is the test's own.
+// The table of a sent message's states in docs/internals/protocol.md §7: each event in each state,
+// also where it must change nothing. The test plays the receiver.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/message_scene.hpp"
@@ -12,7 +12,7 @@ using proto::milliseconds;
 using proto::wire::MessageStatus;
 using proto::wire::PacketWriter;
 
-// What comes unscheduled is two fragments; the message has four, and two in all_sent.
+// Two fragments are unscheduled. The message has four, and two in all_sent.
 enum class State { under_way, ungranted, granted, all_sent, stopped, cancelling, refused, done };
 constexpr std::array kStates{State::under_way, State::ungranted,  State::granted, State::all_sent,
                              State::stopped,   State::cancelling, State::refused, State::done};
@@ -68,13 +68,13 @@ class Scene : public MessageScene {
 };
 
 struct Expected {
-  std::string said{};                   // of the message, at once
+  std::string said{};                   // about the message, at once
   std::string ended{};                  // completions, by status
   std::optional<DropReason> dropped{};  // counted once
   bool operator==(const Expected&) const = default;
 };
 
-// What each state has to say to an event; what isn't named is nothing.
+// The expected reaction of each state to an event. States that aren't named must not react.
 struct Row {
   Expected under_way, ungranted, granted, all_sent, stopped, cancelling, refused, done;
   [[nodiscard]] const Expected& of(State state) const {
@@ -87,7 +87,7 @@ Row each(const Expected& expected) {
   return {expected, expected, expected, expected, expected, expected, expected, {}};
 }
 
-// Does the event in each state. Then `after` may look what became of the scene.
+// Applies the event in each state. Then `after` may check the scene.
 template <class Event, class After>
 void check(const Row& row, Level level, Event&& event, After&& after) {
   for (const State state : kStates) {
@@ -110,7 +110,7 @@ template <class Event>
 void check(const Row& row, Level level, Event&& event) {
   check(row, level, event, [](Scene&) {});
 }
-// The event changes nothing: what a grant then does is what it does without it.
+// For events that change nothing: a later grant has the same effect as without them.
 const Row kGrantOfAll{.under_way = {.said = "granted 2, granted 3"},
                       .ungranted = {.said = "granted 2, granted 3"},
                       .granted = {.said = "granted 3"},
@@ -152,8 +152,8 @@ TEST_CASE("send_table__pending", "[M30][B13]") {
       [](Scene& s) { goes_on_as(kGrantOfAll, s); });
 }
 
-// What was sent before it did not stay there, and goes again with the grant; unless the grant was
-// first.
+// The receiver did not keep the earlier fragments, so they are sent again with the grant, unless
+// the grant was first.
 TEST_CASE("send_table__no_room", "[M30][B13][M3]") {
   Row anew = kGrantOfAll;
   anew.under_way = anew.ungranted = anew.refused = anew.stopped;
@@ -180,7 +180,7 @@ TEST_CASE("send_table__matched", "[M30][B13][M21]") {
       {}, Level::delivered, [](Scene& s) { s.status(0, MessageStatus::matched); },
       [&](Scene& s) {
         goes_on_as(row, s);
-        // Too late is it only for who had asked.
+        // The status comes too late only for a send that has asked to be cancelled.
         const bool too_late = s.state() == State::cancelling || s.state() == State::refused;
         if (s.state() != State::done)
           CHECK(s.cancel() == (too_late ? Status::too_late : Status::ok));
@@ -188,7 +188,7 @@ TEST_CASE("send_table__matched", "[M30][B13][M21]") {
 }
 
 TEST_CASE("send_table__a_status_of_what_was_never_sent", "[M30][T10]") {
-  // A run that begins with the message: nothing of it is applied, also where that is final already.
+  // A run that begins with this message: none of it is applied, even if this message has ended.
   Row row = each({.dropped = DropReason::bad_field});
   row.done = row.under_way;
   check(
@@ -198,7 +198,7 @@ TEST_CASE("send_table__a_status_of_what_was_never_sent", "[M30][T10]") {
 
 TEST_CASE("send_table__grant", "[M30][B16][M3]") {
   check(kGrantOfAll, Level::delivered, grant_all);
-  // With an older one behind it, and again: only growth means something.
+  // A grant with an older one behind it, and the same grant again: only growth counts.
   check(kGrantOfAll, Level::delivered, [](Scene& s) {
     s.control([&](PacketWriter& w) {
       REQUIRE(w.grant(0, kSlot, kGeneration, 0, s.state() == State::all_sent ? 2 : 4));
@@ -223,15 +223,15 @@ TEST_CASE("send_table__a_grant_that_cannot_be", "[M30][B16]") {
 }
 
 TEST_CASE("send_table__request", "[M30][B14][L7]") {
-  // What is under way is waited for; what nothing is in flight of goes at once; what there was no
-  // room for waits for the grant.
+  // Fragments in flight are not resent. Fragments that are not in flight are resent at once.
+  // Fragments that found no room wait for the grant.
   Row row = each({.said = "again 0"});
   row.under_way = row.stopped = {};
   check(row, Level::delivered, [](Scene& s) { s.request(0b01); });
   row = each({.said = "again 0, again 1"});
   row.under_way = row.stopped = {};
   check(row, Level::delivered, [](Scene& s) { s.request(0b11); });
-  // Of a fragment that was never sent: it comes by itself.
+  // A request for a fragment that was never sent: it will be sent anyway.
   check({}, Level::delivered, [](Scene& s) { s.request(0b1000); });
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("send_table__time_passes", "[M30][M4][M20][T3]") {
     scene.world().run_for(milliseconds(30));
     const std::string said = scene.heard(0);
     switch (state) {
-      case State::under_way: CHECK(said.find("ask") == std::string::npos); break;  // §9 is at it
+      case State::under_way: CHECK(said.find("ask") == std::string::npos); break;  // §9 is active
       case State::cancelling: CHECK(said == "cancel"); break;
       case State::done: CHECK(said.empty()); break;
       default: CHECK(said == "ask"); break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One endpoint and a peer that the test writes, brought to a state of the table of
+// One endpoint and a peer that the test plays, brought to a state of the table in
 // docs/internals/protocol.md §6.
 #pragma once
 
@@ -31,7 +31,7 @@ class Scene {
       case State::ready: establish(); break;
       case State::failed:
         establish();
-        // Somebody waits for the peer, which says nothing.
+        // A receive waits for the peer, which is silent.
         post_receive();
         world_.run_for(milliseconds(400));
         REQUIRE(stats().failure == Status::peer_timeout);
@@ -78,12 +78,12 @@ class Scene {
     return stats;
   }
   [[nodiscard]] std::uint64_t drops(DropReason reason) { return world_.drops(0, reason); }
-  // Speaks for a new incarnation.
+  // Makes the peer a new incarnation.
   void restart() {
     ++peer.counter;
     peer.token += 2;
   }
-  // The same, and proves its address.
+  // The same, and the peer proves its address.
   void restart_and_prove() {
     restart();
     peer.say(PacketType::hello);

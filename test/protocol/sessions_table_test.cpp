@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of states of docs/internals/protocol.md §6, row by row: what one endpoint answers to
-// each event in each state, and where it then stands. The peer is the test's own.
+// The table of states in docs/internals/protocol.md §6, row by row: an endpoint's answer to each
+// event in each state, and its next state. The test plays the peer.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
@@ -75,7 +75,7 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_that_proves_nothing", "[
     s.peer.say(PacketType::hello);
   };
   check(State::none, {"WELCOME", kNotReady}, hello);
-  check(State::calling, {"WELCOME", kNotReady}, hello);  // the first word of it
+  check(State::calling, {"WELCOME", kNotReady}, hello);  // the first packet of this incarnation
   check(State::answered, {"CHALLENGE", kNotReady}, hello);
   check(State::ready, {"CHALLENGE", kReady}, hello);
   check(State::failed, {"CHALLENGE", kNotReady, Status::peer_timeout}, hello);
@@ -91,14 +91,14 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie", "[S8]"
     s.post_receive();
     hello(s);
     s.settle();
-    // The old session's operations have failed; the new one begins.
+    // The old session's operations have failed, and the new session begins.
     REQUIRE(s.world().completions(0).size() == 1);
     CHECK(s.world().completions(0)[0].status == Status::peer_restarted);
   });
   check(State::failed, {"WELCOME", kNotReady}, hello);
 }
 
-// Else what an incarnation sent that was READY before it died would count as its successor's.
+// Otherwise packets of an incarnation that was READY before it died would count as its successor's.
 TEST_CASE("sessions_table__each_incarnation_that_is_answered_is_told_a_token_of_its_own", "[S8]") {
   Scene s(State::answered);
   const std::uint64_t first = s.peer.their_token;
@@ -119,8 +119,8 @@ TEST_CASE("sessions_table__each_incarnation_that_is_answered_is_told_a_token_of_
   CHECK(s.stats().established);
 }
 
-// The peer answered, but never learned that this end was READY and then failed: it still has the
-// same incarnation, which is verified here, and only its echo shows that it is of now.
+// The peer answered, but never learned that this end was READY and then failed. It still has the
+// incarnation that is verified here. Only its echo shows that its answer is a current one.
 TEST_CASE("sessions_table__an_incarnation_that_was_verified_and_echoes_the_token_of_now", "[S8]") {
   for (const bool echoes : {true, false}) {
     INFO("echoes " << echoes);
@@ -168,7 +168,8 @@ TEST_CASE("sessions_table__a_cookie_is_good_for_its_hello_at_its_address_only", 
     s.world().run_for(milliseconds(8000));  // two periods
     s.peer.say(PacketType::hello);
   });
-  // From another address: it is asked there, and nobody is there to answer for it.
+  // The HELLO comes from another address. The endpoint challenges that address, and nobody there
+  // answers.
   Scene scene(State::ready);
   scene.restart_and_prove();
   ScriptedPeer elsewhere(scene.world(), 0, kPeerId, kSecret);
@@ -191,10 +192,10 @@ TEST_CASE("sessions_table__hello_of_an_older_incarnation") {
   };
   check(State::ready, {"CHALLENGE", kReady}, hello);
   check(State::failed, {"CHALLENGE", kNotReady, Status::peer_timeout}, hello);
-  // Nobody without the secret can have said that there is a newer one.
+  // Only a peer with the secret can have announced the newer incarnation.
   check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, hello);
-  // Where there is none, what was never verified is no measure: the older one may be the true one,
-  // if it proves itself.
+  // Without a secret an unverified incarnation proves nothing. The older one may be the true one,
+  // if it proves its address.
   Scene open(State::answered, "");
   hello(open);
   open.settle();
@@ -206,7 +207,7 @@ TEST_CASE("sessions_table__the_same_incarnation_with_another_token", "[S37]") {
     s.peer.token ^= 0xff00;
     s.peer.say(PacketType::hello);
   };
-  // Another process has the name, which is to prove its address before it is told so.
+  // Another process has the name. It must prove its address before it learns that.
   check(State::ready, {"CHALLENGE", kReady}, hello);
 }
 
@@ -227,8 +228,8 @@ TEST_CASE("sessions_table__welcome") {
   check(State::ready, {"", kReady}, echoing);
   check(State::failed, {"RESET", kNotReady, Status::peer_timeout, DropReason::stale_session},
         echoing);
-  // Of an incarnation that is not known, but that has had a packet of ours: it is told another
-  // token.
+  // A WELCOME of an unknown incarnation, which has had a packet of ours. The endpoint answers it
+  // with another token.
   const auto restarted = [&](Scene& s) {
     s.restart();
     echoing(s);
@@ -245,11 +246,11 @@ TEST_CASE("sessions_table__welcome") {
 TEST_CASE("sessions_table__challenge") {
   const auto challenge = [](Scene& s) { s.peer.challenge(1234); };
   check(State::calling, {"HELLO", kNotReady}, challenge);
-  // A stranger who called is not called back.
+  // A caller that is a stranger is not called back.
   check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, challenge);
   check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, challenge);
   check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, challenge);
-  // It is answered with the cookie, and once.
+  // The endpoint answers a CHALLENGE with the cookie, once.
   Scene scene(State::calling);
   challenge(scene);
   scene.settle();
@@ -293,7 +294,7 @@ TEST_CASE("sessions_table__close") {
 
 TEST_CASE("sessions_table__close_in_parts", "[S4][S15]") {
   using proto::wire::kClosingLast;
-  // All but one: not yet. The last one to come may be any.
+  // All but one CLOSE have come, so the session stays. Any of them may come last.
   check(State::ready, {"", kReady}, [](Scene& s) {
     s.peer.end(PacketType::close, 0, 0);
     s.peer.end(PacketType::close, kClosingLast, 2);
@@ -351,7 +352,7 @@ TEST_CASE("sessions_table__packets_with_a_wrong_mac", "[S22]") {
 TEST_CASE("sessions_table__old_sequence_numbers", "[S22]") {
   const auto old = [](auto&& event) {
     return [event](Scene& s) {
-      s.peer.sequence -= 2;  // the next one is the last but one again
+      s.peer.sequence -= 2;  // the next packet repeats the last number but one
       event(s.peer);
     };
   };
@@ -392,7 +393,7 @@ TEST_CASE("sessions_table__time_passes") {
     (void)s.peer.heard();
   };
   check(State::calling, {"", kNotReady, Status::peer_unreachable}, wait);
-  check(State::answered, {"", kNotReady}, wait);  // nobody here waits for it
+  check(State::answered, {"", kNotReady}, wait);  // no operation here waits for it
   check(State::ready, {"", kReady}, wait);
   check(State::ready, {"", kNotReady, Status::peer_timeout}, [&](Scene& s) {
     s.post_receive();
@@ -408,7 +409,7 @@ TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only",
     scene.peer.echo = echoes;
     scene.peer.say(PacketType::hello);
     scene.settle();
-    // Where the WELCOME goes is where it would send everything.
+    // The endpoint would send everything to the address that gets the WELCOME.
     CHECK(scene.peer.heard() == (echoes ? "" : "WELCOME"));
     CHECK(elsewhere.heard() == (echoes ? "WELCOME" : ""));
     CHECK(scene.world().stats(0).paths_down == (echoes ? 1 : 0));
@@ -416,8 +417,8 @@ TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only",
   }
 }
 
-// A NIC that moved and takes smaller datagrams than the session's fragments need is of no use: it
-// is not even tried at once, as one that fits is.
+// A NIC that moved and takes smaller datagrams than the session's fragments is of no use. The
+// endpoint doesn't even probe it at once, as it would probe one that fits.
 TEST_CASE("sessions_table__a_nic_that_takes_too_little_stays_down", "[S20]") {
   for (const bool fits : {true, false}) {
     Scene scene(State::ready);

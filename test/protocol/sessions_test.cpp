@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: made under every loss, between the right ones only, ended and made again.
+// Sessions: made under any loss, between the right peers only, ended and made again.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -148,7 +148,7 @@ TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
     CHECK(exchange.received(0).completion->status == expected);
     CHECK(exchange.sent(0).completion->status == expected);
     CHECK((world.now() - crashed).ns < (it_speaks_first ? milliseconds(50) : milliseconds(400)).ns);
-    // Others are not concerned, and receives from anybody wait on.
+    // Other peers are not affected, and receives from any peer keep waiting.
     CHECK_FALSE(exchange.received(1).completion.has_value());
     CHECK_FALSE(exchange.received(2).completion.has_value());
     (void)exchange.send(2, 0, 1, 100);
@@ -160,7 +160,7 @@ TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
   }
 }
 
-// The wall clock of its host went back before it started again.
+// The wall clock of the peer's host went back before the peer started again.
 TEST_CASE("sessions__a_peer_that_is_restarted_with_an_older_epoch_gets_in", "[S34][S35]") {
   for (const bool it_calls : {true, false}) {
     INFO((it_calls ? "it" : "the survivor") << " calls");
@@ -172,8 +172,8 @@ TEST_CASE("sessions__a_peer_that_is_restarted_with_an_older_epoch_gets_in", "[S3
     talk(world, 0, 1, milliseconds(50));
     world.crash(1, true);
     if (it_calls) {
-      // Nobody at node 0 waits for the peer, whose session lives as far as is known there. It ends
-      // after a peer timeout, and the caller gives up after one of its own.
+      // No operation at node 0 waits for the peer, and the session lives as far as node 0 knows. It
+      // ends after a peer timeout, and the caller gives up after one of its own.
       world.run_for(milliseconds(60));
       Exchange exchange(world);
       exchange.ignore_what_was();
@@ -243,14 +243,14 @@ TEST_CASE("sessions__whole_messages_of_a_failed_peer_can_still_be_received") {
   world.connect_all();
   Exchange exchange(world);
   (void)exchange.send(0, 1, 1, 5000);    // whole, accepted
-  (void)exchange.send(0, 1, 2, 500000);  // only its beginning is here
+  (void)exchange.send(0, 1, 2, 500000);  // only its beginning has arrived
   (void)exchange.send(0, 1, 3, 0);
   world.run_for(milliseconds(5));
   exchange.collect();
   CHECK(exchange.sent(0).completion->status == Status::ok);
   world.crash(0, false);
   exchange.forget(0);
-  (void)exchange.receive(1, 0, 99, 10);  // so that somebody notices
+  (void)exchange.receive(1, 0, 99, 10);  // so that node 1 notices
   REQUIRE(exchange.run(milliseconds(500)));
   CHECK(exchange.received(0).completion->status == Status::peer_timeout);
   (void)exchange.receive(1, 0, 3, 10);
@@ -265,7 +265,7 @@ TEST_CASE("sessions__whole_messages_of_a_failed_peer_can_still_be_received") {
   exchange.check_quiet();
 }
 
-// All that an old session left in the fabric arrives after a new one was made.
+// All packets that an old session left in the fabric arrive after a new session was made.
 TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
   for_each_seed(20, [](proto::Random& random) {
     WorldConfig config;
@@ -298,12 +298,12 @@ TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
       world.disconnect(0, 1);
       world.reconnect(0, 1);
     }
-    world.run_for(milliseconds(2));  // node 1 hears of it, and ends the old one
+    world.run_for(milliseconds(2));  // node 1 hears of it, and ends the old session
     for (int i = 0; i < 4; ++i) talk(world, 0, 1, milliseconds(600));
     world.run_for(milliseconds(600));
     REQUIRE(exchange.run(milliseconds(10)));
     talk(world, 0, 1, milliseconds(50));
-    // What was whole when the old session ended is there still, once.
+    // A message that was complete when the old session ended is still there, once.
     Envelope envelope;
     MessageId held = kNoMessage;
     while (world.endpoint(0).claim(kAnyPeer, 0, 0, 0, envelope, held) == Status::ok) {
@@ -343,8 +343,8 @@ TEST_CASE("sessions__that_was_disconnected_can_be_made_again") {
   CHECK(world.endpoint(0).disconnect(world.now(), PeerId{99}) == Status::unknown_peer);
 }
 
-// The line is drawn by the event peer_established: what is posted before it goes to the process
-// that answers, what is posted after it to that process or to none.
+// The event peer_established draws the line. Messages posted before it go to the process that
+// answers. Messages posted after it go to that process or to none.
 TEST_CASE("sessions__a_successor_gets_what_was_posted_before_the_handshake_and_nothing_else") {
   for (const bool established : {false, true}) {
     for (const bool it_calls : {false, true}) {
@@ -384,8 +384,7 @@ TEST_CASE("sessions__a_successor_gets_what_was_posted_before_the_handshake_and_n
   }
 }
 
-// Somebody who once called here and then vanished is no reason to fail when it is wanted much
-// later.
+// A peer that once called here and then vanished must not fail when it is wanted much later.
 TEST_CASE("sessions__half_made_long_ago_is_made_when_it_is_wanted") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = 300;

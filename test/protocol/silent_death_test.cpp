@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC that dies without a word, between hosts that are away now and then and say little to each
-// other: how long a message waits that was sent over it.
+// A NIC dies silently, between hosts that are away now and then and exchange little: how long a
+// message that was sent over it waits.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -13,8 +13,8 @@ using proto::Duration;
 using proto::microseconds;
 using proto::milliseconds;
 
-// The first answers are as late as where all processes of a host start at once, and few follow
-// before a NIC dies. What they took lately is the measure, not that absence.
+// The first acknowledgements are as late as on a host whose processes all start at once, and few
+// follow before a NIC dies. The response times since then are the measure, not that absence.
 TEST_CASE("silent_death__is_found_out_as_soon_as_answers_have_come_lately", "[L10]") {
   for_each_seed(20, [](proto::Random& random) {
     WorldConfig config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric on which nothing large passes on any path, while small packets and acknowledgements do:
-// a switch's MTU was forgotten. The peer is heard, and no message can ever be delivered.
+// A fabric on which no large packet passes on any path, but small packets and acknowledgements do:
+// a switch's MTU is wrong. The peer is heard, but no large message can ever be delivered.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ WorldConfig impatient(std::uint32_t nics) {
   return config;
 }
 
-// Each large packet that a NIC sends is lost while `small_only` is true.
+// Drops each large packet while `small_only` is true.
 void lose_large_while(const bool& small_only, WorldConfig& config) {
   config.hook = [&small_only](std::uint32_t, std::uint32_t,
                               const FaultPacket& packet) -> std::optional<Fate> {
@@ -45,7 +45,7 @@ const Event* failure_of(World& world, std::uint32_t node) {
   return found == events.end() ? nullptr : &*found;
 }
 
-// A message each way, of which node 0's is large.
+// A message each way; node 0's is large.
 struct Messages {
   std::string bytes = std::string(kMessage, 'a');
   std::string buffer = std::string(kMessage, 'b');
@@ -77,12 +77,13 @@ TEST_CASE("small_only__ends_with_a_status_and_its_reason_and_not_never", "[F4]")
   REQUIRE(failure_of(world, 0) != nullptr);
   CHECK(failure_of(world, 0)->reason == Reason::only_small);
   CHECK(failure_of(world, 0)->status == Status::peer_timeout);
-  // The other end hears of it, or fails by itself.
+  // The other end hears of the failure, or fails by itself.
   REQUIRE(world.run_until_completed(1, 1, milliseconds(2000)));
   CHECK(world.completion(1, messages.receive)->status != Status::ok);
 }
 
-// Longer than the timeout, and at an end before it: what arrives in between counts.
+// The losses last for longer than the timeout, but one large packet passes each 200 ms, and that
+// counts.
 TEST_CASE("small_only__one_large_packet_now_and_then_is_enough", "[F4]") {
   World* running = nullptr;
   proto::Time next{};
@@ -120,7 +121,7 @@ TEST_CASE("small_only__that_ends_in_time_is_no_failure", "[F4]") {
   CHECK(world.completion(0, messages.send)->status == Status::ok);
 }
 
-// Much is lost of everything, which is no matter of size.
+// Packets of all sizes are lost at a high rate, so size is not the cause.
 TEST_CASE("small_only__is_not_what_a_lossy_fabric_looks_like", "[F4]") {
   WorldConfig config = impatient(GENERATE(1u, 2u));
   config.faults = "delay=5us,loss=0.4";
@@ -135,7 +136,7 @@ TEST_CASE("small_only__is_not_what_a_lossy_fabric_looks_like", "[F4]") {
 }
 
 // The large send is cancelled, and the fabric heals. Another operation still waits for the peer,
-// but nothing large does, so the losses of before are no reason to give the peer up.
+// but no large send does. The earlier losses are therefore no reason to give the peer up.
 TEST_CASE("small_only__ends_with_the_send_that_was_large", "[F4]") {
   bool small_only = true;
   WorldConfig config = impatient(1);
@@ -156,7 +157,7 @@ TEST_CASE("small_only__ends_with_the_send_that_was_large", "[F4]") {
   CHECK(failure_of(world, 0) == nullptr);
 }
 
-// What the last large send lost is no burden of the next one, which has all of its time.
+// The losses of the last large send don't count against the next one, which gets the whole timeout.
 TEST_CASE("small_only__begins_anew_with_the_next_large_send", "[F4]") {
   bool small_only = true;
   WorldConfig config = impatient(1);
@@ -175,7 +176,7 @@ TEST_CASE("small_only__begins_anew_with_the_next_large_send", "[F4]") {
   REQUIRE(world.run_until_completed(0, 1, milliseconds(100)));
   world.run_for(milliseconds(200));
   const OperationId second = world.send(0, 1, 2, bytes);
-  world.run_for(milliseconds(300));  // longer than the timeout since the first one's losses began
+  world.run_for(milliseconds(300));  // longer than the timeout since the first send's losses began
   small_only = false;
   REQUIRE(world.run_until_completed(0, 2, milliseconds(5000)));
   CHECK(world.completion(0, second)->status == Status::ok);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many small worlds, drawn from a seed: nodes, NICs, tunables, faults that come and go, messages,
-// receives, cancels. First everything may go wrong; then the fabric is healed, and everything must
-// complete, exactly once, in order, within a bound.
+// Many small worlds, drawn from a seed: nodes, NICs, tunables, changing faults, messages, receives,
+// cancels. First everything may go wrong. Then the fabric is healed, and everything must complete
+// exactly once, in order, within a bound.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -153,7 +153,7 @@ class Soak {
       exchange_.note_claim(envelope.immediate);
     }
   }
-  // It is received, whole or in part, or put back.
+  // Receives the message, whole or in part, or puts it back.
   void end_claim(std::size_t i) {
     const Claimed claimed = claimed_[i];
     claimed_.erase(claimed_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -196,7 +196,7 @@ class Soak {
     }
   }
 
-  // Posts receives for every message that has none, until all are delivered and all sends
+  // Posts a receive for every message that has none, until all are delivered and all sends have
   // completed.
   bool finish() {
     return world_.run_until(
@@ -243,7 +243,7 @@ class Soak {
   Random& random_;
   World world_;
   Exchange exchange_;
-  std::set<std::size_t> cancelled_;  // sends that somebody wanted back
+  std::set<std::size_t> cancelled_;  // sends that the test has tried to cancel
   std::vector<Claimed> claimed_;
   std::size_t fetched_from_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands still though its peer is heard shows itself: an event says what is waited for, and a
-// counter counts.
+// An operation that stands still although its peer is heard shows itself: an event names what it
+// waits for, and a counter counts it.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -16,7 +16,7 @@ using proto::wire::PacketType;
 
 constexpr std::uint64_t kTimeout = 400;  // ms
 
-// Reasons of the node's events of that kind.
+// The reasons of the node's stall events.
 std::vector<Reason> stalls(World& world, std::uint32_t node) {
   std::vector<Reason> reasons;
   for (const Event& event : world.events(node)) {
@@ -26,7 +26,7 @@ std::vector<Reason> stalls(World& world, std::uint32_t node) {
   return reasons;
 }
 
-// Packets of node 0 that are lost for as long as `active`.
+// Drops the packets of node 0 that `loses` selects while `active` is true.
 struct Filter {
   bool active = true;
   std::function<bool(const FaultPacket&)> loses;
@@ -44,7 +44,7 @@ WorldConfig filtered(Filter& filter) {
   return config;
 }
 
-// Who waits for a program waits for nothing that is due.
+// An operation that waits for a program is not stalled.
 TEST_CASE("stalls__waiting_for_a_receive_is_none", "[M5][F5]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = kTimeout;
@@ -75,7 +75,7 @@ TEST_CASE("stalls__questions_that_are_not_answered", "[F5]") {
   Exchange exchange(world);
   (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
   world.run_for(milliseconds(5));
-  // Both ends go on talking.
+  // Both ends go on exchanging messages.
   std::uint64_t tag = 10;
   for (int i = 0; i < 45; ++i) {
     exchange.message(1, 0, ++tag, 100);
@@ -108,7 +108,7 @@ TEST_CASE("stalls__fragments_and_messages_that_do_not_come", "[F5]") {
     world.connect_all();
     Exchange exchange(world);
     const std::size_t bytes =
-        whole ? 1000 : 9 * 4096 + 100;  // what is lost is small: that is no MTU
+        whole ? 1000 : 9 * 4096 + 100;  // only small packets are lost, so this is no MTU problem
     for (std::uint64_t tag = 0; tag < 4; ++tag) exchange.message(0, 1, tag, bytes);
     world.run_for(milliseconds(kTimeout * 5 / 2));
     const std::vector<Reason> told = stalls(world, 1);
@@ -120,7 +120,7 @@ TEST_CASE("stalls__fragments_and_messages_that_do_not_come", "[F5]") {
   }
 }
 
-// Silence is no matter of this: peer_timeout ends it.
+// A silent peer is no stall: peer_timeout ends the wait.
 TEST_CASE("stalls__a_peer_that_is_not_heard_is_none", "[F1][F5]") {
   WorldConfig config;
   config.tunables.peer_timeout_ms = kTimeout;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that were turned away for want of a descriptor: the receiver asks for them soon after
-// one is free, however seldom it asked before, and all peers get on.
+// Messages were turned away for want of a descriptor. The receiver requests them soon after a
+// descriptor is free, however seldom it asked before. No peer starves.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -30,14 +30,14 @@ class Starved {
       }
       world.run_for(milliseconds(1));
     }
-    world.run_for(milliseconds(3000));  // the receiver asks ever more seldom, and so do senders
+    world.run_for(milliseconds(3000));  // the receiver asks ever less often, and so do senders
     REQUIRE(world.drops(0, DropReason::no_descriptor) > 0);
     for (std::uint32_t node = kFirstStarved; node < nodes; ++node) {
       if (of_holder == kDescriptors) REQUIRE_FALSE(is_here(node, 1));
     }
   }
 
-  // Frees so many of the holder's descriptors in one moment.
+  // Frees `count` of the holder's descriptors at one moment.
   void free(std::uint64_t count) {
     for (; count > 0; --count) (void)exchange.receive(0, kHolder, freed_++, 10);
   }
@@ -67,7 +67,7 @@ class Starved {
   Exchange exchange;
 };
 
-// Long after an answer, and long before the receiver would ask by itself.
+// Long after an answer takes, and long before the receiver would ask by itself.
 constexpr proto::Duration kSoon = milliseconds(2);
 
 TEST_CASE("starved__peers_are_served_as_many_as_descriptors_are_freed", "[M9]") {
@@ -84,7 +84,7 @@ TEST_CASE("starved__peers_take_turns", "[M9]") {
   constexpr std::uint32_t kNodes = 6;
   constexpr std::uint64_t kTurnedAway = 3;
   Starved s(kNodes, kTurnedAway);
-  // One descriptor after the other.
+  // The descriptors become free one after the other.
   for (std::uint64_t i = 1; i <= kTurnedAway; ++i) {
     for (std::uint32_t node = kFirstStarved; node < kNodes; ++node) {
       s.free(1);
@@ -97,11 +97,12 @@ TEST_CASE("starved__peers_take_turns", "[M9]") {
   }
 }
 
-// One whose messages are received while those of the other wait takes half of what that frees.
+// One peer's messages are received while those of the other wait. It takes half of the freed
+// descriptors.
 TEST_CASE("starved__a_peer_that_is_received_from_leaves_descriptors_to_others", "[M9]") {
   constexpr std::uint32_t kBusy = 2;
   constexpr std::uint32_t kOther = 3;
-  // Two are the busy one's beside its reserve.
+  // The busy peer has two descriptors besides its reserve.
   Starved s(4, 8, kDescriptors - 2);
   REQUIRE_FALSE(s.is_here(kBusy, 3));
   REQUIRE_FALSE(s.is_here(kOther, 1));
@@ -113,8 +114,8 @@ TEST_CASE("starved__a_peer_that_is_received_from_leaves_descriptors_to_others", 
   CHECK(s.is_here(kOther, 1));
 }
 
-// The question or its answer is lost. The next question comes as soon as after the first one of
-// all.
+// The request or its answer is lost. The next request comes as soon as it would after the very
+// first one.
 TEST_CASE("starved__what_is_lost_is_asked_for_again_soon", "[M9]") {
   for (const std::uint32_t loser : {0u, kFirstStarved}) {
     INFO("lost by node " << loser);
@@ -127,7 +128,7 @@ TEST_CASE("starved__what_is_lost_is_asked_for_again_soon", "[M9]") {
   }
 }
 
-// Of several that could be asked some have died.
+// Several peers have messages that were turned away, and some of these peers have died.
 TEST_CASE("starved__peers_that_died_do_not_keep_descriptors_from_others", "[M9]") {
   constexpr std::uint32_t kNodes = 9;
   Starved s(kNodes);
@@ -136,7 +137,7 @@ TEST_CASE("starved__peers_that_died_do_not_keep_descriptors_from_others", "[M9]"
   CHECK(s.comes(kNodes - 1, 1, milliseconds(20)));
 }
 
-// A message goes by the descriptor of a receive that waits for it, if it is the lowest one.
+// The lowest message may use the descriptor of a receive that waits for it.
 TEST_CASE("starved__a_receive_brings_the_message_that_was_turned_away", "[M8][M9]") {
   const bool names_its_peer = GENERATE(true, false);
   constexpr std::uint32_t kNodes = 5;
@@ -149,8 +150,8 @@ TEST_CASE("starved__a_receive_brings_the_message_that_was_turned_away", "[M8][M9
   }
 }
 
-// As nobody knows what a message that was turned away is, a receive for another one asks for it,
-// too. That it does in vain costs a fragment, and not the message.
+// The receiver doesn't know the tags of messages that it turned away. A receive for another message
+// requests them too. A request in vain costs a fragment, not the whole message.
 TEST_CASE("starved__to_ask_in_vain_costs_one_fragment", "[M9]") {
   constexpr std::size_t kBytes = 100'000;
   Starved s(3, 1, kDescriptors, kBytes);
@@ -164,7 +165,7 @@ TEST_CASE("starved__to_ask_in_vain_costs_one_fragment", "[M9]") {
     (void)s.exchange.receive(0, kFirstStarved, 77'000 + i, 10);
     s.world.run_for(proto::microseconds(100));
   }
-  CHECK(bytes_again() > before);  // it was asked for
+  CHECK(bytes_again() > before);  // the receiver requested it
   CHECK(bytes_again() - before <= (s.world.stats(0).requests_sent - asked_before) * 4096);
   const auto wanted = s.exchange.receive(0, kFirstStarved, Starved::tag(kFirstStarved, 1), kBytes);
   CHECK(s.exchange.run_until([&] { return s.exchange.received(wanted).completion.has_value(); },

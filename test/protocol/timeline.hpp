@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scene as a list of events: what happens, and when, counted from the scene's start.
+// A scene as a list of events, each with its time since the scene's start.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct Happening {
   std::function<void()> what;
 };
 
-// In the order of the list, which is that of time.
+// The list must be in order of time.
 inline void play(World& world, const std::vector<Happening>& happenings) {
   const proto::Time start = world.now();
   for (const Happening& happening : happenings) {

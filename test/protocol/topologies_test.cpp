@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs that can't all reach each other: two fabrics, IPv4 and IPv6, a rail that one host alone has,
-// ways that a driver does not find. What can be paired carries data; what can't is never UP.
+// NICs that can't all reach each other: two fabrics, IPv4 and IPv6, a rail that only one host has,
+// routes that a driver does not find. NICs that can be paired carry data; other pairs are never UP.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -11,7 +11,7 @@ namespace {
 using proto::microseconds;
 using proto::milliseconds;
 
-// Paths of `node` to the other that are UP, as pairs of NICs.
+// The UP paths of `node` to the other node, as pairs of NICs.
 std::vector<std::pair<int, int>> paths_up(World& world, std::uint32_t node) {
   std::vector<std::pair<int, int>> up;
   for (const PathStats& path : world.peer_stats(node, 1 - node).paths) {
@@ -69,7 +69,8 @@ TEST_CASE("topologies__no_pair_at_all_is_told_at_once", "[P25]") {
   CHECK(world.stats(0).peers_awake == 0);
 }
 
-// A NIC dies, or goes by its driver's word: another one takes over where one can reach the other.
+// A NIC dies silently, or its driver reports it away. Another NIC takes over if it reaches the
+// partner.
 TEST_CASE("topologies__a_dead_nic_is_bridged_by_what_reaches", "[P7]") {
   for (const std::string fault : {"blackhole=both", "kill:event"}) {
     INFO(fault);
@@ -78,7 +79,7 @@ TEST_CASE("topologies__a_dead_nic_is_bridged_by_what_reaches", "[P7]") {
     World world(config);
     world.connect_all();
     exchange_much(world);
-    world.apply(0, 1, fault);  // one of the two in fabric 1
+    world.apply(0, 1, fault);  // one of the two NICs in fabric 1
     exchange_much(world);
     world.apply(0, 0, fault);
     exchange_much(world);
@@ -90,8 +91,8 @@ TEST_CASE("topologies__a_dead_nic_is_bridged_by_what_reaches", "[P7]") {
   }
 }
 
-// The driver asks the network first: meanwhile what is to be sent goes other ways, and the path
-// carries data soon after it is known.
+// The driver looks the route up first. Meanwhile packets go other routes, and the path carries data
+// soon after the route is known.
 TEST_CASE("topologies__a_way_that_is_not_known_yet", "[P26]") {
   for (const proto::Duration late : {microseconds(300), milliseconds(40)}) {
     INFO("known after " << late.ns / 1000 << " us");
@@ -121,8 +122,8 @@ TEST_CASE("topologies__a_way_that_is_not_known_yet", "[P26]") {
   }
 }
 
-// No bound pair has a way, though each NIC has one to another: bridges find it. And where there is
-// none at all, what waits ends as it does with a peer that nobody reaches.
+// No bound pair has a route, but each NIC has one to another NIC, and bridges find it. If there is
+// no route at all, operations end as they do with an unreachable peer.
 TEST_CASE("topologies__ways_that_are_never_found", "[P26]") {
   for (const bool any : {true, false}) {
     World* running = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace of a small exchange over bad NICs is complete and consistent: its counts are those of
+// The trace of a small exchange over bad NICs is complete and consistent. Its counts are those of
 // EndpointStats, and every packet in it ends.
 #include <catch2/catch.hpp>
 #include <map>
@@ -20,7 +20,7 @@ struct Counts {
     for (const TraceRecord& record : trace) {
       ++by_cause[{record.kind, record.cause}];
       ++by_kind[record.kind];
-      // Probes of paths are lost too, and are nobody's loss.
+      // Lost probes of paths are in the trace, but don't count as lost data.
       if (record.kind == Kind::packet_lost && record.fragment != kNoTraceIndex)
         ++lost[record.cause];
       if (record.kind == Kind::packet_late && record.fragment != kNoTraceIndex)
@@ -59,7 +59,7 @@ void check_against_stats(const std::vector<TraceRecord>& trace, const EndpointSt
           return record.kind == Kind::session_state &&
                  record.detail == static_cast<std::uint32_t>(TraceSession::ready);
         }) == stats.sessions_established);
-  // A path that fails while it is PROBING has not been back.
+  // A path that fails while it is PROBING has not returned.
   std::map<std::pair<std::uint8_t, std::uint8_t>, PathState> states;
   CHECK(count_if([&](const TraceRecord& record) {
           if (record.kind != Kind::path_state) return false;
@@ -77,8 +77,8 @@ Packet packet_of(const TraceRecord& record) {
   return {record.peer, record.slot, record.generation, record.path_number};
 }
 
-// Each packet that left with a number is acknowledged or lost, once, and only then late; each loss
-// has its cause; a fragment that left again had been lost before, or the receiver had asked for it.
+// Each packet that left with a number is acknowledged or lost, once, and only then late. Each loss
+// has its cause. A retransmitted fragment had been lost before, or the receiver had requested it.
 void check_packets(const std::vector<TraceRecord>& trace) {
   enum class State { in_flight, acknowledged, lost };
   std::map<Packet, State> packets;
@@ -166,7 +166,7 @@ TEST_CASE("trace__of_a_lossy_exchange_is_complete_and_agrees_with_the_counters")
     world.run_for(milliseconds(2));
     for (std::uint64_t i = 0; i < 40; ++i) (void)exchange.receive(0, 1, i, 300000);
     REQUIRE(exchange.run(milliseconds(2000)));
-    world.run_for(milliseconds(200));  // what is still in flight
+    world.run_for(milliseconds(200));  // for packets still in flight
     for (std::uint32_t node = 0; node < 2; ++node) {
       INFO("node " << node);
       const auto& trace = world.trace(node);
@@ -176,7 +176,7 @@ TEST_CASE("trace__of_a_lossy_exchange_is_complete_and_agrees_with_the_counters")
       CHECK(world.stats(node).packets_lost > 0);
     }
     Counts counts(world.trace(0));
-    CHECK(counts.by_kind[Kind::grant_given] > 0);  // for what came before its receive
+    CHECK(counts.by_kind[Kind::grant_given] > 0);  // for messages that came before their receive
     CHECK(Counts(world.trace(1)).by_kind[Kind::grant_received] > 0);
   }
 }
@@ -206,7 +206,7 @@ TEST_CASE("trace__of_a_dying_nic_tells_how_its_paths_went") {
     states.push_back(record.detail);
     CHECK_FALSE(trace_cause_name(record.kind, record.cause).empty());
   }
-  REQUIRE(states.size() >= 2);  // it may be tried once more
+  REQUIRE(states.size() >= 2);  // the path may be probed once more
   CHECK(states[0] == static_cast<std::uint32_t>(PathState::suspect));
   CHECK(states[1] == static_cast<std::uint32_t>(PathState::down));
 }
@@ -228,7 +228,7 @@ TEST_CASE("trace__a_session_from_its_first_word_to_its_failure") {
   for (const TraceRecord& record : world.trace(0)) {
     if (record.kind != Kind::session_state) continue;
     if (record.detail != static_cast<std::uint32_t>(TraceSession::answered)) {
-      states.push_back(record.detail);  // if both call at once they answer each other
+      states.push_back(record.detail);  // if both call at once, they answer each other
     }
     cause = record.cause;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NICs of unequal rates: together they must carry what each of them can.
+// NICs of unequal rates: together they must carry the sum of their rates.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -16,8 +16,9 @@ constexpr std::array<std::uint64_t, 4> kRates{1'000'000'000, 1'000'000'000, 500'
                                               100'000'000};
 constexpr std::uint64_t kSum = 2'600'000'000;  // bytes per second and rank
 
-// Each rank sends to the next one, as in a ring all-reduce, over two sound NICs, one at half and
-// one at a tenth of their rate. Returns what all receive, of what all NICs carry, headers left out.
+// Each rank sends to the next one, as in a ring all-reduce, over four NICs: two sound ones, one at
+// half and one at a tenth of their rate. Returns the received bytes as a share of what all NICs can
+// carry, without headers.
 double share_of_the_sum(bool weighted) {
   constexpr std::size_t kBytes = 1 << 20;
   constexpr std::uint64_t kWindow = 16;  // messages under way from each rank
@@ -53,7 +54,7 @@ double share_of_the_sum(bool weighted) {
     }
     return false;
   };
-  (void)world.run_until(keep_going, milliseconds(50));  // until the windows have their size
+  (void)world.run_until(keep_going, milliseconds(50));  // until the windows have settled
   const std::uint64_t before = received();
   const proto::Duration measured = milliseconds(100);
   (void)world.run_until(keep_going, measured);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that arrive before their receive: kept, kept in part, or not kept at all.
+// Messages that arrive before their receive: stored, stored in part, or not stored at all.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -51,7 +51,8 @@ TEST_CASE("unexpected__without_room_the_envelope_is_kept_and_the_bytes_come_late
       CHECK(world.endpoint(1).probe(kAnyPeer, 0, i, kWholeTag, envelope) == Status::ok);
       CHECK(envelope.bytes == sizes[i]);
     }
-    // The last ones first: what was dropped must be sent again, and what is held stays correct.
+    // The last ones are received first. Dropped messages must be sent again, and stored ones stay
+    // correct.
     for (std::size_t i = sizes.size(); i-- > 0;) (void)exchange.receive(1, 0, i, sizes[i]);
     REQUIRE(exchange.run(milliseconds(1000)));
     exchange.check_all_ok();
@@ -79,7 +80,7 @@ TEST_CASE("unexpected__no_room_is_no_loss_to_congestion_control") {
 
 TEST_CASE("unexpected__a_receiver_that_asks_for_nothing_still_gets_what_it_had_no_room_for",
           "[M4]") {
-  // Without requests the sender's own questions must find out what is missing.
+  // Without the receiver's requests the sender's own probes must find the missing fragments.
   for_each_seed(10, [](proto::Random& random) {
     WorldConfig config;
     config.seed = random.next();
@@ -116,7 +117,7 @@ TEST_CASE("unexpected__nothing_unscheduled_at_all") {
 }
 
 TEST_CASE("unexpected__more_unscheduled_than_the_bitmap_spans", "[M16]") {
-  // 16 MiB in fragments of 256 bytes are 65536: twice what a bitmap covers at once.
+  // 16 MiB in fragments of 256 bytes are 65536 fragments: twice what a bitmap covers at once.
   WorldConfig config;
   config.tunables.fragment_bytes = 256;
   config.tunables.unscheduled_bytes = 16777216;
@@ -134,7 +135,7 @@ TEST_CASE("unexpected__more_unscheduled_than_the_bitmap_spans", "[M16]") {
 }
 
 // Three messages share a store of four fragments, and the first fragment of the last one found no
-// room. Its second one is here: it is not sent again.
+// room. Its second one was stored: it is not sent again.
 TEST_CASE("unexpected__a_stopped_sender_goes_on_behind_what_is_stored", "[M3]") {
   MessageScene scene;
   constexpr std::uint64_t kBytes = 3 * MessageScene::kFragment;

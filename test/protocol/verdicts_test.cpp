@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of NICs and links, and who is blamed for them: one verdict a fault at each end that can
-// know, none without a fault, and withdrawn when it is over.
+// Faults of NICs and links, and which part gets the blame. There is one verdict for each fault, at
+// each end that can know it. There is none without a fault, and it is withdrawn when the fault is
+// over.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -23,8 +24,8 @@ WorldConfig three_nics(std::uint32_t nodes = 2) {
   return config;
 }
 
-// Each node sends each other one messages of a few packets, all the time, so that every path that
-// lives is heard; for 20 ms already when the test begins.
+// Each node sends messages of a few packets to each other node all the time, so that every living
+// path is heard. It has done so for 20 ms when the test begins.
 class Chatter {
  public:
   explicit Chatter(World& world, std::size_t bytes = 12000)
@@ -91,7 +92,7 @@ void require_quiet(World& world) {
   }
 }
 
-// The one verdict that stands at the node, and that was ever told there.
+// Returns the verdict that stands at the node, which must be the only one ever reported there.
 Verdict only_verdict(World& world, std::uint32_t node) {
   const auto standing = verdicts(world, node);
   const auto events = told(world, node, Event::Kind::verdict_reached);
@@ -142,7 +143,7 @@ void check_withdrawn(World& world, std::uint32_t node, Reason reason) {
   CHECK(reached(world, node) == 1);
 }
 
-// Loses what goes between NIC `nic` of node 0 and NIC `nic` of node 1, both ways, while `dead`.
+// Drops all packets between NIC `nic` of node 0 and NIC `nic` of node 1, both ways, while `dead`.
 WorldConfig dead_link(WorldConfig config, std::uint32_t nic, const bool& dead) {
   config.hook = [nic, &dead](std::uint32_t, std::uint32_t at,
                              const engine::FaultPacket& packet) -> std::optional<engine::Fate> {
@@ -184,15 +185,15 @@ TEST_CASE("verdicts__a_dead_nic_is_a_row_to_its_host_and_a_column_to_the_others"
   world.apply(0, 1, "revive");
   chatter.run_for(milliseconds(1500));
   for (std::uint32_t node = 0; node < 3; ++node) check_withdrawn(world, node, Reason::works_again);
-  // And once more.
+  // The same fault once more.
   world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(400));
   for (std::uint32_t node = 0; node < 3; ++node) CHECK(reached(world, node) == 2);
   chatter.finish();
 }
 
-// A host that is away answers nothing. What was tried meanwhile is no witness against its NICs, nor
-// against those of who tried.
+// An absent host answers nothing. Probes during that time are no witnesses against its NICs, nor
+// against those of the prober.
 TEST_CASE("verdicts__a_host_that_is_away_beside_a_dead_nic_blames_no_other", "[V5]") {
   for (const std::uint32_t away : {0u, 1u}) {
     for (const std::int64_t ms : {250, 700}) {
@@ -218,7 +219,7 @@ TEST_CASE("verdicts__a_host_that_is_away_beside_a_dead_nic_blames_no_other", "[V
   }
 }
 
-// Nothing but probes says which NICs live where nobody sends.
+// Where no node sends, only probes show which NICs live.
 TEST_CASE("verdicts__of_idle_peers_are_those_of_busy_ones", "[V5]") {
   World world(three_nics());
   Chatter chatter(world, 80000);
@@ -314,7 +315,8 @@ TEST_CASE("verdicts__two_nics_and_one_peer_have_no_two_witnesses_for_a_row") {
   world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(500));
   CHECK(reached(world, 0) == 0);
-  // The other end has: both its NICs live, by the NIC that is left, and neither reaches this one.
+  // Node 1 has two witnesses: both its NICs are alive by node 0's other NIC, and neither reaches
+  // the dead one.
   check_remote(world, 1, 0, 1, Reason::witnesses);
   chatter.finish();
 }
@@ -374,7 +376,7 @@ TEST_CASE("verdicts__what_a_witness_was_called_for_goes_when_the_path_is_back", 
   Chatter chatter(world);
   world.apply(0, 1, "kill");
   chatter.run_for(milliseconds(300));
-  CHECK(world.peer_stats(1, 0).paths.size() == 5);  // one a NIC, a bridge, a witness
+  CHECK(world.peer_stats(1, 0).paths.size() == 5);  // one for each NIC, a bridge, a witness
   world.apply(0, 1, "revive");
   chatter.run_for(milliseconds(1500));
   CHECK(world.peer_stats(1, 0).paths.size() == 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways that carry less in one piece than the NICs at their ends.
+// Ways, the routes between two NICs, whose MTU is smaller than that of the NICs at their ends.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -14,7 +14,7 @@ constexpr std::uint32_t kNics = 4096 + 1024;  // what the NICs carry
 constexpr std::uint32_t kWay = 1372;          // an MTU of 1400, without IP and UDP headers
 constexpr std::uint32_t kFits = 1280;         // (1372 - 80) / 16 * 16
 
-// The ways of each node, and the longest packet that went over any of them.
+// The MTU of each node's ways, and the longest packet on any of them.
 struct Ways {
   std::array<std::uint32_t, 2> carries{kNics, kNics};
   std::size_t longest = 0;
@@ -78,7 +78,7 @@ TEST_CASE("ways__the_size_is_the_session_s_for_its_life", "[S32]") {
   exchange_both_ways(world);
   check_sizes(world, 4096);
   ways.carries = {kWay, kWay};
-  exchange_both_ways(world);  // its NICs find means to carry what is too long
+  exchange_both_ways(world);  // too long packets go as IP fragments
   check_sizes(world, 4096);
   world.disconnect(0, 1);
   world.run_for(milliseconds(20));
@@ -88,7 +88,7 @@ TEST_CASE("ways__the_size_is_the_session_s_for_its_life", "[S32]") {
   exchange_both_ways(world);
   check_sizes(world, kFits);
   CHECK(ways.longest <= kWay);
-  ways.carries = {kNics, kNics};  // and back
+  ways.carries = {kNics, kNics};  // the ways carry full packets again
   world.disconnect(1, 0);
   world.run_for(milliseconds(20));
   world.reconnect(0, 1);
@@ -123,7 +123,7 @@ TEST_CASE("ways__a_peer_at_rest_keeps_its_size", "[S32]") {
   REQUIRE(world.peer_stats(0, 1).at_rest);
   check_sizes(world, kFits);
   ways.carries = {kNics, kNics};
-  world.apply(0, 0, "revive:moved");  // wakes it: an announcement says the size once more
+  world.apply(0, 0, "revive:moved");  // wakes the peer: an announcement repeats the size
   exchange_both_ways(world);
   check_sizes(world, kFits);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What docs/internals/protocol.md §3 to §5 promise of packets and blocks, where it takes an
-// endpoint to see it: what is checked in which order, what elicits acks, and what the blocks of an
-// ack say.
+// The rules of docs/internals/protocol.md §3 to §5 for packets and blocks, as far as only an
+// endpoint shows them. They say which check comes first, what elicits acknowledgements, and what
+// the blocks of an acknowledgement contain.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -18,7 +18,7 @@ using proto::wire::MessageStatus;
 using proto::wire::PacketType;
 using proto::wire::PacketWriter;
 
-// The parts and the payload that a packet of this type has at least.
+// Writes the parts and the payload that a packet of this type must have.
 void write_parts(PacketWriter& w, PacketType type, std::uint32_t message) {
   if (type == PacketType::data || type == PacketType::granted || type == PacketType::envelope) {
     w.part(proto::wire::FragmentPart{message, 0});
@@ -28,12 +28,12 @@ void write_parts(PacketWriter& w, PacketType type, std::uint32_t message) {
   }
   if (type == PacketType::granted) w.part(proto::wire::ReceiveSlotPart{0, 0});
 }
-// NIC_STATE of NIC 16, which there can't be; the writer has no word for it.
+// NIC_STATE of NIC 16, which doesn't exist; the writer has no function for it.
 void write_bad_block(PacketWriter& w) { w.part(proto::wire::FragmentPart{0x00100106, 1}); }
 constexpr std::array kCarriers{PacketType::control, PacketType::data, PacketType::granted,
                                PacketType::probe, PacketType::envelope};
 
-// Whatever the peer was told of paths since the last call, packet by packet.
+// An acknowledgement that the peer got: its blocks, packet by packet.
 struct Ack {
   std::string blocks;  // in order: a for ACK_INFO, m for PATH_MARKS, p for PATH_ACK, r for REQUEST
   std::uint32_t turn = 0;
@@ -92,7 +92,7 @@ void probe(ScriptedPeer& peer, std::uint8_t slot = 0, std::uint16_t path_back = 
     w.header().path_back = path_back;
   });
 }
-// The one ack that the endpoint says next, or the last one of those that are the same.
+// The next acknowledgement, or the last one of several that are the same.
 Ack next_ack(MessageScene& scene) {
   scene.settle();
   const std::vector<Ack> all = acks(scene.peer);
@@ -127,7 +127,8 @@ TEST_CASE("wire_rules__what_needs_no_state_then_the_receiver_then_the_token", "[
   CHECK(dropped(false, false, false) == std::nullopt);
 }
 
-// Good blocks before the bad one, a fragment, a path number: nothing of the packet counts.
+// The packet has good blocks before the bad one, a fragment and a path number. None of them may
+// count.
 TEST_CASE("wire_rules__a_bad_packet_is_dropped_whole_and_counted_once", "[H4][B3]") {
   for (const PacketType type : kCarriers) {
     INFO(proto::wire::rule_of(type).name);
@@ -148,7 +149,7 @@ TEST_CASE("wire_rules__a_bad_packet_is_dropped_whole_and_counted_once", "[H4][B3
     CHECK(scene.ended().empty());
     CHECK(scene.world().stats(0).unexpected_messages == 0);
     CHECK(acks(scene.peer).empty());
-    // Its number is as new as before.
+    // The packet's number is as new as before.
     scene.peer.path_number = 0;
     probe(scene.peer);
     CHECK(next_ack(scene).paths[0].largest == 0);
@@ -202,7 +203,7 @@ TEST_CASE("wire_rules__sequenced_packets_elicit_acks_and_control_none", "[T2]") 
   }
 }
 
-// Of the first fragments of a message any may come first, and makes it known.
+// Any of the unscheduled fragments of a message may come first and makes the message known.
 TEST_CASE("wire_rules__any_of_a_messages_packets_may_be_the_first", "[T4]") {
   for (const int first : {0, 1, 2}) {
     INFO(first << " first");
@@ -232,7 +233,7 @@ TEST_CASE("wire_rules__a_hint_changes_no_outcome", "[T8]") {
     world.connect_all();
     Exchange exchange(world);
     for (std::uint64_t i = 0; i < 60; ++i) {
-      // Whatever it says, of groups that never are whole and steps beyond the last.
+      // Arbitrary hints, with groups that are never whole and steps beyond the last.
       const auto some = [&](std::uint64_t most) { return random.below(most + 1); };
       const Hint hint{.group = static_cast<std::uint32_t>(some(3)),
                       .members = static_cast<std::uint16_t>(some(65535)),
@@ -260,7 +261,7 @@ TEST_CASE("wire_rules__blocks_ride_on_data_that_leaves_them_room", "[T11]") {
     if (view.type != PacketType::data && view.type != PacketType::granted) return {};
     largest = std::max(largest, packet.header.size() + packet.payload.size());
     if (!view.blocks.empty()) ++carriers;
-    // As much as all blocks of a packet may ever take.
+    // The space that all blocks of a packet may take at most.
     if (!view.blocks.empty()) CHECK(packet.payload.size() + proto::PacketBuffer::kBytes <= 4096);
     return {};
   };
@@ -271,7 +272,7 @@ TEST_CASE("wire_rules__blocks_ride_on_data_that_leaves_them_room", "[T11]") {
   std::uint64_t tag = 0;
   for (const std::size_t bytes : {10, 3000, 3072, 3073, 4095, 4096}) {
     for (int i = 0; i < 10; ++i, ++tag) {
-      // Who answers what has just come carries its status along.
+      // A quick answer carries the status of the message that it answers.
       (void)exchange.receive(0, 1, tag, bytes);
       const std::size_t question = exchange.receive(1, 0, tag, bytes);
       (void)exchange.send(0, 1, tag, bytes);
@@ -294,7 +295,7 @@ TEST_CASE("wire_rules__ack_info_precedes_the_path_acks_and_counts_turns", "[B5]"
     const std::uint64_t before = scene.world().turns();
     const Ack ack = next_ack(scene);
     CHECK(ack.blocks == "ap");
-    // The world takes no turn that its only node doesn't.
+    // The world takes no turn besides those of its only node.
     if (i > 0) CHECK(ack.turn - turn <= scene.world().turns() - before + 1);
     CHECK((i == 0 || ack.turn > turn));
     CHECK(ack.behind == 0);
@@ -303,8 +304,8 @@ TEST_CASE("wire_rules__ack_info_precedes_the_path_acks_and_counts_turns", "[B5]"
   }
 }
 
-// A ring of which each turn takes a few packets: an ack says how old the newest turn is of which
-// all has been taken, and that it is the present one when the ring is empty.
+// Each turn takes only a few packets of a ring. An acknowledgement tells the age of the newest turn
+// whose packets have all been taken. With an empty ring that is the current turn.
 TEST_CASE("wire_rules__behind_is_as_far_as_the_rings_are_full", "[B6]") {
   WorldConfig config = MessageScene::defaults();
   config.tunables.poll_budget_packets = 8;
@@ -331,7 +332,7 @@ TEST_CASE("wire_rules__behind_is_as_far_as_the_rings_are_full", "[B6]") {
   CHECK(told.back().behind == 0);
 }
 
-// The ring of a NIC, shared among those that were active lately.
+// The allowance is the ring of a NIC, shared among the peers that were active lately.
 TEST_CASE("wire_rules__the_allowance_is_shared_among_active_peers", "[B7]") {
   MessageScene scene;
   probe(scene.peer);
@@ -349,7 +350,7 @@ TEST_CASE("wire_rules__the_allowance_is_shared_among_active_peers", "[B7]") {
   const std::uint32_t shared = next_ack(scene).allowance_kib;
   CHECK(alone / 2 <= shared);
   CHECK(shared <= alone / 2 + 1);
-  // And all of it again when the other has been silent for two epochs of 20 ms.
+  // The peer gets all of it again when the other has been silent for two epochs of 20 ms.
   for (int i = 0; i < 10; ++i) {
     probe(scene.peer);
     scene.world().run_for(milliseconds(5));
@@ -378,11 +379,11 @@ TEST_CASE("wire_rules__a_bit_for_each_path_number_from_the_largest_down", "[B8][
   REQUIRE(path.bitmap.size() == 2);
   CHECK(path.bitmap[0] == 1);
   CHECK((path.bitmap[1] & 0x1fffffffff) == std::uint64_t{0b11001} << 32);  // 96 behind: number 4
-  // An older one fills its hole, and is not the largest.
+  // An older packet fills its gap, and does not become the largest.
   path = arrive(3, 3);
   CHECK(path.largest == 100);
   CHECK((path.bitmap[1] & 0x1fffffffff) == std::uint64_t{0b11011} << 32);
-  // Its sender awaits nothing below 90: the ack says nothing of that.
+  // The sender awaits nothing below 90, so the acknowledgement leaves those numbers out.
   path = arrive(101, 11);
   CHECK(path.largest == 101);
   REQUIRE(path.bitmap.size() == 1);
@@ -395,7 +396,8 @@ TEST_CASE("wire_rules__residence_is_from_the_pass_before_to_the_acks_departure",
   (void)next_ack(scene);
   for (const std::uint32_t away_us : {10, 300, 3000}) {
     INFO("away for " << away_us << " us");
-    // Two probes: the second one may have lain there since the turns that the first one made.
+    // Two probes: the second one may have lain in the ring since the turns that the first one
+    // caused.
     probe(scene.peer);
     scene.world().run_for(microseconds(2));
     scene.world().pause(0, true);
@@ -423,7 +425,7 @@ TEST_CASE("wire_rules__marks_of_congestion_are_counted_by_path", "[B11]") {
     expected += marked ? 1 : 0;
     CHECK(next_ack(scene).paths[0].ce_count == expected);
   }
-  // Another path has its own count; and a packet that came before is none.
+  // Another path has its own count, and a duplicate doesn't count.
   marks = true;
   probe(scene.peer, 1);
   const Ack ack = next_ack(scene);
@@ -460,7 +462,7 @@ TEST_CASE("wire_rules__which_packets_were_marked_is_told_once_in_front_of_their_
   CHECK(ack.marks[0].largest == ack.paths[0].largest);
   CHECK(ack.marks[0].bits == 0b110);
   CHECK(told_of(1, 0).blocks == "ap");
-  // One that comes after later ones; and what is 64 behind is forgotten.
+  // A marked packet that arrives after later ones is reported. A mark 64 numbers back is forgotten.
   const std::uint32_t first = scene.peer.path_number;
   scene.peer.path_number = first + 1;
   (void)told_of(2, 0);
@@ -500,13 +502,13 @@ TEST_CASE("wire_rules__an_older_nic_state_is_void", "[B17]") {
   };
   const auto probes = [&] { return scene.world().stats(0).path_probes_sent; };
   CHECK(state_after(true, 4) == PathState::up);
-  CHECK(state_after(false, 4) == PathState::up);  // the same
+  CHECK(state_after(false, 4) == PathState::up);  // the same sequence
   CHECK(state_after(false, 3) == PathState::up);
   CHECK(state_after(false, 5) == PathState::down);
   const std::uint64_t before = probes();
   CHECK(state_after(true, 4) == PathState::down);
   CHECK(probes() == before);
-  CHECK(state_after(true, 6) == PathState::down);  // tried at once, and not answered here
+  CHECK(state_after(true, 6) == PathState::down);  // probed, but the peer is mute
   CHECK(probes() > before);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message and path numbers pass 2^32, where their 32 bits on the wire begin anew.
+// Message and path numbers pass 2^32, where their 32 bits on the wire wrap.
 #include <catch2/catch.hpp>
 
 #include "test/protocol/exchange.hpp"
@@ -16,7 +16,7 @@ TEST_CASE("wrap__message_and_path_numbers_pass_2_to_32_under_faults") {
     config.nics = 2;
     config.seed = random.next();
     config.faults = "delay=5us/10us,loss=0.05,duplicate=0.02,reorder=0.05";
-    // The first messages and packets are before the wrap, the last beyond.
+    // The first messages and packets have numbers before the wrap, the last ones after it.
     config.tunables.initial_sequence = (std::uint64_t{1} << 32) - 1 - random.below(60);
     World world(config);
     world.connect_all();

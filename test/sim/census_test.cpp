@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The census: each cell has its name, and counts what it says.
+// The census: each cell has its name, and counts what the name says.
 #include "sim/storm/census.hpp"
 
 #include <catch2/catch.hpp>
@@ -104,7 +104,7 @@ TEST_CASE("census__values_out_of_every_range_are_harmless") {
   CHECK(count(census, "trace_kind:receive_completed") == 1);
 }
 
-// What a census says is what the outcome says by other means.
+// A census agrees with what the outcome shows by other means.
 TEST_CASE("census__of_real_storms_agrees_with_what_else_is_known") {
   std::vector<std::uint64_t> seen(sim::kCensusCells, 0);
   int with_sessions = 0;
@@ -117,7 +117,7 @@ TEST_CASE("census__of_real_storms_agrees_with_what_else_is_known") {
     CHECK(count(census, "trace_kind:packet_lost") == count(census, "loss:gap") +
                                                          count(census, "loss:request") +
                                                          count(census, "loss:evacuation"));
-    // Where something was sent at all there was a session.
+    // If any packet was sent, there was a session.
     const bool any_sent = count(census, "trace_kind:packet_sent") > 0;
     CHECK((count(census, "session_state:ready") >= 1 || !any_sent));
     with_sessions += any_sent ? 1 : 0;
@@ -137,7 +137,7 @@ TEST_CASE("census__of_real_storms_agrees_with_what_else_is_known") {
   }
 }
 
-// A recording sees the same run, and changes nothing.
+// A recording shows the same run, and changes nothing.
 TEST_CASE("recording__keeps_the_last_and_changes_nothing") {
   const sim::Plan plan = sim::draw_plan(5);
   const sim::StormOutcome plain = sim::run_storm(plan);

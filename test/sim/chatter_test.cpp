@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule about probes that follow each other too fast.
+// The judge's rule about probes that follow each other too fast.
 #include <catch2/catch.hpp>
 
 #include "sim/storm/chatter.hpp"
@@ -12,7 +12,8 @@ using proto::microseconds;
 
 constexpr Duration kShortest = microseconds(200);
 
-// Whether probes of `paths` paths in turn, each so long after the one before, are too many.
+// Whether the judge finds these probes too many: `times` of them, `gap` apart, over `paths` paths
+// in turn.
 bool complains(sim::Chatter& chatter, Duration gap, int times, std::uint8_t paths = 1,
                bool anew = false) {
   bool any = false;

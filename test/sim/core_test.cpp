@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the simulator: order of events, links to the nanosecond, routes, and endpoints that
-// talk over it, the same way each time.
+// talk over it. Each run is the same.
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -71,7 +71,7 @@ TEST_CASE("fabric__frames_are_as_late_as_rates_and_latencies_make_them") {
   EventQueue events(kStart);
   Fabric fabric(events, 1);
   const std::uint32_t at = fabric.add_switch();
-  // 1000 bytes take 100 ns, and 333.3 ns on the way down.
+  // 1000 bytes take 100 ns on the way up and 333.3 ns on the way down.
   const LinkConfig fast{.bytes_per_s = 10'000'000'000, .latency = nanoseconds(500)};
   const LinkConfig slow{.bytes_per_s = 3'000'000'000, .latency = nanoseconds(500)};
   const std::uint32_t a = fabric.add_port(at, fast);
@@ -85,7 +85,7 @@ TEST_CASE("fabric__frames_are_as_late_as_rates_and_latencies_make_them") {
   CHECK(fabric.frames().out() == 0);
 }
 
-// What waits when the slowness ends goes at the full rate from then on.
+// Packets that wait when the slowness ends go at the full rate from then on.
 TEST_CASE("link__what_was_slow_is_so_until_a_moment") {
   constexpr std::uint32_t kFrame = 1000;
   sim::Link link({.bytes_per_s = 1'000'000'000, .latency = {}}, 1);
@@ -93,7 +93,7 @@ TEST_CASE("link__what_was_slow_is_so_until_a_moment") {
   link.faults.slowdown = 1000;
   link.faults.slow_until = start + microseconds(1500);
   CHECK(link.pass(start, kFrame).departs == start + microseconds(1000));
-  // A half of it at the slow rate, in 500 us; the other half at the full one.
+  // Half of it goes at the slow rate, in 500 us; the other half at the full rate.
   const Time second = link.pass(start, kFrame).departs;
   CHECK(second == start + Duration{1'500'500});
   CHECK(link.pass(start, kFrame).departs == second + microseconds(1));
@@ -117,14 +117,14 @@ TEST_CASE("fabric__a_full_queue_drops_and_a_long_one_marks") {
   fabric.plug(b, &sink);
   for (int i = 0; i < 20; ++i) send(fabric, a, b, 1000);
   while (!events.empty()) events.step();
-  // One leaves while ten come.
+  // One packet leaves while ten arrive.
   CHECK(sink.arrivals.size() == 11);
   CHECK(fabric.totals().queue_drops == 9);
   CHECK(std::ranges::count(sink.marked, true) == static_cast<int>(fabric.totals().marked));
   CHECK(fabric.totals().marked > 3);
 }
 
-// Leaves 0 and 1, spines 2, 3 and 4.
+// 0 and 1 are leaves; 2, 3 and 4 are spines.
 TEST_CASE("fabric__flows_are_spread_over_equal_ways_and_keep_theirs") {
   EventQueue events(kStart);
   Fabric fabric(events, 3);
@@ -157,7 +157,7 @@ TEST_CASE("fabric__flows_are_spread_over_equal_ways_and_keep_theirs") {
   CHECK(fabric.lost_on_closed_ways() == 1);
 }
 
-// Two hosts of two NICs, under loss.
+// Two hosts of two NICs, with loss.
 struct Pair {
   EventQueue events{kStart};
   Fabric fabric;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge's rule about messages that come too late in the middle of a storm.
+// The judge's rule about messages that arrive too late in the middle of a storm.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -13,8 +13,8 @@ using proto::microseconds;
 using proto::milliseconds;
 using sim::FaultKind;
 
-// Two hosts of two NICs, and a message of each to the other. Timers are far shorter than a
-// millisecond, the longest probe interval is one, and the longest interval of questions ten.
+// Two hosts of two NICs, with a message each way. The longest probe interval is one millisecond,
+// and the longest interval of requests ten. Other timers are far shorter.
 sim::Plan two_hosts() {
   sim::Plan plan;
   plan.tunables = sim::small_world();
@@ -33,7 +33,7 @@ sim::Plan two_hosts() {
   return plan;
 }
 
-// What the rule says of message 0, which is posted at the start and comes so much later.
+// The judge's verdict about message 0, which is posted at the start and takes this long.
 std::string verdict_after(const sim::Plan& plan, Duration took) {
   const sim::Reasons reasons(plan);
   sim::Liveness liveness(plan, reasons);

@@ -15,8 +15,8 @@ constexpr std::uint64_t kStore = 16;
 constexpr std::uint64_t kNobodyWants = 7;
 constexpr Duration kCancelled = milliseconds(500);
 
-// Host 0 sends messages of no bytes to host 1, the last one of which has a receive. Nothing is at
-// fault, so a message must not take half a second.
+// Host 0 sends empty messages to host 1, of which only the last has a receive. There are no faults,
+// so a message must not take half a second.
 sim::Plan plan_of(std::uint64_t messages) {
   sim::Plan plan;
   plan.tunables = sim::small_world();
@@ -42,7 +42,7 @@ class Scene {
     post_receive(0);
   }
 
-  // A receive that anybody's message of that tag matches.
+  // Posts a receive that matches any host's message with this tag.
   void post_receive(std::uint64_t tag) {
     sim::ReceiveRecord& receive = oracle_.receives().emplace_back();
     receive.plan.host = 1;
@@ -60,7 +60,7 @@ class Scene {
     completion.status = Status::cancelled;
     oracle_.on_send_completed(message, completion, false, at);
   }
-  // What the judge says when the receive gets the last message.
+  // The judge's verdict when the receive gets the last message at this time.
   std::string verdict_when_received(Duration at) {
     oracle_.receives()[0].done = at;
     Completion completion = completion_of(last_);
@@ -91,8 +91,8 @@ class Scene {
   std::uint32_t last_;
 };
 
-// So many fill the store, one more takes the reserve of its sender, and the next one is turned
-// away.
+// kStore messages fill the store, one more takes the reserve of its sender, and the next one is
+// turned away.
 constexpr std::uint64_t kTurnedAway = kStore + 2;
 
 TEST_CASE("oracle_store__what_waits_behind_one_that_was_turned_away_may_come_late") {
@@ -101,7 +101,7 @@ TEST_CASE("oracle_store__what_waits_behind_one_that_was_turned_away_may_come_lat
   CHECK(s.verdict_when_received(kCancelled + milliseconds(1)) == "");
 }
 
-// The wait begins anew with the cancel: it is no excuse for what comes later.
+// The wait starts again with the cancel, which excuses no delay after that.
 TEST_CASE("oracle_store__once_there_is_room_it_comes_in_time") {
   Scene s(plan_of(kTurnedAway + 1));
   s.cancel(kTurnedAway - 1, kCancelled);
@@ -132,7 +132,7 @@ TEST_CASE("oracle_store__a_session_s_end_makes_room_too") {
 }
 
 TEST_CASE("oracle_store__nothing_waits_where_the_store_has_room") {
-  Scene s(plan_of(kTurnedAway));  // the youngest one before the last takes the reserve
+  Scene s(plan_of(kTurnedAway));  // the last but one takes the reserve
   s.cancel(kTurnedAway - 2, kCancelled);
   CHECK_THAT(s.verdict_when_received(kCancelled + milliseconds(1)), Catch::Contains("took"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the judge takes it that places may run out.
+// When the judge accepts that a host may run out of places.
 #include <catch2/catch.hpp>
 
 #include "sim/storm/plan.hpp"
@@ -7,7 +7,7 @@
 namespace hawser::test {
 namespace {
 
-// Three hosts, and one place more at each than the two others need.
+// Three hosts, each with one place more than the two others need.
 sim::Plan three_hosts() {
   sim::Plan plan;
   plan.tunables = sim::small_world();
@@ -35,7 +35,7 @@ TEST_CASE("places__strangers_may_take_more_than_there_are") {
   plan.faults[0].amount = 2;
   CHECK(sim::may_lack_places(plan, 0));
   CHECK_FALSE(sim::may_lack_places(plan, 1));
-  plan.has_secret = true;  // nobody believes them
+  plan.has_secret = true;  // without the secret strangers take no place
   CHECK_FALSE(sim::may_lack_places(plan, 0));
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("places__nobodies_that_a_program_connects_take_one_each") {
   sim::Plan plan = three_hosts();
   plan.has_secret = true;
   add_nobody(plan, 2, 5);
-  add_nobody(plan, 2, 5 + sim::kNobodies);  // the same
+  add_nobody(plan, 2, 5 + sim::kNobodies);  // the same nobody again
   CHECK_FALSE(sim::may_lack_places(plan, 2));
   add_nobody(plan, 1, 6);
   CHECK_FALSE(sim::may_lack_places(plan, 2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shrinker with predicates that know what is to blame, and with real storms.
+// The shrinker with artificial predicates that know the cause, and with real storms.
 #include "sim/storm/shrink.hpp"
 
 #include <algorithm>
@@ -39,13 +39,13 @@ TEST_CASE("fewest__finds_the_culprits") {
   CHECK(run(7, {0, 1, 2, 3, 4, 5, 6}).size() == 7);
 }
 
-// Failing may need one of several, an even number, or whatever: the result fails, and can spare no
-// part.
+// The predicate may need one of several sets of parts, an even number of them, or anything. The
+// result still fails, and no part of it can be left out.
 TEST_CASE("fewest__can_spare_none_of_what_it_returns") {
   proto::Random random(3);
   for (int round = 0; round < 200; ++round) {
     const std::size_t n = 1 + random.below(40);
-    std::vector<std::vector<std::uint32_t>> reasons;  // all of one of these
+    std::vector<std::vector<std::uint32_t>> reasons;  // fails with all parts of one of these
     for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) {
       std::vector<std::uint32_t>& reason = reasons.emplace_back();
       for (std::uint64_t k = 0; k < 1 + random.below(5); ++k) {
@@ -95,7 +95,7 @@ Plan shrunk(const Plan& plan, const sim::Shrinker::Fails& fails, std::uint64_t l
   return small;
 }
 
-// A plain NIC has datagrams that the other hosts' queues don't hold.
+// A plain NIC has larger datagrams than the other hosts' queues hold.
 TEST_CASE("shrink__what_is_left_is_a_plan_that_is_taken") {
   Plan plan = sim::draw_plan(5);
   for (sim::CablePlan& cable : plan.cables) cable.link.queue_bytes = 3000;
@@ -136,7 +136,7 @@ TEST_CASE("shrink__what_has_nothing_to_do_with_it_goes") {
     CHECK(small.messages.size() == 1);
     CHECK(small.messages[0].bytes < 6000);
     CHECK(small.receives.empty());
-    CHECK(small.hosts.size() <= 4);  // that of the fault and those of the message
+    CHECK(small.hosts.size() <= 4);  // the host of the fault and those of the message
     CHECK(nics(small) <= small.hosts.size());
     CHECK(small.switches == 1);
     CHECK(sim::odd_tunables(small) == 0);
@@ -178,8 +178,8 @@ TEST_CASE("shrink__is_tired_at_its_limit") {
   }
 }
 
-// A storm in which a session fails, for the first seed that has one.
-// A host that has another one's addresses stays with that one, whatever goes between them.
+// A host that takes over another's addresses stays with that host, whatever traffic there is
+// between them.
 TEST_CASE("shrink__partners_go_but_for_those_that_matter") {
   int with_one = 0;
   for (std::uint64_t i = 0; i < 30; ++i) {
@@ -202,6 +202,7 @@ TEST_CASE("shrink__partners_go_but_for_those_that_matter") {
   CHECK(with_one > 3);
 }
 
+// Shrinks the first seed's storm in which a session fails.
 TEST_CASE("shrink__of_a_real_storm") {
   const auto fails = [](const Plan& plan) {
     const sim::StormOutcome outcome = sim::run_storm(plan);
@@ -213,7 +214,7 @@ TEST_CASE("shrink__of_a_real_storm") {
   const Plan small = shrunk(sim::draw_plan(seed), fails, 400);
   CHECK(small.faults.size() <= 2);
   CHECK(small.messages.size() <= 2);
-  // The same each time.
+  // The run is the same each time.
   CHECK(sim::run_storm(small).digest == sim::run_storm(small).digest);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storms of some seeds, and that a seed is a run.
+// Storms of some seeds; and one seed gives one run.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace hawser::test {
 namespace {
 
-// Few, so that they are run in every preset; `hawser storm` runs as many as one likes.
+// Only a few seeds, so that every preset runs them; `hawser storm` runs any number.
 constexpr std::uint64_t kSeeds = 150;
 
 TEST_CASE("storm__of_the_first_seeds") {
@@ -20,7 +20,7 @@ TEST_CASE("storm__of_the_first_seeds") {
   }
 }
 
-// With more partners than places newcomers get in, are refused, and get the places of others.
+// With more partners than places newcomers are accepted, are refused, and get the places of others.
 TEST_CASE("storm__of_partners_that_come_and_go") {
   sim::Census sum;
   for (std::uint64_t i = 0; i < kSeeds; ++i) {
@@ -43,7 +43,8 @@ TEST_CASE("storm__of_partners_that_come_and_go") {
   }
 }
 
-// Ways that carry less than NICs, and processes whose epoch is no higher.
+// Routes with a smaller MTU than the NICs, and processes whose epoch is no higher than the last
+// one.
 TEST_CASE("storm__of_narrow_ways_and_stale_epochs") {
   sim::Census sum;
   for (std::uint64_t i = 0; i < kSeeds; ++i) {
@@ -64,7 +65,7 @@ TEST_CASE("storm__of_narrow_ways_and_stale_epochs") {
   }
 }
 
-// Lower seeds keep the plans that they had before there were others.
+// Lower seeds keep the plans that they had before these faults existed.
 TEST_CASE("storm__narrow_ways_and_stale_epochs_are_those_of_later_seeds") {
   for (const std::uint64_t first : {std::uint64_t{1}, sim::kFirstOfPartners}) {
     for (std::uint64_t seed = first; seed < first + 20; ++seed) {
@@ -79,7 +80,7 @@ TEST_CASE("storm__narrow_ways_and_stale_epochs_are_those_of_later_seeds") {
   }
 }
 
-// Lower seeds keep the plans that they had before there were partners.
+// Lower seeds keep the plans that they had before partners existed.
 TEST_CASE("storm__partners_are_those_of_later_seeds") {
   for (const std::uint64_t seed : {sim::kFirstOfPartners - 1, std::uint64_t{12634}}) {
     const sim::Plan plan = sim::draw_plan(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge's rule about how long the packets of a session are.
+// The judge's rule about the length of a session's packets.
 #include <catch2/catch.hpp>
 
 #include "sim/storm/widths.hpp"
@@ -32,7 +32,7 @@ sim::FaultPlan narrow(double bytes, Duration at, Duration lasts) {
   return fault;
 }
 
-// Of host 0, whose last session ended at `since`.
+// Asks about a session of host 0, whose previous session ended at `since`.
 bool may_take(const sim::Plan& plan, std::uint32_t bytes, Duration since, Duration at) {
   return sim::Widths(plan).may_take(0, 1, bytes, since, at);
 }
@@ -55,8 +55,8 @@ TEST_CASE("widths__the_least_way_of_either_end_tells") {
   CHECK_FALSE(may_take(plan, 1024, {}, milliseconds(1)));
   CHECK(sim::Widths(plan).may_take(1, 0, 608, {}, milliseconds(1)));
   plan.faults[0].amount = 100;
-  CHECK(may_take(plan, 256, {}, milliseconds(1)));  // none is smaller
-  plan.hosts[1].nics[1].network = 1;                // there is no such way
+  CHECK(may_take(plan, 256, {}, milliseconds(1)));  // the smallest size
+  plan.hosts[1].nics[1].network = 1;                // these NICs are on different networks
   CHECK(may_take(plan, 1024, {}, milliseconds(1)));
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("widths__a_way_counts_as_it_was_when_the_session_began") {
   CHECK_FALSE(may_take(plan, 608, {}, milliseconds(90)));
   CHECK(may_take(plan, 1024, {}, milliseconds(90)));
   CHECK(may_take(plan, 608, {}, milliseconds(110)));
-  CHECK(may_take(plan, 1024, {}, milliseconds(110)));  // it may have begun before
+  CHECK(may_take(plan, 1024, {}, milliseconds(110)));  // the session may have begun before
   CHECK(may_take(plan, 608, milliseconds(110), milliseconds(120)));
   CHECK_FALSE(may_take(plan, 1024, milliseconds(110), milliseconds(120)));
   CHECK(may_take(plan, 1024, milliseconds(210), milliseconds(220)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices carried out by baselines: triggers, turns, windows, and what htsim publishes.
+// Baselines carry out matrices: triggers, turns, windows, and htsim's published figures.
 #include "sim/baseline/lanes.hpp"
 #include "sim/baseline/oblivious.hpp"
 #include "test/sim/baseline/world.hpp"
@@ -16,7 +16,8 @@ TEST_CASE("baselines__are_known_by_their_names") {
                     "oblivious, irn_with_our_spray, uccl_with_our_spray");
 }
 
-// Packets of the default sizes are Hawser's: 4266 on the wire, 341.28 ns; acks of 122, 9.76 ns.
+// Packets have Hawser's default sizes: 4266 bytes on the wire, 341.28 ns; acknowledgements of 122
+// bytes, 9.76 ns.
 TEST_CASE("baselines__alone_and_without_loss_all_take_the_time_of_their_bytes") {
   for (const Baseline& one : baselines()) {
     ConnectionMatrix matrix;
@@ -52,8 +53,8 @@ TEST_CASE("baselines__what_can_not_be_carried_out_is_refused") {
                     Catch::Contains("line 7: from node 0 to node 1 go more packets"));
 }
 
-// A token goes around a ring of four twice: half of the hops when the sender knows, half when the
-// receiver has it. The second time a hop goes over the connection of the first.
+// A token goes around a ring of four twice. Half of the hops start when the sender knows, half when
+// the receiver has the message. In the second round a hop uses the connection of the first.
 TEST_CASE("baselines__each_connection_starts_when_its_trigger_fires") {
   for (const Baseline& one : baselines()) {
     ConnectionMatrix ring;
@@ -73,7 +74,7 @@ TEST_CASE("baselines__each_connection_starts_when_its_trigger_fires") {
     // 12 full packets and one of 968 bytes.
     const std::int64_t received = 13 * kPacket + 2'000'000 + (968 + 64) * 80;
     for (std::uint32_t i = 0; i < 8; ++i) {
-      // Who starts when it has received sends the ack of that first.
+      // A node that starts on a received message first sends that message's acknowledgement.
       const std::int64_t ack_first = i > 0 && i % 2 == 0 ? 5'120 : 0;
       CHECK((world.run.times(i).received - world.run.times(i).started).ps == received + ack_first);
       CHECK((world.run.times(i).ended - world.run.times(i).received).ps == 2 * 5'120 + 2'000'000);
@@ -94,14 +95,15 @@ TEST_CASE("baselines__connections_of_a_host_share_its_cable") {
   }
   World world(fabric::one_switch(5, 100 * kGigabit, microseconds(1)), matrix, baseline("rc"));
   REQUIRE(world.run.run(kMost));
-  // The first began alone: its second packet comes before the others' first ones.
+  // The first flow began alone: its second packet comes before the others' first ones.
   CHECK(world.received(0) == (4 * 98 + 1) * kPacket + kThere);
   for (std::uint32_t flow = 1; flow < 4; ++flow) {
     CHECK(world.received(flow) == (4 * 99 + flow) * kPacket + kThere);
   }
 }
 
-// Two NICs carry twice as much; one that lives and one that is slow, twice the slow one's.
+// Two NICs carry twice as much as one. A fast one beside a slow one carries twice the slow one's
+// rate in all.
 TEST_CASE("baselines__a_spray_uses_all_nics_of_the_host") {
   fabric::Shape shape = fabric::one_switch(4, 100 * kGigabit, microseconds(1));
   shape.hosts = 2;
@@ -114,7 +116,7 @@ TEST_CASE("baselines__a_spray_uses_all_nics_of_the_host") {
     CHECK(world.received() == 99 * kPacket + kThere);
     CHECK(world.taps[2]->seen.size() == 100);
     CHECK(world.taps[3]->seen.size() == 100);
-    CHECK(world.taps[3]->seen[98].entropy == 98);  // lanes, on each NIC from 0 on
+    CHECK(world.taps[3]->seen[98].entropy == 98);  // each NIC has its own lanes, from 0 on
   }
   {
     World world(shape, one_flow(200), spray);
@@ -136,7 +138,7 @@ TEST_CASE("baselines__drawn_ways_are_all_as_likely") {
 
 TEST_CASE("baselines__lanes_pass_over_a_marked_one_once") {
   Lanes spray(2, 4);
-  const auto round = [&] {  // of the second NIC's lanes, the next four
+  const auto round = [&] {  // the next four lanes of the second NIC
     std::vector<std::uint16_t> lanes;
     for (int i = 0; i < 4; ++i) {
       CHECK(spray.next().nic == 0);
@@ -153,13 +155,13 @@ TEST_CASE("baselines__lanes_pass_over_a_marked_one_once") {
   CHECK(round() == Order{1, 2, 3, 0});
   for (std::uint16_t lane = 0; lane < 4; ++lane) spray.on_ack({1, lane}, microseconds(1), true);
   CHECK(round() == Order{1, 2, 3, 0});
-  // Four marks of three lanes are not all.
+  // Four marks on three lanes are not marks on all lanes.
   Lanes other(1, 4);
   for (const std::uint32_t lane : {0u, 2u, 3u, 3u}) {
     other.on_ack({0, static_cast<std::uint16_t>(lane)}, microseconds(1), true);
   }
   CHECK(other.next().entropy == 1);
-  CHECK(other.next().entropy == 0);  // 2 and 3 are passed over
+  CHECK(other.next().entropy == 0);  // skips lanes 2 and 3
 }
 
 TEST_CASE("baselines__a_seed_is_a_run") {
@@ -180,7 +182,7 @@ TEST_CASE("baselines__a_seed_is_a_run") {
   CHECK(digest(1) != digest(2));
 }
 
-// Loss both ways, queues that overflow, trimming, caches that thrash: all of it comes, once.
+// Loss both ways, queues that overflow, trimming, caches that thrash: everything arrives, once.
 TEST_CASE("baselines__deliver_everything_whatever_is_lost") {
   for (std::uint64_t seed = 1; seed <= 48; ++seed) {
     const Baseline& what = baselines()[seed % baselines().size()];
@@ -221,7 +223,7 @@ TEST_CASE("baselines__deliver_everything_whatever_is_lost") {
   }
 }
 
-// After a rest the timer runs from when the next packet is sent, not from what was before.
+// After a rest the timer runs from the next packet's departure, not from earlier packets.
 TEST_CASE("baselines__a_timer_begins_with_the_packet_that_it_is_for") {
   Baseline rc = baseline("rc");
   rc.rc.timeout = ack_timeout(4);
@@ -242,7 +244,7 @@ TEST_CASE("baselines__a_timer_begins_with_the_packet_that_it_is_for") {
   }
 }
 
-// A trimmed packet has lost its payload: it is sent again like one that was dropped.
+// A trimmed packet has lost its payload, so it is retransmitted like a dropped one.
 TEST_CASE("baselines__what_comes_trimmed_has_not_come") {
   ConnectionMatrix incast;
   incast.nodes = 5;
@@ -262,8 +264,9 @@ TEST_CASE("baselines__what_comes_trimmed_has_not_come") {
 
 // ---- Hawser's window
 
-// It begins with 32 packets and grows by each acknowledged one while nothing is in its way: where a
-// round trip is 122 packets, 96 take two of them, and the 64 of the second follow each other.
+// The window begins with 32 packets and grows by each acknowledged one while nothing is in its way.
+// A round trip is 122 packets long. 96 packets take two round trips, and the 64 of the second
+// follow each other.
 TEST_CASE("hawser_window__is_that_of_the_protocol") {
   for (const std::uint32_t packets : {32u, 96u}) {
     World world(fabric::one_switch(2, 100 * kGigabit, microseconds(10)), one_flow(packets),
@@ -275,9 +278,9 @@ TEST_CASE("hawser_window__is_that_of_the_protocol") {
   }
 }
 
-// Seven into one, whose queue has room for all: it is 50 us long beyond the floor, delay_target_us,
-// when windows have found their measure, and with the round trip 165 packets are under way. Fixed
-// windows of 12 round trips have 1260.
+// Seven flows go to one host, whose queue has room for everything. Hawser's windows settle at a
+// queue of delay_target_us, 50 us beyond the floor. With the round trip 165 packets are in flight.
+// Fixed windows of 12 round trips have 1260 in flight.
 TEST_CASE("hawser_window__gives_way_to_delay") {
   ConnectionMatrix incast;
   incast.nodes = 8;
@@ -295,7 +298,7 @@ TEST_CASE("hawser_window__gives_way_to_delay") {
     double sum = 0;
     std::uint32_t count = 0;
     world.taps[7]->before = [&] {
-      // Of 13,706 packets those in the middle.
+      // Count only the middle part of the 13,706 packets.
       const std::size_t n = world.taps[7]->seen.size();
       if (n < 5000 || n > 10'000) return;
       ++count;
@@ -309,7 +312,7 @@ TEST_CASE("hawser_window__gives_way_to_delay") {
   CHECK(under_way(hawser) == Approx(165).epsilon(0.1));
 }
 
-// Recoveries that don't know of all their losses go on all the same.
+// A recovery that doesn't know of all its losses still goes on.
 TEST_CASE("hawser_window__holds_nothing_back_that_is_lost") {
   ConnectionMatrix incast;
   incast.nodes = 8;
@@ -349,8 +352,8 @@ Ends permutation(const Baseline& what, std::uint64_t seed) {
   return ends;
 }
 
-// 212.8 us for the last and 167.6 for the first flow. htsim's senders look at nothing either; which
-// ways meet is by lot, and more so with 128 entropies than with 512.
+// htsim's last flow ends after 212.8 us, its first after 167.6 us. Its senders are oblivious too.
+// Chance decides which flows meet on a cable, and more so with 128 entropies than with 512.
 TEST_CASE("published__oblivious_senders_permutation_of_1024", "[long]") {
   if (!fabric::have_samples()) return;
   Baseline oblivious = baseline("oblivious");
@@ -362,7 +365,8 @@ TEST_CASE("published__oblivious_senders_permutation_of_1024", "[long]") {
   CHECK(many.last_us == Approx(212.8).epsilon(0.04));
 }
 
-// 889.9 us: five or six flows on a cable at worst, which is by lot; the mean of two draws.
+// htsim needs 889.9 us: five or six flows on a cable at worst. That depends on chance, so take the
+// mean of two seeds.
 TEST_CASE("published__one_path_permutation_of_1024", "[long]") {
   if (!fabric::have_samples()) return;
   Baseline rc = baseline("rc");

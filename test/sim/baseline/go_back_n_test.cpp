@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RC beside what can be computed by hand: to the picosecond where nothing is drawn by lot.
+// RC compared with hand calculation: to the picosecond wherever chance plays no part.
 #include "test/sim/baseline/world.hpp"
 
 namespace hawser::baseline {
 namespace {
 
-// 4674.24 ns are 14.08 packets, so 15 are a window.
+// 4674.24 ns are 14.08 packets, so a window has 15.
 constexpr std::uint32_t kWindow = 15;
 
 Baseline rc_with(unsigned exponent, double round_trips = 1) {
@@ -25,7 +25,7 @@ TEST_CASE("go_back_n__a_flow_without_loss_takes_the_time_of_its_bytes") {
   CHECK(world.run.totals().retransmitted == 0);
 }
 
-// 2 MB over three tiers, beside which htsim says 176.2 us.
+// 2 MB over three tiers, for which htsim reports 176.2 us.
 TEST_CASE("go_back_n__htsims_single_flow") {
   ConnectionMatrix matrix;
   matrix.nodes = 14;
@@ -36,8 +36,9 @@ TEST_CASE("go_back_n__htsims_single_flow") {
   CHECK(static_cast<double>(world.ended()) * 1e-6 == Approx(176.2).epsilon(0.0005));
 }
 
-// Packet 21 is the first out of sequence; its NAK finds 20 to 34 under way, a window. All of them
-// are sent again, from when the NAK has come on, and none of the first ones after 20 is kept.
+// Packet 21 is the first out of sequence. Its NAK finds a window in flight: 20 to 34. The sender
+// retransmits all of them from the NAK's arrival on. The receiver has kept none of the packets
+// after 20.
 TEST_CASE("go_back_n__a_lost_packet_costs_all_that_was_sent_after_it") {
   World world(two_hosts(), one_flow(100), rc_with(14));
   world.taps[1]->loses = {20};
@@ -50,7 +51,8 @@ TEST_CASE("go_back_n__a_lost_packet_costs_all_that_was_sent_after_it") {
   CHECK(world.ended() == nak + 79 * kPacket + kThereAndBack);
 }
 
-// Nothing comes after it, so nothing tells: the timer runs from the ack before.
+// Nothing follows the lost packet, so nothing reveals the loss. The timer runs from the last
+// acknowledgement.
 TEST_CASE("go_back_n__a_lost_tail_costs_the_timeout") {
   for (const unsigned exponent : {4u, 14u}) {
     World world(two_hosts(), one_flow(100), rc_with(exponent));
@@ -64,8 +66,8 @@ TEST_CASE("go_back_n__a_lost_tail_costs_the_timeout") {
   }
 }
 
-// A second NAK is not sent for the same packet, so what is lost again waits for the timer, which
-// runs from when it was sent again.
+// The receiver sends no second NAK for the same packet. A retransmit that is lost waits for the
+// timer, which runs from the retransmit.
 TEST_CASE("go_back_n__what_is_lost_twice_waits_for_the_timer") {
   World world(two_hosts(), one_flow(100), rc_with(6));
   world.taps[1]->loses = {20, 20};
@@ -85,12 +87,12 @@ TEST_CASE("go_back_n__a_connection_fails_after_the_timeouts_of_its_retries") {
     CHECK(world.run.totals().retransmitted == retries * kWindow);
     CHECK(world.run.times(0).ended == fabric::kNever);
   }
-  // NCCL's 20 and 7: 34 s.
+  // NCCL's constants of 20 and 7 give 34 s.
   const GoBackN::Constants nccl = baseline("rc").rc;
   CHECK(nccl.timeout * (nccl.retries + 1) == fabric::microseconds(34'359'738) + nanoseconds(368));
 }
 
-// Retries count from the last progress.
+// Retries are counted from the last progress.
 TEST_CASE("go_back_n__progress_gives_all_retries_back") {
   Baseline rc = rc_with(4);
   rc.rc.retries = 1;
@@ -107,8 +109,8 @@ TEST_CASE("go_back_n__a_run_that_lasts_too_long_ends_so") {
   CHECK(world.run.totals().data_packets > 50);
 }
 
-// A loss costs a round trip and a packet, rounded up to packets as the cable is never idle: 16 of
-// them; if what was sent again is lost too, a timeout.
+// A loss costs a round trip and a packet, rounded up to whole packets because the cable is never
+// idle: 16 of them. A lost retransmit costs a timeout as well.
 double goodput(double p, double timeout_ns) {
   const double packet = 332;
   const double again = p / (1 - p);
@@ -148,12 +150,13 @@ Baseline failover() {
 
 TEST_CASE("failover__goes_on_over_the_next_nic_from_the_last_acknowledged") {
   World world(two_nics(), one_flow(100), failover());
-  // When 51 packets have left and 36 are acknowledged.
+  // The link goes down when 51 packets have left and 36 are acknowledged.
   fabric::Faults faults(
       world.events, world.network,
       {{.at = Instant{51 * kPacket}, .kind = fabric::Fault::Kind::link_down, .target = 0}});
   REQUIRE(world.run.run(kMost));
-  // The last ack left its host before the other direction died: that of packet 35 or so.
+  // The last acknowledgement, about that of packet 35, left its host before the other direction
+  // died.
   const std::uint32_t oldest = world.taps[3]->seen.front().number;
   CHECK(oldest > 30);
   CHECK(oldest < 51);
@@ -166,12 +169,12 @@ TEST_CASE("failover__goes_on_over_the_next_nic_from_the_last_acknowledged") {
   CHECK(world.ended() == moved + (99 - oldest) * kPacket + kThereAndBack);
 }
 
-// Each time that a NIC dies when the other lives again.
+// The second NIC dies when the first one is alive again.
 TEST_CASE("failover__may_be_needed_again_after_progress") {
   World world(two_nics(), one_flow(1000), failover());
   using Kind = fabric::Fault::Kind;
   const auto at_us = [](std::int64_t us) { return Instant{us * 1'000'000}; };
-  // It goes on over the second from about 8.91 ms on, and over the first again from 17.9.
+  // The flow uses the second NIC from about 8.91 ms on, and the first again from 17.9 ms.
   fabric::Faults faults(world.events, world.network,
                         {{.at = at_us(17), .kind = Kind::link_down, .target = 0},
                          {.at = at_us(8950), .kind = Kind::link_up, .target = 0},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IRN beside hand calculation: only what is lost is sent again, and when.
+// IRN compared with hand calculation: which lost packets it retransmits, and when.
 #include "test/sim/baseline/world.hpp"
 
 namespace hawser::baseline {
@@ -15,8 +15,8 @@ TEST_CASE("irn__a_flow_without_loss_takes_the_time_of_its_bytes") {
   CHECK(world.run.totals().retransmitted == 0);
 }
 
-// The NACK for 21 has 20 sent again; the rest of the window has come meanwhile, so the ack that
-// follows is of all of it.
+// The NACK for 21 makes the sender retransmit 20. The rest of the window has arrived meanwhile, so
+// the acknowledgement that follows covers all of it.
 TEST_CASE("irn__a_nack_has_the_lost_packet_sent_again_and_no_other") {
   World world(two_hosts(), one_flow(100), baseline("irn"));
   world.taps[1]->loses = {20};
@@ -25,11 +25,11 @@ TEST_CASE("irn__a_nack_has_the_lost_packet_sent_again_and_no_other") {
   CHECK(world.came(20, 1) == nack + kThere);
   CHECK(world.run.totals().retransmitted == 1);
   CHECK(world.run.totals().duplicates == 0);
-  const std::int64_t open = nack + kThereAndBack;  // the window is, when 20 is acknowledged
+  const std::int64_t open = nack + kThereAndBack;  // the window opens when 20 is acknowledged
   CHECK(world.ended() == open + (99 - 20 - kWindow) * kPacket + kThereAndBack);
 }
 
-// What is missing below a later one is sent again when that one's NACK comes.
+// A lost packet is retransmitted when the NACK of a later packet shows it.
 TEST_CASE("irn__each_loss_of_a_window_is_sent_again_once") {
   World world(two_hosts(), one_flow(100), baseline("irn"));
   world.taps[1]->loses = {20, 25, 26, 30};
@@ -42,8 +42,9 @@ TEST_CASE("irn__each_loss_of_a_window_is_sent_again_once") {
   CHECK(world.run.totals().duplicates == 0);
 }
 
-// Three or fewer under way: RTO_low, 100 us after the last progress; more: RTO_high, 320. Then each
-// ack shows the next one, a round trip each; also if no single early packet is taken for a loss.
+// With three or fewer packets in flight RTO_low applies: 100 us after the last progress. With more
+// RTO_high applies: 320 us. Then each acknowledgement shows the next loss, one a round trip. The
+// spray, which doesn't take a single early packet for a loss, behaves in the same way.
 TEST_CASE("irn__a_lost_tail_waits_for_the_short_timeout_if_it_is_short") {
   for (std::uint32_t i = 0; i < 12; ++i) {
     const std::uint32_t lost = 1 + i / 2;
@@ -83,9 +84,9 @@ TEST_CASE("irn__never_more_than_the_delay_bandwidth_product_is_under_way") {
   }
 }
 
-// Selective repeat: a packet takes its time once for each time that it is sent. What is lost when
-// it is sent again waits for the timeout and a round trip, in which three windows are sent, less
-// what was sent until the NACK came. Nothing is sent again that wasn't lost.
+// Selective repeat: a packet takes its time on the cable once per transmission. A lost retransmit
+// waits for the timeout and a round trip. The sender sends three windows in that time, less the
+// packets sent until the NACK. It retransmits only lost packets.
 TEST_CASE("irn__goodput_under_loss_is_that_of_selective_repeat", "[long]") {
   constexpr std::uint32_t kPackets = 30'000;
   for (const double p : {0.001, 0.01}) {
@@ -134,7 +135,7 @@ TEST_CASE("irn__may_wait_until_so_many_later_packets_have_come") {
   CHECK(nack(0, 3) == 1);
   CHECK(nack(0, 1) == 1);
   CHECK_FALSE(board.has_lost());
-  // 1, 3 and 4 have come, which is three beyond 0 but only two beyond 2.
+  // 1, 3 and 4 have arrived: three packets beyond 0, but only two beyond 2.
   CHECK(nack(0, 4) == 1);
   CHECK(board.due() == 0);
   CHECK(board.losses() == 1);
@@ -143,7 +144,7 @@ TEST_CASE("irn__may_wait_until_so_many_later_packets_have_come") {
   CHECK(board.flying() == 4);
 }
 
-// Over 64 ways packets overtake each other, which is no loss.
+// Over 64 paths packets overtake each other, which is no loss.
 TEST_CASE("irn__with_our_spray_takes_no_reordering_for_loss") {
   ConnectionMatrix matrix;
   matrix.nodes = 16;

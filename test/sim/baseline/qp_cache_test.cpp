@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a NIC's cache of contexts costs: hits and misses as the rule of the least recently used has
-// them, and the time of a miss.
+// The cost of a NIC's cache of contexts: hits and misses under least-recently-used eviction, and
+// the time of a miss.
 #include "sim/baseline/qp_cache.hpp"
 
 #include "test/sim/baseline/world.hpp"
@@ -35,13 +35,13 @@ TEST_CASE("qp_cache__forgets_what_was_used_longest_ago") {
   (void)cache.use(2, Instant{});
   CHECK(hits(1));
   CHECK_FALSE(hits(3));
-  CHECK(hits(1));  // 2 had to go
+  CHECK(hits(1));  // 2 was evicted
   CHECK_FALSE(hits(2));
   CHECK(cache.misses() == 4);
   CHECK(cache.hits() == 2);
 }
 
-// A packet that comes while its context is being fetched waits for that, and no longer.
+// A packet that comes while its context is being fetched waits for that fetch, and no longer.
 TEST_CASE("qp_cache__a_fetch_is_waited_for_once") {
   QpCache cache(cache_of(4, microseconds(2)));
   CHECK(cache.use(1, Instant{0}) == Instant{2'000'000});
@@ -63,7 +63,8 @@ Setup with_cache(ContextCache cache) {
   return out;
 }
 
-// One packet: the sender's context, then the receiver's; when the ack comes the first is there.
+// One packet needs the sender's context, then the receiver's. The sender's is still there for the
+// acknowledgement.
 TEST_CASE("qp_cache__a_cold_connection_waits_at_both_ends") {
   for (const std::int64_t miss : {500, 5000}) {
     World world(two_hosts(), one_flow(1), baseline("rc"),
@@ -77,19 +78,20 @@ TEST_CASE("qp_cache__a_cold_connection_waits_at_both_ends") {
   }
 }
 
-// A warm one is as fast as ever.
+// A warm connection is as fast as one without a cache.
 TEST_CASE("qp_cache__a_context_that_is_held_costs_nothing_more") {
   World world(two_hosts(), one_flow(100), baseline("rc"), with_cache(cache_of(1, microseconds(1))));
   REQUIRE(world.run.run(kMost));
   CHECK(world.run.cache(0).misses() == 1);
   CHECK(world.run.cache(0).hits() == 199);
   CHECK(world.run.cache(1).hits() == 99);
-  // Both misses once, less what a window of 15 packets is longer than the round trip.
+  // Both misses once, less the time by which a window of 15 packets exceeds the round trip.
   CHECK(world.ended() == 99 * kPacket + kThereAndBack + 2'000'000 - (15 * kPacket - kThereAndBack));
 }
 
-// One host to N others, a packet under way to each: acks come in turn, each asks for a context, and
-// the packet that follows finds it. With room for all but one, every ack misses.
+// One host sends to N others, with a packet in flight to each. The acknowledgements come in turn,
+// and each needs a context. The packet that follows finds it in the cache. With room for all
+// contexts but one, every acknowledgement misses.
 TEST_CASE("qp_cache__a_host_with_one_peer_too_many_misses_at_every_ack") {
   constexpr std::uint32_t kPeers = 8;
   constexpr std::uint32_t kRounds = 50;
@@ -112,7 +114,7 @@ TEST_CASE("qp_cache__a_host_with_one_peer_too_many_misses_at_every_ack") {
     for (std::uint32_t peer = 1; peer <= kPeers; ++peer) CHECK(world.run.cache(peer).misses() == 1);
     ends[contexts == kPeers ? 0 : 1] = world.ended(kPeers - 1);
   }
-  // Each round takes a fetch more.
+  // Each round takes one fetch more.
   CHECK(ends[1] - ends[0] == kRounds * 200'000);
 }
 

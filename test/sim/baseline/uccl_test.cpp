@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UCCL's constants beside hand calculation, and the plain timer.
+// UCCL's constants compared with hand calculation, and the plain timer.
 #include "sim/baseline/two_choices.hpp"
 #include "test/sim/baseline/world.hpp"
 
@@ -19,8 +19,8 @@ TEST_CASE("uccl__a_flow_without_loss_takes_the_time_of_its_bytes") {
   CHECK(world.run.totals().retransmitted == 0);
 }
 
-// Packets 21 to 52 are the 32 that ask for 20 again. Their last ack finds the cable with a packet
-// on it, and 20 follows that one.
+// Packets 21 to 52 cause the 32 duplicate acknowledgements for 20. The last of these finds a packet
+// on the cable, and 20 follows that one.
 TEST_CASE("uccl__the_32nd_duplicate_ack_has_the_lost_packet_sent_again") {
   for (const std::uint32_t packets : {53u, 100u}) {
     World world(two_hosts(), one_flow(packets), uccl_with(4));
@@ -29,7 +29,8 @@ TEST_CASE("uccl__the_32nd_duplicate_ack_has_the_lost_packet_sent_again") {
     const std::int64_t ack = 52 * kPacket + kThereAndBack;
     const std::int64_t free = (ack + kPacket - 1) / kPacket * kPacket;
     CHECK(world.came(20, 1) == (packets == 53 ? ack : free) + kThere);
-    // Each further duplicate ack asks again until the packet's own ack is back: a round trip.
+    // Each further duplicate causes another retransmit, for a round trip, until the packet's own
+    // acknowledgement is back.
     CHECK(world.run.totals().retransmitted >= 1);
     CHECK(world.run.totals().retransmitted <= 15);
     CHECK((world.run.totals().retransmitted == 1) == (packets == 53));
@@ -37,7 +38,8 @@ TEST_CASE("uccl__the_32nd_duplicate_ack_has_the_lost_packet_sent_again") {
   }
 }
 
-// With 31 behind it nothing but the timer helps: 500 us from the last progress.
+// With only 31 packets behind the lost one, the timer has to find it: 500 us after the last
+// progress.
 TEST_CASE("uccl__fewer_duplicate_acks_wait_for_the_timer") {
   World world(two_hosts(), one_flow(52), uccl_with(4));
   world.taps[1]->loses = {20};
@@ -48,7 +50,8 @@ TEST_CASE("uccl__fewer_duplicate_acks_wait_for_the_timer") {
   CHECK(world.run.totals().retransmitted == 1);
 }
 
-// An empty bitmap says nothing of what is missing: the oldest is sent again, one each timeout.
+// An empty bitmap doesn't show what is missing. The sender retransmits the oldest packet, one for
+// each timeout.
 TEST_CASE("uccl__a_lost_tail_takes_a_timeout_for_each_packet") {
   World world(two_hosts(), one_flow(40), uccl_with(4));
   world.taps[1]->loses = {37, 38, 39};
@@ -58,7 +61,7 @@ TEST_CASE("uccl__a_lost_tail_takes_a_timeout_for_each_packet") {
   CHECK(world.run.totals().retransmitted == 3);
 }
 
-// The timer has all sent again that the bitmap shows to be missing, and nothing beyond.
+// The timer makes the sender retransmit exactly the packets that the bitmap shows to be missing.
 TEST_CASE("uccl__the_timer_sends_what_the_bitmap_lacks") {
   World world(two_hosts(), one_flow(40), uccl_with(4));
   world.taps[1]->loses = {30, 33, 34, 39};
@@ -84,7 +87,7 @@ TEST_CASE("uccl__no_more_is_under_way_than_the_bitmap_shows") {
 
 // ---- power of two choices
 
-// Half of the paths are slow: a pair has two slow ones in a quarter of all cases.
+// Half of the paths are slow. Two random paths are both slow in a quarter of all cases.
 TEST_CASE("two_choices__takes_the_slow_half_a_quarter_of_the_time") {
   for (const std::uint32_t nics : {1u, 4u}) {
     TwoChoices spray(nics, 256, 7);
@@ -102,7 +105,7 @@ TEST_CASE("two_choices__takes_the_slow_half_a_quarter_of_the_time") {
   }
 }
 
-// One of two spines has a tenth of its rate, and a path over it a far longer round trip.
+// One of two spines has a tenth of its rate, so paths over it have a far longer round trip.
 TEST_CASE("two_choices__leaves_a_congested_spine_alone") {
   const auto share_of_slow = [](Baseline::Ways ways) {
     Baseline uccl = baseline("uccl");
@@ -141,7 +144,7 @@ TEST_CASE("fixed_timer__each_lost_packet_is_sent_again_when_its_time_is_over") {
   CHECK(world.run.totals().duplicates == 0);
 }
 
-// Its window is of what is under way: 14 of 15 go on past the one that waits for its timer.
+// The window limits the packets in flight: 14 of 15 go on past the packet that waits for its timer.
 TEST_CASE("fixed_timer__a_lost_packet_holds_up_no_other") {
   World world(two_hosts(), one_flow(100), baseline("fixed_timer"));
   world.taps[1]->loses = {20};
@@ -150,7 +153,7 @@ TEST_CASE("fixed_timer__a_lost_packet_holds_up_no_other") {
   CHECK(world.ended() == 20 * kPacket + 5'000'000'000 + kThereAndBack);
 }
 
-// All retries of the oldest are over: its own timeouts, one after the other.
+// The oldest packet has used up its retries: its own timeouts, one after the other.
 TEST_CASE("fixed_timer__gives_up_after_its_retries_if_it_has_any") {
   Baseline timer = baseline("fixed_timer");
   timer.timer.retries = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric with a baseline's hosts, and between each port and its host something that loses just
-// the packets that a test names, and remembers what came.
+// A fabric with a baseline's hosts. A tap between each port and its host drops the packets that a
+// test names, and records the arrivals.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,10 +22,12 @@ using fabric::Span;
 
 inline constexpr Span kMost = microseconds(60'000'000);
 
-// htsim's sizes: 4086 of payload in 4150, acks of 64, which take 332 and 5.12 ns at 100 Gb/s.
+// htsim's sizes: 4086 bytes of payload in 4150, acknowledgements of 64. They take 332 and 5.12 ns
+// at 100 Gb/s.
 inline constexpr PacketSizes kSizes{.payload = 4086, .overhead = 64, .ack = 64};
 inline constexpr std::int64_t kPacket = 332'000;  // ps on a cable
-// Over one switch, with cables of 1 us: until a packet has come, and until its ack is back.
+// Over one switch with cables of 1 us: the time until a packet has arrived, and until its
+// acknowledgement is back.
 inline constexpr std::int64_t kThere = 2 * kPacket + 2'000'000;
 inline constexpr std::int64_t kThereAndBack = kThere + 2 * 5'120 + 2'000'000;
 
@@ -52,8 +54,8 @@ class Tap final : public fabric::Receiver {
     if (is_lost) return network_.packets().give(id);
     inner_->on_packet(now, id);
   }
-  std::function<void()> before;  // each packet, acks too
-  // As often as it is named here; packets are counted from 0.
+  std::function<void()> before;  // called before each packet, acknowledgements too
+  // A packet is dropped as often as its number is named here. Numbers count from 0.
   std::vector<std::uint32_t> loses;
   double loss = 0;  // the probability of each data packet
   proto::Random random{0};
@@ -96,7 +98,8 @@ struct World {
   [[nodiscard]] std::int64_t received(std::uint32_t flow = 0) const {
     return run.times(flow).received.ps;
   }
-  // When a packet that was sent more than once came to port 1 again, or for the n-th time.
+  // When the packet came to the port, after `times` earlier arrivals (dropped ones count); -1:
+  // never.
   [[nodiscard]] std::int64_t came(std::uint32_t number, std::uint32_t times,
                                   std::uint32_t port = 1) const {
     for (const Tap::Seen& one : taps[port]->seen) {
@@ -108,7 +111,7 @@ struct World {
 
 inline fabric::Shape two_hosts() { return fabric::one_switch(2, 100 * kGigabit, microseconds(1)); }
 
-// Of so many full packets.
+// A matrix with one flow of `packets` full packets.
 inline ConnectionMatrix one_flow(std::uint32_t packets) {
   ConnectionMatrix matrix;
   matrix.nodes = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What faults leave to hosts, by hand, and who is blamed rightly.
+// What faults leave to hosts, by hand calculation, and who is blamed rightly.
 #include "sim/experiment/aftermath.hpp"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ using Kind = fabric::Fault::Kind;
 
 Instant at(std::int64_t us) { return Instant{} + microseconds(us); }
 
-// Four hosts of two NICs, on rails: leaf 0 has the first ones of all.
+// Four hosts of two NICs on rails: leaf 0 connects the first NIC of each host.
 fabric::Shape rails() {
   fabric::Shape shape = fabric::leaf_spine(2, 4, 4, 100 * kGigabit, microseconds(1));
   shape.hosts = 4;
@@ -42,12 +42,12 @@ TEST_CASE("struck__a_dead_nic_leaves_the_others_of_its_host") {
     CHECK(left(struck, 19, way) == 200);
     CHECK(left(struck, 20, way) == 100);
     CHECK(left(struck, 50, way) == 200);
-    // 10 us of 200 Gb/s, 30 of 100, 10 of 200.
+    // 10 us at 200 Gb/s, 30 us at 100, 10 us at 200.
     CHECK(struck.bytes_between(way, at(10), at(60)) == 250'000 + 375'000 + 250'000);
   }
   CHECK_FALSE(struck.was_dead(port, at(19)));
   CHECK(struck.was_dead(port, at(20)));
-  CHECK(struck.was_dead(port, at(90)));  // it may be blamed for what it had lost
+  CHECK(struck.was_dead(port, at(90)));  // it may be blamed for earlier losses
   CHECK_FALSE(struck.was_dead(wiring.port(1, 0), at(90)));
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("struck__a_leaf_takes_a_nic_of_each_host_and_what_is_further_on_takes_
   const fabric::Wiring wiring(rails());
   const std::uint32_t leaf = wiring.in_tier(0, 0);
   const Struck struck({{.at = at(10), .kind = Kind::switch_down, .target = leaf},
-                       // Down twice.
+                       // The link is down twice.
                        {.at = at(20), .kind = Kind::link_down, .target = wiring.from_port(0)},
                        {.at = at(30), .kind = Kind::switch_up, .target = leaf}},
                       wiring);
@@ -99,7 +99,7 @@ TEST_CASE("struck__a_leaf_takes_a_nic_of_each_host_and_what_is_further_on_takes_
   CHECK(beyond.dead().empty());
 }
 
-// Accuses as it is told.
+// A carrier that makes the accusations that the test gives it.
 class Accuser final : public Carrier {
  public:
   std::vector<Accusation> said;
@@ -127,7 +127,7 @@ TEST_CASE("aftermath__paths_are_blamed_rightly_if_a_nic_of_theirs_had_died") {
   Accuser accuser;
   accuser.said = {{at(10), 0, 2},   // too soon
                   {at(25), 0, 2},   // right
-                  {at(26), 2, 0},   // of its own
+                  {at(26), 2, 0},   // right: its own
                   {at(27), 4, 0},   // too soon
                   {at(35), 0, 4},   // right
                   {at(45), 1, 3}};  // neither
@@ -148,20 +148,21 @@ Plan a_plan() {
   return plan;
 }
 
-// Its driver says so, and both ends go on with what is left.
+// The NIC's driver reports the death, and both ends go on with the remaining NICs.
 TEST_CASE("aftermath__a_nic_whose_driver_says_that_it_is_dead_is_left_at_once") {
   const AftermathNumbers numbers = run_trial(a_plan(), "hawser", 3).numbers.aftermath;
-  CHECK(numbers.blamed_rightly == 6u);  // by host 0 for each peer, and by these
+  CHECK(numbers.blamed_rightly == 6u);  // by host 0 for each peer, and by each peer
   CHECK(numbers.blamed_wrongly == 0u);
   CHECK(numbers.unblamed == 0u);
   REQUIRE(numbers.blamed_ps);
   CHECK(*numbers.blamed_ps < microseconds(5).ps);
   REQUIRE(numbers.left_used);
   CHECK(*numbers.left_used > 0.9);
-  CHECK(*numbers.left_used < 1.02);  // with what was on its way
+  CHECK(*numbers.left_used < 1.02);  // more than 1 because of packets in flight
 }
 
-// Nobody says so: it takes what it takes to miss an acknowledgement, more than a round trip.
+// No driver reports the death. The sender has to miss an acknowledgement, which takes more than a
+// round trip.
 TEST_CASE("aftermath__a_nic_that_dies_silently_is_blamed_later") {
   Plan plan = a_plan();
   plan.faults[0].silent = true;
@@ -174,7 +175,7 @@ TEST_CASE("aftermath__a_nic_that_dies_silently_is_blamed_later") {
   CHECK(*numbers.blamed_ps < microseconds(20).ps);
 }
 
-// What is at half its rate is no less alive; and who never leaves a path blames nobody.
+// A link at half its rate is alive. A sender that never leaves a path blames nobody.
 TEST_CASE("aftermath__nobody_is_blamed_for_being_slow") {
   Plan plan = a_plan();
   plan.faults[0].kind = FaultPlan::Kind::link_rate;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real protocol over the packet-level fabric: two hosts, and the arithmetic of what they can
-// do.
+// The real protocol over the packet-level fabric: two hosts, and hand calculation of their rates.
 #include "sim/experiment/fabric_host.hpp"
 
 #include <array>
@@ -29,7 +28,7 @@ proto::EndpointConfig endpoint(std::uint64_t id) {
   return config;
 }
 
-// Hosts of a shape, one after the other in its ports; all payload comes from and goes to one place.
+// The hosts of a shape, in its ports in order. All payload is read from and written to one place.
 struct World {
   EventWheel events;
   Network network;
@@ -89,17 +88,17 @@ struct World {
     REQUIRE(hosts[at]->endpoint().receive(hosts[at]->now(), request) == Status::ok);
     hosts[at]->wake();
   }
-  // Until that many completions are there; a second at most.
+  // Runs until that many completions are there, for a second at most.
   void run(std::uint32_t host, std::size_t completions) {
     const Instant end = events.now() + fabric::microseconds(1'000'000);
     while (done[host].size() < completions && events.next() < end) events.step();
   }
 };
 
-// Both ends of a transfer; returns how long it took, in us.
+// Sends and receives at both ends; returns the time of the transfer in us.
 double transfer(World& world, std::uint64_t bytes) {
   const PeerId peer = world.connect(0, 1);
-  // The session is up, and windows have grown.
+  // Afterwards the session is up, and windows have grown.
   world.receive(1, 1000, bytes);
   world.send(0, peer, 1000, bytes);
   world.run(0, 1);
@@ -126,11 +125,12 @@ TEST_CASE("fabric_host__two_hosts_exchange_messages_by_the_real_protocol") {
   CHECK(stats.fragments_retransmitted == 0);
   CHECK(stats.data_packets_sent >= 5 * 256);
   CHECK(world.network.totals().dropped == 0);
-  // Its packets' time on the cable, headers and all: no faster than that, and not much slower.
+  // The time of its packets on the cable, headers included. The transfer is not faster, and not
+  // much slower.
   const double wire = kMessages * 256 * (4096 + 40 + 90) * 80e-6;
   CHECK(us > wire);
   CHECK(us < 1.05 * wire);
-  // What all hosts share is small.
+  // The hosts' shared pools stay small.
   CHECK(world.slots.made() <= 64);
   CHECK(world.slots.lent() == 0);  // between turns
   CHECK(world.pool.in_use() == 0);
@@ -152,7 +152,7 @@ TEST_CASE("fabric_host__loss_is_repaired_and_two_nics_carry_more_than_one") {
   CHECK(lossy.hosts[0]->endpoint().stats().fragments_retransmitted > 10);
 }
 
-// The same twice; and hosts that rest make no turns.
+// Two runs are the same, and hosts at rest make no turns.
 TEST_CASE("fabric_host__a_run_depends_on_its_inputs_alone_and_idle_hosts_cost_nothing") {
   std::array<std::uint64_t, 2> digests{};
   for (std::uint64_t& digest : digests) {

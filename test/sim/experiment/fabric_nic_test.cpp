@@ -50,7 +50,7 @@ struct Pair {
         b(events, network, 1, small(), pool, slots, [this] { ++wakes; }) {
     REQUIRE(a.open_remote(b.address(), to_b) == Status::ok);
   }
-  // How many were taken; each says its number in its header.
+  // Sends packets with consecutive numbers in their headers; returns how many the NIC accepted.
   std::size_t send(std::size_t count, Queue queue = Queue::data) {
     std::array<proto::TxPacket, 16> packets;
     for (std::size_t i = 0; i < count; ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("fabric_nic__sends_are_reaped_when_they_have_left_and_a_full_ring_says
   CHECK(pair.pool.in_use() == 0);
   CHECK(pair.a.next_reap().ps == 3 * kPacket);  // there is room: when all have left
   CHECK(pair.send(2) == 1);
-  CHECK(pair.a.next_reap().ps == 3 * kPacket);  // half of a full ring
+  CHECK(pair.a.next_reap().ps == 3 * kPacket);  // the ring is full: when half has left
   pair.events.run_until(Instant{kPacket - 1});
   CHECK(pair.reap().empty());
   pair.events.run_until(Instant{kPacket});
@@ -90,7 +90,7 @@ TEST_CASE("fabric_nic__sends_are_reaped_when_they_have_left_and_a_full_ring_says
   pair.events.run_until(Instant{4 * kPacket});
   CHECK(pair.reap() == Cookies{101, 102, 100});
   CHECK(pair.a.next_reap() == fabric::kNever);
-  // What has not begun to leave goes at the rate that the cable has by then.
+  // Packets that have not begun to leave go at the cable's current rate.
   const std::int64_t slow = 10;
   pair.network.set_rate(0, 100 * kGigabit / slow);
   CHECK(pair.send(2) == 2);
@@ -101,7 +101,7 @@ TEST_CASE("fabric_nic__sends_are_reaped_when_they_have_left_and_a_full_ring_says
   CHECK(pair.reap() == Cookies{100});
   pair.events.run_until(Instant{(4 + slow + 1) * kPacket});
   CHECK(pair.reap() == Cookies{101});
-  // Through a dead cable all leaves at once, and nothing comes.
+  // A dead cable takes all packets at once, and nothing arrives.
   pair.events.run();
   CHECK(pair.b.counters().received + pair.b.counters().overruns == 0);
   const int before = pair.wakes;
@@ -140,12 +140,12 @@ TEST_CASE("fabric_nic__what_comes_waits_in_rings_of_fixed_size_and_keeps_its_len
   std::array<proto::RxPacket, 4> urgent;
   CHECK(pair.b.rx_burst(Queue::control, urgent) == 2);
   CHECK(urgent[0].queue == Queue::control);
-  CHECK(packets[4].data[0] == std::byte{1});  // the views of one queue outlive calls for the other
+  CHECK(packets[4].data[0] == std::byte{1});  // views of a queue outlive polls of the other
   CHECK(pair.slots.made() == 7);
   CHECK(pair.b.rx_burst(Queue::data, packets) == 1);
   CHECK(pair.b.rx_burst(Queue::data, packets) == 0);
   pair.b.end_views();
-  // Now others may have all of the slots.
+  // Now other packets may have all of the slots.
   CHECK(pair.reap().size() == 3);
   CHECK(pair.send(4) == 4);
   pair.events.run();
@@ -156,7 +156,7 @@ TEST_CASE("fabric_nic__what_comes_waits_in_rings_of_fixed_size_and_keeps_its_len
 
 TEST_CASE("fabric_nic__marks_are_told_and_trimmed_packets_counted") {
   Shape shape = fabric::one_switch(2, 100 * kGigabit, fabric::microseconds(1));
-  shape.queue.mark_min = shape.queue.mark_max = 0;  // whatever leaves something behind
+  shape.queue.mark_min = shape.queue.mark_max = 0;  // mark if any packet is behind
   shape.queue.capacity = 3 * (kHeader + kPayload + kOverhead);
   shape.queue.trim_to = 100;
   Pair pair(shape);
@@ -194,7 +194,7 @@ TEST_CASE("fabric_nic__no_handle_leads_to_another_plane_or_another_kind_of_nic")
   CHECK(one->caps().link_bytes_per_s == 12'500'000'000);
 }
 
-// What a driver tells: its own port's link, and of that what comes in.
+// The driver reports its own port's link, and only the incoming direction.
 TEST_CASE("fabric_nic__a_cable_that_goes_dark_and_has_light_again_is_told") {
   using Kind = fabric::Fault::Kind;
   Pair pair;
@@ -206,7 +206,7 @@ TEST_CASE("fabric_nic__a_cable_that_goes_dark_and_has_light_again_is_told") {
        {.at = at(20), .kind = Kind::link_down, .target = wiring.to_port(1), .silent = true},
        {.at = at(30), .kind = Kind::link_up, .target = wiring.to_port(1)},
        {.at = at(40), .kind = Kind::link_up, .target = wiring.to_port(1), .silent = true},
-       // Of what it sends it sees nothing.
+       // The driver doesn't see faults of the outgoing direction.
        {.at = at(50), .kind = Kind::link_down, .target = wiring.from_port(1), .both_ways = false},
        {.at = at(60), .kind = Kind::link_up, .target = wiring.from_port(1), .both_ways = false},
        {.at = at(70), .kind = Kind::switch_down, .target = 0},
@@ -227,10 +227,10 @@ TEST_CASE("fabric_nic__a_cable_that_goes_dark_and_has_light_again_is_told") {
   CHECK(pair.wakes == 0);
   CHECK(heard(10) == "down ");
   CHECK(pair.wakes == 1);
-  CHECK(heard(39).empty());  // what came to be silent is not over
+  CHECK(heard(39).empty());  // the silent fault is not over
   CHECK(heard(40) == "up ");
   CHECK(heard(69).empty());
-  CHECK(heard(100) == "down up ");  // both, in their order
+  CHECK(heard(100) == "down up ");  // both events, in order
   CHECK(pair.a.events(std::span(news).first(1)) == 1);
   CHECK(news[0].kind == proto::NicEvent::Kind::down);
   CHECK(pair.a.events(news) == 1);

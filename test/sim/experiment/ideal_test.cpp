@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ideal completion against what is computed by hand.
+// The ideal completion compared with hand calculation.
 #include "sim/experiment/ideal.hpp"
 
 #include <catch2/catch.hpp>
@@ -22,8 +22,9 @@ ConnectionMatrix matrix_of(std::uint32_t nodes, std::vector<Connection> connecti
   return {nodes, std::move(connections), std::move(triggers)};
 }
 
-// 490 packets of 64 bytes of headers, stored five times on their way, 1 us a cable, and an ack of
-// 64 bytes back: what docs/lab/simulator.md computes, and htsim publishes as 176.2 us.
+// 490 packets with 64 bytes of headers pass five switches, with cables of 1 us, and an
+// acknowledgement of 64 bytes comes back. The time is in docs/lab/simulator.md; htsim publishes
+// 176.2 us.
 TEST_CASE("ideal__one_flow_through_three_tiers_is_the_published_one") {
   const fabric::Shape shape = fabric::fat_tree(4, 100 * kGigabit, microseconds(1));
   const auto matrix = matrix_of(16, {{.from = 0, .to = 13, .bytes = 2'000'000}});
@@ -41,7 +42,7 @@ TEST_CASE("ideal__a_message_of_one_packet_is_stored_at_each_switch") {
   const auto matrix = matrix_of(4, {{.from = 0, .to = 1, .bytes = 1000},
                                     {.from = 2, .to = 3, .bytes = 0, .start = Instant{5 * kUs}}});
   const Ideal ideal = ideal_completion(matrix, shape, {4096, 90});
-  // At one leaf: two cables. An empty message is a packet.
+  // Hosts at one leaf are two cables apart. An empty message is one packet.
   CHECK(ideal.flows[0].received == Instant{2 * 1090 * kByte + 2 * kUs});
   CHECK(ideal.flows[1].received == Instant{7 * kUs + 2 * 90 * kByte});
   CHECK(ideal.flows[0].step == 0);
@@ -54,13 +55,14 @@ TEST_CASE("ideal__an_incast_is_its_receivers_cable") {
   for (std::uint32_t i = 1; i < 5; ++i) all.push_back({.from = i, .to = 0, .bytes = 81'920});
   const Ideal ideal = ideal_completion(matrix_of(5, all), shape, {4096, 90});
   const std::int64_t bytes = 4 * 20 * 4186;
-  // The first packet passes two cables, all others the second one behind it.
+  // The first packet passes two cables; all others follow it on the second one.
   const std::int64_t received = (bytes + 4186) * kByte + 2 * kUs;
   CHECK(ideal.flows[3].received == Instant{received});
   CHECK(ideal.last == Instant{received + 2 * 90 * kByte + 2 * kUs});
 }
 
-// Four hosts of a leaf send to another one: over one spine where each has a cable, at a quarter.
+// Four hosts of a leaf send to another leaf over one spine. Each gets a quarter of the spine's
+// cable.
 TEST_CASE("ideal__an_oversubscribed_leaf_is_narrower_than_its_hosts") {
   const fabric::Shape shape = fabric::leaf_spine(2, 4, 1, 100 * kGigabit, microseconds(1));
   std::vector<Connection> all;
@@ -69,7 +71,7 @@ TEST_CASE("ideal__an_oversubscribed_leaf_is_narrower_than_its_hosts") {
   CHECK(ideal.flows[0].received == Instant{(4 * 10 * 4186 + 3 * 4186) * kByte + 4 * kUs});
 }
 
-// A host of two NICs on rails sends half of it over each.
+// A host of two NICs on rails sends half of its bytes over each.
 TEST_CASE("ideal__all_nics_of_a_host_share_its_bytes") {
   fabric::Shape shape = fabric::leaf_spine(4, 2, 2, 100 * kGigabit, microseconds(1));
   shape.hosts = 4;
@@ -81,7 +83,8 @@ TEST_CASE("ideal__all_nics_of_a_host_share_its_bytes") {
   CHECK(ideal.flows[0].received == Instant{rest + 4 * 4186 * kByte + 4 * kUs});
 }
 
-// A token around four hosts, each hop when the receiver has the one before; and a host beside it.
+// A token goes around four hosts. Each hop starts when the receiver has the previous one. Another
+// host sends beside it.
 TEST_CASE("ideal__steps_are_the_longest_chain_of_triggers") {
   const fabric::Shape shape = fabric::one_switch(4, 100 * kGigabit, microseconds(1));
   std::vector<Connection> ring;
@@ -117,8 +120,8 @@ TEST_CASE("ideal__a_barrier_opens_with_the_last_of_its_step") {
   CHECK(ideal.flows[2].step == 1);
 }
 
-// Two chains that end at one host at different times: no step's bytes tell that its cable has them
-// all to carry.
+// Chains end at one host at different times. No single step's bytes show that the host's cable
+// carries them all.
 TEST_CASE("ideal__no_order_of_steps_makes_a_cable_faster") {
   const fabric::Shape shape = fabric::one_switch(8, 100 * kGigabit, microseconds(1));
   std::vector<Connection> all;

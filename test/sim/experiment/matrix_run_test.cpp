@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices carried out by the protocol: triggers, limits, and the arithmetic of an incast.
+// The protocol carries out matrices: triggers, limits, and hand calculation of an incast.
 #include "sim/experiment/matrix_run.hpp"
 
 #include <catch2/catch.hpp>
@@ -28,8 +28,8 @@ struct World {
   HostsShare share() { return {events, network, pool, slots}; }
 };
 
-// A token goes around a ring of four twice, each hop after the one before: half of them when the
-// sender knows that its message arrived, the others when the receiver has it.
+// A token goes around a ring of four twice, each hop after the previous one. Half of the hops start
+// when the sender knows that its message arrived, the others when the receiver has it.
 TEST_CASE("matrix_run__each_connection_starts_when_its_trigger_fires") {
   ConnectionMatrix ring;
   ring.nodes = 4;
@@ -54,8 +54,8 @@ TEST_CASE("matrix_run__each_connection_starts_when_its_trigger_fires") {
   }
 }
 
-// More messages to one peer than it may have open: the rest waits for its turn, in order, and what
-// a trigger starts waits behind it.
+// There are more messages to one peer than it may have open. The rest waits for its turn, in order,
+// and triggered messages wait behind it.
 TEST_CASE("matrix_run__what_an_endpoint_can_not_take_yet_is_sent_later") {
   ConnectionMatrix many;
   many.nodes = 2;
@@ -96,8 +96,8 @@ TEST_CASE("matrix_run__an_incast_takes_the_time_of_its_bytes_and_little_more") {
   CHECK(us < 1.1 * wire);
 }
 
-// What a host still has to send lies with it and not in its NIC, so what comes later is not behind
-// all that: 13 us' worth that was given to the NIC at once would be in its way.
+// A host keeps unsent bytes to itself rather than in its NIC's queue, so later messages don't wait
+// behind them. Otherwise 13 us' worth of packets in the NIC would be in the short message's way.
 TEST_CASE("matrix_run__a_short_message_waits_for_next_to_nothing_in_the_own_nic", "[P23]") {
   ConnectionMatrix two;
   two.nodes = 3;
@@ -110,12 +110,13 @@ TEST_CASE("matrix_run__a_short_message_waits_for_next_to_nothing_in_the_own_nic"
   REQUIRE(run.run(kMost));
   const double us = static_cast<double>((run.times(1).received - run.times(1).started).ps) * 1e-6;
   CHECK(us < 20 + 4);
-  // And the NIC is never idle for it.
+  // The NIC is still never idle.
   const double all = static_cast<double>((run.times(0).received - run.begun()).ps) * 1e-6;
   CHECK(all < 20 + (151'000 + 38 * (80 + 90)) * 80e-6 + 2);
 }
 
-// However many the oldest messages are, one after the other: the budget bounds what is under way.
+// The oldest messages end one after the other, however many there are. The budget bounds the bytes
+// in flight.
 TEST_CASE("matrix_run__a_large_incast_of_a_group_loses_nothing") {
   constexpr std::uint32_t kSenders = 1000;
   fabric::ConnectionMatrix incast;
@@ -132,8 +133,8 @@ TEST_CASE("matrix_run__a_large_incast_of_a_group_loses_nothing") {
   CHECK(world.network.totals().dropped == before);
 }
 
-// The budget of grants begins with what a fast link brings in within a long round trip: trying, a
-// phase of rounds each, takes nine times as long as the bytes do.
+// The first budget of grants covers what a fast link carries in a long round trip. Growing to it
+// from less, in phases of several rounds, would take nine times as long as the bytes do.
 TEST_CASE("matrix_run__a_fast_receiver_grants_enough_from_the_beginning", "[G3]") {
   constexpr std::uint64_t kRate = 400 * kGigabit;
   ConnectionMatrix incast;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a plan, the points of its ranges, its faults and its traffic.
+// Complaints about a plan, the points of its ranges, its faults and its traffic.
 #include "sim/experiment/plan.hpp"
 
 #include <algorithm>

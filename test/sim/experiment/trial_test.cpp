@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's numbers, against arithmetic where there is some, and its throughput.
+// A run's numbers, compared with hand calculation where there is one, and its throughput.
 #include "sim/experiment/trial.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,12 +23,12 @@ Plan a_plan() {
   return plan;
 }
 
-// Puts packets into a port at known times.
+// Sends packets into a port at given times.
 class Source final : public fabric::Actor {
  public:
   Source(fabric::EventWheel& events, fabric::Network& network)
       : events_(events), network_(network) {}
-  // `count` packets of 1250 bytes, one each 100 ns: as fast as the cable can.
+  // Sends `count` packets of 1250 bytes, one each 100 ns: the full rate of the cable.
   void at(Instant begin, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       events_.at(begin + fabric::nanoseconds(100) * i, *this, 0);
@@ -60,7 +60,7 @@ struct Scene {
 
 TEST_CASE("throughput__slices_are_what_came_in_them") {
   Scene scene;
-  scene.source.at(Instant{}, 100);  // arrive until 10.2 us
+  scene.source.at(Instant{}, 100);  // the last one arrives at 10.2 us
   scene.source.at(Instant{} + microseconds(30), 100);
   scene.until(Instant{} + microseconds(50));
   const auto slices = scene.throughput.slices(Instant{}, Instant{} + microseconds(50), 5);
@@ -71,7 +71,7 @@ TEST_CASE("throughput__slices_are_what_came_in_them") {
   CHECK(slices[4] == Approx(2 * 1250).margin(2 * 1250));
 }
 
-// More looks than are kept: their distance has doubled many times.
+// There are more samples than the recorder keeps, so their distance has doubled many times.
 TEST_CASE("throughput__long_runs_forget_every_other_look") {
   Scene scene;
   for (int i = 0; i < 100; ++i) scene.source.at(Instant{} + microseconds(100 * i), 100);
@@ -86,13 +86,13 @@ TEST_CASE("throughput__long_runs_forget_every_other_look") {
 
 TEST_CASE("throughput__capacity_is_back_when_as_much_comes_again") {
   Scene scene;
-  scene.source.at(Instant{}, 500);                     // to 50 us
-  scene.source.at(Instant{} + microseconds(80), 700);  // 80 us to 150 us
+  scene.source.at(Instant{}, 500);                     // until 50 us
+  scene.source.at(Instant{} + microseconds(80), 700);  // from 80 us to 150 us
   scene.until(Instant{} + microseconds(200));
   const Instant fault = Instant{} + microseconds(50);
   const fabric::Span back =
       capacity_back(scene.throughput, Instant{}, fault, Instant{} + microseconds(150));
-  // Windows of 10 us: nine tenths of one are full from 79 us on.
+  // With windows of 10 us, nine tenths of one are full from 79 us on.
   CHECK(back >= microseconds(28));
   CHECK(back <= microseconds(31));
   CHECK(capacity_back(scene.throughput, Instant{}, Instant{} + microseconds(100),
@@ -102,7 +102,7 @@ TEST_CASE("throughput__capacity_is_back_when_as_much_comes_again") {
 TEST_CASE("throughput__capacity_that_does_not_come_back_is_never_back") {
   Scene scene;
   scene.source.at(Instant{}, 500);
-  // Half as much from then on.
+  // From then on packets come at half the rate.
   for (std::uint32_t i = 0; i < 500; ++i) {
     scene.source.at(Instant{} + microseconds(50) + fabric::nanoseconds(200) * i, 1);
   }
@@ -122,12 +122,12 @@ TEST_CASE("throughput__looks_that_are_far_apart_tell_nothing_of_moments") {
         fabric::kNever.ps);
 }
 
-// What is left of the cables is half: as much as that is enough, though before it was more. A burst
-// of what was held up is not enough.
+// Half of the cables' capacity is left, so that rate is enough, although it was higher before. A
+// burst of held-up packets is not enough.
 TEST_CASE("throughput__where_it_is_known_what_is_left_that_is_enough") {
   Scene scene;
   scene.source.at(Instant{}, 500);
-  // Half as much from 70 us on, and a burst of 10 us before.
+  // Half the rate from 70 us on, and a burst of 10 us before.
   scene.source.at(Instant{} + microseconds(55), 80);
   for (std::uint32_t i = 0; i < 700; ++i) {
     scene.source.at(Instant{} + microseconds(80) + fabric::nanoseconds(200) * i, 1);
@@ -140,15 +140,15 @@ TEST_CASE("throughput__where_it_is_known_what_is_left_that_is_enough") {
   };
   CHECK(back(50) >= microseconds(25));
   CHECK(back(50) <= microseconds(31));
-  // 52.5 Gb/s of which 19 twentieths are 49.9; of 53 they are more.
+  // 19 twentieths of 52.5 Gb/s are 49.9; 19 twentieths of 53 Gb/s are more.
   CHECK(back(52) <= microseconds(31));
   CHECK(back(53).ps == fabric::kNever.ps);
 }
 
-// Flows end, and what is left comes slowly: that is no want of capacity.
+// Flows end, and the last bytes come slowly. That is no lack of capacity.
 TEST_CASE("throughput__what_comes_when_nearly_all_has_come_is_not_looked_at") {
   Scene scene;
-  scene.source.at(Instant{}, 1000);  // to 100 us
+  scene.source.at(Instant{}, 1000);  // until 100 us
   scene.source.at(Instant{} + microseconds(118), 10);
   const Instant end = Instant{} + microseconds(120);
   scene.until(end);
@@ -175,7 +175,7 @@ TEST_CASE("trial__numbers_are_those_of_its_flows") {
   for (const FlowResult& flow : trial.flows) {
     CHECK(flow.started_ps == 0);
     CHECK(flow.received_ps < flow.ended_ps);
-    // Nobody is faster than the ideal.
+    // No flow is faster than the ideal.
     CHECK(flow.excess_ps() > 0);
     last = std::max(last, flow.ended_ps);
     worst = std::max(worst, flow.excess_ps());
@@ -191,7 +191,7 @@ TEST_CASE("trial__numbers_are_those_of_its_flows") {
   CHECK_FALSE(n.value(Metric::capacity_back_us));
   CHECK(trial.lasted_ps == last);
   CHECK(n.data_packets >= 8 * 49);
-  // Each flow's bytes have come, with headers.
+  // The bytes of all flows arrived, with headers.
   std::uint64_t came = 0;
   for (const std::uint64_t slice : trial.slices) came += slice;
   CHECK(came > 8 * 200'000);
@@ -220,9 +220,9 @@ TEST_CASE("trial__the_same_is_the_same_and_another_seed_another") {
   CHECK(run_trial(plan, "hawser:no_spraying", 5).numbers.digest != once.numbers.digest);
 }
 
-// Eight NICs of 10 Gb/s each send to seven peers at once: what waits in a host's own NIC was not on
-// its way for all that time, and the path of these packets isn't silent. Of the seeds from 1 to 100
-// these took a path that lives for dead while the time of giving a packet to the NIC counted.
+// Eight NICs of 10 Gb/s each send to seven peers at once. Packets wait in the host's own NIC, and
+// that time must not count as silence of their path. With seeds 23 and 24 a living path was taken
+// for dead while time counted from when the NIC got the packet.
 TEST_CASE("trial__what_waits_in_the_own_nic_blames_no_path", "[P20]") {
   Plan plan = a_plan();
   plan.fabric.shape = fabric::leaf_spine(8, 8, 8, 10 * kGigabit, microseconds(2));
@@ -242,8 +242,9 @@ TEST_CASE("trial__what_waits_in_the_own_nic_blames_no_path", "[P20]") {
   }
 }
 
-// Nothing is in the way of a ring's packets, so what comes after a lost one shows that. Its loss
-// costs a round trip and some; 20 us and more while a round trip and a quarter was waited for.
+// Nothing delays a ring's packets, so the packets after a lost one reveal it. Its loss costs a
+// little more than a round trip. It cost 20 us and more when the sender waited for one and a
+// quarter round trips.
 TEST_CASE("trial__where_order_is_kept_a_loss_costs_little_more_than_a_round_trip", "[L19]") {
   Plan plan = a_plan();
   plan.fabric.shape = fabric::leaf_spine(4, 8, 8, 100 * kGigabit, microseconds(1));
@@ -257,8 +258,8 @@ TEST_CASE("trial__where_order_is_kept_a_loss_costs_little_more_than_a_round_trip
   CHECK(numbers.duplicates < 2);
 }
 
-// What a plan says of a group is in the packets, as far as its hints go. A receiver that knows of
-// it grants its last messages before others.
+// The packets carry the plan's group as far as its hints allow. A receiver that knows the group
+// grants its last messages before others.
 TEST_CASE("trial__a_group_reaches_the_operations_that_carry_hints", "[long]") {
   Plan plan = a_plan();
   plan.fabric.shape = fabric::one_switch(64, 100 * kGigabit, microseconds(1));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be computed by hand, to the picosecond: latencies, serialisation, shares, windows.
+// Figures from hand calculation, to the picosecond: latencies, serialisation, shares, windows.
 #include "test/sim/fabric/scene.hpp"
 
 namespace hawser::fabric {
 namespace {
 
-// Two nodes of each other pod, of the same pod, and of the same leaf.
+// Pairs of nodes in different pods, in the same pod, and at the same leaf.
 TEST_CASE("fabric__a_packet_takes_the_time_of_its_tiers") {
   Shape shape = fat_tree(4, 100 * kGigabit, nanoseconds(1000));
   shape.tiers[1].bits_per_s = 200 * kGigabit;
@@ -30,8 +30,9 @@ TEST_CASE("fabric__a_packet_takes_the_time_of_its_tiers") {
   }
 }
 
-// 2,000,000 bytes are 490 packets, the last of 1946 bytes. htsim, with packets of 4150 bytes of
-// which 64 are headers, acks of 64 and cables of 1 us, says 176.2 us for this flow.
+// 2,000,000 bytes are 490 packets, the last of 1946 bytes. htsim reports 176.2 us for this flow. It
+// has packets of 4150 bytes of which 64 are headers, acknowledgements of 64 bytes, and cables of 1
+// us.
 TEST_CASE("fabric__one_flow_alone") {
   Scene scene(fat_tree(4, 100 * kGigabit, microseconds(1)));
   const std::uint32_t flow = scene.flows.add({.from = 0, .to = 13, .bytes = 2'000'000});
@@ -40,7 +41,7 @@ TEST_CASE("fabric__one_flow_alone") {
   CHECK(state.packets == 490);
   CHECK(state.arrived == 490);
   CHECK(state.first_arrival.ps == 6 * (332'000 + 1'000'000));
-  // Behind 489 full packets on the last cable.
+  // The last packet is behind 489 full packets on the last cable.
   const std::int64_t last = (5 + 489) * 332'000 + 6'000'000 + (1946 + 64) * 80;
   CHECK(state.last_arrival.ps == last);
   CHECK(state.finished.ps == last + 6 * (1'000'000 + 64 * 80));
@@ -48,7 +49,7 @@ TEST_CASE("fabric__one_flow_alone") {
   CHECK(scene.network.hops() == 2 * 6 * 490);
 }
 
-// The first flow of htsim's permutation of 1 MB among 8192 hosts is done after 24.5 us: one between
+// The first flow of htsim's permutation of 1 MB among 8192 hosts ends after 24.5 us. It is between
 // hosts of one leaf.
 TEST_CASE("fabric__one_flow_within_a_leaf_of_8192_hosts") {
   Scene scene(leaf_spine(128, 64, 64, 400 * kGigabit, microseconds(1)));
@@ -99,7 +100,7 @@ TEST_CASE("fabric__two_flows_share_a_link_evenly") {
     ends.push_back(scene.flows.state(flow).last_arrival.ps);
   }
   std::ranges::sort(ends);
-  // The link is never idle from the first packet on, and the two take turns.
+  // The link is never idle from the first packet on, and the two flows take turns.
   CHECK(ends[1] == 332'000 + 2'000'000 + 2 * kPackets * 332'000);
   CHECK(ends[0] >= ends[1] - 2 * 332'000);
 }
@@ -120,8 +121,8 @@ TEST_CASE("fabric__an_incast_of_16_takes_the_time_of_its_bytes") {
   CHECK(last == 332'000 + 2'000'000 + 16 * kPackets * 332'000);
 }
 
-// Windows of 100 packets at once into a queue of 50: of each wave of 16 there is room for one, as
-// one has left; and the first wave finds an empty queue.
+// 16 windows of 100 packets go into a queue of 50 at once. One packet leaves during each wave of
+// 16, so one of each wave finds room. The first wave finds an empty queue.
 TEST_CASE("fabric__an_incast_of_16_that_does_not_fit_loses_what_is_too_much") {
   constexpr std::uint32_t kWindow = 100;
   constexpr std::uint32_t kRoom = 50;
@@ -140,7 +141,7 @@ TEST_CASE("fabric__an_incast_of_16_that_does_not_fit_loses_what_is_too_much") {
   CHECK(arrived == expected);
 }
 
-// A leaf with twice as much downwards as upwards.
+// A leaf with twice as much capacity downwards as upwards.
 TEST_CASE("fabric__an_oversubscribed_leaf_halves_what_crosses_it") {
   constexpr std::uint32_t kPackets = 2000;
   const auto last_arrival = [](std::uint32_t spines) {
@@ -165,7 +166,7 @@ TEST_CASE("fabric__an_oversubscribed_leaf_halves_what_crosses_it") {
   CHECK(last_arrival(8) < 1.3 * alone);
 }
 
-// The n-th packet's: mostly short ones, some just as long as the room, some longer.
+// The header of the n-th packet: mostly short ones, some just as long as the room, some longer.
 std::vector<std::byte> header_of(std::uint32_t number) {
   const std::size_t lengths[] = {1, 80, 127, 128, 129, kLongestHeader};
   std::vector<std::byte> bytes(number % 7 == 0 ? lengths[number / 7 % 6] : number % 100);
@@ -186,8 +187,8 @@ struct HeaderReader final : Receiver {
   }
 };
 
-// More than one chunk of the store, and records that are used again; some packets are lost on the
-// way, and their long headers are not.
+// The packets take more than one chunk of the store, and records are used again. Some packets are
+// lost on the way, and their long headers must not leak.
 TEST_CASE("fabric__packets_carry_the_bytes_of_their_headers") {
   constexpr std::uint32_t kPackets = 6000;
   EventWheel events;
@@ -212,7 +213,7 @@ TEST_CASE("fabric__packets_carry_the_bytes_of_their_headers") {
   CHECK(network.totals().lost > kPackets / 2);
   CHECK(network.packets().out() == 0);
   CHECK(network.packets().made() < 2 * kPackets);
-  CHECK(network.packets().blocks_made() == (kPackets + 41) / 42 * 2);  // of one round
+  CHECK(network.packets().blocks_made() == (kPackets + 41) / 42 * 2);  // as many as in one round
 }
 
 TEST_CASE("fabric__a_seed_is_a_run") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wheel beside a naive list: whatever lies how far ahead, events come by time, then by making.
+// The wheel compared with a naive list. However far ahead events lie, they come by time, then in
+// the order in which they were made.
 #include "sim/fabric/event_wheel.hpp"
 
 #include <catch2/catch.hpp>
@@ -15,7 +16,7 @@ struct Recorder final : Actor {
 };
 
 TEST_CASE("event_wheel__events_come_in_the_order_of_time_and_then_of_making") {
-  // Within a bucket, within the wheel, beyond it, and mixed.
+  // Distances within a bucket, within the wheel, beyond it, and mixed.
   for (const std::uint64_t range : {100ull, 100'000ull, 10'000'000ull, 1'000'000'000'000ull}) {
     EventWheel events;
     Recorder recorder;
@@ -37,7 +38,7 @@ TEST_CASE("event_wheel__events_come_in_the_order_of_time_and_then_of_making") {
   }
 }
 
-// Makes others as it goes: at once, soon, far off; the model is a list that is searched.
+// Each event makes others: for now, soon, and far ahead. The model is a list that is searched.
 struct Maker final : Actor {
   struct Entry {
     std::int64_t time;
@@ -84,7 +85,7 @@ TEST_CASE("event_wheel__events_that_make_events_come_as_in_a_list") {
   CHECK(maker.made == 20'000);
 }
 
-// Looking ahead turns the wheel; what is made after that for an earlier time still comes first.
+// Looking ahead turns the wheel. An event that is then made for an earlier time still comes first.
 TEST_CASE("event_wheel__time_passes_without_events_and_what_is_made_then_is_in_order") {
   EventWheel events;
   Recorder recorder;
@@ -93,7 +94,7 @@ TEST_CASE("event_wheel__time_passes_without_events_and_what_is_made_then_is_in_o
   CHECK(events.now() == Instant{10'000'000});
   CHECK(recorder.seen.empty());
   events.at(Instant{20'000'000}, recorder, 2);
-  events.at(Instant{5}, recorder, 3);  // is due already
+  events.at(Instant{5}, recorder, 3);  // already due
   events.at(Instant{50'000'000}, recorder, 4);
   events.at(Instant{49'999'999}, recorder, 5);
   events.run();

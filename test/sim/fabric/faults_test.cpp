@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fault does what it says, when it says it, and to nothing else.
+// Each fault acts as it says, when it says, and on nothing else.
 #include "test/sim/fabric/scene.hpp"
 
 namespace hawser::fabric {
@@ -7,8 +7,8 @@ namespace {
 
 using Kind = Fault::Kind;
 
-// A packet each microsecond over one switch: it is in the second cable's queue and on its way from
-// 1.332 us after it was sent until 2.664 us after.
+// A packet each microsecond over one switch. Each packet is in the second cable's queue or on that
+// cable from 1.332 us to 2.664 us after it was sent.
 constexpr std::uint32_t kPackets = 1000;
 Flow paced(std::uint32_t from, std::uint32_t to) {
   return {.from = from,
@@ -20,8 +20,8 @@ Flow paced(std::uint32_t from, std::uint32_t to) {
 TEST_CASE("faults__a_link_that_flaps_loses_what_is_in_it_and_what_comes") {
   Scene scene(one_switch(4, 100 * kGigabit, microseconds(1)));
   const std::uint32_t link = scene.wiring().to_port(1);
-  // Down from 100.5 to 200.5 us: it holds what was sent at 98 and 99 us, and what comes was sent
-  // from 100 us (at 101.332) to 199 us (200.332).
+  // The link is down from 100.5 to 200.5 us. It loses the packets of 98 and 99 us, which it holds.
+  // It also loses the arrivals from 101.332 us (sent at 100 us) to 200.332 us (sent at 199 us).
   Faults faults(
       scene.events, scene.network,
       {{.at = Instant{100'500'000}, .kind = Kind::link_down, .target = link, .both_ways = false},
@@ -51,7 +51,8 @@ TEST_CASE("faults__a_dead_cable_of_a_nic_is_dead_both_ways_and_the_other_nic_liv
   const std::uint32_t in = scene.flows.add(paced(wiring.port(1, 0), wiring.port(0, 0)));
   const std::uint32_t other = scene.flows.add(paced(wiring.port(0, 1), wiring.port(1, 1)));
   scene.run();
-  // Out: at 500.5 us the one sent at 499 us has passed the cable. In: the last to come left at 497.
+  // Out: at 500.5 us the packet of 499 us has passed the cable. In: the last packet to arrive left
+  // at 497 us.
   CHECK(scene.flows.state(out).arrived == 500);
   CHECK(scene.flows.state(in).arrived == 498);
   CHECK(scene.flows.state(other).arrived == kPackets);
@@ -67,11 +68,11 @@ TEST_CASE("faults__a_one_way_fault_leaves_the_way_back") {
   scene.run();
   CHECK(scene.flows.state(there).arrived == 0);
   CHECK(scene.flows.state(back).arrived == kPackets);
-  CHECK(scene.flows.state(back).acked == 0);  // acks go there
+  CHECK(scene.flows.state(back).acked == 0);  // acknowledgements use the dead direction
 }
 
-// At 25 Gb/s a packet takes 1.328 us, so those that come each microsecond queue up from 100 us on;
-// at 500 us the rate comes back, and the queue goes at 0.332 us each.
+// At 25 Gb/s a packet takes 1.328 us, so packets that come each microsecond queue up from 100 us
+// on. At 500 us the rate comes back, and the queue drains at 0.332 us each.
 TEST_CASE("faults__a_degraded_link_serves_at_its_rate_and_then_again_at_its_own") {
   Scene scene(one_switch(2, 100 * kGigabit, microseconds(1)));
   EventWheel& events = scene.events;
@@ -93,7 +94,8 @@ TEST_CASE("faults__a_degraded_link_serves_at_its_rate_and_then_again_at_its_own"
     sink.send(0, 1, kSizes.most, i);
   }
   events.run();
-  // What each leaves the switch at, by hand: a queue whose rate changes at two moments.
+  // Hand calculation of when each packet leaves the switch: a queue whose rate changes at two
+  // moments.
   std::int64_t free = 0;
   std::uint32_t wrong = 0;
   std::int64_t worst = 0;
@@ -106,7 +108,7 @@ TEST_CASE("faults__a_degraded_link_serves_at_its_rate_and_then_again_at_its_own"
     worst = std::max(worst, sink.came[i].first - i * 1'000'000);
   }
   CHECK(wrong == 0);
-  CHECK(worst > 90'000'000);  // a quarter of 400 us was behind
+  CHECK(worst > 90'000'000);  // the queue grew for 400 us, to a quarter of that
 }
 
 TEST_CASE("faults__a_lossy_link_loses_silently_and_as_often_as_it_says") {
@@ -121,7 +123,7 @@ TEST_CASE("faults__a_lossy_link_loses_silently_and_as_often_as_it_says") {
   scene.run();
   const std::uint32_t lost = kMany - scene.flows.state(flow).arrived;
   CHECK(lost == scene.counters(link).lost);
-  CHECK(scene.counters(link).packets == kMany);  // they took their time on the cable
+  CHECK(scene.counters(link).packets == kMany);  // lost packets take their time on the cable too
   CHECK(scene.counters(link).dropped == 0);
   CHECK(std::abs(static_cast<int>(lost) - 2000) < 175);  // four standard deviations
 }
@@ -133,7 +135,7 @@ TEST_CASE("faults__a_dead_switch_takes_its_share_of_the_ways_and_may_come_back")
   Faults faults(
       scene.events, scene.network,
       {{.kind = Kind::switch_down, .target = spine},
-       // A link of it too, for longer.
+       // One of its links is down too, for longer.
        {.at = Instant{1}, .kind = Kind::link_down, .target = wiring.down(spine, 1)},
        {.at = Instant{800'500'000}, .kind = Kind::switch_up, .target = spine},
        {.at = Instant{900'500'000}, .kind = Kind::link_up, .target = wiring.down(spine, 1)}});
@@ -143,7 +145,8 @@ TEST_CASE("faults__a_dead_switch_takes_its_share_of_the_ways_and_may_come_back")
   scene.run();
   const std::uint32_t cut = scene.counters(wiring.up(wiring.in_tier(0, 0), 3)).cut;
   const std::uint32_t cut_below = scene.counters(wiring.down(spine, 1)).cut;
-  // An eighth of 800; the other direction of the link that is down longer is free.
+  // About an eighth of 800 packets. The link that is down longer still works in its other
+  // direction.
   CHECK(cut > 60);
   CHECK(cut < 145);
   CHECK(cut_below > 0);

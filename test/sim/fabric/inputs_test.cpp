@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers: every published file, known contents, and what is broken, with the line that is.
+// The readers: every published file, known contents, and broken inputs, each refused with its line.
 #include "sim/traffic/triggers.hpp"
 #include "test/sim/fabric/samples.hpp"
 #include "test/sim/fabric/scene.hpp"
@@ -67,7 +67,7 @@ TEST_CASE("inputs__known_matrices") {
   }
   CHECK(std::ranges::count(sends, true) == 8192);
   CHECK(std::ranges::count(receives, true) == 8192);
-  // Windows of 4 in each node's list of 31.
+  // Each node's list of 31 has windows of 4.
   const ConnectionMatrix windows = matrix("reps_cm", "alltoall4.cm");
   CHECK(windows.connections.size() == 992);
   CHECK(windows.triggers.size() == 224);
@@ -76,7 +76,8 @@ TEST_CASE("inputs__known_matrices") {
   CHECK(std::ranges::count(windows.connections, 0u, &Connection::trigger) == 32 * 4);
 }
 
-// Who is under way at once if connections end in the order in which they began.
+// The most connections from `from` that are under way at once, if connections end in the order in
+// which they began.
 std::size_t most_under_way(const ConnectionMatrix& all, std::uint32_t from) {
   Triggers triggers(all);
   std::vector<std::uint32_t> begun;
@@ -109,7 +110,7 @@ TEST_CASE("inputs__published_all_to_alls_keep_their_windows") {
   CHECK(most_under_way(matrix("reps_cm", "alltoall16.cm"), 26) == 16);
 }
 
-// Runs it on one switch; returns when the last connection is done.
+// Runs the matrix on one switch; returns when the last connection is done.
 Instant run(const ConnectionMatrix& all, std::uint64_t scale) {
   Scene scene(one_switch(all.nodes, 100 * kGigabit, microseconds(1)));
   Triggers triggers(all);
@@ -132,8 +133,9 @@ Instant run(const ConnectionMatrix& all, std::uint64_t scale) {
   return last;
 }
 
-// Sixteen chains of 31, each around the ring, that never meet but for acks: a node's acks of what
-// it gets go the way of what it sends, so that a packet may have to let an ack pass on each cable.
+// Sixteen chains of 31 hops go around the ring. They meet only in acknowledgements: a node's
+// acknowledgements use the same cable as its packets. A packet may have to let an acknowledgement
+// pass on each cable.
 TEST_CASE("inputs__a_published_ring_takes_the_time_of_its_chains") {
   if (!have_samples()) return;
   const ConnectionMatrix ring = matrix("reps_cm", "all_red_ring_8mb.cm");
@@ -238,7 +240,7 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
           "f.cm:6: trigger 1 is described before, in line 5");
   refused("Nodes 4\nConnections 2\n0->1 id 3 start 0 size 1\n0->2 id 3 start 0 size 1",
           "f.cm:4: id 3 is used before, in line 3");
-  // Each waits for the other.
+  // Each trigger waits for the other.
   refused(
       "Nodes 4\nConnections 2\nTriggers 2\n0->1 trigger 1 size 1 send_done_trigger 2\n"
       "1->0 trigger 2 size 1 send_done_trigger 1\ntrigger id 1 oneshot\ntrigger id 2 oneshot",
@@ -260,7 +262,7 @@ TEST_CASE("connections__what_generators_write_is_read") {
   CHECK(read.connections[3].start == Instant{7});
 }
 
-// The same four lines, as editors and other systems keep them.
+// The same four lines, as editors and other systems save them.
 TEST_CASE("inputs__text_is_read_whatever_its_encoding_and_line_ends") {
   const std::string plain = "Nodes 4\nConnections 1\n0->1 id 1 start 0 size 4096\n";
   const auto wide = [&](bool little) {

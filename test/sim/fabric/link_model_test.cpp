@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link beside a naive one that takes every step at its time: random packets of both classes, so
-// close together that queues fill and empty, thresholds, trimming, changes of rate.
+// A link compared with a naive one that takes every step at its time. Random packets of both
+// classes come so close together that queues fill and empty. Thresholds, trimming and changes of
+// rate are random too.
 #include <catch2/catch.hpp>
 #include <deque>
 
@@ -24,7 +25,7 @@ class NaiveLink {
   std::vector<Seen> seen;
   std::uint32_t dropped = 0;
 
-  // What has been sent until then leaves, and the next begins.
+  // Packets whose sending has ended by `now` leave, and the next ones begin.
   void pass_time(std::int64_t now) {
     while (is_sending_ && end_ <= now) {
       std::uint32_t behind = 0;
@@ -103,7 +104,7 @@ Drawn draw(proto::Random& random) {
   if (random.chance(0.7)) drawn.settings.queue.mark_min = drawn.settings.queue.mark_max = mark;
   if (random.chance(0.4)) drawn.settings.queue.trim_to = 64;
   drawn.urgent_of_100 = random.below(3) * 20;
-  // From half to twice what the link can carry.
+  // Packets arrive at half to twice the rate of the link.
   const std::int64_t packet = Pace::of(drawn.settings.bits_per_s).time_of(2'000).ps;
   drawn.gap = packet / 2 +
               static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(packet) * 3 / 2));
@@ -130,7 +131,8 @@ TEST_CASE("link__does_what_a_naive_one_does_step_by_step") {
     };
     std::int64_t now = 0;
     for (std::uint32_t i = 0; i < 500; ++i) {
-      // Bursts and pauses; often a whole number of packets' times, so that moments coincide.
+      // Bursts and pauses. Gaps are often whole multiples of a packet's time, so that moments
+      // coincide.
       if (random.chance(0.6)) now += static_cast<std::int64_t>(random.below(5)) * drawn.gap / 2;
       if (random.chance(0.01)) now += 50 * drawn.gap;
       receive(now);
@@ -158,7 +160,7 @@ TEST_CASE("link__does_what_a_naive_one_does_step_by_step") {
   }
 }
 
-// As much of each class as sums up to 2^32 bytes: no more than a NIC's queue may hold.
+// The two classes together hold 2^32 bytes, as a NIC's queue may.
 TEST_CASE("link__what_waits_is_counted_beyond_32_bits") {
   constexpr std::uint32_t kHalf = 1u << 31;
   PacketStore packets(0);
@@ -175,7 +177,7 @@ TEST_CASE("link__what_waits_is_counted_beyond_32_bits") {
   enter(Instant{}, kHalf, false);
   enter(Instant{}, kHalf, true);
   CHECK(link.backlog(Instant{}).ps == byte * ((std::int64_t{1} << 32) + 1));
-  // It comes while the urgent one is being sent, and waits for both.
+  // The packet comes while the urgent one is being sent, and waits for both.
   enter(Instant{byte * 2}, 100, false);
   std::vector<std::int64_t> ends;
   while (link.due() != kNever) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published matrices on published fabrics, with fixed windows: beside arithmetic, and beside what
-// htsim says where that doesn't depend on its senders.
+// Published matrices on published fabrics, with fixed windows. The tests compare them with hand
+// calculation, and with htsim where its senders don't matter.
 #include "sim/input/connections.hpp"
 #include "sim/input/topology.hpp"
 #include "test/sim/fabric/samples.hpp"
@@ -42,8 +42,8 @@ Ends run(Shape shape, const ConnectionMatrix& all, std::uint32_t window, std::ui
   return ends;
 }
 
-// A receiver's cable is never idle from a neighbour's first packet on, and what follows the last
-// one are an ack's cables: two if it goes to a neighbour, six if it goes far.
+// A receiver's cable is never idle from a neighbour's first packet on. The last acknowledgement's
+// cables come on top: two if it goes to a neighbour, six if it goes far.
 TEST_CASE("published__incasts_take_the_time_of_their_bytes") {
   if (!have_samples()) return;
   constexpr std::uint32_t kWindow = 43;  // a round trip
@@ -66,8 +66,9 @@ TEST_CASE("published__incasts_take_the_time_of_their_bytes") {
   }
 }
 
-// The first to end are neighbours whom nobody disturbs: 167.6 us in htsim. Nobody ends before that,
-// and with as many ways as packets all end within 4% of what htsim's oblivious senders need, 212.8.
+// The first flows to end are undisturbed neighbours: 167.6 us in htsim. No flow ends before that.
+// With as many paths as packets all end within 4% of the 212.8 us that htsim's oblivious senders
+// need.
 TEST_CASE("published__a_permutation_of_1024", "[long]") {
   if (!have_samples()) return;
   const ConnectionMatrix all = matrix("htsim_cm", "perm_1024n_1024c_0u_2000000b.cm");

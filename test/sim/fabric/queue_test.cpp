@@ -5,7 +5,8 @@
 namespace hawser::fabric {
 namespace {
 
-// A switch whose way to port 1 is ten times slower than the ways to it; packets of 1000 bytes.
+// A switch whose cable to port 1 is ten times slower than the cables to the switch; packets of 1000
+// bytes.
 constexpr std::uint32_t kBytes = 1000;
 constexpr std::int64_t kSlow = 800'000;  // ps a packet takes at 10 Gb/s
 
@@ -39,12 +40,12 @@ TEST_CASE("queue__holds_its_capacity_with_the_packet_that_is_being_sent") {
   CHECK(scene.counters().dropped == 4);
   CHECK(scene.counters().packets == 5);
   CHECK(scene.counters().bytes == 5 * kBytes);
-  // Room comes back packet by packet, as each has left.
+  // Room comes back packet by packet, as each one has left.
   const Instant start = scene.events.now();
   for (std::uint32_t i = 10; i < 15; ++i) scene.sink.send(0, 1, kBytes, i);
   scene.events.run_until(start + picoseconds(8'000 + 100'000 + kSlow - 1 - 8'000));
-  scene.sink.send(0, 1, kBytes, 15);  // comes as the first one leaves
-  scene.sink.send(0, 1, kBytes, 16);  // and 8 ns later, before the second does
+  scene.sink.send(0, 1, kBytes, 15);  // arrives as the first one leaves
+  scene.sink.send(0, 1, kBytes, 16);  // and 8 ns later, before the second one leaves
   scene.events.run();
   CHECK(scene.counters().packets == 11);
   CHECK(scene.counters().dropped == 5);
@@ -55,16 +56,16 @@ TEST_CASE("queue__a_packet_is_marked_by_what_it_leaves_behind") {
   Bottleneck scene({.mark_min = 10 * kBytes, .mark_max = 10 * kBytes});
   for (std::uint32_t i = 0; i < 30; ++i) scene.sink.send(0, 1, kBytes, i);
   scene.events.run();
-  // Packet i leaves 29 - i behind, the first 19 of them more than 10.
+  // Packet i leaves 29 - i packets behind, so the first 19 leave more than 10.
   std::vector<std::uint32_t> expected;
   for (std::uint32_t i = 0; i < 19; ++i) expected.push_back(i);
   CHECK(scene.sink.marked == expected);
   CHECK(scene.counters().marked == 19);
 }
 
-// What stands in the queue is what the windows hold, less what is on cables: so many packets that
-// the probability is 0.3 between the thresholds. Sources that are acked one by one keep it
-// standing.
+// The queue holds the windows' packets, less those on cables. The thresholds are such that this
+// length is marked with probability 0.3, or 0.8. Each acknowledged packet releases the next one,
+// which keeps the length constant.
 TEST_CASE("queue__marks_rise_linearly_between_the_thresholds") {
   constexpr std::uint32_t kPackets = 20'000;
   constexpr std::uint32_t kStanding = 4 * 40 - 1;  // one is being sent, or on a cable
@@ -86,7 +87,7 @@ TEST_CASE("queue__marks_rise_linearly_between_the_thresholds") {
   };
   CHECK(fraction(kStanding + 1, 1000) == 0);
   CHECK(fraction(10, 50) > 0.995);
-  // 80,000 draws: three standard deviations are 0.005; the queue's beginning and end 0.002.
+  // 80,000 draws: three standard deviations are 0.005, and the queue's beginning and end add 0.002.
   CHECK(fraction(kStanding - 30, kStanding + 70) == Approx(0.30).margin(0.008));
   CHECK(fraction(kStanding - 80, kStanding + 20) == Approx(0.80).margin(0.008));
 }
@@ -97,13 +98,13 @@ TEST_CASE("queue__what_is_urgent_goes_first_but_stops_nothing") {
   for (std::uint32_t i = 10; i < 12; ++i) scene.sink.send(2, 1, kBytes, i, 0, true);
   scene.events.run();
   CHECK(scene.order() == std::vector<std::uint32_t>{0, 10, 11, 1, 2, 3});
-  // All of it without a gap.
+  // The packets leave without a gap.
   for (std::size_t i = 1; i < scene.sink.came.size(); ++i) {
     CHECK(scene.sink.came[i].first - scene.sink.came[i - 1].first == kSlow);
   }
 }
 
-// Also where urgent ones come while others of them wait, and when only those wait.
+// The order holds when urgent packets come while others of them wait, and when only those wait.
 TEST_CASE("queue__urgent_packets_keep_their_order_among_themselves") {
   Bottleneck scene({});
   scene.sink.send(0, 1, kBytes, 0);
@@ -138,8 +139,8 @@ TEST_CASE("queue__headers_that_do_not_fit_either_are_dropped") {
   CHECK(scene.counters().dropped == 3);
 }
 
-// Four windows of 50 into a queue of 20, all at once: what is trimmed is acked, so all goes on, and
-// the wire carries the headers on top.
+// Four windows of 50 go into a queue of 20 at once. Trimmed packets are acknowledged, so all flows
+// go on, and the wire carries the trimmed headers too.
 TEST_CASE("queue__an_incast_with_trimming_loses_payload_but_no_packet") {
   Shape shape = one_switch(5, 100 * kGigabit, microseconds(1));
   shape.queue.capacity = 20 * kSizes.most;

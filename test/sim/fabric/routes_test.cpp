@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ways there are, and how packets are spread over them.
+// Which routes there are, and how packets are spread over them.
 #include <set>
 
 #include "test/sim/fabric/scene.hpp"
@@ -75,7 +75,7 @@ TEST_CASE("wiring__every_cable_has_two_ends_and_every_pair_of_ports_a_way") {
     }
     events.run();
     CHECK(sink.came.size() == sent);
-    // Each cable carries something both ways.
+    // Each cable carries something in both directions.
     for (std::uint32_t link = 0; link < wiring.links(); ++link) {
       INFO(wiring.name(link));
       CHECK(network.link(link).counters().packets > 0);
@@ -83,7 +83,7 @@ TEST_CASE("wiring__every_cable_has_two_ends_and_every_pair_of_ports_a_way") {
   }
 }
 
-// How many links lie between two ports.
+// The number of links between two ports.
 std::uint64_t hops(const Shape& shape, std::uint32_t from, std::uint32_t to) {
   EventWheel events;
   Network network(events, shape, 1);
@@ -116,7 +116,7 @@ TEST_CASE("wiring__planes_share_nothing") {
   CHECK(wiring.count_of_tier(1) == 6);
   CHECK(hops(shape, wiring.port(0, 1), wiring.port(3, 1)) == 2);
   CHECK(hops(shape, wiring.port(0, 1), wiring.port(4, 1)) == 4);
-  // All of plane 1 dies; the others don't notice.
+  // All of plane 1 dies, and the other planes don't notice.
   EventWheel events;
   Network network(events, shape, 1);
   std::vector<Fault> dead;
@@ -146,7 +146,7 @@ TEST_CASE("routes__flows_are_spread_evenly_over_equal_ways_and_keep_theirs") {
   const std::uint32_t first = network.wiring().up(0, 0);
   CHECK(std::ranges::count(packets_over(network, first, 64), 64u) == 1);
   for (std::uint32_t i = 1; i < sink.came.size(); ++i) CHECK(sink.came[i].second == i);
-  // 63 degrees of freedom: 103 is passed by chance once in a thousand.
+  // 63 degrees of freedom: chance exceeds 103 once in a thousand.
   EventWheel other_events;
   Network other(other_events, shape, 8);
   Sink other_sink(other);
@@ -157,8 +157,8 @@ TEST_CASE("routes__flows_are_spread_evenly_over_equal_ways_and_keep_theirs") {
   CHECK(chi_square(packets_over(other, other.wiring().up(0, 0), 64)) < 103);
 }
 
-// What a leaf's hash has chosen must not be what the switch above chooses among, or half of its
-// ways would lie idle.
+// The switch above must not choose by the same hash as the leaf, or half of its routes would lie
+// idle.
 TEST_CASE("routes__each_switch_has_a_hash_of_its_own") {
   EventWheel events;
   Network network(events, fat_tree(8, 100 * kGigabit, microseconds(1)), 3);
@@ -169,7 +169,7 @@ TEST_CASE("routes__each_switch_has_a_hash_of_its_own") {
   }
   events.run();
   for (std::uint32_t upper = 0; upper < 4; ++upper) {
-    // 3 degrees of freedom: 16.3 once in a thousand.
+    // 3 degrees of freedom: chance exceeds 16.3 once in a thousand.
     CHECK(chi_square(packets_over(network, wiring.up(wiring.in_tier(1, upper), 0), 4)) < 16.3);
   }
 }
@@ -184,7 +184,8 @@ TEST_CASE("routes__cables_of_a_bundle_share_what_it_carries") {
   }
   events.run();
   CHECK(chi_square(packets_over(network, wiring.up(wiring.in_tier(0, 0), 0), 4)) < 16.3);
-  // Down from the cores to the last pod, three cables a core; and down to the last leaf, two each.
+  // Downwards each core has three cables to the last pod, and each upper switch two to the last
+  // leaf.
   for (std::uint32_t core = 0; core < wiring.count_of_tier(2); ++core) {
     CHECK(chi_square(packets_over(network, wiring.down(wiring.in_tier(2, core), 9), 3)) < 13.8);
   }
@@ -195,12 +196,12 @@ TEST_CASE("routes__cables_of_a_bundle_share_what_it_carries") {
 
 struct Spread {
   std::uint32_t overtaken = 0;
-  double most = 0;  // packets of the busiest cable upwards, to the mean of all
+  double most = 0;  // packets of the busiest upward cable, relative to the mean
   std::int64_t last = 0;
 };
 
-// Of leaves with 16 hosts each, every host sends 490 packets to the one that is `shift` further on,
-// with one entropy. Of two leaves, what is even upwards is so downwards.
+// Leaves have 16 hosts each. Every host sends 490 packets to the host `shift` further on, with one
+// entropy. With two leaves, an even spread upwards is also even downwards.
 Spread spread(bool adaptive, std::uint32_t leaves, std::uint32_t shift) {
   Shape shape = leaf_spine(leaves, 16, 16, 100 * kGigabit, microseconds(1));
   shape.adaptive = adaptive;
@@ -220,22 +221,23 @@ Spread spread(bool adaptive, std::uint32_t leaves, std::uint32_t shift) {
   for (std::uint32_t leaf = 0; leaf < leaves; ++leaf) {
     for (const std::uint32_t packets :
          packets_over(scene.network, scene.wiring().up(leaf, 0), 16)) {
-      result.most = std::max(result.most, packets / (2 * 490.0));  // acks too
+      result.most = std::max(result.most, packets / (2 * 490.0));  // acknowledgements count too
     }
   }
   return result;
 }
 
 TEST_CASE("routes__adaptive_ones_even_out_and_reorder") {
-  constexpr std::int64_t kAlone = 490 * 332'000 + 8'000'000;  // four cables and back
+  constexpr std::int64_t kAlone = 490 * 332'000 + 8'000'000;  // four cables, and back
   const Spread hashed = spread(false, 2, 16);
   CHECK(hashed.overtaken == 0);
-  CHECK(hashed.most >= 2);  // 16 flows on 16 ways: some meet
+  CHECK(hashed.most >= 2);  // 16 flows on 16 routes: some meet
   CHECK(hashed.last > kAlone / 10 * 18);
   const Spread even = spread(true, 2, 16);
   CHECK(even.most < 1.1);
   CHECK(even.last < kAlone / 100 * 105);
-  // Where leaves meet above, none sees the queues that the others make there.
+  // With more leaves flows meet at the spines, and no leaf sees the queues that the others make
+  // there.
   const Spread crossed = spread(true, 4, 19);
   CHECK(crossed.overtaken > 100);
   CHECK(crossed.most < 1.3);
@@ -259,13 +261,13 @@ TEST_CASE("routes__adaptive_ones_leave_out_cables_of_their_switch_that_are_down"
                            .interval = microseconds(1)});
   }
   scene.run();
-  // The cable is down both ways: acks that come to the spine at its end have no other way down.
+  // The cable is down both ways. Acknowledgements that reach its spine have no other route down.
   CHECK(scene.counters(wiring.up(0, 1)).cut == 0);
   for (std::uint32_t i = 0; i < 8; ++i) CHECK(scene.flows.state(i).arrived == 2000);
-  // A quarter of what came in the three quarters of the time that it was up.
+  // The cable carries a quarter of the packets during the three quarters of the time when it is up.
   CHECK(scene.counters(wiring.up(0, 1)).packets > 8 * 2000 * 3 / 4 / 4 * 8 / 10);
 
-  // Where all are down there is no other way.
+  // If all cables are down, there is no other route.
   Scene dead(shape, 2);
   std::vector<Fault> all;
   for (std::uint32_t n = 0; n < 4; ++n) {
@@ -278,7 +280,7 @@ TEST_CASE("routes__adaptive_ones_leave_out_cables_of_their_switch_that_are_down"
   CHECK(dead.network.totals().cut == 490);
 }
 
-// Two ways that lie side by side.
+// Two parallel routes.
 TEST_CASE("routes__adaptive_ones_share_evenly_between_equal_queues") {
   Shape shape = leaf_spine(2, 1, 8, 100 * kGigabit, microseconds(1));
   shape.adaptive = true;
@@ -286,7 +288,7 @@ TEST_CASE("routes__adaptive_ones_share_evenly_between_equal_queues") {
   Network network(events, shape, 2);
   for (std::uint32_t n = 2; n < 8; ++n) network.put_down(network.wiring().up(0, n));
   Sink sink(network);
-  for (std::uint32_t i = 0; i < 4000; ++i) sink.send(0, 1, 100, i);  // each alone in its queue
+  for (std::uint32_t i = 0; i < 4000; ++i) sink.send(0, 1, 100, i);  // each in an empty queue
   events.run();
   CHECK(sink.came.size() == 4000);
   const std::vector<std::uint32_t> packets = packets_over(network, network.wiring().up(0, 0), 2);
@@ -294,7 +296,8 @@ TEST_CASE("routes__adaptive_ones_share_evenly_between_equal_queues") {
   CHECK(std::abs(static_cast<int>(packets[0]) - 2000) < 127);  // four standard deviations
 }
 
-// One way has three packets in its queue when the others come, each after the one before has left.
+// One route has three packets in its queue when the others come. Each of these comes after the
+// previous one has left.
 TEST_CASE("routes__adaptive_ones_tell_queues_apart_in_steps") {
   const auto over_busy_way = [](std::uint32_t step) {
     Shape shape = leaf_spine(2, 1, 2, 100 * kGigabit, microseconds(1));
@@ -315,7 +318,7 @@ TEST_CASE("routes__adaptive_ones_tell_queues_apart_in_steps") {
   };
   CHECK(over_busy_way(0) == 0);
   CHECK(over_busy_way(1000) == 0);
-  // What is left of it, 22 us and less, is 275,000 bytes at the rate of a port.
+  // Its remaining queue, 22 us and less, is 275,000 bytes at the rate of a port.
   const std::uint32_t some = over_busy_way(1'000'000);
   CHECK(some > 60);
   CHECK(some < 140);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published samples, where they are at hand.
+// Access to the published samples, where they are installed.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,10 +12,10 @@
 
 namespace hawser::fabric {
 
-// The folder that HAWSER_WORKLOADS names, else the one that was known at build.
+// The folder that HAWSER_WORKLOADS names, or else the one known at build time.
 [[nodiscard]] std::filesystem::path samples();
 
-// False, with the reason on the test's output, where the samples are not at hand.
+// False where the samples are missing; the test's output then gives the reason.
 inline bool have_samples() {
   if (std::filesystem::is_directory(samples() / "htsim_cm")) return true;
   WARN("skipped: no htsim_cm in " << samples() << "; HAWSER_WORKLOADS may name their folder");

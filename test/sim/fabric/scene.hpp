@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric with simple flows over it, and the arithmetic of its cables.
+// A fabric with simple flows over it, and the times of packets on its cables.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ struct Scene {
   }
 };
 
-// Packets one by one, straight to a port, and what came there.
+// Sends single packets straight to a port, and records what arrives there.
 struct Sink final : Receiver {
   Network& network;
   std::vector<std::pair<std::int64_t, std::uint32_t>> came;  // when, in ps, and which
@@ -57,7 +57,7 @@ struct Sink final : Receiver {
   }
 };
 
-// Of a full packet and of an ack, on a cable.
+// The time of a full packet, and of an acknowledgement, on a cable.
 inline Span full(std::uint64_t gbps) { return Pace::of(gbps * kGigabit).time_of(kSizes.most); }
 inline Span ack(std::uint64_t gbps) { return Pace::of(gbps * kGigabit).time_of(kSizes.ack); }
 

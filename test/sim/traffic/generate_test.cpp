@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each generator by what can be computed by hand, and carried out.
+// Each generator compared with hand calculation, and carried out.
 #include "sim/traffic/generate.hpp"
 
 #include <numeric>
@@ -35,8 +35,8 @@ TEST_CASE("generate__a_ring_sends_twice_all_but_its_own_block") {
   }
 }
 
-// Every block goes n-1 hops in each half, so all nodes together send 2(n-1) times the vector,
-// however its bytes are shared out; and what is empty isn't sent.
+// Every block goes n-1 hops in each half. All nodes together therefore send 2(n-1) times the
+// vector, however its bytes are divided. Empty blocks aren't sent.
 TEST_CASE("generate__a_ring_of_bytes_that_do_not_divide") {
   for (const std::uint64_t bytes : {1u, 3u, 5u, 1001u, 4099u}) {
     const ConnectionMatrix ring =
@@ -49,7 +49,7 @@ TEST_CASE("generate__a_ring_of_bytes_that_do_not_divide") {
   }
 }
 
-// A node that has nothing more to await goes on at once; the others don't.
+// A node that awaits nothing more goes on at once; the others don't.
 TEST_CASE("generate__a_ring_goes_on_with_what_came") {
   const ConnectionMatrix ring = generate({.kind = Kind::ring, .nodes = 3, .bytes = 300}, 1);
   Triggers triggers(ring);
@@ -76,7 +76,7 @@ TEST_CASE("generate__a_butterfly_halves_and_doubles") {
     CHECK(ledger.steps.size() == 2 * stages);
     for (std::uint32_t node = 0; node < n; ++node) {
       CHECK(ledger.sent[node] * n == 2 * (n - 1) * bytes);
-      // Half of it to the neighbour, and all of that half back.
+      // Half of the vector goes to the neighbour, and all of that half comes back.
       CHECK(ledger.pairs.at({node, node ^ 1}) == bytes);
     }
     for (const Connection& one : butterfly.connections) {
@@ -85,7 +85,7 @@ TEST_CASE("generate__a_butterfly_halves_and_doubles") {
       CHECK(one.bytes == bytes >> halvings);
     }
   }
-  // 7 bytes: blocks of 2, 2, 2 and 1. All together 2(n-1) times the vector.
+  // 7 bytes make blocks of 2, 2, 2 and 1. All nodes together send 2(n-1) times the vector.
   const ConnectionMatrix uneven = generate({.kind = Kind::butterfly, .nodes = 4, .bytes = 7}, 1);
   check_whole(uneven);
   CHECK(sum(Ledger(uneven).sent) == 6 * 7);
@@ -159,8 +159,7 @@ TEST_CASE("generate__rounds_follow_each_other_at_each_node") {
   check_whole(all);
   CHECK(Ledger(all).steps.size() == 3);
   Triggers triggers(all);
-  // Node 2 has all of the first round when the third of its messages has come, and starts the
-  // second.
+  // Node 2 has received the first round with the third of its messages, and then starts the second.
   std::size_t came = 0;
   for (std::uint32_t i = 0; i < 12; ++i) {
     if (all.connections[i].to != 2) continue;
@@ -222,7 +221,7 @@ TEST_CASE("generate__moe_comes_back_the_way_it_went") {
   check_whole(matrix);
   CHECK(Ledger(matrix).steps.size() == 4);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> way[4];
-  std::uint64_t kept = 8 * 500 * 2 * 64;  // what stays at its node
+  std::uint64_t kept = 8 * 500 * 2 * 64;  // bytes that stay at their node
   for (const Connection& one : matrix.connections) {
     way[one.step - 1][{one.from, one.to}] = one.bytes;
     if (one.step == 1) kept -= one.bytes;
@@ -232,12 +231,12 @@ TEST_CASE("generate__moe_comes_back_the_way_it_went") {
     CHECK(way[1].at({pair.second, pair.first}) == bytes);
   }
   CHECK(way[0].size() == way[1].size());
-  CHECK(way[2] != way[0]);  // drawn anew
-  // A token's experts are at its own node once in eight: 8000 draws, and five deviations.
+  CHECK(way[2] != way[0]);  // drawn again
+  // One token in eight has its experts at its own node: 8000 draws, and five deviations.
   CHECK(static_cast<double>(kept) / 64 == Approx(1000).margin(5 * 30));
 }
 
-// With the skew s the busiest of n experts has 1 / sum(i^-s) of the draws, if each token has one.
+// If each token has one expert, the busiest of n gets 1 / sum(i^-s) of the draws with the skew s.
 TEST_CASE("generate__moe_has_the_skew_that_was_asked_for") {
   for (const double skew : {0.0, 1.0, 2.0}) {
     const ConnectionMatrix matrix = generate(
@@ -250,7 +249,7 @@ TEST_CASE("generate__moe_has_the_skew_that_was_asked_for") {
       return Ledger(first);
     }();
     const std::uint64_t busiest = *std::ranges::max_element(dispatched.received);
-    const double share = skew == 0 ? 1.05 / 16 : 1 / weights;  // the busiest of equals by lot
+    const double share = skew == 0 ? 1.05 / 16 : 1 / weights;  // chance picks the busiest of equals
     CHECK(static_cast<double>(busiest) == Approx(15 * 4000 * share).epsilon(0.05));
   }
   // An extreme skew still gives each token different experts.
@@ -282,7 +281,7 @@ TEST_CASE("generate__background_has_its_load_and_its_sizes") {
     CHECK(Ledger(matrix).steps.empty());
     CHECK(matrix.connections[0].hint.group == 0);
     if (sizes == Traffic::Sizes::exponential) {
-      // exp(-1) of them are longer than the mean.
+      // A share of exp(-1) is longer than the mean.
       const auto longer = std::ranges::count_if(matrix.connections,
                                                 [](const auto& one) { return one.bytes > 50'000; });
       CHECK(static_cast<double>(longer) / static_cast<double>(matrix.connections.size()) ==
@@ -293,7 +292,7 @@ TEST_CASE("generate__background_has_its_load_and_its_sizes") {
       CHECK(static_cast<double>(shorter) / static_cast<double>(matrix.connections.size()) ==
             Approx(0.53).epsilon(0.03));
     } else {
-      // Spans between a node's messages are exponential: exp(-1) of them above the mean, 10 us.
+      // Gaps between a node's messages are exponential: a share of exp(-1) exceeds the mean, 10 us.
       std::vector<Instant> last(20);
       std::size_t above = 0;
       for (const Connection& one : matrix.connections) {
@@ -362,7 +361,7 @@ TEST_CASE("generate__kinds_have_names") {
   CHECK_FALSE(sizes_named(""));
 }
 
-// With hints, on one switch, by the protocol: all of it ends.
+// The protocol carries out each kind, with hints, on one switch, and all flows end.
 TEST_CASE("generate__every_kind_is_carried_out") {
   std::vector<Traffic> all;
   for (const Kind kind : {Kind::ring, Kind::butterfly, Kind::doubling, Kind::all_to_all,
@@ -388,7 +387,7 @@ TEST_CASE("generate__every_kind_is_carried_out") {
     INFO(name_of(traffic.kind));
     const ConnectionMatrix matrix = generate(traffic, 2);
     const Carried carried = carry(matrix);
-    // Nothing can be faster than the busiest cable.
+    // The busiest cable bounds the time from below.
     const Ledger ledger(matrix);
     const std::uint64_t busiest = std::max(*std::ranges::max_element(ledger.sent),
                                            *std::ranges::max_element(ledger.received));
@@ -399,7 +398,7 @@ TEST_CASE("generate__every_kind_is_carried_out") {
       }
     }
     if (traffic.kind != Kind::moe) continue;
-    // Back no sooner than everything had come and 20 us were over, at each node.
+    // Each node sends back only after everything has arrived and 20 us have passed.
     const std::vector<StepSpan> steps = steps_by_node(matrix, carried.flows);
     for (std::size_t i = 0; i < matrix.connections.size(); ++i) {
       const Connection& one = matrix.connections[i];

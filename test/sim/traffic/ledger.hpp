@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a matrix asks for, counted; and the same carried out by hosts that run the protocol.
+// Counts the bytes that a matrix asks for, and carries it out on hosts that run the protocol.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -32,8 +32,8 @@ struct Ledger {
   }
 };
 
-// Everything can start, nobody sends nothing or to itself, steps count from 1, and each group has
-// as many messages to a receiver as its hints say.
+// Checks that everything can start, that no node sends nothing or to itself, and that steps count
+// from 1. Each group must have as many messages to a receiver as its hints say.
 inline void check_whole(const ConnectionMatrix& matrix) {
   CHECK_FALSE(waits_for_ever(matrix));
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> messages;
@@ -54,10 +54,10 @@ inline void check_whole(const ConnectionMatrix& matrix) {
 
 struct Carried {
   std::vector<FlowSpan> flows;  // from the matrix's beginning
-  Instant last{};               // received
+  Instant last{};               // of the last message to be received
 };
 
-// On one switch of 100 Gb/s, with all hints; all flows have to end.
+// Carries the matrix out on one switch of 100 Gb/s, with all hints; all flows have to end.
 inline Carried carry(const ConnectionMatrix& matrix) {
   EventWheel events;
   Network network(events, one_switch(matrix.nodes, 100 * kGigabit, microseconds(1)), 1, 128);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delays, moments after each other, and what a run's times say of steps and chains.
+// Delays, moments after each other, and what a run's times show about steps and chains.
 #include "sim/traffic/steps.hpp"
 
 #include "sim/traffic/matrix_builder.hpp"
@@ -12,7 +12,7 @@ namespace {
 using Started = std::vector<std::uint32_t>;
 constexpr auto kBarrier = Trigger::Kind::barrier;
 
-// 0 -> 1, and 1 -> 2 when that has come and 1 has computed for 5 us, and 3 us more.
+// 0 sends to 1. Then 1 computes for 5 us and, 3 us later, sends to 2.
 ConnectionMatrix delayed() {
   ConnectionMatrix matrix;
   matrix.nodes = 3;
@@ -35,7 +35,7 @@ TEST_CASE("triggers__one_goes_off_after_its_delay_and_fires_others") {
   REQUIRE(later.size() == 2);
   CHECK(later[1] == std::pair<std::uint32_t, std::int64_t>{1, 3'000'000});
   CHECK(triggers.expire(1) == Started{1});
-  // Without a clock delays count as none.
+  // Without a clock there are no delays.
   Triggers timeless(delayed());
   CHECK(timeless.begin().empty());
   CHECK(timeless.on_received(0) == Started{1});
@@ -45,7 +45,7 @@ TEST_CASE("triggers__one_goes_off_after_its_delay_and_fires_others") {
   CHECK(waits_for_ever(stuck) == 1);
 }
 
-// However long a chain of triggers is; and one that bites its own tail ends.
+// Chains of triggers may have any length, and a circular one ends.
 TEST_CASE("triggers__long_chains_and_circles") {
   constexpr std::uint32_t kLong = 300'000;
   ConnectionMatrix matrix;
@@ -70,7 +70,7 @@ TEST_CASE("matrix_run__a_connection_starts_after_its_triggers_delay") {
   CHECK(carry(slow).flows[1].started == Instant{} + microseconds(503));
 }
 
-// What follows a moment stays where it is when the node goes on to compute.
+// A send that follows an earlier moment keeps its time when the node goes on to compute.
 TEST_CASE("matrix_builder__only_what_comes_later_is_put_off") {
   MatrixBuilder builder(2);
   builder.compute(0, microseconds(10));
@@ -114,7 +114,8 @@ TEST_CASE("steps__are_complete_when_their_last_message_is") {
 }
 
 TEST_CASE("steps__the_longest_chain_is_what_the_last_one_waited_for") {
-  // 0 and 1 start at once; 2 needs both and a delay of 7; 3 needs what 0's sender knows.
+  // Connections 0 and 1 start at once. 2 needs both and a delay of 7. 3 needs the sender's
+  // knowledge of 0.
   ConnectionMatrix matrix;
   matrix.nodes = 4;
   matrix.connections = {{.from = 0, .to = 1, .bytes = 1, .when_sent = 2, .when_received = 1},
@@ -143,7 +144,7 @@ TEST_CASE("steps__the_longest_chain_is_what_the_last_one_waited_for") {
   CHECK(longest_chain(matrix, flows).connections.empty());
 }
 
-// A ring's chain goes around: each message was started by the one that came to its sender.
+// A ring's chain goes around: each message was started by the one that arrived at its sender.
 TEST_CASE("steps__the_chain_of_a_ring_has_all_its_steps") {
   const ConnectionMatrix ring =
       generate({.kind = Traffic::Kind::ring, .nodes = 6, .bytes = 60'000}, 1);
@@ -165,7 +166,7 @@ ConnectionMatrix shrunk(ConnectionMatrix matrix, std::uint64_t by) {
   return matrix;
 }
 
-// The published ring has 31 hops in each of its 16 chains, one more than an all-reduce needs; the
+// The published ring has 31 hops in each of its 16 chains, one more than an all-reduce needs. The
 // published butterfly is recursive doubling of 8 MB.
 TEST_CASE("generate__as_the_published_rings_and_butterflies") {
   if (!have_samples()) return;
@@ -181,7 +182,8 @@ TEST_CASE("generate__as_the_published_rings_and_butterflies") {
     CHECK(bytes == 30 * 8'000'000 / kShrink);
     CHECK(theirs.pairs.at(pair) == bytes / 30 * 31);
   }
-  // They go on when the sender knows, and ours when the receiver has it: half a round trip sooner.
+  // Their hops start when the sender knows, and ours when the receiver has the message: half a
+  // round trip sooner.
   const double hop = static_cast<double>(carry(published).last.ps) / 31;
   const double our_hop = static_cast<double>(carry(ring).last.ps) / 30;
   CHECK(our_hop < hop);

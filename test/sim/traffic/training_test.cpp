@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workloads as matrices: groups, bytes and order by hand, and carried out.
+// Workloads as matrices: groups, bytes and order by hand calculation, and carried out.
 #include "sim/traffic/training.hpp"
 
 #include "sim/input/aicb.hpp"
@@ -22,7 +22,8 @@ Operation group(Axis axis, Collective collective, std::uint64_t bytes, bool besi
 }
 Operation computing(std::int64_t us) { return {.span = microseconds(us)}; }
 
-// 16 ranks: tensor 2, data 4 in expert groups of 2, 2 stages. Pairs of neighbours in a ring.
+// 16 ranks: tensor 2, data 4 in expert groups of 2, 2 stages. The test checks pairs of neighbours
+// in a ring.
 TEST_CASE("training__groups_are_where_megatron_has_them") {
   const auto pairs = [](Axis axis) {
     Workload workload{.ranks = 16, .tensor = 2, .expert = 2, .stages = {{}, {}}};
@@ -33,7 +34,7 @@ TEST_CASE("training__groups_are_where_megatron_has_them") {
     check_whole(matrix);
     std::set<Pair> found;
     for (const Connection& one : matrix.connections) {
-      // The first of a group of two has the others behind it, too.
+      // In a group of two each rank is the neighbour on both sides, so count a pair once.
       if (one.from < one.to) found.emplace(one.from, one.to);
     }
     return found;
@@ -112,12 +113,12 @@ TEST_CASE("training__groups_within_a_host_send_nothing") {
   CHECK(training(workload, {.ranks_per_host = 2}).connections.size() == 8 * 6);
   CHECK_THROWS_WITH(training(workload, {.ranks_per_host = 8}),
                     Catch::Contains("nothing of this workload goes over the fabric"));
-  // Other sizes than the file's.
+  // The sizes may differ from the file's.
   CHECK(training(workload, {.ranks = 16, .tensor = 4}).connections.size() == 16 * 6 + 16 * 6);
 }
 
-// 0 sends to 1 from the start; 1 computes for 300 us before its next operation, and what it has
-// received meanwhile doesn't make that sooner.
+// Each rank computes for 100 us before the first all-gather. It computes for 200 us more between
+// receiving that and sending the second.
 TEST_CASE("training__a_rank_computes_before_it_goes_on") {
   const Workload workload =
       one_stage(2, {computing(100), group(Axis::all, Collective::all_gather, 20'000),
@@ -135,8 +136,8 @@ TEST_CASE("training__a_rank_computes_before_it_goes_on") {
   CHECK(carry(fast).flows[0].started == Instant{} + microseconds(10));
 }
 
-// What is beside goes on while the rank computes; the one after it on the same axis waits for it,
-// and the join for both.
+// An operation beside goes on while the rank computes. The next one on the same axis waits for it,
+// and the join waits for both.
 TEST_CASE("training__what_is_beside_overlaps_until_it_is_joined") {
   const Workload workload = one_stage(2, {group(Axis::all, Collective::all_gather, 1'000'000, true),
                                           computing(10),
@@ -170,10 +171,10 @@ TEST_CASE("training__stages_pass_on_and_back") {
       "1\nx -1 100000 NONE 0 200000 NONE 0 0 ALLREDUCE 100000 0\n");
   const ConnectionMatrix matrix = training(workload_of(text, {.iterations = 2}), {});
   check_whole(matrix);
-  // Of two ranks in each of two iterations: two forwards, two backwards; and rings of two ranks.
+  // Two ranks, two iterations: two forwards and two backwards each, and rings of two ranks.
   CHECK(matrix.connections.size() == 2 * (2 * 4 + 3 * 2 * 2));
   const Carried carried = carry(matrix);
-  // 1-2-3 forward and 3-2-1 backward, in the first iteration of ranks 0, 2 and 4.
+  // The ranks 0, 2 and 4 pass on forwards and then backwards, in the first iteration.
   std::vector<Instant> received;
   for (const Pair& hop : {Pair{0, 2}, Pair{2, 4}, Pair{4, 2}, Pair{2, 0}}) {
     const auto found = std::ranges::find_if(matrix.connections, [&](const Connection& one) {
@@ -242,8 +243,8 @@ TEST_CASE("training__what_does_not_fit_is_refused") {
           "stage 0 waits here for all stages of the group, but stage 1 doesn't do the same");
 }
 
-// Two sums that follow from the files: all-reduces of 16 and 64 MiB on 8 ranks; and of eight
-// micro-batches 32 MiB each way between stages, which nobody else sends there.
+// Two sums that follow from the files. The first file has all-reduces of 16 and 64 MiB on 8 ranks.
+// The second has eight micro-batches of 32 MiB each way between stages; nothing else is sent there.
 TEST_CASE("training__published_workloads_send_the_bytes_they_say") {
   if (!have_samples() || !std::filesystem::is_directory(samples() / "simai_aicb")) return;
   const std::string micro = content(samples() / "simai/microAllReduce.txt");
@@ -260,14 +261,14 @@ TEST_CASE("training__published_workloads_send_the_bytes_they_say") {
   CHECK_FALSE(ledger.pairs.contains({0, 32}));
 }
 
-// Each published workload, made small, to its end.
+// Each published workload, shrunk, runs to its end.
 TEST_CASE("training__published_workloads_are_carried_out") {
   if (!have_samples() || !std::filesystem::is_directory(samples() / "simai_aicb")) return;
   struct Case {
     const char* file;
     Cut cut;
     Mapping mapping;
-    std::uint32_t stages;  // in place of the file's
+    std::uint32_t stages;  // replaces the file's
   };
   for (const Case& one : {
            Case{"simai/workload_analytical.txt",

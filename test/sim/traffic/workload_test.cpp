@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of training workloads: every sample, known contents, what is broken, and texts that were
-// damaged by chance.
+// Readers of training workloads: every sample, known contents, broken files, and randomly damaged
+// texts.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <initializer_list>
@@ -34,7 +34,7 @@ AicbWorkload aicb_sample(const char* name) {
   return read_aicb(name, content(samples() / "simai_aicb" / name));
 }
 
-// All but one, which is a table of models; one is cut short, which is a warning.
+// All files are read but one, which is a table of models. One is cut short, which gives a warning.
 TEST_CASE("workloads__every_published_file_is_read_or_refused_with_reason") {
   if (!have_workloads()) return;
   std::map<std::string, std::string> refused;
@@ -112,7 +112,7 @@ TEST_CASE("aicb__known_files") {
   CHECK(first.collective == Collective::broadcast);
   CHECK(first.axis == Axis::tensor);
   CHECK(first.bytes == 40);
-  // 8 micro-batches each way through 7 places between stages.
+  // 8 micro-batches each way through 7 boundaries between stages.
   std::size_t sends = 0;
   const Workload workload = workload_of(pipeline, {});
   for (const auto& stage : workload.stages) {
@@ -134,7 +134,7 @@ const std::string kLayers =
     "one -1 10 ALLGATHER 4000 20 REDUCESCATTER 4000 30 ALLREDUCE 8000 40\n"
     "two -1 11 ALLTOALL_EP 4000 21 NONE 0 31 ALLREDUCE_DP_EP 8000 41\n";
 
-// In `whole`, with the first `what` replaced.
+// Returns `whole` with the first `what` replaced.
 std::string damaged(std::string whole, const std::string& what, const std::string& with) {
   const std::size_t at = whole.find(what);
   REQUIRE(at != std::string::npos);
@@ -186,7 +186,7 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
                     "w.txt:1: the last layer of the bottom must be a whole number, not 'x'");
 }
 
-// What is read, and said in a warning.
+// The damaged text is read, with this warning.
 void warned(const std::string& what, const std::string& with, const std::string& warning) {
   INFO(what << " -> " << with);
   const TextWorkload read = read_text_workload("w.txt", damaged(kHead + kLayers, what, with));
@@ -378,8 +378,8 @@ TEST_CASE("aicb__what_generators_and_spreadsheets_write_is_read") {
       std::vector<std::string>{"c.csv:1: the column 'colour' is not known, and not used"});
 }
 
-// Bytes and words changed, left out, doubled and swapped: whatever comes is read or refused, never
-// anything else, and so is what is made of it.
+// Changes, removes, doubles and swaps bytes and words. Any result must be read or refused without
+// harm, and so must the matrix that is made of it.
 std::string damage(std::string text, proto::Random& random) {
   static constexpr std::string_view kBytes = "0123456789-,:[]#\n\r\t ~_A\xff";
   for (auto times = 1 + random.below(3); times > 0 && !text.empty(); --times) {
@@ -398,7 +398,7 @@ std::string damage(std::string text, proto::Random& random) {
 
 template <class Read>
 std::pair<int, int> read_damaged(const std::string& whole, std::uint64_t seed, const Read& read) {
-  std::pair<int, int> counts;  // made, refused
+  std::pair<int, int> counts;  // matrices made, and refused
   for (std::uint64_t i = 0; i < 8000; ++i) {
     proto::Random random(seed + i);
     const std::string text = damage(whole, random);
