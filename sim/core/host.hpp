@@ -25,8 +25,7 @@ struct HostConfig {
   proto::EndpointConfig endpoint;
   NicConfig nic;
   std::vector<std::uint32_t> ports;     // a NIC for each
-  std::vector<std::uint32_t> numbers;   // addresses to take over from the process before it; empty:
-                                        // own ones
+  std::vector<std::uint32_t> numbers;   // addresses of the process before it; empty: own ones
   std::vector<std::uint32_t> networks;  // of the NICs; empty: all are in one
   proto::Duration turn = proto::nanoseconds(500);
   proto::Duration wake_up{};  // how late the host is when something wakes it

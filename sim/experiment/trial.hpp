@@ -66,8 +66,7 @@ struct Trial {
   TrialNumbers numbers;
   std::vector<FlowResult> flows;      // in the matrix's order
   std::int64_t lasted_ps = 0;         // until the last end, or until the run was given up
-  std::vector<std::uint64_t> slices;  // bytes of packets that came to ports, in kSlices parts of
-                                      // that time
+  std::vector<std::uint64_t> slices;  // bytes that came to ports, in kSlices parts of that time
   std::vector<std::uint64_t> links;   // bytes that each link took since the traffic's begin
   std::vector<FaultMark> faults;      // in the order of time
 };

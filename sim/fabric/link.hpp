@@ -130,8 +130,7 @@ class alignas(64) Link {
   Pace pace_;
   Span latency_;
   PacketId head_ = kNoPacket;
-  PacketId started_ = kNoPacket;      // the last one; none if all packets in the chain wait, or
-                                      // there are none
+  PacketId started_ = kNoPacket;      // the last one; none if all in the chain wait or it is empty
   PacketId last_urgent_ = kNoPacket;  // among the packets that wait
   PacketId tail_ = kNoPacket;
   std::uint32_t waiting_ = 0;  // bytes

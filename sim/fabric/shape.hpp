@@ -48,8 +48,7 @@ struct Shape {
   std::uint32_t pod_ports = 0;  // below one switch of tier 1, if there are three tiers
   std::vector<Tier> tiers;
   QueueSettings queue;    // of switches. A NIC's own queue is the host's: unlimited, without marks
-  bool adaptive = false;  // each packet takes the shortest queue of its equal ways, not the way of
-                          // its hash
+  bool adaptive = false;  // each packet takes its shortest queue, not the way of its hash
   // Switches tell queues apart only in steps of this many bytes (at the rate of a port). With exact
   // comparison, flows that send in step would each find the queue of their own last choice
   // emptiest, and would go on colliding with the same flows further on.
