@@ -19,7 +19,7 @@ struct StormOutcome {
   std::uint64_t digest = 0;  // equal for equal runs
   std::uint64_t events = 0;
   std::uint64_t frames = 0;   // that entered a cable
-  std::uint64_t packets = 0;  // that came from a NIC
+  std::uint64_t packets = 0;  // of these frames, those that came from a NIC
   std::uint64_t turns = 0;
   std::uint64_t completions = 0;
   std::uint64_t failed_sessions = 0;
