@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the person who gave the command can put right. main() prints the text and exits with 2.
+// An error that the user of the command can put right. main() prints the text and exits with 2.
 #pragma once
 
 #include <stdexcept>

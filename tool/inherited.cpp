@@ -13,8 +13,8 @@ namespace {
 void take_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    // It gets this number, the lowest that is free. Who writes to one that is for reading is told
-    // so (EBADF). Not close-on-exec: children need it as much.
+    // The file gets this number, the lowest that is free. A write to a descriptor for reading fails
+    // with EBADF. The descriptors are not close-on-exec, since children need them as much.
     static_cast<void>(::open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY));
   }
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process gets from the one that started it, made what the command counts on.
+// Puts right what a process inherits, so that the command can count on it.
 #pragma once
 
 namespace hawser::tool {
 
 // For the first line of main().
 //
-// Standard descriptors that the caller closed are opened, else the next socket or file gets their
-// number and what is printed goes there. Reading finds the end at once; writing to standard output
-// fails, as it does without a descriptor; what goes to standard error is dropped.
+// Opens standard descriptors that the caller closed. Otherwise the next socket or file would get
+// their number, and printed text would go there. Reading finds the end at once; writing to standard
+// output fails, as it does without a descriptor; text for standard error is dropped.
 //
-// Children are waited for (who ignores SIGCHLD, as some supervisors do, is never told of their
-// end), no signal is blocked, and a file that may not grow (`ulimit -f`) is an error and no death.
+// Makes children waitable: a process that ignores SIGCHLD, as some supervisors do, never hears of
+// their end. Unblocks all signals. A file that may not grow (`ulimit -f`) becomes an error and
+// doesn't kill the process.
 void take_up_inheritance();
 
 }  // namespace hawser::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command. `hawser rank` and `hawser attacker` are not for people: they are how the launcher
-// starts its processes.
+// The command. `hawser rank` and `hawser attacker` are not for people: the launcher starts its
+// processes by them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -107,7 +107,7 @@ int command(int argc, char** argv) {
   hawser::tool::RunOptionParser run_parser(*run_command);
   CLI::App* const rank_command = app.add_subcommand("rank", "one rank of a launcher")->group("");
   hawser::tool::RunOptionParser rank_parser(*rank_command);
-  // As little for people: how the launcher starts an attacker.
+  // Not for people either: the launcher starts an attacker by it.
   CLI::App* const attacker_command = app.add_subcommand("attacker", "an attacker")->group("");
   std::string attack;
   std::uint64_t seed = 0;
@@ -128,7 +128,7 @@ int command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Of a word that is no subcommand CLI11 says only that a subcommand is missing.
+    // For a word that is no subcommand, CLI11 says only that a subcommand is missing.
     const std::vector<std::string> words = app.remaining();
     if (error.get_name() == "RequiredError" && !words.empty()) {
       throw hawser::tool::InputError(
@@ -151,7 +151,7 @@ int command(int argc, char** argv) {
     return 0;
   }
   if (*rank_command) return static_cast<int>(hawser::tool::run_launched(rank_parser));
-  // Behind the program's name and the subcommand.
+  // The arguments behind the program's name and the subcommand.
   return run(std::vector<std::string>(argv + 2, argv + argc), run_parser);
 }
 
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   } catch (const hawser::Error& error) {
     hawser::tool::tell("hawser: {}\n", error.what());
   } catch (const std::system_error& error) {
-    // Of fmt::print, too.
+    // fmt::print throws this too.
     if (std::ferror(stdout) != 0) return with_written_output(0, error.code().value());
     hawser::tool::tell("hawser: {}\n", error.what());
     status = static_cast<int>(ExitCode::wrong);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line that tells how far a command is: over and over in its place on a terminal, else a new
-// one every few seconds.
+// The line that shows a command's progress. On a terminal it is rewritten in place; otherwise there
+// is a new one every few seconds.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Whether it is time for the next one.
+  // Whether it is time for the next line.
   [[nodiscard]] bool is_due(std::uint64_t now) const;
   void show(std::uint64_t now, std::string_view text);
-  // When the last one was shown, or when it was made.
+  // When the last line was shown, or when the object was made.
   [[nodiscard]] std::uint64_t shown_ns() const { return shown_ns_; }
 
  private:

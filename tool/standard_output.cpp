@@ -18,7 +18,7 @@ int with_written_output(int status, int reason) {
   std::cout.flush();
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (is_written) return status;
-  // The stream keeps no reason; to write once more gives it.
+  // The stream keeps no reason; another write gives it.
   if (reason == 0) reason = ::write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
   const std::error_code error(reason, std::generic_category());
   tell("hawser: cannot write to standard output: {}\n", error.message());

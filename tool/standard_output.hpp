@@ -9,12 +9,13 @@
 
 namespace hawser::tool {
 
-// What main() returns instead of `status`: the same, or ExitCode::bad_input if all went well (0)
-// but not all of the standard output could be written. That is told on standard error; `reason` is
-// an errno that is known already.
+// The value that main() returns. It is `status`, unless all went well (0) but part of the standard
+// output could not be written: then it is ExitCode::bad_input, and standard error says so. `reason`
+// is an errno that is known already.
 [[nodiscard]] int with_written_output(int status, int reason = 0);
 
-// A line for people, on standard error. Nobody can be told that it could not be written.
+// A line for people, on standard error. A failure to write it is ignored, as nobody could hear of
+// it.
 template <class... Arguments>
 void tell(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
   static_cast<void>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading JSON that people wrote: what is not expected is an error that says where it is.
+// Reads JSON that people wrote. Anything unexpected is an error that says where it is.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace hawser::tool {
 
-// Throws InputError. `where` is the path of keys; empty: the whole.
+// Throws InputError. `where` is the path of keys; empty for the whole.
 [[noreturn]] inline void refuse(const std::string& where, std::string_view what) {
   throw InputError(where.empty() ? std::string(what) : fmt::format("{}: {}", where, what));
 }
@@ -26,13 +26,13 @@ inline void refuse_above(const std::string& where, std::uint64_t number, std::ui
   if (number > most) refuse(where, fmt::format("{} is more than {}", number, most));
 }
 
-// The names that there are, for who has written another one.
+// Lists the valid names, after an invalid one.
 [[noreturn]] inline void refuse_name(const std::string& where,
                                      std::span<const std::string_view> names) {
   refuse(where, fmt::format("one of these is expected: {}", fmt::join(names, ", ")));
 }
 
-// A number or truth value of T's kind and range, else it is refused.
+// Reads a number or truth value of T's kind and range; refuses anything else.
 template <class T>
 void read_number(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -57,7 +57,7 @@ void read_number(const nlohmann::json& json, const std::string& where, T& value)
   }
 }
 
-// One of names, the place of which is the enumerator; false if it is none of them.
+// Reads a name, whose place in `names` is the enumerator; false if it is none of them.
 template <class T>
 bool read_name(const nlohmann::json& json, std::span<const std::string_view> names, T& value) {
   const auto name = json.is_string() ? json.get<std::string>() : std::string{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of files and devices may be any bytes; JSON and HTML are UTF-8. What is not becomes U+FFFD.
+// Names of files and devices may be any bytes; JSON and HTML are UTF-8. Bytes that are not become
+// U+FFFD.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace hawser::tool {
 // Every byte that is no part of a character is replaced.
 [[nodiscard]] std::string valid_utf8(std::string_view bytes);
 
-// As json.dump(indent), but it never throws: replaces what is no character.
+// Like json.dump(indent), but it never throws: it replaces bytes that are no character.
 [[nodiscard]] std::string json_text(const nlohmann::json& json, int indent = -1);
 
 }  // namespace hawser::tool

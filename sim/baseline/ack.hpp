@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a receiver says of each packet that came. Every baseline's acks carry the same, and its
-// recovery uses of that what the real one's would say.
+// What a receiver says about each packet that came. Every baseline's acks carry the same fields;
+// its recovery uses only those that the real acks would have.
 #pragma once
 
 #include <array>

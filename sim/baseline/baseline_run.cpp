@@ -111,7 +111,7 @@ void BaselineRun::start(std::uint32_t flow) {
   offer(number);
 }
 
-// Has it wait for its turn at the port that its next packet takes, if it may be sent.
+// If the connection may send, it waits for its turn at the port that its next packet takes.
 void BaselineRun::offer(std::uint32_t number) {
   Connection& connection = connections_[number];
   if (connection.waits_at != Connection::kNoPort || !connection.may_send()) return;
@@ -122,7 +122,7 @@ void BaselineRun::offer(std::uint32_t number) {
   serve(port);
 }
 
-// A port whose cable is dead sends at its own rate into nothing.
+// A port whose cable is dead sends into nothing, at the port's own rate.
 Instant BaselineRun::free_at(std::uint32_t port) const {
   if (network_.link(network_.wiring().from_port(port)).is_down()) return ports_[port].free;
   return std::max(ports_[port].free, events_.now() + network_.backlog(port));
@@ -144,7 +144,7 @@ void BaselineRun::serve(std::uint32_t number) {
     Connection& connection = connections_[next];
     connection.waits_at = Connection::kNoPort;
     const std::optional<std::uint32_t> packet = connection.may_send();
-    // It may have moved meanwhile, and then has to wait elsewhere.
+    // The connection may have moved meanwhile, and then has to wait at another port.
     const bool is_here =
         connection.way && network_.wiring().port(connection.from, connection.way->nic) == number;
     if (packet && is_here) send(next, number, *packet);
@@ -213,7 +213,7 @@ void BaselineRun::on_data(Instant now, PacketId id) {
   if (!outcome.ack) {
     network_.packets().give(id);
   } else {
-    // The same record goes back, the same way if ways are chosen by hash.
+    // The same record goes back, by the same way if ways are chosen by hash.
     Packet ack;
     ack.sent = packet.sent;
     ack.from = packet.to;
@@ -268,7 +268,7 @@ void BaselineRun::on_ack(Instant now, PacketId id) {
   arm(number);
 }
 
-// What has come to its end, in its order.
+// Reports the messages that have ended, in their order.
 void BaselineRun::finish(std::uint32_t number) {
   Connection& connection = connections_[number];
   while (connection.ended < connection.messages.size()) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection matrix, carried out by a baseline's hosts: its NICs are the transport, so there is
-// no protocol, processor or memory of a host in it.
+// A connection matrix, carried out by a baseline's hosts. Their NICs are the transport, so the run
+// models no protocol, processor or memory of a host.
 //
 // All that a node sends to another goes over one connection, which is up before anything begins. A
-// NIC sends a packet when its cable is free, its connections in turn: what waits for its turn is
-// not under way, and what is sent again does not wait behind a window of others. Acks go at once,
-// over the NIC that their packet came to. What comes trimmed is counted by the fabric and dropped.
+// NIC sends a packet when its cable is free, and serves its connections in turn. Packets that wait
+// for their turn are not in flight. Retransmissions don't wait behind a window of other packets.
+// Acks go at once, over the NIC at which their packet arrived. The fabric counts trimmed packets,
+// and the hosts drop them.
 #pragma once
 
 #include <deque>
@@ -24,13 +25,13 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
  public:
   // A host for each node, with its first `nics` NICs; it plugs itself into these. Throws
   // fabric::InputError if the fabric has too few of them or no room for headers, or if a connection
-  // is too long. The network and the events outlive it, and it the events that it has
-  // made: no step after it is gone.
+  // is too long. The network and the events outlive the run. No event may happen after the run is
+  // gone, since pending events refer to it.
   BaselineRun(fabric::EventWheel& events, fabric::Network& network,
               const fabric::ConnectionMatrix& matrix, const Baseline& what, const Setup& setup = {},
               std::uint32_t nics = 1);
 
-  // There is nothing to wait for.
+  // There are no sessions to wait for.
   [[nodiscard]] bool connect(fabric::Span) override { return true; }
   [[nodiscard]] bool run(fabric::Span most) override;
   [[nodiscard]] fabric::Instant begun() const override { return begun_; }
@@ -44,7 +45,7 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
 
   // The fabric's round trip, in packets.
   [[nodiscard]] std::uint32_t round_trip() const { return round_trip_; }
-  // Of the connection that a flow takes.
+  // The connection that a flow uses.
   [[nodiscard]] const Connection& connection(std::uint32_t flow) const {
     return connections_[connection_of_[flow]];
   }
@@ -61,7 +62,7 @@ class BaselineRun final : public experiment::Carrier, public fabric::Receiver {
     bool is_sending = false;
     QpCache cache;
   };
-  // An event's kind.
+  // One kind of event: its actor calls `Method` of the run.
   template <auto Method>
   struct Hook final : fabric::Actor {
     explicit Hook(BaselineRun& of) : run(of) {}

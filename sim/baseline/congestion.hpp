@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a connection may have under way: the second of the three things in which baselines
+// How much a connection may have in flight: the second of the three things in which baselines
 // differ.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace hawser::baseline {
 
 class Congestion {
  public:
-  // What an ack tells of it.
+  // The facts that an ack brings for congestion control.
   struct Sample {
     fabric::Instant now{};
     fabric::Span round_trip{};  // of the packet that it answers
@@ -25,18 +25,18 @@ class Congestion {
 
   virtual ~Congestion() = default;
 
-  // Whether the packet that is due may be sent. What is lost always may.
+  // Whether the packet that is due may be sent. A retransmission always may.
   [[nodiscard]] virtual bool allows(const Scoreboard& board) const = 0;
   virtual void on_ack(const Sample& sample) = 0;
   virtual void on_timeout(std::uint64_t lost) = 0;
 };
 
-// So many packets whatever happens: the delay-bandwidth product or a multiple of it.
+// A fixed number of packets: the delay-bandwidth product or a multiple of it.
 class FixedWindow final : public Congestion {
  public:
   enum class Counts : std::uint8_t {
-    span,    // from the oldest that is not acknowledged on, as those do who tell only of that one
-    flying,  // those that are under way
+    span,    // from the oldest unacknowledged packet on, for senders that know only of that one
+    flying,  // packets in flight
   };
   FixedWindow(std::uint32_t packets, Counts counts)
       : packets_(std::max(packets, 1u)), counts_(counts) {}

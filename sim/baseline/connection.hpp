@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of a baseline's connection: all that a host sends to another goes over one, message
-// after message, and its packets are numbered through.
+// Both ends of a baseline's connection. All that a host sends to another goes over one connection,
+// message after message, and its packets are numbered through.
 #pragma once
 
 #include <memory>
@@ -34,13 +34,13 @@ struct Connection {
   Reception reception;
   std::vector<Message> messages;
   std::uint32_t ended = 0;                 // messages, of the first ones
-  std::optional<Way> way;                  // of the next packet, once it is chosen
-  std::uint32_t waits_at = kNoPort;        // for its turn
-  fabric::Instant timer = fabric::kNever;  // the event that counts; others are past
+  std::optional<Way> way;                  // of the next packet, once one is chosen
+  std::uint32_t waits_at = kNoPort;        // the port at which it waits for its turn
+  fabric::Instant timer = fabric::kNever;  // the event that counts; older ones mean nothing
   std::uint32_t moves = 0;                 // since the last progress
-  bool is_moving = false;                  // and so neither sends nor hears
+  bool is_moving = false;                  // while it moves it neither sends nor hears
 
-  // Of the next packet, if it may be sent now.
+  // The number of the next packet, if it may be sent now.
   [[nodiscard]] std::optional<std::uint32_t> may_send() const {
     if (is_moving || !congestion->allows(board)) return std::nullopt;
     const std::optional<std::uint32_t> due = board.due();

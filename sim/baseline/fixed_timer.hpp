@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plainest repair over unreliable datagrams: each packet is acknowledged by itself, and sent
-// again when its own time is over; nothing else shows a loss.
+// again when its own timer expires. No other event shows a loss.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@ class FixedTimer final : public Recovery {
  public:
   struct Constants {
     fabric::Span timeout = fabric::microseconds(5000);  // eRPC's kRpcRTOUs, src/tweakme.h
-    std::uint32_t retries = 0;  // timeouts without an ack in between; 0: no end of them
+    std::uint32_t retries = 0;  // timeouts without an ack in between; 0: no limit
   };
   explicit FixedTimer(const Constants& constants) : constants_(constants) {}
 
@@ -59,7 +59,7 @@ class FixedTimer final : public Recovery {
     std::uint32_t number = 0;
   };
   Constants constants_;
-  std::deque<Timer> timers_;  // each packet's last one, in the order of their time
+  std::deque<Timer> timers_;  // each packet's latest one, in the order of their time
   std::uint32_t rounds_ = 0;
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hardware does for a reliable connection (RC) of InfiniBand and RoCE: the receiver takes
-// packets in their order only and says once, by a NAK, that one is missing; the sender goes back to
-// that one and sends all from there on again. If the oldest is not acknowledged for the timeout it
-// goes back too, and gives the connection up when that has happened more often than `retries`
-// times without progress.
-// (InfiniBand Architecture Specification 1, 9.7.5 to 9.7.7; that a second NAK has to wait for the
-// expected packet is also what Linux's rxe does, rxe_resp.c, `sent_psn_nak`.)
+// The loss recovery of NIC hardware for a reliable connection (RC) of InfiniBand and RoCE. The
+// receiver takes packets in their order only, and says once, by a NAK, that one is missing. The
+// sender goes back to that packet and sends all packets from there on again. It also goes back if
+// the oldest packet is not acknowledged for the timeout. It gives the connection up after more than
+// `retries` timeouts without progress.
+// (InfiniBand Architecture Specification 1, 9.7.5 to 9.7.7. Linux's rxe also sends a second NAK
+// only after the expected packet has come: rxe_resp.c, `sent_psn_nak`.)
 #pragma once
 
 #include "sim/baseline/recovery.hpp"

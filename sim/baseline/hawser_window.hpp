@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hawser's own window as it is, fed with whole round trips: a NIC answers at once, so there is no
-// residence in hosts to take off. Hawser has one for each path; here a connection has one.
+// Hawser's own congestion window, unchanged, fed with whole round trips: a NIC answers at once, so
+// there is no residence in hosts to subtract. Hawser has one window for each path; here a
+// connection has one.
 //
-// What is sent again is not held back: these recoveries don't know of all that is lost what they
-// had under way, and would wait for ever for room that it takes.
+// The window does not hold retransmissions back. These recoveries don't know of every packet that
+// is lost, so such packets occupy the window, and a retransmission would wait for that room for
+// ever.
 #pragma once
 
 #include "hawser/tunables.hpp"

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // IRN's loss recovery: R. Mittal et al., "Revisiting Network Support for RDMA", SIGCOMM 2018, 3.1
-// and 4.1; where the text leaves room, as its authors' modules do it (github.com/NetSys/
-// irn-vivado-hls, irn_sender/{receiveAck,txFree,timeout}.cpp).
+// and 4.1. Where the text leaves room, the recovery does as its authors' modules do
+// (github.com/NetSys/irn-vivado-hls, irn_sender/{receiveAck,txFree,timeout}.cpp).
 //
-// The receiver keeps everything, and answers what comes early with a NACK that names it and what is
-// expected. A NACK or a timeout begins recovery: the expected packet is sent again, then each that
-// is missing below one that a NACK has named, each once. An ack in recovery that ends before its
-// end has the next one sent again, unless it was. Recovery is over when all is acknowledged that
-// was sent before the last that was sent again. The timeout is short while so few packets are under
-// way that loss of all of them would bring no NACK.
+// The receiver keeps everything. It answers an early packet with a NACK that names this packet and
+// the expected one. A NACK or a timeout begins recovery: the sender resends the expected packet,
+// then each packet missing below one that a NACK has named, each once. An ack for a part of them
+// makes the sender resend the next expected packet, unless it did so already. Recovery is over when
+// all packets sent before the last retransmission are acknowledged. The timeout is short while so
+// few packets are in flight that loss of all of them would bring no NACK.
 //
-// At most the delay-bandwidth product is under way, counted from the oldest that is not
-// acknowledged (BDP-FC, 3.2): its bitmaps are that long.
+// At most the delay-bandwidth product is in flight, counted from the oldest unacknowledged packet
+// (BDP-FC, 3.2): the bitmaps are that long.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ class Irn final : public Recovery {
     fabric::Span high = fabric::microseconds(320);  // 4.1
     std::uint32_t few = 3;                          // 4.1; `quickTimeoutCap`
     std::uint32_t most_span = kUnlimited;           // packets: the delay-bandwidth product
-    // A packet is missing when so many beyond it have come; more than 1 where packets take many
-    // ways, as section 7 proposes.
+    // A packet is missing when this many packets beyond it have come. More than 1 is for packets
+    // that take many ways, as section 7 proposes.
     std::uint32_t overtaken_by = 1;
   };
   explicit Irn(const Constants& constants) : constants_(constants) {}
@@ -74,7 +74,7 @@ class Irn final : public Recovery {
 
  private:
   // An ack that ends within the recovery shows the next loss only where packets keep their order,
-  // or where nothing came of what was sent since.
+  // or where nothing came of the packets sent since.
   [[nodiscard]] bool by_order() const { return constants_.overtaken_by == 1 || timed_out_; }
 
   void resend(Scoreboard& board, std::uint32_t number) {
@@ -84,7 +84,8 @@ class Irn final : public Recovery {
     recover_ = board.next() - 1;
   }
 
-  // What is missing beyond what was sent again already; nothing if a NACK has not shown it.
+  // Resends the packets that are missing beyond those already resent, as far as a NACK has shown
+  // it.
   void resend_missing(Scoreboard& board) {
     const std::uint32_t end = board.overtaken_end(constants_.overtaken_by);
     if (end == board.oldest()) return;
@@ -100,9 +101,9 @@ class Irn final : public Recovery {
   Constants constants_;
   fabric::Instant since_{};
   bool recovers_ = false;
-  bool timed_out_ = false;     // that began it
+  bool timed_out_ = false;     // whether that began the recovery
   std::uint32_t resent_ = 0;   // the highest that was sent again in this recovery
-  std::uint32_t recover_ = 0;  // what ends it when it is acknowledged
+  std::uint32_t recover_ = 0;  // the packet whose acknowledgement ends the recovery
 };
 
 }  // namespace hawser::baseline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hawser's lanes, as docs/internals/protocol.md says in section 10: the NICs one after the other,
-// and on each its entropies one after the other, except that one of which a packet came back marked
-// is passed over once; when all are marked none is.
+// Hawser's lanes, as docs/internals/protocol.md says in section 10. Packets take the NICs one after
+// the other, and on each NIC its entropies one after the other. An entropy from which a packet came
+// back marked is skipped once; if all are marked, none is skipped.
 #pragma once
 
 #include <vector>

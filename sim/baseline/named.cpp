@@ -23,8 +23,8 @@ Baseline rc() {
   return one;
 }
 
-// The way of SHIFT (arXiv 2512.11094): when the hardware reports that its retries are over, all
-// that was not acknowledged is posted again on the host's other NIC. It takes 0.5 to 0.9 ms.
+// The way of SHIFT (arXiv 2512.11094): when the hardware reports that its retries are over, SHIFT
+// posts all unacknowledged sends again on the host's other NIC. It takes 0.5 to 0.9 ms.
 Baseline rc_failover() {
   Baseline one = rc();
   one.name = "rc_failover";
@@ -41,8 +41,8 @@ Baseline irn() {
 }
 
 // "Packet spraying with 256 paths": README.md of uccl-project/uccl; its UCCL_PORT_ENTROPY is 32 or
-// 256 by the NIC's maker. Its rate comes from Timely or Swift; the fixed window stands for a rate
-// that has found its measure.
+// 256 by the NIC's maker. UCCL's rate comes from Timely or Swift; the fixed window here stands for
+// a rate that has converged.
 Baseline uccl() {
   Baseline one;
   one.name = "uccl";
@@ -60,8 +60,8 @@ Baseline fixed_timer() {
   return one;
 }
 
-// As htsim's oblivious senders (uec_mp.cpp, -paths 128): each packet over the next entropy. The
-// window of one and a half round trips is ours. What it resends by is not the question there; it is
+// Like htsim's oblivious senders (uec_mp.cpp, -paths 128): each packet takes the next entropy. The
+// window of one and a half round trips is ours. The comparison is not about loss recovery, so it is
 // the plain timer.
 Baseline oblivious() {
   Baseline one = fixed_timer();
@@ -72,8 +72,8 @@ Baseline oblivious() {
   return one;
 }
 
-// Over Hawser's 128 lanes, with its window. Where ways are many, early packets show no loss: IRN
-// then waits until a number of later ones has come (section 7), UCCL's is 32.
+// Over Hawser's 128 lanes, with its window. Where there are many ways, a packet that arrives early
+// shows no loss. IRN then waits until a number of later packets has come (section 7); UCCL's is 32.
 Baseline with_our_spray(Baseline one) {
   one.name += "_with_our_spray";
   one.window = Baseline::Window::hawser;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The baselines by name, each with the constants that are published for it. What is modelled of
-// each and what is not: docs/lab/baselines.md.
+// The baselines by name, each with the constants that are published for it. docs/lab/baselines.md
+// says which parts of each are modelled and which are not.
 #pragma once
 
 #include <memory>
@@ -27,25 +27,26 @@ struct Baseline {
   Resends resends = Resends::go_back_n;
   Window window = Window::span;
   Ways ways = Ways::one;
-  GoBackN::Constants rc;  // of these four the one that `resends` says
+  GoBackN::Constants rc;  // of these four, `resends` chooses one
   Irn::Constants irn;
   Uccl::Constants uccl;
   FixedTimer::Constants timer;
-  double window_round_trips = 1;  // span, flying: of the fabric
+  double window_round_trips = 1;  // for span and flying: round trips of the fabric
   std::uint32_t paths = 1;        // in_turn, drawn, lanes: entropies of a NIC; two_choices: in all
-  // A connection that has failed goes on over the host's next NIC, so long after; it fails for good
-  // when it has done so on all of them without an ack in between. 0: at once.
+  // A connection that has failed goes on over the host's next NIC, after this time (0: at once). It
+  // fails for good when it has failed on all NICs without an ack in between.
   bool moves = false;
   fabric::Span move_takes{};
 };
 
-// All there are, as published.
+// All baselines, as published.
 [[nodiscard]] const std::vector<Baseline>& baselines();
-// One of them, to be changed where an experiment says so. Throws fabric::InputError, which names
-// them, if there is none of that name.
+// One baseline, which an experiment may then change. Throws fabric::InputError, which lists the
+// names, if there is none of that name.
 [[nodiscard]] const Baseline& baseline(std::string_view name);
 
-// Of a connection whose host has sent so many before it; `round_trip` in packets.
+// The place of a connection: its host has this many connections before it. `round_trip` is in
+// packets.
 struct Place {
   std::uint32_t round_trip = 1;
   std::uint32_t nic = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sprays that never look at what became of a packet. In turn: the NICs one after the other, and on
-// each NIC its entropies one after the other. Drawn: any of them, each as likely.
+// Sprays that never look at what happened to a packet. In turn: the NICs one after the other, and
+// on each NIC its entropies one after the other. Drawn: any of them, with equal probability.
 #pragma once
 
 #include "proto/base/assert.hpp"

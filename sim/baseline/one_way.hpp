@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection that keeps to one NIC and one entropy, as those of hardware do.
+// A connection that keeps to one NIC and one entropy, as hardware connections do.
 #pragma once
 
 #include "proto/base/random.hpp"
@@ -13,7 +13,7 @@ class OneWay final : public Spray {
       : nics_(nics), random_(seed), way_{nic, draw()} {}
 
   [[nodiscard]] Way next() override { return way_; }
-  // To the next NIC; a new connection has a new port.
+  // Moves to the next NIC; a new connection has a new port.
   void move() override { way_ = {(way_.nic + 1) % nics_, draw()}; }
 
  private:

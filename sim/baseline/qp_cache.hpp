@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which connections' contexts a NIC holds: the last that it used. A packet of another one waits
-// until that has been fetched from the host's memory, and takes the place of the one that was used
-// longest ago. Packets of one connection keep their order.
+// Which connections' contexts a NIC holds: those that it used last. A packet of another connection
+// waits until the NIC has fetched its context from the host's memory. That context replaces the
+// least recently used one. Packets of one connection keep their order.
 //
-// No curve of a real NIC is public that could be trusted: how many it holds and what a miss costs
-// are for an experiment to vary (a few thousand; 0.5 to 5 us).
+// No trustworthy curve of a real NIC is public. Experiments therefore vary how many contexts it
+// holds and what a miss costs (a few thousand; 0.5 to 5 us).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class QpCache {
     HAWSER_ASSERT(settings.miss >= fabric::Span{});
   }
 
-  // When a packet of it can be processed: now, if its context is there.
+  // When the NIC can process a packet of the connection: now, if it holds the context.
   [[nodiscard]] fabric::Instant use(std::uint32_t connection, fabric::Instant now) {
     if (settings_.contexts == 0) return now;
     const auto found = places_.find(connection);
@@ -60,7 +60,7 @@ class QpCache {
   }
 
   ContextCache settings_;
-  std::list<Context> held_;  // last used first
+  std::list<Context> held_;  // most recently used first
   std::unordered_map<std::uint32_t, std::list<Context>::iterator> places_;
   std::vector<fabric::Instant> busy_until_;  // of each fetch at once
   std::uint64_t hits_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection's receiver: what has come, and what it says of it.
+// The receiver of a connection: which packets have come, and what it tells the sender.
 #pragma once
 
 #include <deque>
@@ -50,7 +50,7 @@ class Reception {
   }
 
   bool keeps_early_;
-  bool has_complained_ = false;  // since what is expected came last
+  bool has_complained_ = false;  // since the expected packet came last
   std::uint32_t expected_ = 0;
   std::deque<bool> come_;  // from `expected_` on
 };

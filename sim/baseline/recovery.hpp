@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a sender sends again, and what: the first of the three things in which baselines differ.
+// When a sender sends again, and which packets: the first of the three things in which baselines
+// differ.
 #pragma once
 
 #include <limits>
@@ -15,21 +16,22 @@ class Recovery {
 
   virtual ~Recovery() = default;
 
-  // Whether the receiver keeps what comes before its turn; else it discards it, and says so once
-  // until what it expects has come.
+  // Whether the receiver keeps packets that come before their turn. Otherwise it discards them, and
+  // says so once until the expected packet has come.
   [[nodiscard]] virtual bool keeps_early() const = 0;
-  // The most packets from the oldest that is not acknowledged on: what its bitmaps cover.
+  // The most packets from the oldest unacknowledged one on: its bitmaps cover that many.
   [[nodiscard]] virtual std::uint32_t most_span() const { return kUnlimited; }
 
-  // The board knows of it already.
+  // The board knows already that the packet was sent.
   virtual void on_sent(const Scoreboard& board, fabric::Instant now, std::uint32_t number) = 0;
-  // Acknowledges and loses on the board what follows; returns of how many packets that is news.
+  // Records on the board which packets the ack acknowledges or shows to be lost. Returns how many
+  // are newly acknowledged.
   virtual std::uint32_t on_ack(Scoreboard& board, fabric::Instant now, const Ack& ack) = 0;
-  // When on_deadline is due if nothing happens before; kNever if nothing is.
+  // When on_deadline is due if nothing happens before; kNever if no timer is armed.
   [[nodiscard]] virtual fabric::Instant deadline(const Scoreboard& board) const = 0;
-  // False if the connection has failed, for want of acks.
+  // Returns false if the connection has failed, for want of acks.
   [[nodiscard]] virtual bool on_deadline(Scoreboard& board, fabric::Instant now) = 0;
-  // The connection begins again elsewhere, from the oldest that is not acknowledged.
+  // The connection begins again elsewhere, from the oldest unacknowledged packet.
   virtual void restart(Scoreboard& board, fabric::Instant now) = 0;
 };
 

@@ -8,7 +8,7 @@ using fabric::Span;
 
 Span round_trip(const fabric::Wiring& wiring, const PacketSizes& sizes) {
   Span all;
-  // Each cable upwards stands for one downwards, too; the packet takes both, and the ack.
+  // Each upward cable stands for a downward one, too; both the packet and the ack take both.
   for (std::uint32_t link = wiring.from_port(0);; link = wiring.up(wiring.end(link), 0)) {
     const fabric::LinkSettings& up = wiring.settings(link);
     const fabric::LinkSettings& down = wiring.settings(wiring.back(link));

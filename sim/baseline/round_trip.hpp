@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fabric's longest way has under way.
+// The delay-bandwidth product of a fabric's longest way.
 #pragma once
 
 #include "sim/baseline/setup.hpp"
@@ -7,11 +7,11 @@
 
 namespace hawser::baseline {
 
-// From when a full packet begins to leave a port until its ack has come back, over the highest
-// switches and empty queues.
+// The time from when a full packet begins to leave a port until its ack has come back. The way goes
+// over the highest switches and empty queues.
 [[nodiscard]] fabric::Span round_trip(const fabric::Wiring& wiring, const PacketSizes& sizes);
-// The full packets that a port sends in that time, or in the time of so many bytes at its rate if
-// `bytes` is not 0; rounded up.
+// The full packets that a port sends in that time, rounded up. If `bytes` is not 0, the time is
+// that of this many bytes at the port's rate.
 [[nodiscard]] std::uint32_t round_trip_packets(const fabric::Wiring& wiring,
                                                const PacketSizes& sizes, std::uint64_t bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way a packet goes: the third of the three things in which baselines differ. A way is a NIC
-// of the sender, whose counterpart of the receiver has the same number, and an entropy.
+// of the sender and an entropy. The receiver's NIC is the one with the same number.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,16 @@ class Spray {
  public:
   virtual ~Spray() = default;
 
-  // Of the next packet.
+  // The way that the next packet takes.
   [[nodiscard]] virtual Way next() = 0;
-  // An ack has come the way back, so long after its packet, which may be marked, was sent.
+  // An ack has come back by this way, `round_trip` after its packet was sent. The packet may be
+  // marked.
   virtual void on_ack(Way way, fabric::Span round_trip, bool is_marked) {
     static_cast<void>(way);
     static_cast<void>(round_trip);
     static_cast<void>(is_marked);
   }
-  // The connection leaves the way on which it has failed for another NIC.
+  // The connection has failed on its NIC and leaves for another one.
   virtual void move() {}
 };
 

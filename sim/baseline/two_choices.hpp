@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// UCCL's choice of a path: two are drawn, and the one whose smoothed round trip is shorter is
-// taken (github.com/uccl-project/uccl at da914a20, collective/rdma/transport.cc: select_qpidx_pot;
-// rdma_io.h: update_scoreboard_rtt; the weight, include/cc/timely.h: kPPEwmaAlpha). A path that was
-// never taken has a round trip of nothing, and so is taken soon.
+// UCCL's choice of a path: it draws two, and takes the one whose smoothed round trip is shorter
+// (github.com/uccl-project/uccl at da914a20, collective/rdma/transport.cc: select_qpidx_pot;
+// rdma_io.h: update_scoreboard_rtt). The weight is kPPEwmaAlpha of include/cc/timely.h. A path that
+// was never taken counts with a round trip of 0, and so is taken soon.
 #pragma once
 
 #include <vector>

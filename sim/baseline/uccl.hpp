@@ -2,10 +2,11 @@
 // UCCL's loss recovery: github.com/uccl-project/uccl at da914a20, collective/rdma/transport.cc
 // (uc_rx_ack, __retransmit_for_flow) and transport_config.h.
 //
-// Acks carry what is expected and a bitmap of what has come beyond it. The 32nd ack in a row with
-// the same expectation has all missing below the highest of the bitmap sent again, and so has each
-// further one, however often that was sent already. The timer runs from the last progress or
-// resending; it has what the newest bitmap lacks sent again, or the oldest if that is empty.
+// Acks carry the expected packet and a bitmap of those that have come beyond it. The 32nd ack in a
+// row with the same expected packet makes the sender resend all that is missing below the highest
+// packet of the bitmap. Each further such ack does so too, however often these were sent already.
+// The timer runs from the last progress or retransmission. When it expires, the sender resends what
+// the newest bitmap lacks, or the oldest packet if that bitmap is empty.
 //
 // UCCL counts chunks of 32 to 64 KB, each on one path; here a packet is a chunk.
 #pragma once

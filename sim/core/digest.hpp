@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number that two runs share only if they are the same.
+// A number that two runs share only if they are equal.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ namespace hawser::sim {
 class Digest {
  public:
   void mix(std::uint64_t value) { value_ = scramble(value_ + value); }
-  // Cheaper, for many of them at once.
+  // A cheaper way for many bytes at once.
   void mix(std::span<const std::byte> bytes) {
     std::uint64_t sum = bytes.size();
     const std::byte* at = bytes.data();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens next: events of actors in the order of their time, and of their making where that is
-// equal, so that a run depends on nothing but its seed.
+// The events of a simulated world, in the order of their time. Events of equal time happen in the
+// order in which they were made, so that a run depends on nothing but its seed.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,19 @@ class EventQueue {
 
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] bool empty() const { return heap_.empty(); }
-  // kNever if there is none.
+  // The time of the next event; kNever if there is none.
   [[nodiscard]] proto::Time next() const {
     return heap_.empty() ? proto::kNever : heap_.front().time;
   }
   [[nodiscard]] std::uint64_t done() const { return done_; }
 
-  // What is due already happens next. The actor lives until then.
+  // An event whose time has passed already happens next. The actor lives until the event.
   void at(proto::Time time, Actor& actor, std::uint64_t what) {
     heap_.push_back({proto::later(time, now_), made_++, &actor, what});
     sift_up(heap_.size() - 1);
   }
 
-  // The next event; there must be one.
+  // Runs the next event; there must be one.
   void step() {
     HAWSER_ASSERT(!heap_.empty());
     const Entry entry = heap_.front();
@@ -52,7 +52,7 @@ class EventQueue {
     entry.actor->on_event(now_, entry.what);
   }
 
-  // Time passes without an event.
+  // Lets time pass without an event.
   void advance(proto::Time to) {
     HAWSER_ASSERT(to <= next());
     now_ = proto::later(now_, to);

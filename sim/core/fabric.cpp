@@ -9,8 +9,8 @@ namespace hawser::sim {
 
 namespace {
 
-// All headers and control blocks of nearly every frame; the payload follows from them, where they
-// came whole, and their checksum tells where it did not.
+// This much covers all headers and control blocks of nearly every frame. In an intact frame the
+// payload follows from them; in a corrupted one the checksum shows the difference.
 constexpr std::uint32_t kBytesInDigest = 128;
 
 constexpr std::uint64_t event_of(std::uint32_t link, std::uint32_t frame) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ports, switches and the links between them. A port is one NIC's place: a cable to one switch.
-// What enters at a port goes from switch to switch along the shortest ways, among equal ones by the
-// hash of its port pair and entropy, as a switch with ECMP does; so one flow keeps one way.
+// Ports, switches and the links between them. A port is one NIC's place: a cable to one switch. A
+// frame that enters at a port goes from switch to switch along the shortest ways. Among equal ways
+// a switch chooses by the hash of the port pair and the entropy, as ECMP does, so one flow keeps
+// one way. A cable is two links.
 //
-//   port 0 --cable-- switch 0 --cable-- switch 1 --cable-- port 1        a cable is two links
+//   port 0 --cable-- switch 0 --cable-- switch 1 --cable-- port 1
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@
 
 namespace hawser::sim {
 
-// What is plugged into a port.
+// The owner of a port gets the frames that arrive there.
 class PortOwner {
  public:
-  // The frame is the owner's.
+  // The frame belongs to the owner from now on.
   virtual void on_frame(std::uint32_t frame) = 0;
 
  protected:
@@ -32,7 +33,7 @@ class Fabric final : public Actor {
  public:
   Fabric(EventQueue& events, std::uint64_t seed) : events_(events), seed_(seed) {}
 
-  // ---- to be built before the first frame
+  // ---- construction, before the first frame
   [[nodiscard]] std::uint32_t add_switch();
   [[nodiscard]] std::uint32_t add_port(std::uint32_t at_switch, const LinkConfig& cable);
   // Returns the cable's number.
@@ -45,7 +46,7 @@ class Fabric final : public Actor {
   // The frame, whose `from` and `to` are ports, enters its port's cable now. Returns when the NIC
   // has read all of it.
   proto::Time send(std::uint32_t frame);
-  // Of a port's cable: what is in front of it.
+  // When a port's cable will have sent all that waits in front of it.
   [[nodiscard]] proto::Time busy_until(std::uint32_t port) const {
     return links_[ports_[port].up].busy_until();
   }
@@ -55,11 +56,11 @@ class Fabric final : public Actor {
   [[nodiscard]] Link& to_fabric(std::uint32_t port) { return links_[ports_[port].up]; }
   [[nodiscard]] Link& to_port(std::uint32_t port) { return links_[ports_[port].up + 1]; }
   [[nodiscard]] std::uint32_t cables() const { return static_cast<std::uint32_t>(cables_.size()); }
-  // Between switches; `back`: the other direction.
+  // A cable between switches; `back` chooses its other direction.
   [[nodiscard]] Link& cable(std::uint32_t number, bool back) {
     return links_[cables_[number] + (back ? 1 : 0)];
   }
-  // Frames from one port to another vanish, of one queue or of both.
+  // Frames from one port to another vanish, those of one queue or of both.
   void close_way(std::uint32_t from, std::uint32_t to,
                  std::optional<proto::Queue> queue = std::nullopt) {
     closed_ways_.push_back({from, to, queue});
@@ -68,7 +69,7 @@ class Fabric final : public Actor {
 
   [[nodiscard]] LinkCounters totals() const;
   [[nodiscard]] std::uint64_t lost_on_closed_ways() const { return lost_on_closed_ways_; }
-  // Of every frame that came to a port: when, where, how long it was, and its headers.
+  // A digest of every frame that came to a port: when, where, how long it was, and its headers.
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(proto::Time now, std::uint64_t what) override;
@@ -77,12 +78,12 @@ class Fabric final : public Actor {
   static constexpr std::uint32_t kNone = 0xffffffffu;
   struct Port {
     std::uint32_t at = 0;  // switch
-    std::uint32_t up = 0;  // link to it; the next one is the link back
+    std::uint32_t up = 0;  // the link to the switch; the next one is the link back
     PortOwner* owner = nullptr;
   };
   struct Switch {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> links;  // (link, switch at its end)
-    // By destination switch, where its choices begin in `choices`; one more at the end.
+    // For each destination switch, where its choices begin in `choices`; one more at the end.
     std::vector<std::uint32_t> first_choice;
     std::vector<std::uint32_t> choices;  // links
   };

@@ -17,16 +17,16 @@ namespace hawser::sim {
 
 struct Frame {
   std::unique_ptr<std::uint64_t[]> words;  // so that headers are aligned
-  std::uint32_t room = 0;                  // in bytes; it is used again
+  std::uint32_t room = 0;                  // in bytes; frames are reused
   std::uint32_t bytes = 0;
   std::uint32_t from = 0;  // ports of the fabric
   std::uint32_t to = 0;
-  std::uint32_t address = 0;  // that it was sent to
+  std::uint32_t address = 0;  // the address that it was sent to
   std::uint32_t next_free = 0;
   proto::Queue queue = proto::Queue::data;
   std::uint16_t entropy = 0;
   bool congestion_experienced = false;
-  bool spoiled = false;  // on a cable: what a NIC with a check of its own sees
+  bool spoiled = false;  // on a cable: a NIC that checks frames itself sees it
 
   [[nodiscard]] std::span<std::byte> data() {
     return {reinterpret_cast<std::byte*>(words.get()), bytes};
@@ -39,7 +39,7 @@ struct Frame {
       std::memcpy(data().data() + header.size(), payload.data(), payload.size());
     }
   }
-  // What it had is still there; what is new is zero.
+  // Keeps the bytes that the frame has; new ones are zero.
   void grow(std::uint32_t to_bytes) {
     if (room < to_bytes) {
       const std::unique_ptr<std::uint64_t[]> old = std::move(words);
@@ -57,7 +57,7 @@ struct Frame {
   }
 };
 
-// All frames of a world, used again and again. Ids stay below the most that were ever out at once.
+// All frames of a world, which are reused. Ids stay below the most frames ever taken at once.
 class FrameStore {
  public:
   [[nodiscard]] std::uint32_t take() {

@@ -26,7 +26,7 @@ Host::Host(EventQueue& events, Fabric& fabric, AddressBook& book, const HostConf
   schedule(events_.now());
 }
 
-// The earliest one counts.
+// Only the earliest one counts.
 void Host::schedule(proto::Time at) {
   if (at >= next_turn_) return;
   next_turn_ = proto::later(at, events_.now());

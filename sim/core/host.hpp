@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process on a host: an endpoint, unchanged, over NICs of the fabric, and the loop that turns it.
+// A process on a host: an unchanged endpoint over NICs of the fabric, and the loop that turns it.
 //
-// A turn costs time; one that did something is followed by the next, else the host sleeps until the
-// moment that the endpoint asked for, or until a packet or a call wakes it. The host's clock is its
-// own: it starts anywhere, and may jump forward.
+// A turn costs time. After a turn that did something comes the next one. After any other the host
+// sleeps until the moment that the endpoint asked for, or until a packet or a call wakes it. The
+// host has a clock of its own: it starts anywhere, and may jump forward.
 //
-// A host may be descheduled between two turns (pause) or within one (stand): after it has looked at
-// the clock and before it looks at its NICs, between a turn's halves, or after it has looked at the
-// clock again and before it sends.
+// A host may be descheduled between two turns (pause) or within one (stand). Within a turn there
+// are three such places. The first is after the host has read the clock and before it looks at its
+// NICs. The second is between a turn's halves. The third is after the host has read the clock again
+// and before it sends.
 #pragma once
 
 #include <functional>
@@ -23,12 +24,12 @@ namespace hawser::sim {
 struct HostConfig {
   proto::EndpointConfig endpoint;
   NicConfig nic;
-  std::vector<std::uint32_t> ports;     // a NIC each
-  std::vector<std::uint32_t> numbers;   // addresses of the process before it; none: own ones
-  std::vector<std::uint32_t> networks;  // of the NICs; none: all are in one
+  std::vector<std::uint32_t> ports;     // a NIC for each
+  std::vector<std::uint32_t> numbers;   // addresses of the process before it; empty: own ones
+  std::vector<std::uint32_t> networks;  // of the NICs; empty: all are in one
   proto::Duration turn = proto::nanoseconds(500);
   proto::Duration wake_up{};  // how late the host is when something wakes it
-  proto::Duration clock{};    // what its clock is ahead
+  proto::Duration clock{};    // how far its clock is ahead
   std::uint64_t seed = 1;
 };
 
@@ -42,13 +43,13 @@ class Host final : public Actor {
   [[nodiscard]] const proto::Endpoint& endpoint() const { return *endpoint_; }
   [[nodiscard]] std::vector<std::unique_ptr<SimNic>>& nics() { return nics_; }
   [[nodiscard]] std::size_t buffers_in_use() const { return pool_.in_use(); }
-  // By its own clock.
+  // The time by the host's own clock.
   [[nodiscard]] proto::Time now() const { return events_.now() + clock_; }
-  // Something was called: a turn is due.
+  // The program has called the endpoint, so a turn is due.
   void wake();
 
   // ---- faults
-  // The process is gone, and its NICs with it; what is left of it here does nothing more.
+  // The process and its NICs are gone. The rest of it here does nothing more.
   void crash();
   [[nodiscard]] bool is_running() const { return endpoint_ != nullptr; }
   // The addresses that its NICs had, for the process after it.
@@ -59,16 +60,17 @@ class Host final : public Actor {
   enum class Place : std::uint8_t { none, before_looking, between_halves, before_sending };
   void stand(Place place);
   void go_on() { stand(Place::none); }
-  // Its program can't call anything meanwhile.
+  // While it stands, its program can't call anything.
   [[nodiscard]] bool stands() const { return stands_at_ != Place::none; }
   void set_dry(bool dry) { pool_.set_dry(dry); }
   void set_lateness(proto::Duration lateness) { lateness_ = lateness; }
   void jump(proto::Duration by) { clock_ = clock_ + by; }
 
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
-  // Turns in a row in which a timer was due that nothing was done about.
+  // Turns in a row in which a timer was due but nothing was done about it.
   [[nodiscard]] std::uint32_t idle_turns() const { return idle_turns_; }
-  // When the endpoint wants its next turn, by the world's clock; kNever if nothing is armed.
+  // When the endpoint wants its next turn, by the simulated world's clock; kNever if no timer is
+  // armed.
   [[nodiscard]] proto::Time wants_turn() const { return wants_; }
 
   void on_event(proto::Time now, std::uint64_t what) override;
@@ -87,7 +89,7 @@ class Host final : public Actor {
   proto::Duration wake_up_;
   proto::Duration lateness_{};
   proto::Duration clock_;
-  proto::Time next_turn_ = proto::kNever;  // the event of which counts
+  proto::Time next_turn_ = proto::kNever;  // only the event for this time counts
   proto::Time wants_ = proto::kNever;
   bool paused_ = false;
   Place to_stand_ = Place::none;   // at the next turn

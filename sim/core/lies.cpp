@@ -86,7 +86,7 @@ class Liar {
       default: return make_noise();
     }
   }
-  // 32 is CONTROL's.
+  // 32 is the type of CONTROL.
   void kill_type() {
     if (wire::rule_of(header().type).own_words > 0)
       header().type = static_cast<wire::PacketType>(200);
@@ -135,7 +135,7 @@ class Liar {
     frame_.grow(frame_.bytes + 8);
     if (!rule_.blocks && random_.chance(0.5)) ++header().hwords;  // as if it were a block
   }
-  // The MAC covers all of it.
+  // Spoils any byte behind the common header: the MAC covers them all.
   void spoil_signed() {
     const std::size_t first = sizeof(wire::CommonHeader);
     const std::size_t where = first + random_.below(frame_.bytes - first);
@@ -145,7 +145,7 @@ class Liar {
   [[nodiscard]] wire::FragmentPart& fragment() {
     return at<wire::FragmentPart>(sizeof(wire::CommonHeader));
   }
-  // Of another length than its place in the message demands.
+  // Gives the payload a length that its place in the message doesn't allow.
   void cut_payload() {
     const std::uint32_t payload =
         frame_.bytes - header().hwords * static_cast<std::uint32_t>(wire::kWordBytes);
@@ -169,7 +169,7 @@ class Liar {
     auto& slot = at<wire::ReceiveSlotPart>(sizeof(wire::CommonHeader) + sizeof(wire::FragmentPart));
     switch (random_.below(6)) {
       case 0: slot.rx_generation += some(); return;
-      // Of a neighbour, if it has one.
+      // Names a neighbouring slot, if there is one.
       case 4: slot.rx_slot ^= 1 + static_cast<std::uint32_t>(random_.below(7)); return;
       case 1: slot.rx_slot = ~some(); return;
       case 2: fragment().message += kFarAhead + some(); return;
@@ -200,7 +200,7 @@ class Liar {
     }
   }
 
-  // One of the blocks says what can't be.
+  // Puts an impossible value into one of the blocks.
   void lie_in_blocks() {
     std::size_t chosen = rule_.own_words * wire::kWordBytes;
     std::uint64_t seen = 0;
@@ -213,7 +213,7 @@ class Liar {
       next += std::max<std::size_t>(at<wire::BlockHead>(next).words, 1) * wire::kWordBytes;
     }
     auto& head = at<wire::BlockHead>(chosen);
-    // What is wrong with a status alone doesn't make its CLOSE any less the last word.
+    // A CLOSE with a wrong status would still end the session, so it gets a wrong length instead.
     if (random_.chance(0.2) || header().type == wire::PacketType::close) {
       head.words = static_cast<std::uint8_t>(random_.chance(0.5) ? 0 : 255);
       return;

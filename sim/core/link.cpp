@@ -11,7 +11,7 @@ constexpr double kPsPerSecond = 1e12;
 constexpr double kPsPerNs = 1e3;
 }  // namespace
 
-// What waits when the slowness ends goes at the full rate from then on.
+// Frames still waiting when the slow time ends go at the full rate from then on.
 double Link::service_ps(proto::Time start, double bytes) const {
   const double full = kPsPerSecond / static_cast<double>(config_.bytes_per_s);
   const double slow = full * faults.slowdown;

@@ -2,8 +2,8 @@
 // One direction of a cable, with the queue in front of it: it serialises frames at its rate, and
 // drops, marks, loses or spoils them.
 //
-// The queue needs no events of its own: a link is busy until a moment that every frame moves, so
-// what waits in it at any time is known from that moment alone.
+// The queue needs no events of its own. A link is busy until a moment that every frame moves, and
+// that moment alone says how much waits in the queue at any time.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace hawser::sim {
 struct LinkConfig {
   std::uint64_t bytes_per_s = 10'000'000'000;
   proto::Duration latency = proto::microseconds(1);
-  std::uint64_t queue_bytes = 1 << 20;  // what doesn't fit is dropped
+  std::uint64_t queue_bytes = 1 << 20;  // frames that don't fit are dropped
   std::uint64_t mark_bytes = 0;         // ECN: marked if more is waiting; 0: never
 };
 
-// Probabilities of a frame. Bursts are Gilbert-Elliott's: in the bad state, which a frame enters
-// with `burst_begin` and leaves with `burst_end`, all are lost.
+// Probabilities for each frame. Bursts follow Gilbert and Elliott: a frame enters the bad state
+// with `burst_begin` and leaves it with `burst_end`, and all frames in it are lost.
 struct LinkFaults {
   double loss = 0;
   double burst_begin = 0;
@@ -29,11 +29,11 @@ struct LinkFaults {
   double duplicate = 0;
   double reorder = 0;  // held back for `reorder_delay`
   proto::Duration reorder_delay{};
-  double straggle = 0;  // held back for longer than much lives, half of `straggle_delay` to 3/2
+  double straggle = 0;  // held back for long: half of `straggle_delay` to 3/2 of it
   proto::Duration straggle_delay{};
-  double spike = 0;  // all of the link stands still for `spike_delay`
+  double spike = 0;  // the whole link stands still for `spike_delay`
   proto::Duration spike_delay{};
-  double corrupt = 0;   // one bit
+  double corrupt = 0;   // one bit flips
   double truncate = 0;  // to any length
   double slowdown = 1;  // its rate is divided by that until `slow_until`
   proto::Time slow_until{};
@@ -68,10 +68,10 @@ class Link {
     bool truncated = false;
     proto::Time departs{};
     proto::Time arrival{};
-    std::uint64_t dice = 0;  // where it is corrupted or truncated
+    std::uint64_t dice = 0;  // chooses where it is corrupted or truncated
   };
 
-  // A frame of so many bytes enters the queue now.
+  // A frame of this length enters the queue now.
   [[nodiscard]] Passage pass(proto::Time now, std::uint32_t bytes);
   [[nodiscard]] std::uint64_t waiting_bytes(proto::Time now) const;
   [[nodiscard]] proto::Time busy_until() const { return busy_until_; }
@@ -82,7 +82,8 @@ class Link {
 
  private:
   [[nodiscard]] bool dice(double chance) { return chance > 0 && random_.chance(chance); }
-  // How long so many bytes take from `start` on, in picoseconds; and how many bytes pass between.
+  // How long this many bytes take from `start` on, in picoseconds; how many bytes pass between two
+  // times.
   [[nodiscard]] double service_ps(proto::Time start, double bytes) const;
   [[nodiscard]] double served_bytes(proto::Time start, proto::Time end) const;
 

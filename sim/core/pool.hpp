@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header buffers of a host. What a driver gives back twice is a broken invariant, and what is read
-// after it was given back is visibly not what was written.
+// Header buffers of a host. The pool asserts that a driver gives no buffer back twice. It
+// overwrites buffers that come back, so that a later read visibly doesn't find what was written.
 #pragma once
 
 #include <algorithm>
@@ -41,11 +41,11 @@ class Pool final : public proto::PacketPool {
     }
   }
   [[nodiscard]] std::size_t in_use() const override { return out_.size() - free_.size(); }
-  // A fault: others have all that there is.
+  // A fault: the pool behaves as if others held all buffers.
   void set_dry(bool dry) { is_dry_ = dry; }
 
  private:
-  static constexpr std::size_t kPoisoned = 64;  // of each; headers begin there
+  static constexpr std::size_t kPoisoned = 64;  // bytes of each buffer; headers begin there
   [[nodiscard]] std::size_t index_of(const proto::PacketBuffer* buffer) const {
     return static_cast<std::size_t>(buffer - memory_.get());
   }

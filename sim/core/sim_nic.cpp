@@ -10,10 +10,10 @@
 namespace hawser::sim {
 
 namespace {
-// In an address: a kind, a number of 32 bits, and then the network.
+// Where the network stands in an address: behind a kind and a number of 32 bits.
 constexpr std::size_t kNetworkAt = 5;
-constexpr double kOverheard = 0.1;  // words take time
-constexpr double kPrecious = 10;    // what begins and ends sessions is what intruders like best
+constexpr double kOverheard = 0.1;  // putting a frame in words takes time
+constexpr double kPrecious = 10;    // intruders prefer the packets that begin and end sessions
 }  // namespace
 
 using proto::NicEvent;
@@ -113,7 +113,7 @@ void SimNic::close_remote(RemoteHandle handle) {
   --openings_[number];
 }
 
-// What the narrowest one of the ways there carries in one piece.
+// The longest datagram that the narrowest way from this NIC to that address carries whole.
 std::uint32_t SimNic::way_bytes(std::uint32_t number) const {
   std::uint32_t bytes = config_.max_datagram_bytes;
   for (const NarrowWay& way : faults.narrow_ways) {
@@ -195,7 +195,7 @@ void SimNic::on_frame(std::uint32_t id) {
   const Frame& frame = fabric_.frames().at(id);
   ReceiveRing& into = ring(frame.queue);
   const bool gone = faults.dead || frame.address != number_ ||
-                    (frame.spoiled && !config_.needs_checksum);  // its own check finds that
+                    (frame.spoiled && !config_.needs_checksum);  // the NIC's own check finds that
   const std::uint32_t slots =
       faults.ring_slots > 0 ? std::min(faults.ring_slots, into.slots) : into.slots;
   if (gone || into.frames.size() >= slots || frame.bytes == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC in a port of the fabric: the contract of proto/nic.hpp in virtual time, with its rings and
-// all that a NIC can do to its host.
+// A NIC in a port of the fabric. It keeps the contract of proto/nic.hpp in virtual time, with its
+// rings, and with all the faults that a NIC can show to its host.
 #pragma once
 
 #include <array>
@@ -26,21 +26,21 @@ struct NicConfig {
   bool needs_checksum = true;
 };
 
-// The way to a port carries no more than that in one piece.
+// The way to a port carries at most this much in one piece.
 struct NarrowWay {
   std::uint32_t port = 0;
   std::uint32_t bytes = 0;
 };
 
 struct NicFaults {
-  bool dead = false;             // what it sends and gets is lost; sends are reaped all the same
+  bool dead = false;             // packets both ways are lost; sends are reaped all the same
   bool holds_sends = false;      // reaps nothing
   double partial_burst = 0;      // probability that a burst is cut short
   proto::Duration reap_delay{};  // after a packet has left
-  std::uint32_t ring_slots = 0;  // a receive ring holds no more than that; 0: what it has
-  bool unresolved = false;       // it knows the way to nobody new
-  double garbled = 0;            // a frame says something that can't be (lies.hpp)
-  double forged = 0;             // an intruder sends another one beside it, that does
+  std::uint32_t ring_slots = 0;  // the limit of a receive ring; 0: the ring's own size
+  bool unresolved = false;       // it can't resolve addresses that it doesn't know yet
+  double garbled = 0;            // probability that a frame is made impossible (lies.hpp)
+  double forged = 0;             // probability that an intruder sends an impossible copy beside it
   bool is_signed = false;        // session packets have MACs
   std::vector<NarrowWay> narrow_ways{};
 };
@@ -53,12 +53,12 @@ struct NicCounters {
   std::uint64_t fragmented = 0;  // longer than their way carries in one piece
 };
 
-// Which port answers to a NIC's address: a NIC that comes back may have another, and a process that
-// is started again may have the one that its predecessor had.
+// Which port answers to a NIC's address. A NIC that comes back may have another address. A process
+// that is started again may have the one that its predecessor had.
 class AddressBook {
  public:
   static constexpr std::uint32_t kNobody = 0xffffffffu;
-  // A number of its own.
+  // Returns a number of its own.
   [[nodiscard]] std::uint32_t enter(std::uint32_t port) {
     ports_.push_back(port);
     last_ports_.push_back(port);
@@ -70,7 +70,7 @@ class AddressBook {
   void withdraw(std::uint32_t number) { ports_[number] = kNobody; }
   [[nodiscard]] bool is_known(std::uint32_t number) const { return number < ports_.size(); }
   [[nodiscard]] std::uint32_t port_of(std::uint32_t number) const { return ports_[number]; }
-  // Where the way to the address leads, whether or not somebody is there.
+  // The port to which the way to the address leads, whether or not a NIC answers there.
   [[nodiscard]] std::uint32_t last_port_of(std::uint32_t number) const {
     return last_ports_[number];
   }
@@ -84,8 +84,8 @@ class SimNic final : public proto::Nic, public PortOwner {
  public:
   static constexpr std::uint32_t kOwnNumber = 0xffffffffu;
 
-  // Where a NIC is, and as whom: `number` is the address of one that is gone, or kOwnNumber. It can
-  // address those of its network.
+  // A NIC's port and address: `number` is the address of a NIC that is gone, or kOwnNumber. It can
+  // address the NICs of its network.
   struct Place {
     std::uint32_t port = 0;
     std::uint32_t number = kOwnNumber;
@@ -102,14 +102,14 @@ class SimNic final : public proto::Nic, public PortOwner {
 
   NicFaults faults;
   void tell(proto::NicEvent::Kind kind);
-  // It has another address from now on; what is sent to the old one is lost.
+  // The NIC has another address from now on; packets to the old one are lost.
   void move();
   [[nodiscard]] const NicCounters& counters() const { return counters_; }
-  // Whether it may still read a byte of these.
+  // Whether the NIC may still read a byte of these.
   [[nodiscard]] bool reads(const std::byte* data, std::size_t bytes) const;
   [[nodiscard]] std::uint32_t port() const { return port_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
-  // When a send that has left will be reaped; kNever if none is under way.
+  // When a send that has left will be reaped; kNever if none is in flight.
   [[nodiscard]] proto::Time next_reap() const;
 
   void on_frame(std::uint32_t frame) override;
@@ -123,7 +123,8 @@ class SimNic final : public proto::Nic, public PortOwner {
   void close_remote(proto::RemoteHandle handle) override;
   [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
-  // Nothing is gathered here; but a turn, which begins with reap, must have ended with this.
+  // This NIC gathers no packets. A turn, which begins with reap, must still have ended with a
+  // flush.
   void flush() override { unflushed_ = false; }
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
@@ -144,7 +145,7 @@ class SimNic final : public proto::Nic, public PortOwner {
   };
   struct ReceiveRing {
     std::deque<std::uint32_t> frames;
-    std::vector<std::uint32_t> lent;  // views of these are out
+    std::vector<std::uint32_t> lent;  // views of these are lent
     std::uint32_t slots = 0;
   };
 

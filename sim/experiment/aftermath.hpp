@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What faults came to in a run: when the hosts that were struck used what was left to them, how
-// much of it they used, and who was blamed against the truth.
+// The consequences of faults in a run. They are when the hosts with failed NICs used their
+// remaining capacity, how much of it they used, and which paths were blamed rightly or wrongly.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,25 @@
 namespace hawser::experiment {
 
 struct AftermathNumbers {
-  // From the first fault on, as TrialNumbers has them.
+  // From the first fault on, as in TrialNumbers.
   std::optional<std::int64_t> capacity_back_ps;
   std::optional<double> left_used;
-  // Paths that were accused: a NIC of theirs had died, or none had.
+  // Accused paths of which a NIC had died, and those of which none had.
   std::optional<std::uint64_t> blamed_rightly;
   std::optional<std::uint64_t> blamed_wrongly;
-  std::optional<std::uint64_t> unblamed;  // NICs that died, and of no path that was accused
-  std::optional<std::int64_t> blamed_ps;  // until every NIC that was blamed rightly had been once
+  std::optional<std::uint64_t> unblamed;  // NICs that died although no path of theirs was accused
+  std::optional<std::int64_t> blamed_ps;  // until each rightly blamed NIC had been blamed once
 };
 
 class Aftermath {
  public:
-  // Looks from now on, when traffic begins; it lives as long as the events. `waits`: what is sent
-  // waits for what is received, as in collectives. Then hosts that use what is left to them one way
-  // use it; else both ways count.
+  // Counts from now on, when traffic begins; it lives as long as the events. With `waits`, sends
+  // wait for receives, as in collectives: a host then uses its remaining capacity if it does so in
+  // either direction. Otherwise both directions count.
   Aftermath(fabric::EventWheel& events, fabric::Network& network,
             const std::vector<fabric::Fault>& faults, bool waits);
 
-  // At the traffic's end. `all` is what came to all ports.
+  // At the traffic's end. `all` counts what came to all ports.
   [[nodiscard]] AftermathNumbers conclude(const Carrier& carrier, const Throughput& all, bool ended,
                                           fabric::Instant end) const;
 
@@ -42,8 +42,8 @@ class Aftermath {
   Struck struck_;
   bool waits_;
   fabric::Instant begun_;
-  std::optional<fabric::Instant> first_;  // fault
-  std::optional<Throughput> from_hosts_;  // those that were struck; none, if none was
+  std::optional<fabric::Instant> first_;  // the first fault
+  std::optional<Throughput> from_hosts_;  // of the hosts that a fault struck, if any
   std::optional<Throughput> to_hosts_;
 };
 

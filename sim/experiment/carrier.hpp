@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries out a connection matrix over a fabric: hosts that run the protocol
-// (matrix_run.hpp), or a baseline's. An experiment compares carriers of the same matrix.
+// Carries out a connection matrix over a fabric, by hosts that run the protocol (matrix_run.hpp) or
+// a baseline's. An experiment compares carriers of the same matrix.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct FlowTimes {
 };
 
 struct CarrierTotals {
-  std::uint64_t data_packets = 0;   // that were sent, retransmits too
+  std::uint64_t data_packets = 0;   // sent in all, retransmissions included
   std::uint64_t retransmitted = 0;  // of these
-  std::uint64_t duplicates = 0;     // that came to a receiver who had them: sent in vain
+  std::uint64_t duplicates = 0;     // that came to a receiver that had them already
 };
 
-// A sender takes a path to be dead, one that it has used until then: by silence, by word of its
-// driver or of its peer, because retries are over.
+// A sender takes a path to be dead that it has used until then. It may do so because of silence, a
+// report of its driver or its peer, or the end of its retries.
 struct Accusation {
   fabric::Instant at;
   std::uint32_t from = 0;  // ports
@@ -34,8 +34,8 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // Until all that has to precede the traffic is done, and until all connections have ended; false
-  // if that takes longer, or if one failed.
+  // The first runs until all that has to precede the traffic is done, the second until all
+  // connections have ended. Both return false if that takes longer, or if one failed.
   [[nodiscard]] virtual bool connect(fabric::Span most) = 0;
   [[nodiscard]] virtual bool run(fabric::Span most) = 0;
 
@@ -43,7 +43,7 @@ class Carrier {
   [[nodiscard]] virtual fabric::Instant begun() const = 0;
   [[nodiscard]] virtual const FlowTimes& times(std::uint32_t connection) const = 0;
   [[nodiscard]] virtual CarrierTotals totals() const = 0;
-  // In the order of time. Null: it never leaves a path.
+  // In the order of time. Null if the carrier never leaves a path.
   [[nodiscard]] virtual const std::vector<Accusation>* accusations() const { return nullptr; }
 };
 

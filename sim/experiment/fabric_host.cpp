@@ -21,7 +21,7 @@ FabricHost::FabricHost(const HostsShare& share, const HostConfig& config,
   wake();
 }
 
-// The earliest one counts.
+// Only the earliest one counts.
 void FabricHost::schedule(fabric::Instant at) {
   at = std::max({at, free_, events_.now()});
   if (at >= next_turn_) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of an experiment: an endpoint, unchanged, over NICs of the fabric, and the loop that
-// turns it. It has a core for itself: a turn takes a base and a part for each packet, what comes
-// meanwhile waits in the rings, and a host with nothing to do costs no events: the next turn is
-// when something comes, when the endpoint asked for it, or when sends that matter have left.
+// A process of an experiment: an unchanged endpoint over NICs of the fabric, and the loop that
+// turns it. The process has a core for itself. A turn takes a base time, and a time for each
+// packet; packets that come meanwhile wait in the rings. An idle host costs no events: its next
+// turn is when a packet comes, when the endpoint asked for it, or when sends that matter have left.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ namespace hawser::experiment {
 struct HostConfig {
   proto::EndpointConfig endpoint;
   NicConfig nic;
-  std::vector<std::uint32_t> ports;  // a NIC each
+  std::vector<std::uint32_t> ports;  // a NIC for each
   fabric::Span turn = fabric::nanoseconds(200);
   fabric::Span packet = fabric::nanoseconds(40);  // for each one sent or received
 };
 
-// What all hosts of an experiment share.
+// The parts that all hosts of an experiment share.
 struct HostsShare {
   fabric::EventWheel& events;
   fabric::Network& network;
@@ -33,16 +33,17 @@ struct HostsShare {
 
 class FabricHost final : public fabric::Actor {
  public:
-  // `turned` is called after each turn: time to look for completions and to call the endpoint.
+  // `turned` is called after each turn, so that the caller can poll for completions and call the
+  // endpoint.
   FabricHost(const HostsShare& share, const HostConfig& config, std::function<void()> turned);
   FabricHost(const FabricHost&) = delete;
   FabricHost& operator=(const FabricHost&) = delete;
 
   [[nodiscard]] proto::Endpoint& endpoint() { return *endpoint_; }
   [[nodiscard]] std::span<const std::unique_ptr<FabricNic>> nics() const { return nics_; }
-  // By its own clock, which counts from kEpoch.
+  // The time by the host's own clock, which counts from kEpoch.
   [[nodiscard]] proto::Time now() const { return local_time(events_.now()); }
-  // Something was called: a turn is due.
+  // The caller has called the endpoint, so a turn is due.
   void wake() { schedule(events_.now()); }
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
 
@@ -58,8 +59,8 @@ class FabricHost final : public fabric::Actor {
   std::function<void()> turned_;
   fabric::Span turn_;
   fabric::Span packet_;
-  fabric::Instant next_turn_ = fabric::kNever;  // the event of which counts
-  fabric::Instant free_;                        // the last turn is over
+  fabric::Instant next_turn_ = fabric::kNever;  // only the event for this time counts
+  fabric::Instant free_;                        // when the last turn is over
   std::uint64_t turns_ = 0;
 };
 

@@ -104,7 +104,8 @@ const fabric::Link& FabricNic::cable() const {
   return network_.link(network_.wiring().from_port(port_));
 }
 
-// At the rate that the cable has now. One that is down takes all at once, and nothing comes of it.
+// When a send has left, at the present rate of the cable. A cable that is down takes all at once,
+// and delivers nothing.
 fabric::Instant FabricNic::left(const Sent& sent) const {
   if (cable().is_down()) return events_.now();
   const std::uint64_t behind = cable().counters().bytes - sent.bytes;

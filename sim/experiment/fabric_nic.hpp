@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A NIC of the real protocol in a port of the fabric: the contract of proto/nic.hpp, with rings of
-// fixed size, in virtual time. What is sent keeps its length and its headers and loses its payload:
-// who receives finds bytes there that mean nothing.
+// fixed size, in virtual time. A packet keeps its length and its headers and loses its payload: the
+// receiver finds meaningless bytes there.
 //
-// What a NIC holds is what 8192 of them can afford. Header buffers go back to the pool at once, as
-// the fabric has copied them, so that all hosts can share one; what has come waits in a chain of
-// the fabric's own records; and the views that rx_burst gives lie in slots that all NICs share, as
-// only a host that is in the middle of a turn has any.
+// A NIC is small enough that 8192 of them fit in memory. Header buffers go back to the pool at
+// once, since the fabric has copied them, so all hosts can share one pool. Received packets wait in
+// a chain of the fabric's own records. The views that rx_burst gives lie in slots that all NICs
+// share, since only a host in the middle of a turn holds any.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace hawser::experiment {
 
-// Times of the fabric and of hosts' clocks, which count nanoseconds from kEpoch.
+// Converts times of the fabric to those of hosts' clocks, which count nanoseconds from kEpoch.
 inline constexpr proto::Time kEpoch{1'000'000'000};
 [[nodiscard]] inline proto::Time local_time(fabric::Instant at) {
   return kEpoch + proto::Duration{at.ps / 1000};
@@ -32,11 +32,11 @@ inline constexpr proto::Time kEpoch{1'000'000'000};
 
 struct NicConfig {
   std::uint32_t max_datagram_bytes = 4096 + 256;
-  // What a cable carries besides the datagram: of RoCE over IPv4, Ethernet's 38 bytes with
-  // preamble, gap and check, IP's 20, UDP's 8, BTH's 12, DETH's 8 and the check's 4.
+  // The bytes that a cable carries besides the datagram. For RoCE over IPv4 these are Ethernet's 38
+  // bytes with preamble, gap and check, IP's 20, UDP's 8, BTH's 12, DETH's 8 and the check's 4.
   std::uint32_t overhead_bytes = 90;
   std::uint16_t entropies = 128;
-  bool tells_rate = true;  // its link's, to the protocol
+  bool tells_rate = true;  // tells the protocol its link's rate
   std::uint32_t send_slots = 512;
   std::uint32_t data_slots = 1024;  // receive rings
   std::uint32_t control_slots = 1024;
@@ -47,19 +47,19 @@ struct NicCounters {
   std::uint64_t sent = 0;  // packets, as all of these
   std::uint64_t received = 0;
   std::uint64_t overruns = 0;
-  std::uint64_t trimmed = 0;  // came without their payload, which the protocol can't use
+  std::uint64_t trimmed = 0;  // came without their payload, so the protocol can't use them
 };
 
-// Places for received datagrams, of all NICs of an experiment.
+// Slots for received datagrams, for all NICs of an experiment.
 class ViewSlots {
  public:
   explicit ViewSlots(std::uint32_t bytes) : words_((bytes + 7) / 8) {}
-  // Its contents are arbitrary, but defined.
+  // The contents are arbitrary, but defined.
   [[nodiscard]] std::byte* take();
   void give(std::byte* slot) { free_.push_back(slot); }
   [[nodiscard]] std::size_t bytes() const { return words_ * 8; }
   [[nodiscard]] std::size_t lent() const { return slots_.size() - free_.size(); }
-  // The most that were lent at once.
+  // The most slots that were lent at once.
   [[nodiscard]] std::size_t made() const { return slots_.size(); }
 
  private:
@@ -70,8 +70,8 @@ class ViewSlots {
 
 class FabricNic final : public proto::Nic, public fabric::Receiver {
  public:
-  // `pool` and `slots` may be shared with others; the slots hold max_datagram_bytes each. `wake` is
-  // called when something has come, a port event too.
+  // `pool` and `slots` may be shared with others; each slot holds max_datagram_bytes. `wake` is
+  // called when a packet or a port event has come.
   FabricNic(fabric::EventWheel& events, fabric::Network& network, std::uint32_t port,
             const NicConfig& config, proto::PacketPool& pool, ViewSlots& slots,
             std::function<void()> wake);
@@ -79,15 +79,15 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   FabricNic(const FabricNic&) = delete;
   FabricNic& operator=(const FabricNic&) = delete;
 
-  // Nobody looks at views any more: a turn is over.
+  // A turn is over, so no view is in use any more.
   void end_views();
-  // When a turn would find something to reap that matters: room in a ring that was full, or else
-  // that all has left. kNever if nothing is under way.
+  // When a turn would find a completed send that matters: room in a ring that was full, or else the
+  // end of all sends. kNever if nothing is in flight.
   [[nodiscard]] fabric::Instant next_reap() const;
   [[nodiscard]] const NicCounters& counters() const { return counters_; }
 
   void on_packet(fabric::Instant now, fabric::PacketId id) override;
-  // A port event, as a driver has them.
+  // The port event that a driver would report.
   void on_cable(fabric::Instant now, bool is_up) override;
 
   [[nodiscard]] std::string_view name() const override { return name_; }
@@ -109,7 +109,7 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
  private:
   struct Sent {
     std::uint64_t cookie;
-    std::uint64_t bytes;  // that the cable had been given, this packet's included
+    std::uint64_t bytes;  // the cable's total, this packet included
   };
   struct ReceiveRing {
     fabric::PacketId first = fabric::kNoPacket;  // a chain by Packet::next
@@ -145,7 +145,7 @@ class FabricNic final : public proto::Nic, public fabric::Receiver {
   bool was_full_ = false;
   std::array<ReceiveRing, 2> rings_;
   std::vector<proto::NicEvent> news_;
-  bool is_up_ = true;  // as the news have it
+  bool is_up_ = true;  // as the last port event said
   NicCounters counters_;
 };
 

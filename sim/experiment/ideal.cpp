@@ -22,13 +22,13 @@ using fabric::Pace;
 using fabric::Span;
 using fabric::Wiring;
 
-// A set of cables that share what passes it: a host's, a leaf's or a pod's, one way.
+// A set of cables that share the traffic that passes it: a host's, a leaf's or a pod's, one way.
 struct Cut {
   std::uint32_t number = 0;
   std::uint64_t bits_per_s = 0;  // of all its cables together
 };
 
-// From a host to another one.
+// The way from a host to another one.
 struct Way {
   std::vector<Cut> cuts;
   std::vector<std::uint32_t> links;  // of one NIC's packets
@@ -42,8 +42,8 @@ Span time_of(std::uint64_t bytes, std::uint64_t bits_per_s) {
                                     static_cast<double>(bits_per_s))};
 }
 
-// Which cables there are between two hosts. Equal NICs carry equal shares, so a set that sees one
-// NIC's part of a flow counts as so many times as fast, and the whole flow counts there.
+// The cables between two hosts. Equal NICs carry equal shares. A cable set that carries one NIC's
+// part of a flow therefore counts as `nics_` times as fast, with the whole flow on it.
 class Ways {
  public:
   Ways(const fabric::Shape& shape, std::uint32_t hosts)
@@ -109,8 +109,8 @@ class Ways {
   std::uint32_t hosts_;
 };
 
-// What a flow takes however its step's bytes are: latencies, the first packet's being stored on its
-// way, and the way back of who tells the sender.
+// The part of a flow's time that doesn't depend on its step's bytes. It consists of latencies, the
+// storing of the first packet at each switch, and the way back of the packet that tells the sender.
 struct Fixed {
   Span there{};
   Span back{};
@@ -130,7 +130,8 @@ class Calculation {
   }
 
   Ideal run() {
-    // First as if each flow were alone, for steps; then with all of its step.
+    // The first pass treats each flow as if it were alone, to find the steps. The second adds the
+    // bytes of its step.
     std::vector<Span> durations(bytes_.size());
     for (std::uint32_t i = 0; i < bytes_.size(); ++i) {
       for (const Cut& cut : way_of_[i].cuts) {
@@ -165,7 +166,7 @@ class Calculation {
     return fixed;
   }
 
-  // What a set of cables takes for so many bytes, but for the flow's first packet.
+  // How long a set of cables takes for this many bytes, apart from the flow's first packet.
   [[nodiscard]] Span rest(std::uint32_t flow, std::uint64_t bytes, const Cut& cut) const {
     return time_of(bytes - fixed_[flow].first_packet, cut.bits_per_s);
   }
@@ -185,7 +186,7 @@ class Calculation {
     return durations;
   }
 
-  // Who starts whom, in the order of time.
+  // Which flow starts which, in the order of time.
   [[nodiscard]] Ideal follow(const std::vector<Span>& durations) const {
     Ideal ideal;
     ideal.flows.resize(bytes_.size());
@@ -204,7 +205,7 @@ class Calculation {
       events.emplace(one.received, flow, What::received);
       events.emplace(one.ended, flow, What::sent);
     };
-    // Computing is done by the step that it follows.
+    // A delay for computing belongs to the step before it.
     Instant now{};
     std::pair<Instant, std::uint32_t> from{};
     std::map<std::uint32_t, std::pair<Instant, std::uint32_t>> waits;  // by trigger
@@ -238,13 +239,13 @@ class Calculation {
     return ideal;
   }
 
-  // Whatever the order, a set of cables carries all bytes of all steps.
+  // A set of cables must carry all bytes of all steps, in whatever order.
   [[nodiscard]] Instant by_all_bytes(const Ideal& ideal) const {
     struct Sum {
       std::uint64_t bytes = 0;
       std::uint64_t bits_per_s = 0;
       std::uint64_t first_packet = 0;
-      Instant begin = kNever;  // the least of all, as is the next
+      Instant begin = kNever;  // the least of all flows, as is the next
       Span fixed{kNever.ps};
     };
     std::vector<Sum> sums(ways_.cuts());

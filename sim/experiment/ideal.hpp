@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a matrix could be carried out at best, by arithmetic: nothing is lost, no packet waits for
-// one of another flow that it doesn't share its narrowest cables with, and all equal cables carry
-// equal shares. What experiments compare is what their senders take beyond that.
+// The best possible completion times of a matrix, by arithmetic. Nothing is lost. Packets wait only
+// for flows with which they share their narrowest cables, and all equal cables carry equal shares.
+// Experiments compare how much longer than that their senders take.
 //
-// A flow's bytes are those on the cable: its payload, and `overhead_bytes` for each packet. It
-// takes the longest of these: its step's bytes over the sending host's cables, the receiving
-// host's, those of their leaves and pods upwards and downwards, each set by its rate in all.
-// Besides, the first packet is stored and sent on by each switch, and every cable and switch on the
-// way has its latency. The sender knows when a packet of nothing but overhead has come back.
+// A flow's bytes are those on the cable: its payload, and `overhead_bytes` for each packet. Each
+// cable set on its way takes a time for all bytes of the flow's step, at the set's total rate. The
+// sets are those of the sending host, of the receiving host, and of their leaves and pods upwards
+// and downwards. The flow takes the longest of these times. Besides, each switch stores and
+// forwards the first packet, and every cable and switch on the way has its latency. The sender
+// knows when a packet of nothing but overhead has come back.
 //
-// Steps: connections that start at one time are one. Those that a trigger starts belong to the step
-// after that of the connection that fired it last, and begin when that has ended. So what comes
-// last is the longest chain of triggers, unless some cables' bytes of all steps take longer.
+// Connections that start at one time are one step. Connections that a trigger starts belong to the
+// step after that of the connection that fired it last, and begin when that one has ended. The
+// longest chain of triggers ends last, unless some cables take longer for the bytes of all steps.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct PacketFormat {
   std::uint32_t overhead_bytes = 90;
 };
 
-// Times from the moment on from which connections' starts count. Never, if no trigger comes to it.
+// Times since the moment from which connections' starts count. kNever if no trigger comes to it.
 struct FlowIdeal {
   fabric::Instant started = fabric::kNever;
   fabric::Instant received = fabric::kNever;
@@ -43,10 +44,10 @@ struct StepIdeal {
 struct Ideal {
   std::vector<FlowIdeal> flows;
   std::vector<StepIdeal> steps;
-  fabric::Instant last{};  // all senders know
+  fabric::Instant last{};  // when all senders know
 };
 
-// Bytes on a cable for so much payload.
+// The bytes on a cable for this much payload.
 [[nodiscard]] std::uint64_t wire_bytes(std::uint64_t payload, const PacketFormat& format);
 
 // Throws InputError if no fabric can be made of the shape. The matrix's nodes are its first hosts,

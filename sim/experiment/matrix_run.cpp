@@ -23,7 +23,7 @@ Tunables with_limits(Tunables tunables, std::uint64_t peers, std::uint64_t opera
   tunables.max_operations = std::max<std::uint64_t>(operations + kSpare, 64);
   at_most(tunables.max_messages_per_peer, 64, operations);
   at_most(tunables.max_receive_messages, 64, operations + peers);
-  // What NICs of 400 Gb/s have under way in 40 us, or a few packets a peer.
+  // Packets that NICs of 400 Gb/s have in flight in 40 us, or a few packets for each peer.
   at_most(tunables.max_in_flight_packets, 1024, 32 * peers);
   at_most(tunables.max_bulk_paths, 64, 16 * peers);
   at_most(tunables.unexpected_bytes, 1 << 18, peers << 16);
@@ -60,7 +60,7 @@ MatrixRun::MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& ma
   make_peers();
 }
 
-// One each way between those that the matrix joins, so that both ends' peers are up.
+// A greeting each way between the nodes that the matrix joins, so that both ends' peers are up.
 void MatrixRun::add_greetings() {
   std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
   for (const fabric::Connection& one : flows_) {
@@ -156,7 +156,7 @@ bool MatrixRun::try_send(std::uint32_t flow) {
 void MatrixRun::start(std::uint32_t flow) {
   times_[flow].started = events_.now();
   Node& node = nodes_[flows_[flow].from];
-  // In their order.
+  // A node's sends go in their order.
   if (!node.delayed.empty() || !try_send(flow)) node.delayed.push_back(flow);
 }
 
@@ -177,7 +177,7 @@ void MatrixRun::collect(std::uint32_t number) {
                      node.delayed.begin() + static_cast<std::ptrdiff_t>(sent));
 }
 
-// A path that goes from UP to SUSPECT and DOWN is accused once, and again when it was UP since.
+// A path that goes from UP to SUSPECT and DOWN counts as accused once, and again after it was UP.
 void MatrixRun::hear_of_paths(std::uint32_t number) {
   Node& node = nodes_[number];
   std::array<Event, 16> events;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection matrix, carried out by hosts that run the protocol: a message for each connection,
+// A connection matrix, carried out by hosts that run the protocol. Each connection is a message,
 // sent at its start or when its trigger fires, to a receive that was posted before all began.
 //
 // Sessions come first: each pair exchanges a small message, as collectives do before their first
-// step; connections' starts count from the moment when that is over. An endpoint's limits follow
-// from what its node does in the matrix, so that a receiver of thousands and a sender to one cost
-// what they need. A send that the endpoint can't take yet (`again`) is made after a later turn, and
-// the node's later ones after it.
+// step. Connections' starts count from the end of these exchanges. An endpoint's limits follow from
+// its node's part in the matrix, so that neither a receiver from thousands nor a sender to one
+// costs more than it needs. If the endpoint can't take a send yet (`again`), the node repeats it
+// after a later turn, and makes its later sends after it.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,25 @@
 
 namespace hawser::experiment {
 
-// The same tunables, with the limits of an endpoint with so many peers, and so many operations at
-// once.
+// The same tunables, with limits for an endpoint with this many peers and operations at once.
 [[nodiscard]] Tunables with_limits(Tunables tunables, std::uint64_t peers,
                                    std::uint64_t operations);
 
-// Which operations say what they belong to (Connection::hint).
+// Which operations carry a hint (Connection::hint).
 enum class Hints : std::uint8_t { none, receives, all };
 
 class MatrixRun final : public Carrier {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of a connection
 
-  // A host for each node, with the fabric's first ports, `nics` each. Of `config` the ports, limits
-  // and identity are set here. Throws fabric::InputError if the fabric has too few ports, or a
-  // connection is too long. The share's slots and events outlive it, and it the events.
+  // A host for each node, with the fabric's first ports, `nics` each. The run sets the ports,
+  // limits and identity of `config` itself. Throws fabric::InputError if the fabric has too few
+  // ports, or a connection is too long. The share's slots and events outlive the run. No event may
+  // happen after the run is gone.
   MatrixRun(const HostsShare& share, const fabric::ConnectionMatrix& matrix,
             const HostConfig& config, std::uint32_t nics = 1, Hints hints = Hints::all);
 
-  // Until all sessions are up.
+  // Runs until all sessions are up.
   [[nodiscard]] bool connect(fabric::Span most) override;
   [[nodiscard]] bool run(fabric::Span most) override;
 
@@ -62,7 +62,7 @@ class MatrixRun final : public Carrier {
     std::unordered_map<std::uint32_t, PeerId> peers;         // by node
     std::vector<std::uint32_t> free;                         // operations
     std::vector<std::uint32_t> flows;                        // by operation
-    std::vector<std::uint32_t> delayed;                      // flows that `again` was said of
+    std::vector<std::uint32_t> delayed;                      // flows whose send got `again`
     std::set<std::pair<std::uint32_t, std::uint32_t>> left;  // paths, by their ports
   };
   void add_greetings();
@@ -83,7 +83,7 @@ class MatrixRun final : public Carrier {
   std::vector<fabric::Connection> flows_;
   std::vector<FlowTimes> times_;
   std::vector<Node> nodes_;
-  std::vector<std::byte> memory_;  // what all messages are read from and written to
+  std::vector<std::byte> memory_;  // all messages are read from and written to it
   fabric::Instant begun_ = fabric::kNever;
   Hints hints_;
   const fabric::Wiring& wiring_;

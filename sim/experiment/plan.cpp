@@ -21,8 +21,8 @@ constexpr std::uint32_t kMostHosts = 8192;
 constexpr std::uint64_t kMostRuns = 1'000'000;
 constexpr std::uint32_t kMostOverhead = 1024;
 constexpr std::size_t kMostRanges = 2;
-// The longest that a run may take, by limit_ms: what ends later would never be seen to end, and
-// times that can be added without a look at their sum stay below it.
+// The longest time that a run may take, by limit_ms. Nothing later would be seen to end. Times can
+// be added without a check of their sum as long as they stay below it.
 constexpr std::int64_t kLongestUs = 1'000'000'000;
 
 std::string text(std::uint64_t number) { return std::to_string(number); }
@@ -194,7 +194,7 @@ std::optional<std::uint32_t> switch_named(const fabric::Wiring& wiring, const st
   return std::nullopt;
 }
 
-// Upwards links of all cables between switches; each host's first if there are none.
+// The upward links of all cables between switches; each host's first link if there are none.
 std::vector<std::uint32_t> cables_to_draw(const fabric::Wiring& wiring) {
   std::vector<std::uint32_t> cables;
   for (std::uint32_t one = 0; one < wiring.switches(); ++one) {
@@ -308,7 +308,7 @@ std::vector<std::vector<std::size_t>> points_of(const std::vector<Range>& ranges
 
 std::vector<fabric::Fault> faults_of(const Plan& plan, const fabric::Wiring& wiring,
                                      std::uint64_t seed, fabric::Instant begun) {
-  proto::Random random(sim::scramble(seed) + 1);  // apart from what else the seed draws
+  proto::Random random(sim::scramble(seed) + 1);  // apart from the seed's other draws
   std::vector<fabric::Fault> faults;
   for (const FaultPlan& one : plan.faults) {
     for (const std::uint32_t target : targets_of(one, wiring, random)) {

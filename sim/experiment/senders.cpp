@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kPoolBuffers = 4096;  // of headers, for all hosts: fabric_nic.hpp
 constexpr std::array<std::string_view, 3> kNames{"hawser", "hawser:no_spraying", "hawser:no_hints"};
 
-// The protocol, and what its hosts share.
+// The protocol, and the parts that its hosts share.
 class Hawser final : public Carrier {
  public:
   Hawser(const SenderWorld& world, const HostConfig& config, Hints hints)

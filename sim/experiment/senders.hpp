@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who can carry out an experiment's matrix, by name: the protocol, with one mechanism off if the
-// name says so, and whatever else is compared with it.
+// The senders that can carry out an experiment's matrix, by name: the protocol, possibly without
+// one mechanism, and the baselines that are compared with it.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace hawser::experiment {
 
-// What all carriers of a run are given. The matrix is read when a carrier is made; the rest
-// outlives it.
+// The surroundings that all carriers of a run get. A carrier reads the matrix when it is made; the
+// rest outlives the carrier.
 struct SenderWorld {
   fabric::EventWheel& events;
   fabric::Network& network;
@@ -26,7 +26,7 @@ struct SenderWorld {
 
 [[nodiscard]] std::span<const std::string_view> sender_names();
 
-// `name` is one of sender_names(). Throws InputError, as MatrixRun.
+// `name` is one of sender_names(). Throws InputError, as MatrixRun does.
 [[nodiscard]] std::unique_ptr<Carrier> make_carrier(std::string_view name,
                                                     const SenderWorld& world);
 

@@ -17,7 +17,7 @@ bool is_of_switch(const Fault& fault) {
   return fault.kind == Kind::switch_down || fault.kind == Kind::switch_up;
 }
 
-// Links between ports and leaves that a fault strikes.
+// The links between ports and leaves that a fault strikes.
 std::vector<std::uint32_t> port_links(const Fault& fault, const fabric::Wiring& wiring) {
   std::vector<std::uint32_t> links;
   if (is_of_switch(fault)) {
@@ -36,7 +36,7 @@ std::uint32_t port_of(std::uint32_t link, const fabric::Wiring& wiring) {
   return wiring.end(wiring.ends_at_port(link) ? link : wiring.back(link));
 }
 
-// Of a link of a port.
+// The state of one port link.
 struct LinkState {
   std::uint32_t down = 0;
   bool loses_all = false;
@@ -62,7 +62,7 @@ Struck::Struck(std::vector<Fault> faults, const fabric::Wiring& wiring) {
   const std::uint32_t nics = wiring.port(1, 0);
   std::set<std::uint32_t> hosts;
   for (const Fault& fault : faults) {
-    if (fault.kind == Kind::link_loss && fault.probability < 1) continue;  // it carries what it did
+    if (fault.kind == Kind::link_loss && fault.probability < 1) continue;  // its rate is unchanged
     for (const std::uint32_t link : port_links(fault, wiring)) {
       hosts.insert(port_of(link, wiring) / nics);
     }
@@ -89,7 +89,7 @@ Struck::Struck(std::vector<Fault> faults, const fabric::Wiring& wiring) {
       rates.from_hosts += from.bits_per_s;
       rates.to_hosts += to.bits_per_s;
     }
-    if (!rates_.empty() && rates_.back().at == at) rates_.pop_back();  // all of one moment
+    if (!rates_.empty() && rates_.back().at == at) rates_.pop_back();  // one entry for each moment
     rates_.push_back(rates);
   };
   note(Instant{});

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What faults do to the NICs of hosts, by arithmetic: which of them are dead, and what the cables
-// of the hosts that were struck can still carry. It is the truth that verdicts are held against.
+// The effect of faults on the NICs of hosts, by arithmetic: which NICs are dead, and what the
+// cables of the affected hosts can still carry. Verdicts of the protocol are compared with this
+// truth.
 //
-// A NIC is dead while its port's cable is down, either way, or loses all, or while its leaf is
-// down: who can't be answered over a NIC has no use of the other way. Faults further on strike no
-// NIC.
+// A NIC is dead while its port's cable is down or loses everything, in either direction, or while
+// its leaf is down. One working direction is useless to a host that can't be answered over the NIC.
+// Faults further away don't affect a NIC.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +22,21 @@ class Struck {
   // `faults` as faults_of() makes them, in any order.
   Struck(std::vector<fabric::Fault> faults, const fabric::Wiring& wiring);
 
-  // All ports of hosts of which a NIC was ever struck, be it dead or slow.
+  // All ports of each host of which a NIC was ever dead or slow.
   [[nodiscard]] const std::vector<std::uint32_t>& ports() const { return ports_; }
-  // What these carry together at that time.
+  // The rate of these ports together at that time.
   [[nodiscard]] std::uint64_t bits_per_s(Way way, fabric::Instant at) const;
-  // What they could have carried in that time.
+  // The bytes that they could have carried in that time.
   [[nodiscard]] std::uint64_t bytes_between(Way way, fabric::Instant from,
                                             fabric::Instant to) const;
 
-  // Ports that were ever dead, in ascending order, and those that were dead at some time until
+  // The ports that were ever dead, in ascending order; and whether one was dead at some time until
   // `at`.
   [[nodiscard]] const std::vector<std::uint32_t>& dead() const { return dead_; }
   [[nodiscard]] bool was_dead(std::uint32_t port, fabric::Instant at) const;
 
  private:
-  // From `at` on, until the next one.
+  // The rates from `at` on, until the next entry.
   struct Rates {
     fabric::Instant at;
     std::uint64_t from_hosts = 0;

@@ -9,13 +9,14 @@ namespace {
 
 constexpr fabric::Span kWindow = fabric::microseconds(10);
 constexpr fabric::Span kStep = fabric::nanoseconds(500);
-// What a fault does shows by then: more than what is under way and in queues takes.
+// The effect of a fault shows within this time: it is longer than packets in flight and in queues
+// take.
 constexpr fabric::Span kFollows = fabric::microseconds(100);
-constexpr std::int64_t kLasting = 4;   // windows: more than a burst of what was held up
+constexpr std::int64_t kLasting = 4;   // windows: longer than a burst of delayed packets
 constexpr std::uint64_t kEnough = 90;  // hundredths
 constexpr std::uint64_t kEnoughOfKnown = 95;
 
-// a * b / c for what may not fit in 64 bits.
+// a * b / c, where a * b may not fit in 64 bits.
 std::uint64_t share(std::uint64_t a, std::int64_t b, std::int64_t c) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>(Wide{a} * static_cast<std::uint64_t>(b) /
@@ -88,7 +89,7 @@ fabric::Span capacity_back(const Throughput& throughput, fabric::Instant begin,
   if (throughput.resolution() * 2 > kWindow) return {fabric::kNever.ps};
   const std::int64_t windows_before = left_bits_per_s ? 10 : 2;
   const fabric::Instant from = std::max(begin, fault + kWindow * -windows_before);
-  if (fault <= from) return {};  // there was nothing yet
+  if (fault <= from) return {};  // there was no traffic yet
   std::uint64_t usual = share(between(from, fault), kWindow.ps, (fault - from).ps);
   if (left_bits_per_s) {
     constexpr std::int64_t kPsPerByteAndBit = 8'000'000'000'000;

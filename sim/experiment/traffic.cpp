@@ -22,7 +22,7 @@ using Kind = fabric::Traffic::Kind;
 constexpr std::uint64_t kMostCount = 1'000'000;
 constexpr std::uint64_t kMostPercent = 1000;
 
-// A generator's numbers; all must be asked for.
+// A generator's numbers. The generator must ask for all of them.
 class Numbers {
  public:
   explicit Numbers(const TrafficPlan& plan) : plan_(plan) {

@@ -15,7 +15,7 @@ namespace {
 using fabric::Instant;
 using fabric::kNever;
 
-constexpr std::size_t kHeaderRoom = 128;  // of the protocol's usual headers
+constexpr std::size_t kHeaderRoom = 128;  // the protocol's usual headers fit
 
 std::int64_t since(Instant at, Instant begun) { return at == kNever ? -1 : (at - begun).ps; }
 
@@ -80,7 +80,7 @@ void count_flows(const std::vector<FlowResult>& flows, const Ideal& ideal, Trial
   numbers.ideal_ps = (ideal.last - Instant{}).ps;
   if (times.empty()) return;
   numbers.first_ps = first;
-  // The rest means something only if nobody is left out.
+  // Percentiles mean something only if all flows have ended.
   if (numbers.ended < numbers.flows) return;
   std::ranges::sort(times);
   std::ranges::sort(excesses);
@@ -118,7 +118,7 @@ bool is_end(const fabric::Fault& fault, const fabric::Wiring& wiring) {
   }
 }
 
-// Of a collective: what a node sends in a later one waits for what it receives.
+// Whether the matrix is a collective, in which a node's later sends wait for its receives.
 bool has_steps(const fabric::ConnectionMatrix& matrix) {
   return std::ranges::any_of(matrix.connections,
                              [](const fabric::Connection& one) { return one.step > 1; });
@@ -187,7 +187,7 @@ Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed) {
   Throughput throughput(events, network);
   const Aftermath aftermath(events, network, faults, has_steps(matrix));
   const bool all = trial.sessions_up && carrier->run(plan.limit);
-  for (std::uint32_t i = 0; i < ideal.flows.size(); ++i) {  // what is beside them isn't measured
+  for (std::uint32_t i = 0; i < ideal.flows.size(); ++i) {  // background flows aren't measured
     trial.flows.push_back(
         result_of(matrix.connections[i], carrier->times(i), ideal.flows[i], begun));
   }

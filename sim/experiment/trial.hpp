@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of an experiment: one sender, one seed, at one point of the ranges. What came of it is
-// numbers that follow from the run alone: the same on every machine.
+// One run of an experiment: one sender, one seed, at one point of the ranges. Its results are
+// numbers that follow from the run alone: they are the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct FlowResult {
   [[nodiscard]] std::int64_t excess_ps() const { return took_ps() - ideal_ps; }
 };
 
-// Of all flows. What there is no number for, because flows or sessions have not ended, is missing.
+// Numbers over all flows. A number is missing if flows or sessions that it needs have not ended.
 struct TrialNumbers {
   std::uint64_t flows = 0;
   std::uint64_t ended = 0;
@@ -49,11 +49,11 @@ struct TrialNumbers {
   AftermathNumbers aftermath;
   std::uint64_t digest = 0;  // of every packet that came to a port
 
-  // What decides; nothing if the run has no such number.
+  // The value of a metric; nothing if the run has none.
   [[nodiscard]] std::optional<double> value(Metric metric) const;
 };
 
-// When a fault begins, or ends.
+// The time at which a fault begins or ends.
 struct FaultMark {
   std::int64_t at_ps = 0;
   bool ends = false;
@@ -64,18 +64,18 @@ struct Trial {
 
   bool sessions_up = false;
   TrialNumbers numbers;
-  std::vector<FlowResult> flows;      // as the matrix has them
-  std::int64_t lasted_ps = 0;         // until the last end, or until it was given up
-  std::vector<std::uint64_t> slices;  // bytes of packets that came to ports, kSlices of that time
+  std::vector<FlowResult> flows;      // in the matrix's order
+  std::int64_t lasted_ps = 0;         // until the last end, or until the run was given up
+  std::vector<std::uint64_t> slices;  // bytes that came to ports, in kSlices parts of that time
   std::vector<std::uint64_t> links;   // bytes that each link took since the traffic's begin
   std::vector<FaultMark> faults;      // in the order of time
 };
 
-// Nearest-rank of sorted values; `part` of `whole`. There is at least one.
+// The nearest-rank percentile, `part` of `whole`, of sorted values. There is at least one value.
 [[nodiscard]] std::int64_t percentile(const std::vector<std::int64_t>& sorted, std::uint64_t part,
                                       std::uint64_t whole);
 
-// The plan is one that nothing is wrong with (complaint_about).
+// The plan must have no error (complaint_about).
 [[nodiscard]] Trial run_trial(const Plan& plan, std::string_view sender, std::uint64_t seed);
 
 }  // namespace hawser::experiment

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens next in a fabric: events of actors in the order of their time, and of their making
-// where that is equal, so that a run depends on nothing but its inputs.
+// The events of a fabric, in the order of their time. Events of equal time happen in the order in
+// which they were made, so that a run depends on nothing but its inputs.
 //
 // A fabric of thousands of hosts has tens of thousands of events pending, nearly all of them within
-// the next microseconds. Those lie unsorted in the buckets of a wheel, a nanosecond each; a bucket
-// is sorted when its time comes. What is further off waits in a heap until the wheel has come near;
-// what is made for the bucket under way, or before it, goes to a small heap of its own. So making
-// and taking an event costs the same however many there are. As the bucket says what comes next,
-// actors are told a little ahead, so that they can fetch what they will need: thousands of hosts
-// fit in no cache.
+// the next microseconds. Those lie unsorted in the buckets of a wheel, a nanosecond each; the wheel
+// sorts a bucket when its time comes. Events further off wait in a heap until the wheel has come
+// near. Events made for the current bucket, or before it, go to a small heap of their own. Making
+// and taking an event therefore costs the same however many there are. The bucket also shows which
+// events come next: the wheel tells their actors a little ahead, so that they can prefetch what
+// they will need. The state of thousands of hosts fits in no cache.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ class Actor {
  public:
   // `what` is what the actor gave to EventWheel::at.
   virtual void on_event(Instant now, std::uint32_t what) = 0;
-  // That event comes soon, if it wasn't too late to say so. Changes nothing.
+  // The event comes soon. There may be no such call if the event was made too late for it. Changes
+  // nothing.
   virtual void prepare(std::uint32_t what, Ahead ahead) const {
     static_cast<void>(what);
     static_cast<void>(ahead);
@@ -49,7 +50,7 @@ class EventWheel {
   [[nodiscard]] bool empty() const { return pending_ == 0; }
   [[nodiscard]] std::uint64_t done() const { return done_; }
 
-  // What is due already happens next. The actor lives until then.
+  // An event whose time has passed already happens next. The actor lives until the event.
   void at(Instant time, Actor& actor, std::uint32_t what) {
     const Event event{std::max(time, now_), made_++, &actor, what, kNone};
     ++pending_;
@@ -63,7 +64,7 @@ class EventWheel {
     }
   }
 
-  // kNever if there is none.
+  // The time of the next event; kNever if there is none.
   [[nodiscard]] Instant next() {
     if (pending_ == 0) return kNever;
     if (taken_ == run_.size() && late_.empty()) advance();
@@ -72,7 +73,7 @@ class EventWheel {
     return std::min(run_[taken_].time, late_.front().time);
   }
 
-  // The next event; there must be one.
+  // Runs the next event; there must be one.
   void step() {
     HAWSER_ASSERT(pending_ > 0);
     if (taken_ == run_.size() && late_.empty()) advance();
@@ -89,7 +90,7 @@ class EventWheel {
   void run() {
     while (pending_ > 0) step();
   }
-  // What is due until then, and time passes to it.
+  // Runs the events that are due until then, and advances the time to it.
   void run_until(Instant end) {
     while (next() <= end) step();
     now_ = std::max(now_, end);
@@ -152,8 +153,8 @@ class EventWheel {
     filled_[place / kWord] |= std::uint64_t{1} << place % kWord;
   }
 
-  // The next bucket that has something, kBuckets if none has. Buckets that lie before the current
-  // one on the wheel are a turn later.
+  // The distance to the next bucket that has an event, kBuckets if none has. Buckets before the
+  // current one on the wheel are a turn later.
   [[nodiscard]] std::int64_t steps_to_next() const {
     constexpr std::size_t kWords = kBuckets / kWord;
     const auto first = static_cast<std::size_t>((current_ + 1) & (kBuckets - 1));
@@ -170,7 +171,7 @@ class EventWheel {
     return kBuckets;
   }
 
-  // To the next bucket that has something, and sorts it. Only when all before it is done.
+  // Goes to the next bucket that has an event, and sorts it. Only when the current one is done.
   void advance() {
     std::int64_t next = current_ + steps_to_next();
     if (next == current_ + kBuckets) {
@@ -192,7 +193,7 @@ class EventWheel {
     }
     heads_[place] = kNone;
     filled_[place / kWord] &= ~(std::uint64_t{1} << place % kWord);
-    // They lie last made first, which is the reverse of what they mostly must be.
+    // A bucket's chain is last made first, which is mostly the reverse of its order in time.
     std::reverse(run_.begin(), run_.end());
     std::sort(run_.begin(), run_.end(), [](const Event& a, const Event& b) { return a.before(b); });
   }

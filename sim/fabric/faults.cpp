@@ -32,14 +32,14 @@ void check(const Fault& fault, const Wiring& wiring) {
   }
 }
 
-// Links.
+// The links that a fault strikes.
 std::vector<std::uint32_t> struck(const Fault& fault, const Wiring& wiring) {
   if (is_of_switch(fault)) return wiring.of_switch(fault.target);
   if (fault.both_ways) return {fault.target, wiring.back(fault.target)};
   return {fault.target};
 }
 
-// In the order of time.
+// Checks the faults in the order of time.
 void check_order(const std::vector<Fault>& faults, const Wiring& wiring) {
   std::map<std::uint32_t, std::uint32_t> down;
   for (const Fault& fault : faults) {

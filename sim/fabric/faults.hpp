@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults at given times. A flap is a cable that goes down and up again; a NIC whose link is dead is
-// a cable of a port that stays down; a one-way fault is one of a link without its way back.
+// Faults at given times. A flap is a cable that goes down and up again. A dead NIC link is the
+// cable of a port that stays down. A one-way fault is one of a link without the link back.
 //
-// A port whose cable goes dark, or has light again, hears of it at once (Receiver::on_cable); of a
-// silent fault nobody is told, as when a NIC's firmware or a switch's forwarding hangs.
+// A port hears at once when its cable goes dark or has light again (Receiver::on_cable). A silent
+// fault is told to nobody, as when a NIC's firmware or a switch's forwarding hangs.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct Fault {
   bool silent = false;           // link_down, switch_down
 };
 
-// Schedules its faults when it is made; it lives as long as the events.
+// Schedules its faults when it is constructed; it lives as long as the events.
 class Faults final : public Actor {
  public:
-  // Throws InputError for what the fabric has not, for rates and probabilities that can't be, and
-  // for what is put up more often than down.
+  // Throws InputError for a link or switch that the fabric doesn't have, for impossible rates and
+  // probabilities, and for a target that goes up more often than down.
   Faults(EventWheel& events, Network& network, std::vector<Fault> faults);
 
   void on_event(Instant now, std::uint32_t number) override;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What whoever described a fabric or its traffic can put right; the text says what and how.
+// An error in the description of a fabric or its traffic. The text says what is wrong and how to
+// put it right.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ class InputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Of a shape: which tier doesn't fit the others, kWhole if it is not one of them.
+// An error in a shape. It says which tier doesn't fit the others; kWhole if no single tier does it.
 class ShapeError : public InputError {
  public:
   static constexpr std::size_t kWhole = ~std::size_t{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time, lengths and rates of a fabric, in whole picoseconds: a byte takes 10 of them at 800 Gb/s,
-// so that what a cable does is exact and no packet's rounding adds up. 63 bits of them are 106
+// Time, lengths and rates of a fabric, in whole picoseconds. A byte takes 10 ps at 800 Gb/s, so
+// that a cable's times are exact and no rounding of packets adds up. 63 bits of picoseconds are 106
 // days.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Span {
 [[nodiscard]] constexpr Span nanoseconds(std::int64_t n) { return {n * 1000}; }
 [[nodiscard]] constexpr Span microseconds(std::int64_t n) { return {n * 1000000}; }
 
-// Since the start of the run.
+// Time since the start of the run.
 struct Instant {
   std::int64_t ps = 0;
   friend constexpr auto operator<=>(Instant, Instant) = default;
@@ -33,8 +33,8 @@ struct Instant {
 inline constexpr Instant kNever{std::numeric_limits<std::int64_t>::max()};
 
 inline constexpr std::uint64_t kGigabit = 1'000'000'000;
-// Bits per second of a link: at least, so that all that a queue can hold takes a time that 64 bits
-// can say, and at most.
+// The lowest and the highest rate of a link, in bits per second. The lowest is such that 64 bits
+// can hold the time of all that a queue can hold.
 inline constexpr std::uint64_t kSlowest = 10'000'000;
 inline constexpr std::uint64_t kFastest = 10'000 * kGigabit;
 

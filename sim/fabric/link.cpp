@@ -34,8 +34,8 @@ void Link::start(Instant at, Packet& packet, PacketId id) {
   sending_ = packet.urgent ? 0 : packet.wire_bytes;
 }
 
-// Begins the first that waits, when the one before it has been sent; that one is still in the
-// chain.
+// Begins to send the first packet that waits, when the one before it has been sent. That one is
+// still in the chain.
 void Link::start_next(PacketStore& packets) {
   Packet& before = packets.at(started_);
   if (before.takes_marks && !before.urgent && leaves_mark()) {
@@ -49,7 +49,7 @@ void Link::start_next(PacketStore& packets) {
   start(busy_until_, packet, id);
 }
 
-// Begins what should have begun until now.
+// Begins all packets whose start is due by now.
 void Link::start_waiting(Instant now, PacketStore& packets) {
   while ((waiting_ | waiting_urgent_) != 0 && busy_until_ <= now) start_next(packets);
 }
@@ -78,7 +78,7 @@ void Link::append_urgent(PacketId id, PacketStore& packets) {
   packets.at(before).next = id;
 }
 
-// While one is being sent.
+// For a packet that comes while another one is being sent.
 bool Link::makes_room(Packet& packet) {
   if (!packet.urgent) {
     if (packet.wire_bytes <= queue_.capacity - std::min(queue_.capacity, waiting_ + sending_)) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One direction of a cable, with the queue in front of it.
 //
-// The queue has two classes, each first in, first out; urgent packets go before all others, but
-// stop none that is being sent. What doesn't fit is dropped, or trimmed to its headers and goes on
-// as an urgent packet. A packet is marked when it leaves, by what it leaves behind in the queue.
+// The queue has two classes, each first in, first out. Urgent packets go before all others, but
+// don't stop one that is being sent. A packet that doesn't fit is dropped, or trimmed to its
+// headers; then it goes on as an urgent packet. The link marks a packet when it leaves, by what it
+// leaves behind in the queue.
 //
 // All packets of a link are one chain, in the order in which they will arrive:
 //
@@ -11,11 +12,12 @@
 //   on their way, each with    to be started when the link is free
 //   its time of arrival
 //
-// A link has one event pending, the arrival of `head`. When one begins to be sent follows from the
-// one before it, so that needs no event: it is caught up with when the one before arrives, and
-// before anything comes to the queue of which the order, the room or a mark could depend on it. So
-// each decision is made of what was there at its time: priorities, marks and changes of rate are
-// exact at the cost of one event for each packet and link.
+// A link has one event pending, the arrival of `head`. The start of each packet follows from the
+// packet before it, so it needs no event. The link catches up with starts when the packet before
+// arrives. It also does so before a new packet comes to the queue, since the order, the room and
+// marks could depend on the starts. Each decision is thus made by the queue at its time.
+// Priorities, marks and changes of rate are exact, at the cost of one event for each packet and
+// link.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +31,16 @@ namespace hawser::fabric {
 inline constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
 
 struct QueueSettings {
-  // Of each class, in bytes of whole packets. The one being sent counts until it has left, unless
-  // it is urgent. A link with nothing to send takes any packet.
+  // The room of each class, in bytes of whole packets. A packet that is being sent counts until it
+  // has left, unless it is urgent. A link with nothing to send takes any packet.
   std::uint32_t capacity = 1 << 20;
-  // A packet that leaves no more than `mark_min` bytes waiting behind it is never marked, one that
-  // leaves more than `mark_max` always, and between them with a probability that rises from 0 to 1
-  // linearly: as CompositeQueue does in htsim. Urgent packets neither count nor are marked.
+  // A packet that leaves at most `mark_min` bytes waiting behind it is never marked. One that
+  // leaves more than `mark_max` always is. Between them the probability rises linearly from 0 to 1,
+  // as in htsim's CompositeQueue. Urgent packets neither count nor are marked.
   std::uint32_t mark_min = kUnlimited;
   std::uint32_t mark_max = kUnlimited;
-  // What doesn't fit goes on without its payload, as an urgent packet of so many bytes; 0: it is
-  // dropped.
+  // A packet that doesn't fit goes on without its payload, as an urgent packet of this many bytes.
+  // 0: it is dropped.
   std::uint32_t trim_to = 0;
 };
 
@@ -49,35 +51,36 @@ struct LinkSettings {
 };
 
 struct LinkCounters {
-  std::uint64_t bytes = 0;    // of packets that were let into the queue
+  std::uint64_t bytes = 0;    // of packets that entered the queue
   std::uint32_t packets = 0;  // the same; 2^32 of them are minutes at 400 Gb/s
   std::uint32_t dropped = 0;  // no room
   std::uint32_t trimmed = 0;
   std::uint32_t marked = 0;
   std::uint32_t lost = 0;  // by chance
-  std::uint32_t cut = 0;   // it was down when they came, or went down while they were in it
+  std::uint32_t cut = 0;   // the link was down when they came, or went down while they were in it
 };
 
 class alignas(64) Link {
  public:
-  // `end`: what the network calls its far end. `salt`: what its chances are drawn from.
+  // `end`: what the network calls its far end. `salt`: the seed of its random draws.
   Link(const LinkSettings& settings, std::uint32_t end, std::uint64_t salt);
 
-  // Returns true if the packet is the first in the link now: it arrives at due().
-  // Else it waits for others, or was dropped and given back to the store.
+  // Returns true if the packet is the first in the link now: it arrives at due(). Else it waits for
+  // others, or was dropped and given back to the store.
   [[nodiscard]] bool enter(Instant now, PacketId id, PacketStore& packets);
-  // The packet that arrives now, as due() says; kNoPacket if it was lost on the way, and has been
-  // given back. due() is the next one's.
+  // The packet that arrives now, at due(). kNoPacket if it was lost on the way and has been given
+  // back. Afterwards due() is that of the next packet.
   [[nodiscard]] PacketId leave(PacketStore& packets);
   // When the first packet arrives; kNever if there is none.
   [[nodiscard]] Instant due() const { return due_; }
 
-  // How long what is in the queue now will take, were nothing to come; for ever if it is down.
+  // How long the present contents of the queue will take if nothing else comes; for ever if it is
+  // down.
   [[nodiscard]] Span backlog(Instant now) const {
     const Instant free = busy_until_ + pace_.time_of(std::uint64_t{waiting_} + waiting_urgent_);
     return free > now ? free - now : Span{};
   }
-  // The same without the last so many bytes of what was let in.
+  // The same without the last `bytes` bytes that entered.
   [[nodiscard]] Span backlog_before(Instant now, std::uint64_t bytes) const {
     const Span all = backlog(now);
     const Span last = pace_.time_of(bytes);
@@ -86,7 +89,7 @@ class alignas(64) Link {
   [[nodiscard]] std::uint32_t end() const { return end_; }
   [[nodiscard]] const LinkCounters& counters() const { return counters_; }
 
-  // Into the cache, for whoever will need it: the link; its first packet; and the one behind it.
+  // Prefetches the link, its first packet, or the packet behind that.
   void fetch() const {
     __builtin_prefetch(this);
     __builtin_prefetch(&queue_);
@@ -101,13 +104,14 @@ class alignas(64) Link {
   }
 
   // ---- faults
-  // All that is in it is lost, and what comes later, until it has been put up as often as down.
+  // All packets in the link are lost, and so are later ones, until it has been put up as often
+  // as down.
   void put_down(PacketStore& packets);
   void put_up();
   [[nodiscard]] bool is_down() const { return down_ > 0; }
-  // Of what has not begun to be sent; kSlowest to kFastest.
+  // Holds for packets that have not begun to be sent; kSlowest to kFastest.
   void set_rate(Instant now, std::uint64_t bits_per_s, PacketStore& packets);
-  // The probability with which a packet that was sent doesn't arrive, and nobody is told.
+  // The probability that a sent packet silently doesn't arrive.
   void set_loss(double probability) { loss_ = static_cast<float>(probability); }
 
  private:
@@ -121,18 +125,18 @@ class alignas(64) Link {
   [[nodiscard]] bool leaves_mark();
   [[nodiscard]] double chance();
 
-  Instant busy_until_;  // the end of what was started last; kNever while it is down
+  Instant busy_until_;  // when the packet started last has been sent; kNever while the link is down
   Instant due_ = kNever;
   Pace pace_;
   Span latency_;
   PacketId head_ = kNoPacket;
   PacketId started_ = kNoPacket;      // the last one; none if all in the chain wait or it is empty
-  PacketId last_urgent_ = kNoPacket;  // of those that wait
+  PacketId last_urgent_ = kNoPacket;  // among the packets that wait
   PacketId tail_ = kNoPacket;
   std::uint32_t waiting_ = 0;  // bytes
   std::uint32_t waiting_urgent_ = 0;
   std::uint32_t end_;
-  std::uint32_t sending_ = 0;  // bytes of what was started last; 0 if it was urgent
+  std::uint32_t sending_ = 0;  // bytes of the packet started last; 0 if it was urgent
 
   QueueSettings queue_;
   std::uint32_t down_ = 0;

@@ -44,7 +44,7 @@ void Network::enter(std::uint32_t link, PacketId id) {
 
 void Network::on_event(Instant now, std::uint32_t number) {
   Link& link = links_[number];
-  if (link.due() != now) return;  // of packets that a fault has taken
+  if (link.due() != now) return;  // a fault has taken the packets
   const PacketId id = link.leave(packets_);
   if (link.due() != kNever) events_.at(link.due(), *this, number);
   if (id == kNoPacket) return;
@@ -91,13 +91,13 @@ std::uint32_t Network::choose(std::uint32_t first, std::uint32_t count, std::uin
   return first + static_cast<std::uint32_t>(hash * count >> 32);
 }
 
-// From anywhere on, either way round, in steps of any length that leads everywhere: of two equal
-// queues each is as often the first to be met, wherever they lie.
+// Looks at the ways from a random one on, in either direction, in steps of a random length that
+// reaches all. Each of two equal queues is thus as often the first one found, wherever they are.
 std::uint32_t Network::shortest(std::uint32_t first, std::uint32_t count) {
   const std::uint64_t dice = sim::scramble(seed_ ^ ++choices_);
   auto way = static_cast<std::uint32_t>((dice >> 32) * count >> 32);
   auto stride = 1 + static_cast<std::uint32_t>((dice & 0xffffffffu) * (count - 1) >> 32);
-  while (std::gcd(stride, count) > 1) ++stride;  // at the latest count - 1 leads everywhere
+  while (std::gcd(stride, count) > 1) ++stride;  // at the latest count - 1 reaches all
   if (dice % 2 == 0) stride = count - stride;    // the same, backwards
   std::uint32_t best = way;
   std::int64_t least = level(first + way);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets through a fabric, from port to port: which way each takes, and what happens on it.
 //
-// A switch sends a packet down where its leaf is below, else up. Among equal ways the packet takes
-// the one that the hash of (source, destination, entropy) and the switch says, as ECMP does; or,
-// where routing is adaptive, any of those with the shortest queue at that moment, as exactly as a
-// switch tells queues apart, which reorders.
+// A switch sends a packet down if the destination's leaf is below it, else up. Among equal ways the
+// packet takes the one that the hash of (source, destination, entropy) and the switch says, as ECMP
+// does. Adaptive routing instead takes one of the ways with the shortest queue at that moment, as
+// exactly as a switch can compare queues; this reorders packets.
 // A hash never learns of faults: a packet whose way is broken is lost. Adaptive routing sees which
 // of its own switch's cables are down, as it sees their queues, but nothing beyond them.
 #pragma once
@@ -18,13 +18,13 @@
 
 namespace hawser::fabric {
 
-// What is plugged into a port.
+// The owner of a port gets the packets that arrive there.
 class Receiver {
  public:
-  // The packet is the receiver's, who gives it back to the store or sends it on.
+  // The packet belongs to the receiver, which gives it back to the store or sends it on.
   virtual void on_packet(Instant now, PacketId id) = 0;
-  // No light comes over the port's cable any more, or it does again. More a port doesn't see:
-  // neither what becomes of what it sends, nor what is beyond its switch. May be said twice.
+  // The light on the port's cable went out, or is back. A port sees no more than that: neither the
+  // fate of the packets that it sends, nor anything beyond its switch. May be said twice.
   virtual void on_cable(Instant now, bool is_up) {
     static_cast<void>(now);
     static_cast<void>(is_up);
@@ -36,20 +36,20 @@ class Receiver {
 
 class Network final : public Actor {
  public:
-  // `header_room`: see PacketStore. Throws InputError, as measure().
+  // `header_room`: see PacketStore. Throws InputError, as measure() does.
   Network(EventWheel& events, const Shape& shape, std::uint64_t seed, std::size_t header_room = 0);
 
   [[nodiscard]] const Wiring& wiring() const { return wiring_; }
   [[nodiscard]] PacketStore& packets() { return packets_; }
-  // Null: what comes there is given back.
+  // Null: packets that arrive there are given back.
   void plug(std::uint32_t port, Receiver* receiver) { receivers_[port] = receiver; }
-  // What is plugged in there: for what comes between a port and that.
+  // The receiver at that port, for code that puts another one between it and the port.
   [[nodiscard]] Receiver* plugged(std::uint32_t port) const { return receivers_[port]; }
 
-  // The packet, whose `from` and `to` are ports of one tree, enters its port's cable now. It is the
-  // network's until a receiver gets it.
+  // The packet, whose `from` and `to` are ports of one tree, enters its port's cable now. It
+  // belongs to the network until a receiver gets it.
   void send(PacketId id);
-  // How long what waits in a port to be sent will take.
+  // How long the packets that wait in a port will take to be sent.
   [[nodiscard]] Span backlog(std::uint32_t port) const {
     return links_[port].backlog(events_.now());
   }
@@ -63,27 +63,27 @@ class Network final : public Actor {
   }
   void set_loss(std::uint32_t link, double probability) { links_[link].set_loss(probability); }
 
-  // If the link ends at a port, whoever is plugged in there hears whether it is up.
+  // If the link ends at a port, its receiver hears whether the link is up.
   void tell_port(std::uint32_t link) {
     if (!wiring_.ends_at_port(link) || receivers_[wiring_.end(link)] == nullptr) return;
     receivers_[wiring_.end(link)]->on_cable(events_.now(), !links_[link].is_down());
   }
 
-  // Links that packets have passed; and packets that came to their port.
+  // How often packets have passed a link; how many packets came to their port.
   [[nodiscard]] std::uint64_t hops() const { return hops_; }
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
-  // The whole length of these.
+  // The total length of the delivered packets.
   [[nodiscard]] std::uint64_t delivered_bytes() const { return delivered_bytes_; }
   // Sums over all links.
   [[nodiscard]] LinkCounters totals() const;
-  // Counts from now on what each port's packets brought to others, and what came to it.
+  // Counts from now on the delivered bytes that each port sent, and those that it received.
   void count_ports() { port_bytes_.resize(wiring_.ports()); }
   struct PortBytes {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
   };
   [[nodiscard]] const PortBytes& port_bytes(std::uint32_t port) const { return port_bytes_[port]; }
-  // Of every packet that came to its port: when, where, and what it was.
+  // A digest of every packet that came to its port: when, where, and what it was.
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(Instant now, std::uint32_t link) override;
@@ -95,7 +95,7 @@ class Network final : public Actor {
   [[nodiscard]] std::uint32_t choose(std::uint32_t first, std::uint32_t count, std::uint32_t at,
                                      const Packet& packet);
   [[nodiscard]] std::uint32_t shortest(std::uint32_t first, std::uint32_t count);
-  // How long a queue is, as adaptive routing sees it.
+  // The length of a queue, as adaptive routing sees it.
   [[nodiscard]] std::int64_t level(std::uint32_t link) const {
     return links_[link].backlog(events_.now()).ps / adaptive_step_.ps;
   }
@@ -113,7 +113,7 @@ class Network final : public Actor {
   std::uint64_t hops_ = 0;
   std::uint64_t delivered_ = 0;
   std::uint64_t delivered_bytes_ = 0;
-  std::vector<PortBytes> port_bytes_;  // empty: nobody wants to know
+  std::vector<PortBytes> port_bytes_;  // empty: nobody asked for it
   sim::Digest digest_;
 };
 

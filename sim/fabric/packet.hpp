@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets under way, without their payload: what a fabric and its ends must know of one, in one
-// cache line, and beside it room for the bytes of its headers where somebody wants to carry them.
-// Headers longer than that room are rare, and lie in blocks of their own.
+// Packets in flight, without their payload. All that a fabric and its ends must know of a packet
+// fits in one cache line. Beside it is room for the bytes of its headers, for users that carry
+// them. Headers longer than that room are rare, and lie in blocks of their own.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +22,21 @@ inline constexpr std::size_t kLongestHeader = 1024;
 
 struct alignas(64) Packet {
   // ---- the sender's
-  Instant sent;            // for it to use
+  Instant sent;            // for the sender to use
   std::uint32_t from = 0;  // ports
   std::uint32_t to = 0;
   std::uint32_t wire_bytes = 0;  // all of it, payload too: what cables carry
-  std::uint32_t flow = 0;        // for it to use, as are the next two
+  std::uint32_t flow = 0;        // for the sender to use, as are the next two
   std::uint32_t number = 0;
   std::uint16_t entropy = 0;       // what ECMP hashes on, besides the ports
-  std::uint16_t header_bytes = 0;  // PacketStore::set_header says it
-  bool urgent = false;             // in queues before all that isn't
-  bool takes_marks = true;         // ECN-capable; what isn't is never marked
-  // ---- what became of it
+  std::uint16_t header_bytes = 0;  // PacketStore::set_header sets it
+  bool urgent = false;             // before all packets that aren't, in queues
+  bool takes_marks = true;         // ECN-capable; other packets are never marked
+  // ---- what happened to it on the way
   bool marked = false;   // congestion experienced
-  bool trimmed = false;  // the payload is gone; wire_bytes is what is left
+  bool trimmed = false;  // the payload is gone; wire_bytes is the rest
   // ---- the network's
-  std::uint32_t next = kNoPacket;  // of the same link, behind it; or the next free one
+  std::uint32_t next = kNoPacket;  // the packet behind it in the same link, or the next free one
   Instant arrival;                 // at the link's far end, once it is on its way
   std::uint32_t hash = 0;
   std::uint32_t leaf = 0;  // of `to`
@@ -45,7 +45,7 @@ struct alignas(64) Packet {
 };
 static_assert(sizeof(Packet) == 64);
 
-// Ids stay below the most that were ever out at once. Packets stay where they are.
+// Ids stay below the most packets ever taken at once. Packets stay where they are.
 class PacketStore {
  public:
   // `header_room`: bytes of headers that lie beside each packet; 0 if none carries any, else a
@@ -54,7 +54,7 @@ class PacketStore {
     HAWSER_ASSERT(header_room % 8 == 0 && header_room <= kLongestHeader);
   }
 
-  // As new.
+  // Returns a packet in its initial state.
   [[nodiscard]] PacketId take() {
     ++out_;
     if (free_ == kNoPacket) grow();
@@ -75,7 +75,7 @@ class PacketStore {
   [[nodiscard]] const Packet& at(PacketId id) const {
     return chunks_[id >> kChunkBits][id & (kChunk - 1)];
   }
-  // Copied; at most kLongestHeader, and once a packet.
+  // Copies the bytes. At most kLongestHeader, and once for each packet.
   void set_header(PacketId id, std::span<const std::byte> bytes) {
     Packet& packet = at(id);
     HAWSER_ASSERT(packet.header_bytes == 0 && header_room_ > 0 && bytes.size() <= kLongestHeader);
@@ -94,8 +94,8 @@ class PacketStore {
   }
   [[nodiscard]] std::size_t header_room() const { return header_room_; }
   [[nodiscard]] std::uint64_t out() const { return out_; }
-  // The most that were out at once, rounded up to what was taken from the heap for them; and how
-  // many of these had long headers.
+  // The most packets taken at once, rounded up to whole chunks of memory; and the number of blocks
+  // for long headers.
   [[nodiscard]] std::size_t made() const { return chunks_.size() * kChunk; }
   [[nodiscard]] std::size_t blocks_made() const { return blocks_.size(); }
 
@@ -110,7 +110,7 @@ class PacketStore {
   [[nodiscard]] std::byte* beside(PacketId id) const {
     return headers_[id >> kChunkBits].get() + (id & (kChunk - 1)) * header_room_;
   }
-  // Of a long header: its number lies where a short one would.
+  // The block of a long header: its number lies in the room for short ones.
   [[nodiscard]] std::uint32_t block_of(PacketId id) const {
     std::uint32_t block = 0;
     std::memcpy(&block, beside(id), sizeof block);

@@ -52,7 +52,7 @@ void check_queue(const QueueSettings& queue) {
               text(queue.mark_min) + " is more than " + text(queue.mark_max));
 }
 
-// What a switch must have downwards, so that it has a bundle to each switch below.
+// Checks that a switch has enough downward cables for a bundle to each switch below.
 void check_down(const Shape& shape, std::size_t number, std::uint32_t below, const char* what) {
   const Tier& tier = shape.tiers[number];
   const std::uint64_t needed = std::uint64_t{below} * tier.bundle;
@@ -63,7 +63,7 @@ void check_down(const Shape& shape, std::size_t number, std::uint32_t below, con
                                text(needed));
 }
 
-// A few large radices multiply to more than any machine's memory holds.
+// A few large radices multiply to more links than any machine's memory holds.
 void check_links(const Shape& shape, const TreeSize& size) {
   std::uint64_t cables = size.ports + std::uint64_t{size.leaves} * shape.tiers[0].up;
   if (shape.tiers.size() == 3) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fabric is built of: trees of one to three tiers of switches (Clos networks), and which NIC
-// of which host is where.
+// The structure of a fabric: trees of one to three tiers of switches (Clos networks). It also says
+// which NIC of which host is plugged in where.
 //
 //   tier 2          cores: one for each cable between a pod's tier 1 and above
 //                     |
@@ -10,8 +10,8 @@
 //                     |
 //                   ports, a NIC each
 //
-// Of two tiers: a leaf-spine fabric. Of one: a single switch. Oversubscription follows from the
-// radices and rates.
+// A shape of two tiers is a leaf-spine fabric, one of a single tier a single switch.
+// Oversubscription follows from the radices and rates.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,20 @@
 namespace hawser::fabric {
 
 struct Tier {
-  // Of the cables below this tier, both ways.
+  // The rate of the cables below this tier, both ways.
   std::uint64_t bits_per_s = 100 * kGigabit;
   Span cable_latency = nanoseconds(500);
   Span switch_latency{};         // of this tier's switches, for each packet
-  std::uint32_t down = 1;        // cables of a switch to what is below
-  std::uint32_t up = 0;          // and above; 0 in the highest tier
+  std::uint32_t down = 1;        // cables of a switch to the tier below
+  std::uint32_t up = 0;          // cables to the tier above; 0 in the highest tier
   std::uint32_t bundle = 1;      // cables between a switch of this tier and each one below it
-  std::uint32_t queue_down = 0;  // bytes, instead of Shape::queue.capacity; 0: that
+  std::uint32_t queue_down = 0;  // bytes; 0: Shape::queue.capacity
   std::uint32_t queue_up = 0;
 };
 
 // Where NIC i of a host is plugged in.
 enum class Placement : std::uint8_t {
-  together,  // beside the host's others, at one leaf
+  together,  // at the same leaf as the host's others
   rails,     // at rail i's leaf, one for each `down` hosts; all rails meet above the leaves
   planes,    // in tree i, which has no cable to any other
 };
@@ -48,17 +48,17 @@ struct Shape {
   std::uint32_t pod_ports = 0;  // below one switch of tier 1, if there are three tiers
   std::vector<Tier> tiers;
   QueueSettings queue;    // of switches. A NIC's own queue is the host's: unlimited, without marks
-  bool adaptive = false;  // each packet takes the shortest queue of its equal ways, not its hash's
-  // Queues are told apart in steps of so many bytes (at the rate of a port). Switches do so in a
-  // few grades; were it exact, flows that send in step would each find its own last choice
-  // emptiest, and stay together with whom they meet further on.
+  bool adaptive = false;  // each packet takes its shortest queue, not the way of its hash
+  // Switches tell queues apart only in steps of this many bytes (at the rate of a port). With exact
+  // comparison, flows that send in step would each find the queue of their own last choice
+  // emptiest, and would go on colliding with the same flows further on.
   std::uint32_t adaptive_step = 50'000;
 
   [[nodiscard]] std::uint32_t ports() const { return hosts * nics; }
   [[nodiscard]] std::uint32_t trees() const { return placement == Placement::planes ? nics : 1; }
 };
 
-// All numbers that follow from a shape, of one tree.
+// All numbers that follow from a shape, for one tree.
 struct TreeSize {
   std::uint32_t ports = 0;
   std::uint32_t leaves = 0;
@@ -68,15 +68,16 @@ struct TreeSize {
   std::uint32_t cores = 0;
 };
 
-// Throws ShapeError if no fabric can be made of it: which numbers don't fit, and what would.
+// Throws ShapeError if no fabric of this shape can exist; it says which numbers don't fit, and what
+// would.
 [[nodiscard]] TreeSize measure(const Shape& shape);
 
-// A single switch; all cables alike.
+// A single switch; all cables are alike.
 [[nodiscard]] Shape one_switch(std::uint32_t ports, std::uint64_t bits_per_s, Span cable_latency);
-// `spines` cables upwards of each leaf, one to each spine.
+// A leaf has `spines` upward cables, one to each spine.
 [[nodiscard]] Shape leaf_spine(std::uint32_t leaves, std::uint32_t ports_per_leaf,
                                std::uint32_t spines, std::uint64_t bits_per_s, Span cable_latency);
-// Of switches with `radix` ports, half of them upwards: radix^3 / 4 ports.
+// Three tiers of switches with `radix` ports, half of them upwards: radix^3 / 4 ports.
 [[nodiscard]] Shape fat_tree(std::uint32_t radix, std::uint64_t bits_per_s, Span cable_latency);
 
 }  // namespace hawser::fabric

@@ -5,7 +5,7 @@ namespace hawser::fabric {
 
 namespace {
 
-// Of a link that ends at a switch of that tier, so that the switch's own latency is counted.
+// The settings of a link that ends at a switch of that tier: the switch's own latency counts.
 LinkSettings upwards(const Shape& shape, std::size_t to_tier) {
   const Tier& tier = shape.tiers[to_tier];
   LinkSettings settings{tier.bits_per_s, tier.cable_latency + tier.switch_latency, shape.queue};
@@ -127,7 +127,7 @@ void Wiring::make_links(const Shape& shape) {
         join(number, n, in_tier(1, pod * size_.uppers_per_pod + n / bundle),
              nth % size_.leaves_per_pod * bundle + n % bundle);
       } else {
-        // The k-th upper switch of each pod shares its cores with the k-th of all others.
+        // The k-th upper switch of each pod shares its cores with the k-th of all other pods.
         const std::uint32_t tree = one.group / size_.pods;
         const std::uint32_t core = nth % size_.uppers_per_pod + size_.uppers_per_pod * (n / bundle);
         join(number, n, in_tier(2, tree * size_.cores + core),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which link leads from where to where: the numbers of ports, switches and links of a shape.
+// The numbers of ports, switches and links of a shape: which link leads from where to where.
 //
-// Ports are numbered by host, then by NIC. Switches: leaves, then tier 1, then cores, tree by tree
-// in each. Links: each port's cable to its leaf, then for each switch its links downwards in the
-// order of what is below, and those upwards; so what a switch chooses among is a range. A cable is
-// two links, one each way: back() of each other.
+// Ports are numbered by host, then by NIC. Switches come tree by tree in each tier: leaves, then
+// tier 1, then cores. Links: first each port's cable to its leaf. Then come for each switch its
+// links downwards, in the order of what is below, and its links upwards. The links among which a
+// switch chooses are therefore a range. A cable is two links, one each way: back() of each other.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct PortPlace {
 
 class Wiring {
  public:
-  // Throws InputError, as measure().
+  // Throws InputError, as measure() does.
   explicit Wiring(const Shape& shape);
 
   [[nodiscard]] std::uint32_t ports() const { return static_cast<std::uint32_t>(places_.size()); }
@@ -47,7 +47,7 @@ class Wiring {
     return static_cast<std::uint32_t>(switches_.size());
   }
   [[nodiscard]] const Switch& at(std::uint32_t number) const { return switches_[number]; }
-  // The n-th of a tier, of all trees; and how many there are.
+  // The n-th switch of a tier, over all trees; and how many there are.
   [[nodiscard]] std::uint32_t in_tier(std::uint32_t tier, std::uint32_t n) const {
     return first_of_tier_[tier] + n;
   }
@@ -67,14 +67,14 @@ class Wiring {
   [[nodiscard]] std::uint32_t back(std::uint32_t link) const { return back_[link]; }
   // All links that begin or end at a switch.
   [[nodiscard]] std::vector<std::uint32_t> of_switch(std::uint32_t number) const;
-  // A port or a switch; see ends_at_port.
+  // The port or switch at the link's end; see ends_at_port.
   [[nodiscard]] std::uint32_t end(std::uint32_t link) const { return ends_[link] & ~kPort; }
   [[nodiscard]] bool ends_at_port(std::uint32_t link) const { return (ends_[link] & kPort) != 0; }
   [[nodiscard]] const LinkSettings& settings(std::uint32_t link) const { return settings_[link]; }
   // "host 3 nic 0 -> leaf 0", "leaf 0 -> spine 5".
   [[nodiscard]] std::string name(std::uint32_t link) const;
 
-  // In what the network calls a link's end: it is a port.
+  // A bit in the network's number of a link's end: the end is a port.
   static constexpr std::uint32_t kPort = 1u << 31;
 
  private:
@@ -89,7 +89,7 @@ class Wiring {
   std::uint32_t tiers_ = 1;
   std::vector<PortPlace> places_;
   std::vector<Switch> switches_;
-  std::vector<std::uint32_t> first_of_tier_;  // and one more
+  std::vector<std::uint32_t> first_of_tier_;  // one more at the end
   std::vector<std::uint32_t> ends_;
   std::vector<std::uint32_t> back_;
   std::vector<LinkSettings> settings_;

@@ -58,13 +58,13 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
-// Names are those of Python's enumerations, whose class some versions of Python write before them.
+// Names are those of Python's enumerations. Some versions of Python write the class before them.
 std::string_view without_class(std::string_view name, std::string_view of) {
   if (name.starts_with(of)) name.remove_prefix(of.size());
   return name;
 }
 
-// As pandas and AICB write what is not there.
+// Whether the field is empty, as pandas and AICB write it.
 bool is_missing(std::string_view field) {
   return field.empty() || field == "None" || field == "nan" || field == "NaN" || field == "-1";
 }
@@ -111,7 +111,7 @@ class AicbReader {
     return static_cast<std::uint32_t>(text_.number(line, word, what, least, kMostRanks));
   }
 
-  // The fields of a line, as RFC 4180 has them: one in quotes may hold what separates others.
+  // The fields of a line, as in RFC 4180: a field in quotes may contain separators.
   Words fields_of(std::size_t line, std::string_view text) const {
     Words fields;
     for (;;) {
@@ -120,7 +120,7 @@ class AicbReader {
       if (text.starts_with('"')) {
         end = text.find('"', 1);
         while (end != std::string_view::npos && text.substr(end + 1).starts_with('"')) {
-          end = text.find('"', end + 2);  // two of them are one of the field's
+          end = text.find('"', end + 2);  // two quotes stand for one in the field
         }
         if (end == std::string_view::npos) text_.fail(line, "a quote is opened and not closed");
         fields.push_back(trimmed(text.substr(1, end - 1)));
@@ -325,7 +325,8 @@ class AicbReader {
     workload_.sizes[one.axis] = size;
   }
 
-  // A broadcast says in `src` which rank it comes from, a reduce in `dst` which one it goes to.
+  // The root: a broadcast names in `src` the rank that it comes from, a reduce in `dst` the one it
+  // goes to.
   void root(std::size_t line, const Words& fields, Operation& one) const {
     const char* const column = one.to_root ? "dst" : "src";
     if (!one.to_root && one.collective != Collective::broadcast) return;
@@ -333,8 +334,8 @@ class AicbReader {
     one.root = small(line, field(fields, column), column);
   }
 
-  // What follows from the ranks and stages, and a size that says otherwise; a group that doesn't
-  // occur may have any size.
+  // Derives group sizes from the ranks and stages, and warns about a size that contradicts them. A
+  // group that doesn't occur may have any size.
   void check() {
     if (!has_columns_) {
       text_.fail(1, "no line names the columns (comm_type,comm_group,...): is this such a file?");
@@ -366,7 +367,7 @@ class AicbReader {
   bool has_columns_ = false;          // any section
   std::map<Axis, Size> sizes_;
   std::uint32_t per_stage_ = 0;
-  char between_ = ',';  // of fields
+  char between_ = ',';  // separates fields
   std::uint64_t calls_ = 0;
 };
 

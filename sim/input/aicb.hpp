@@ -7,11 +7,11 @@
 //   CommType.all_reduce,CommGroup.dp_group,16,8,...    a call
 //   CommType.epoch_end,None,None,0,...                 an iteration is over
 //
-// Calls are blocking, but for isend and irecv next to each other, which go on together. What
-// precedes the first of several epoch_ends is set-up or warm-up. `count` says how often a call is
-// made; where it is missing (None, nan, -1 or nothing), once. Columns of measured times and calls
-// of computation are read and not used: how long computing takes isn't in such a file. Fields may
-// be quoted, and separated by semicolons or tabs, as spreadsheet programs do; lines that begin with
+// Calls are blocking, except that an isend and an irecv next to each other go on together. The part
+// before the first of several epoch_ends is set-up or warm-up. `count` says how often a call is
+// made; if it is missing (None, nan, -1 or nothing), once. The reader ignores columns of measured
+// times and calls of computation: such a file doesn't say how long computing takes. Fields may be
+// quoted, and separated by semicolons or tabs, as spreadsheet programs do. Lines that begin with
 // '#' are comments.
 #pragma once
 
@@ -27,27 +27,27 @@ namespace hawser::fabric {
 
 struct AicbCall {
   Operation operation;
-  std::uint32_t count = 1;  // so many one after the other
+  std::uint32_t count = 1;  // this many calls one after the other
 };
 
 struct AicbWorkload {
-  std::uint32_t ranks = 0;  // 0: not said, as in the next two
+  std::uint32_t ranks = 0;  // 0: the file doesn't say, as in the next two
   std::uint32_t tensor = 0;
   std::uint32_t expert = 0;
-  std::map<Axis, std::uint32_t> sizes;  // of the groups whose size is said
-  // Of each stage its iterations, and of each of those its calls.
+  std::map<Axis, std::uint32_t> sizes;  // of the groups whose size the file says
+  // For each stage its iterations, and for each iteration its calls.
   std::vector<std::vector<std::vector<AicbCall>>> stages;
-  // What the column `stage` says, by Operation::line.
+  // The values of the column `stage`, by Operation::line.
   std::unordered_map<std::uint32_t, std::string> names;
   std::vector<std::string> warnings;  // "FILE:LINE: ..."
 };
 
-// Throws InputError with file, line, field and what to do; also where the sizes of one group
-// contradict each other. One that does not fit the ranks is a warning.
+// Throws InputError with file, line, field and what to do; also if the sizes of one group
+// contradict each other. A size that does not fit the ranks is a warning.
 [[nodiscard]] AicbWorkload read_aicb(const std::string& name, std::string_view content);
 
-// Iterations after the set-up, if there are any, and of each the first `cut.layers` calls. More
-// iterations than the file has are the same over again.
+// The iterations after the set-up, if there are any, and of each the first `cut.layers` calls. If
+// `cut` asks for more iterations than the file has, they repeat.
 [[nodiscard]] Workload workload_of(const AicbWorkload& aicb, const Cut& cut);
 
 }  // namespace hawser::fabric

@@ -45,7 +45,7 @@ class ConnectionReader {
     std::uint64_t value = 0;
     std::size_t line = 0;
   };
-  // Where a connection's number was said first.
+  // Where a connection's number appeared first.
   struct Said {
     std::size_t line = 0;
     std::uint32_t from = 0;

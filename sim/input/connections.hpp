@@ -8,13 +8,13 @@
 //   1->2 id 2 trigger 1 size 2000000
 //   trigger id 1 oneshot                                or multishot, or barrier count N
 //
-// A connection has `size` in bytes, and either `start` or `trigger`; `id`, `send_done_trigger`,
-// `recv_done_trigger` and `prio` (which is read and not used) as it likes. `start` is in
+// A connection has `size` in bytes, and either `start` or `trigger`. Optional are `id`,
+// `send_done_trigger`, `recv_done_trigger` and `prio` (which is read and not used). `start` is in
 // picoseconds: the format's own reader says so, and only then do the published all-to-alls begin at
-// 1 us; some generators write it as a float. `msg`, with a number or without, says that the line is
-// one of several messages of the connection `id`: each is read as a connection of its own. What
-// begins with '#' is a comment. `failure` and a size of 0, which htsim sends without an end, are
-// refused: nothing here means them.
+// 1 us; some generators write it as a float. `msg`, with a number or without, marks the line as one
+// of several messages of the connection `id`. The reader makes each message a connection of its
+// own. Lines that begin with '#' are comments. The reader refuses `failure` and a size of 0, which
+// htsim sends without an end: neither means anything here.
 #pragma once
 
 #include <string>

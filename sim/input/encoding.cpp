@@ -42,7 +42,7 @@ bool is_chakra(std::string_view bytes) {
   return false;
 }
 
-// An object, or a list of objects; lists of words, as AICB writes them, are none.
+// An object, or a list of objects; lists of words, as AICB writes them, don't count.
 bool is_json(std::string_view bytes) {
   const std::size_t first = bytes.find_first_not_of(kBlanksAndEnds);
   if (first == std::string_view::npos) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bytes of a file are, before anyone reads its lines.
+// The encoding and the format of a file's bytes, before anyone reads its lines.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace hawser::fabric {
 
 namespace {
 
-// "8388608.0" without the fraction that says nothing.
+// Cuts the meaningless fraction of "8388608.0".
 std::string_view without_zero_fraction(std::string_view word) {
   const std::size_t point = word.find('.');
   if (point == std::string_view::npos || point == 0 || point + 1 == word.size()) return word;

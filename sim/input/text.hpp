@@ -23,15 +23,15 @@ class Text {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::size_t lines() const { return lines_.size(); }
-  // A line as it is, which counts from 1.
+  // A line as it is; lines count from 1.
   [[nodiscard]] std::string_view line(std::size_t line) const { return lines_[line - 1]; }
-  // Whether a line says nothing: it is blank, or its first character but blanks is '#'.
+  // Whether a line has no content: it is blank, or its first character other than blanks is '#'.
   [[nodiscard]] bool says_nothing(std::size_t line) const;
   // The words of a line, which counts from 1, up to the first that begins with '#'.
   [[nodiscard]] std::vector<std::string_view> words(std::size_t line) const;
   // Throws InputError "NAME:LINE: WHAT".
   [[noreturn]] void fail(std::size_t line, const std::string& what) const;
-  // "NAME:LINE: WHAT", for what the reader goes on after.
+  // "NAME:LINE: WHAT", for errors after which the reader goes on.
   [[nodiscard]] std::string note(std::size_t line, const std::string& what) const;
   // A whole decimal number from `least` to `most`; `what` names it in the error. Generators write
   // some as floats: 8388608.0 is whole as well.
@@ -50,7 +50,7 @@ class Text {
   std::vector<std::string_view> lines_;
 };
 
-// As it can stand in a message: cut, and with control characters replaced.
+// The word in a form for messages: cut, and with control characters replaced.
 [[nodiscard]] std::string quoted(std::string_view word);
 
 }  // namespace hawser::fabric

@@ -22,14 +22,14 @@ constexpr std::string_view kCustomized = "HYBRID_CUSTOMIZED";
 using Words = std::vector<std::string_view>;
 using Pass = Operation::Pass;
 
-// Where the collectives of passes and of weight gradients go if they don't say, as in ASTRA-sim's
-// decode_involved_dimensions; nowhere: it has none there, whatever a layer says.
+// The groups of the collectives of passes and of weight gradients, unless a collective names one,
+// as in ASTRA-sim's decode_involved_dimensions. Empty: there are none, whatever a layer says.
 struct Parallelism {
   std::string_view name;
   std::optional<Axis> passes;  // forward and input gradient
   std::optional<Axis> weights;
-  // Of DLRM: its first layer, the embedding tables, is spread over all ranks. The number behind it,
-  // the last layer of the bottom half, says nothing here.
+  // DLRM: its first layer, the embedding tables, is spread over all ranks. The number behind the
+  // name, the last layer of the bottom half, has no meaning here.
   bool is_dlrm = false;
 };
 constexpr Parallelism kEverywhere{"", Axis::all, Axis::all};
@@ -46,7 +46,8 @@ constexpr std::array<Parallelism, 11> kParallelisms{
      {"HYBRID_DLRM_ENHANCED", std::nullopt, Axis::all, true},
      {kCustomized, Axis::tensor, Axis::data}}};
 
-// The first word of a file or the last of a layer: is it one?
+// The parallelism that a word names: the first word of a file or the last of a layer. Null if it
+// names none.
 const Parallelism* parallelism_of(std::string_view word) {
   const auto found = std::ranges::find(kParallelisms, word, &Parallelism::name);
   return found == kParallelisms.end() ? nullptr : &*found;
@@ -65,7 +66,7 @@ class TextWorkloadReader {
   TextWorkloadReader(const std::string& name, std::string_view content) : text_(name, content) {}
 
   TextWorkload read() {
-    std::size_t lines = 0;  // that say something
+    std::size_t lines = 0;  // lines with content
     for (std::size_t line = 1; line <= text_.lines(); ++line) {
       const Words words = text_.words(line);
       if (words.empty()) continue;
@@ -82,7 +83,7 @@ class TextWorkloadReader {
     if (lines < 2) text_.fail(1, "a workload begins with its parallelism and its count of layers");
     if (workload_.layers.empty()) text_.fail(count_line_, "no layer follows");
     if (workload_.layers.size() < layers_) {
-      // One of AICB's own samples is like that: it repeats its layers in another field.
+      // One of AICB's own samples is like that: it gives repeated layers in another field.
       warn(count_line_, std::to_string(layers_) + " layers are said, but " +
                             std::to_string(workload_.layers.size()) +
                             " follow: is the file whole?");
@@ -139,7 +140,7 @@ class TextWorkloadReader {
       if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
       seen.push_back(key);
       if (at == words.size()) {
-        if (key == "pp_comm") break;  // AICB writes it bare where there is none
+        if (key == "pp_comm") break;  // AICB writes the key without a value if there is none
         text_.fail(line, quoted(key) + " has no value");
       }
       const std::string_view word = words[at++];
@@ -185,7 +186,7 @@ class TextWorkloadReader {
     return {text_.thousandths(line, word, what, kLongest)};
   }
 
-  // Three words: a time, a type, a length.
+  // Reads three words: a time, a type, a length.
   LayerWork work(std::size_t line, const Words& words, std::size_t at, const std::string& what,
                  std::optional<Axis> axis) {
     LayerWork work{time(line, words[at], what + "'s time"), Axis::all, Collective::none, 0};
@@ -266,12 +267,12 @@ class TextWorkloadReader {
   Text text_;
   TextWorkload workload_;
   const Parallelism* parallelism_ = nullptr;
-  std::uint64_t layers_ = 0;  // as said
+  std::uint64_t layers_ = 0;  // as the file says
   std::size_t head_line_ = 1;
   std::size_t count_line_ = 1;
-  std::size_t dependency_line_ = 0;  // the first layer that says one; 0: none does
+  std::size_t dependency_line_ = 0;  // the first layer with a dependency; 0: none has one
   std::size_t left_out_ = 0;         // collectives
-  std::size_t left_out_line_ = 0;    // of the first
+  std::size_t left_out_line_ = 0;    // of the first such collective
   std::vector<std::uint32_t> checkpoints_, initiates_;
 };
 

@@ -20,7 +20,7 @@ constexpr std::size_t kMostTiers = 3;
 
 struct Value {
   std::uint64_t value = 0;
-  std::size_t line = 0;  // 0: not said
+  std::size_t line = 0;  // 0: not given
 };
 
 struct TierText {

@@ -14,7 +14,7 @@
 //   Oversubscribed 1              capacity downwards over upwards; if left out it isn't checked
 //   Queue_Down, Queue_Up          bytes, in place of the queue that the experiment says
 //
-// Keys are read whatever their case; '#' begins a comment line.
+// The case of keys doesn't matter; '#' begins a comment line.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@
 
 namespace hawser::fabric {
 
-// One NIC a host; queues as a Shape has them by default. Throws InputError with file, line and what
-// to do if it is not such a file, or if no fabric can be made of it.
+// Each host has one NIC; queues have a Shape's defaults. Throws InputError with file, line and what
+// to do if it is not such a file, or if no fabric of that shape can exist.
 [[nodiscard]] Shape read_topology(const std::string& name, std::string_view content);
 
 }  // namespace hawser::fabric

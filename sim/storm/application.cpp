@@ -12,7 +12,7 @@ using proto::Duration;
 
 namespace {
 
-constexpr std::uint8_t kMostTries = 9;  // after which the wait grows no more
+constexpr std::uint8_t kMostTries = 9;  // after this many the wait grows no more
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
 
@@ -50,7 +50,7 @@ void Application::again(Act act, std::uint32_t index, std::uint8_t& tries) {
   if (tries < kMostTries) ++tries;
 }
 
-// Whose program does that; kAnyHost: the judge does.
+// The host whose program does that; kAnyHost: the judge does it.
 std::uint32_t Application::caller(Act act, std::uint32_t index) {
   switch (act) {
     case Act::send:
@@ -88,7 +88,7 @@ void Application::on_event(proto::Time, std::uint64_t what) {
   }
 }
 
-// That of the process that runs now; what an older one had is gone with it.
+// The state of the process that runs now; that of an older process is gone with it.
 Application::Process& Application::process(std::uint32_t host) {
   Process& process = processes_[host];
   if (process.operations.empty() || process.life != world_.life(host)) {
@@ -102,7 +102,7 @@ Application::Process& Application::process(std::uint32_t host) {
   return process;
 }
 
-// Stays free until the call has taken it.
+// The name stays free until the endpoint has taken the call.
 OperationId Application::name(Process& process, bool is_send, std::uint32_t record) {
   if (process.free.empty()) return kNoOperation;
   const std::uint32_t index = process.free.back();
@@ -123,7 +123,7 @@ void Application::connect(std::uint32_t from, std::uint32_t to) {
   }
 }
 
-// A peer that has failed, or was started again, is connected anew.
+// The name of the peer, connected anew if it has failed or was started again.
 PeerId Application::reach(std::uint32_t from, std::uint32_t to) {
   if (!world_.is_running(to)) return world_.peer(from, to);
   if (world_.peer(from, to) == kAnyPeer) connect(from, to);
@@ -154,7 +154,7 @@ void Application::do_send(std::uint32_t index) {
   SendRecord& record = oracle_.send(index);
   if (!world_.is_running(message.from)) {
     if (world_.is_healed())
-      --undecided_;  // it never will be
+      --undecided_;  // it never will be posted
     else
       again(Act::send, index, send_tries_[index]);
     return;
@@ -257,7 +257,7 @@ void Application::make_record(std::uint32_t index) {
   received_as_.push_back(kNoOperation);
 }
 
-// False: not now.
+// Returns false if the receive can't be posted now.
 bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   ReceiveRecord& record = oracle_.receives()[index];
   const ReceivePlan& plan = record.plan;
@@ -284,7 +284,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
     if (ended && !receiver.closing && plan.from != kAnyHost && world_.is_running(plan.from)) {
       connect(plan.host, plan.from);
     } else if (ended && world_.is_healed()) {
-      return true;  // never; and nobody misses it
+      return true;  // it never will be posted, and nobody needs it
     } else if (status != Status::again && !ended &&
                !(status == Status::unknown_operation && claimed != kNoMessage)) {
       oracle_.accuse("a receive was answered with " + std::string(to_string(status)));
@@ -343,8 +343,8 @@ bool Application::all_sends_ended() const {
   return true;
 }
 
-// After the faults: a receive for every message that is there without one; and once no send is
-// under way, the end of the receives that are left.
+// After the faults, posts a receive for every message that lies there without one. When no send is
+// pending any more, it cancels the remaining receives.
 void Application::drain(std::uint32_t at) {
   if (is_done()) return;
   if (!world_.is_running(at) || world_.host(at).is_paused() || process(at).closing) {
@@ -382,7 +382,7 @@ void Application::drain(std::uint32_t at) {
 }
 
 void Application::turned(std::uint32_t host) {
-  take_events(host);  // those of a session come before what ends in it
+  take_events(host);  // a session's events come before the operations that end in it
   take_completions(host);
   if (has_few_places(plan_)) note_what_is_left(host);
   if (processes_[host].closing) consider_leaving(host);
@@ -454,7 +454,7 @@ void Application::take_events(std::uint32_t at) {
   }
 }
 
-// How long full packets of a new session are.
+// Takes note of the length of a new session's full packets.
 void Application::note_size(std::uint32_t at, std::uint32_t other, PeerId peer) {
   Host& host = world_.host(at);
   PeerStats stats;

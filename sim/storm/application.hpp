@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a storm do: they post and cancel what the plan says, when it says it, and
+// The programs of a storm's processes. They post and cancel what the plan says, at its times, and
 // tell the oracle all that they see. When all faults are over they receive whatever is left, and
 // cancel the receives that nothing will match any more.
 #pragma once
@@ -22,24 +22,24 @@ class Application final : public Actor {
 
   // Called after each turn of a host.
   void turned(std::uint32_t host);
-  // The process dies now, and all that it had posted with it.
+  // The process dies now, and all its operations with it.
   void crashed(std::uint32_t host);
-  // A process has begun, later than the world.
+  // A process has begun after the world's start.
   void started(std::uint32_t host);
-  // What a process had to do with places, before it is gone: for the census, and for the judge.
+  // Reports how a process used places, before the process is gone: for the census and the judge.
   void count_places(std::uint32_t host);
   // Every message has been posted or given up, and everything that was posted has completed.
   [[nodiscard]] bool is_done() const;
   // Every process that runs closes.
   void close_all();
-  // Nobody was ever gone, and every session has two ends: who closes is answered.
+  // No process was ever gone, and every session has two ends, so a closing peer is answered.
   [[nodiscard]] bool all_have_peers() const;
-  // Closing has taken one of them its whole time.
+  // A process needed its whole time for closing.
   [[nodiscard]] bool any_closed_late() const { return any_closed_late_; }
-  // None of them is still at it.
+  // No process is closing any more.
   [[nodiscard]] bool all_left() const { return closing_ == 0; }
   [[nodiscard]] std::uint64_t completions() const { return completions_; }
-  // Of every completion: when, where, and what it said.
+  // A digest of every completion: when, where, and what it said.
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
   void on_event(proto::Time now, std::uint64_t what) override;
@@ -55,14 +55,14 @@ class Application final : public Actor {
     has_closed,  // index: the host
     call,        // index: of the plan
     end_claim,   // index: a receive
-    has_heard,   // index: a host, and one that may have ended a session that it still has
+    has_heard,   // index: a host, and one that may have ended their session
   };
-  // What an operation's index at its endpoint stands for.
+  // The meaning of an operation's index at its endpoint.
   struct Operation {
     bool is_send = false;
     std::uint32_t record = 0;
   };
-  // That is held, of a planned receive.
+  // A held claim of a planned receive.
   struct Claim {
     MessageId name = kNoMessage;
     std::uint64_t life = 0;
@@ -71,7 +71,7 @@ class Application final : public Actor {
     std::uint32_t sender = 0;
   };
   static constexpr std::uint32_t kNoRecord = ~0u;
-  // When what can't be done now is tried again, at first.
+  // The first wait before an attempt that can't be made now is repeated.
   static constexpr proto::Duration kAgain = proto::microseconds(20);
   struct Process {
     std::uint64_t life = 0;
@@ -82,13 +82,13 @@ class Application final : public Actor {
     bool closing = false;
     proto::Time closing_since{};  // by the host's clock
     proto::Time told_refusal{};   // likewise
-    bool was_refused = false;     // since it got in last
+    bool was_refused = false;     // since its last success
     bool is_noted = false;        // what is left of others, as of the last event or completion
   };
 
   [[nodiscard]] std::uint32_t caller(Act act, std::uint32_t index);
   void later(Act act, std::uint32_t index, proto::Duration in);
-  // Ever later, as `tries` says.
+  // Repeats the act after a wait that grows with `tries`.
   void again(Act act, std::uint32_t index, std::uint8_t& tries);
   [[nodiscard]] proto::SendRequest request_of(std::uint32_t message, PeerId peer);
   void do_send(std::uint32_t message);
@@ -171,8 +171,8 @@ class Application final : public Actor {
   std::uint64_t open_ = 0;                 // operations that have not completed
   std::uint32_t closing_ = 0;              // processes
   bool any_closed_late_ = false;
-  // By the host that ended a session, and the other one: which process did, and has not called
-  // since.
+  // For a host that ended a session and the other host of it: the process that ended it, if it has
+  // not called the other one since.
   std::vector<std::uint64_t> answers_;
   std::uint64_t completions_ = 0;
   Digest digest_;

@@ -7,11 +7,12 @@ namespace hawser::sim {
 
 namespace {
 
-// What was under way when all was healed may have to go once more, whatever comes of it; or this.
+// Bytes in flight at the healing may have to be sent once more in any case; this is the least
+// allowance for them.
 constexpr std::uint64_t kLeastUnderWay = 256 * 1024;
-// What paths that don't answer have in flight leaves the others their limit.
+// Packets in flight on paths that don't answer don't count against the limit of the others.
 constexpr std::uint64_t kLimits = 2;
-// Probes of a path, that nobody answers until patience ends.
+// Unanswered probes of a path until patience ends.
 constexpr std::uint64_t kProbes = 64;
 
 }  // namespace
@@ -57,9 +58,9 @@ Bounds::Traffic Bounds::traffic() const {
 
 void Bounds::judge() {
   look();
-  if (!at_healing_) return;  // all was done by then
+  if (!at_healing_) return;  // all operations had ended by then
   const Traffic end = traffic();
-  // Whose process has ended has taken its counts along.
+  // A process that has ended took its counts with it.
   if (end.lives != at_healing_->lives) return;
   const std::uint64_t again = end.bytes_again - at_healing_->bytes_again;
   const std::uint64_t placed = end.bytes_placed - at_healing_->bytes_placed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a storm may cost its hosts: what an endpoint holds stays within the tunables at any time,
-// and once nothing is at fault any more it sends little for the second time.
+// The cost that a storm may cause its hosts. At any time an endpoint stays within its tunables.
+// After all faults are over it retransmits little.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ class Bounds {
   Bounds(const Plan& plan, World& world, Oracle& oracle)
       : plan_(plan), world_(world), oracle_(oracle) {}
 
-  // Now and then.
+  // Checks the present state; called now and then.
   void look();
-  // When nothing is at fault any more.
+  // Called when all faults are over.
   void healed() { at_healing_ = traffic(); }
-  // When everything has completed.
+  // Called when everything has completed.
   void judge();
 
  private:
   struct Traffic {
-    std::vector<std::uint64_t> lives;  // of the hosts; 0: it has left
+    std::vector<std::uint64_t> lives;  // of the hosts; 0: its process has left
     std::uint64_t bytes_again = 0;
     std::uint64_t bytes_placed = 0;
     std::uint64_t bytes_under_way = 0;

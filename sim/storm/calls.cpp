@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs call besides: statistics, and all that a caller gets wrong. None of it may change
-// anything, and each call has the one answer that it must have.
+// The other calls of programs: statistics, and all mistakes that a caller can make. None of them
+// may change anything, and each call must get its one right answer.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -74,7 +74,7 @@ void Application::look(const CallPlan& call) {
   expect(call, host.endpoint().peer_stats(host.now(), kNobody, peer), Status::unknown_peer);
 }
 
-// Whoever is known is known by the same name.
+// A known host keeps its name.
 void Application::connect_again(const CallPlan& call) {
   const PeerId before = world_.peer(call.host, call.other);
   if (before == kAnyPeer || !world_.is_running(call.other)) return;
@@ -106,10 +106,11 @@ void Application::connect_nowhere(const CallPlan& call) {
          Status::invalid_argument);
 }
 
-// It is called until it is given up; and it takes a place among the peers, if there is one.
+// The endpoint calls it until it gives up. Meanwhile it takes a place among the peers, if there is
+// one.
 void Application::connect_nobody(const CallPlan& call) {
   if (!world_.is_running(call.other)) return;
-  // It takes no place that a host still needs.
+  // It must not take a place that a host still needs.
   for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
     if (i != call.host && world_.peer(call.host, i) == kAnyPeer) return;
   }
@@ -124,7 +125,7 @@ void Application::connect_nobody(const CallPlan& call) {
   if (status != Status::again) expect(call, status, Status::ok);
 }
 
-// One that has not completed, so that its name is in use for certain.
+// An operation that has not completed, so that its name is surely in use.
 std::optional<std::uint32_t> Application::open_operation(const Process& process) {
   for (std::uint32_t i = 0; i < process.operations.size(); ++i) {
     if (std::ranges::find(process.free, i) != process.free.end()) continue;
@@ -172,7 +173,7 @@ void Application::send_wrong(const CallPlan& call) {
   }
   const Status status = host.endpoint().send(host.now(), request);
   if (here.closing) return expect(call, status, Status::endpoint_closed);
-  // Whom it is for is looked at before its name is.
+  // The endpoint looks at the peer before it looks at the name.
   const bool peer_first = way >= 3;
   if (peer_first &&
       (is_peer_failure(status) || status == Status::endpoint_closed || status == Status::again)) {
@@ -206,11 +207,11 @@ void Application::receive_wrong(const CallPlan& call) {
 
 namespace {
 
-// Of a message that isn't there: how the session ended, if it has.
+// The answer to a question about a message that isn't there: the session's end, if it has ended.
 Status said_of_nothing(const proto::Endpoint& endpoint, proto::Time now, PeerId peer,
                        bool closing) {
   if (closing) return Status::endpoint_closed;
-  if (peer == kAnyPeer) return Status::again;  // not known yet: what anybody may send
+  if (peer == kAnyPeer) return Status::again;  // an unknown peer may still send
   PeerStats stats;
   const Status known = endpoint.peer_stats(now, peer, stats);
   if (known != Status::ok) return known;
@@ -249,7 +250,7 @@ void Application::ask_wrong(const CallPlan& call) {
         return expect(call, endpoint.cancel(host.now(), OperationId{i}), Status::unknown_operation);
       }
       return;
-    case 6:  // of one host, what nobody sends
+    case 6:  // a message from one host that nobody sends
       if (has_forgotten(call.host, call.other)) return;
       return expect(
           call, endpoint.probe(world_.peer(call.host, call.other), 9, 0, 0, envelope),
@@ -260,7 +261,7 @@ void Application::ask_wrong(const CallPlan& call) {
   }
 }
 
-// The second time means no more than the first.
+// A second cancel has no further effect.
 void Application::cancel_again(const CallPlan& call) {
   for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
     const SendRecord& send = oracle_.send(i);
@@ -277,7 +278,7 @@ void Application::cancel_again(const CallPlan& call) {
   }
 }
 
-// An old name is nobody's: calls with it reach nobody, whoever has the place now.
+// An old name belongs to nobody: calls with it reach nobody, whoever has the place now.
 void Application::use_old_name(const CallPlan& call) {
   Host& host = world_.host(call.host);
   Process& here = process(call.host);

@@ -50,7 +50,7 @@ constexpr std::size_t path_cell(std::size_t from, std::size_t to, std::size_t re
   return (from * kPathStates + to) * kReasons + reason;
 }
 
-// ---- what each cell is
+// ---- the meaning of each cell
 
 class Rows {
  public:
@@ -161,7 +161,7 @@ std::size_t find_census_cell(std::string_view name) {
 
 // ---- counting
 
-// Each cause has a name, which is looked at once.
+// Each cause has a name, which is looked up once.
 template <CensusGroup group>
 void CensusTaker::count_cause(const TraceRecord& record) {
   census_.count<group>(record.cause);
@@ -208,7 +208,7 @@ void CensusTaker::path_changed(const TraceRecord& record) {
 
 void CensusTaker::on_event(const Event& event) {
   census_.count<CensusGroup::event>(static_cast<std::size_t>(event.kind));
-  switch (event.kind) {  // those that the trace has told
+  switch (event.kind) {  // the trace has told the others
     case Event::Kind::path_down:
     case Event::Kind::path_up:
     case Event::Kind::path_suspect:

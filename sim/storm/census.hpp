@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the protocol a storm has visited: kinds of trace records, causes of loss, reasons for
-// dropping packets, states of sessions and paths and how they changed, statuses of completions.
+// Counts which parts of the protocol a storm has visited. Among them are kinds of trace records,
+// causes of loss, reasons for dropping packets, states of sessions and paths with their changes,
+// and statuses of completions.
 //
-// A census is an array of counters, so it costs a storm next to nothing, and those of many storms
-// add up. census_rows() says what each counter is, and whether a storm that is worth its name must
-// come there.
+// A census is an array of counters, so it costs a storm next to nothing. Censuses of many storms
+// add up. The rows of census_rows() give the meaning of each counter, and whether a thorough storm
+// must visit it.
 #pragma once
 
 #include <array>
@@ -110,12 +111,12 @@ struct Census {
   }
 };
 
-// One process's: counts, and remembers in which states its sessions and paths were.
+// The census of one process: counts, and remembers the states of its sessions and paths.
 class CensusTaker {
  public:
   explicit CensusTaker(Census& census) : census_(census) {}
 
-  // Another process in its place.
+  // Another process takes its place.
   void restart() { peers_ = {}; }
   void on_trace(const TraceRecord& record);
   void on_event(const Event& event);
@@ -123,7 +124,7 @@ class CensusTaker {
  private:
   static constexpr std::size_t kPeers = 64;
   static constexpr std::size_t kSlots = 16;
-  // Of a path slot: states count from 1, 0 is a path of which nothing was told yet.
+  // A path slot's last state. States count from 1; 0 is a path without any record yet.
   struct PathSeen {
     std::uint8_t generation = 0;
     std::uint8_t state = 0;
@@ -147,7 +148,7 @@ struct CensusRow {
   std::string name;       // empty: nothing can come here
   bool expected = false;  // exists in the protocol, so a storm should come there
 };
-// By cell.
+// One row for each cell.
 [[nodiscard]] std::span<const CensusRow> census_rows();
 // "group:name", as find_census_cell takes it.
 [[nodiscard]] std::string census_cell_name(std::size_t cell);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A path is asked whether it lives when a timer says so: an answer is no reason to ask again. Of so
-// many probes in a row the time that they took is looked at; what has a reason of its own now and
-// then (silence elsewhere, a new binding, a keepalive) takes longer.
+// Checks that endpoints probe their paths only when a timer says so: an answer is no reason to
+// probe again. The check measures how long a number of probes in a row took. Occasional other
+// probes (silence elsewhere, a new binding, a keepalive) are too few to shorten that time enough.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace hawser::sim {
 
-// One process's probes.
+// The probes of one process.
 class Chatter {
  public:
   void restart() { asked_ = {}; }
 
-  // `now` by a clock that only goes on. What is wrong, or nothing.
+  // Returns what is wrong, or nothing. `now` is of a clock that never goes back.
   [[nodiscard]] std::string on_probe(const TraceRecord& probe, proto::Time now,
                                      proto::Duration shortest) {
     if (probe.peer >= kPeers || probe.slot >= kSlots) return {};

@@ -4,7 +4,7 @@
 
 namespace hawser::sim {
 
-// The claim is there; what comes of it is for later.
+// The program holds the claim now, and decides later what to do with it.
 void Application::hold_claim(std::uint32_t receive, const Envelope& envelope, MessageId name) {
   const std::uint32_t host = plan_.receives[receive].host;
   Claim& claim = claims_[receive];
@@ -37,11 +37,11 @@ void Application::end_claim(std::uint32_t index) {
     --undecided_;
     return;
   }
-  // It has its old place again: what came after it may have been received meanwhile.
+  // The message has its old place again. Later messages may have been received meanwhile.
   const Status status = host.endpoint().put_back(host.now(), claim.name);
   host.wake();
   oracle_.send(claim.message).held.back().second = process(plan.host).posts;
-  // One that had not come whole ends with its session.
+  // A message that had not come whole ends with its session.
   const bool session_ended =
       oracle_.sessions().ends(plan.host, claim.sender) > 0 || process(plan.host).closing;
   if (status != Status::ok && !(status == Status::unknown_operation && session_ended)) {

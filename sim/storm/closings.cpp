@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the processes of a storm end, and sessions: by closing, by disconnecting, by dying; and that
-// whoever is concerned hears of it.
+// How processes and sessions of a storm end: by closing, by disconnecting, by dying. The checks
+// here make sure that the other ends hear of it.
 #include <algorithm>
 
 #include "sim/storm/application.hpp"
@@ -30,7 +30,7 @@ void Application::do_close(std::uint32_t index) {
   note(Happening::Kind::disconnects, plan.host, plan.other);
   (void)host.endpoint().disconnect(host.now(), peer);
   host.wake();
-  turned(plan.host);  // what it ended is known at once
+  turned(plan.host);  // its program knows at once which operations that ended
 }
 
 void Application::close_endpoint(std::uint32_t at) {
@@ -53,7 +53,7 @@ void Application::close_all() {
 }
 
 bool Application::all_have_peers() const {
-  if (std::ranges::any_of(plan_.faults, moves)) return false;  // both ends, and neither knows where
+  if (std::ranges::any_of(plan_.faults, moves)) return false;  // neither may find the other one
   for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
     if (!world_.is_running(i) || world_.life(i) > 0) return false;
     for (std::uint32_t j = 0; j < world_.hosts(); ++j) {
@@ -63,7 +63,8 @@ bool Application::all_have_peers() const {
   return true;
 }
 
-// What NICs hold on to delays it as long again; so do absences.
+// The longest time that closing may take. Sends that NICs hold delay it by that time, and so do
+// absences.
 Duration Application::longest_closing(std::uint32_t host) const {
   Duration longest = milliseconds(2 * plan_.tunables.close_timeout_ms + 10);
   for (const FaultPlan& fault : plan_.faults) {
@@ -76,16 +77,16 @@ Duration Application::longest_closing(std::uint32_t host) const {
   return longest;
 }
 
-// After a turn. Whoever has closed is gone.
+// Called after a turn. A process that has closed is gone.
 void Application::consider_leaving(std::uint32_t at) {
   Host& host = world_.host(at);
   if (!host.endpoint().closed()) return;
   const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
-  // By the clock that the end of a turn has.
+  // `early` goes by the clock at the end of the turn.
   const Duration turn = plan_.hosts[at].turn;
   const bool early = host.now() + turn < processes_[at].closing_since + timeout + timeout / 2;
   const EndpointStats stats = host.endpoint().stats();
-  // In twice its time even what a NIC holds on to is left to it.
+  // A process that needs more than 1.5 close_timeout may leave sends that a NIC still holds.
   if (stats.operations_pending != stats.sends_unreleased || (early && stats.sends_unreleased > 0)) {
     oracle_.accuse("host " + std::to_string(at) + " has closed, and operations are left");
   }
@@ -105,13 +106,13 @@ void Application::consider_leaving(std::uint32_t at) {
 
 void Application::demand_closed(std::uint32_t host) {
   if (!world_.is_running(host) || !process(host).closing) return;
-  // This was asked for a process before it.
+  // This check was scheduled for a process before this one.
   const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
   if (world_.host(host).now() < process(host).closing_since + timeout * 2) return;
   oracle_.accuse("host " + std::to_string(host) + " does not come to the end of closing");
 }
 
-// What it had posted is gone with the process.
+// The operations of a process are gone with it.
 void Application::give_up_operations(std::uint32_t host) {
   for (std::uint32_t i = 0; i < plan_.messages.size(); ++i) {
     SendRecord& send = oracle_.send(i);
@@ -142,9 +143,10 @@ void Application::crashed(std::uint32_t host) {
 
 // ---- the other end of a session
 
-// Whoever waits in a session that has ended fails by its silence at the latest; a wait may be put
-// off once, and old packets count as signs of life. Where the process that has ended it is still
-// there to answer by RESET, keepalives ask for that within half of this time.
+// The longest time until an end that waits in an ended session must hear of the end. At the latest
+// it fails by the other end's silence. That may be put off once, and old packets count as signs of
+// life. If the process that ended the session still answers by RESET, keepalives get that answer
+// within half of this time.
 Duration Application::longest_hearing(std::uint32_t host, std::uint32_t other) const {
   const Tunables& t = plan_.tunables;
   const Duration patience = milliseconds(t.peer_timeout_ms + t.longest_absence_ms);
@@ -158,17 +160,18 @@ Duration Application::longest_hearing(std::uint32_t host, std::uint32_t other) c
   return patience * 2 + some + old;
 }
 
-// It has ended a session in which both were, and both are where they were.
+// Notes that the host will answer by RESET: it has ended a session that both had, and neither can
+// have moved.
 void Application::note_answers(std::uint32_t host, std::uint32_t other) {
   const Sessions& sessions = oracle_.sessions();
   const bool known = sessions.succeeded(host, other, sessions.ends(host, other) - 1);
-  // An endpoint that has given the place away answers nothing.
+  // An endpoint that has given the place away doesn't answer.
   const bool stays =
       std::ranges::none_of(plan_.faults, moves) && !oracle_.places().can_run_out(host);
   answers_[host * world_.hosts() + other] = known && stays ? world_.life(host) + 1 : 0;
 }
 
-// `host` has no part any more in sessions with `other` of before.
+// `host` has no part any more in earlier sessions with `other`.
 void Application::watch_other_end(std::uint32_t host, std::uint32_t other) {
   if (!oracle_.sessions().is_half(other, host)) return;
   const Duration healing = std::max(plan_.heals_at - world_.since_start(), Duration{});

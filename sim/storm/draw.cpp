@@ -30,8 +30,8 @@ Tunables small_world() {
 
 namespace {
 
-// Not drawn from their hostile extremes: what sizes memory, what only threads, sockets and RDMA
-// devices know, and what is drawn beside them.
+// These are not drawn from their hostile extremes. Some size memory; some matter only to threads,
+// sockets and RDMA devices; some are drawn elsewhere.
 constexpr auto kNotDrawn = std::to_array<std::string_view>({"max_peers",
                                                             "unexpected_bytes",
                                                             "max_operations",
@@ -67,7 +67,7 @@ Tunables draw_tunables(Random& random) {
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(share)) value = one_of(random, others);
   };
-  // Packets are what a storm is made of, not bytes.
+  // A storm is about packets, not bytes.
   if (random.chance(0.85)) tunables.fragment_bytes = one_of(random, {256, 256, 512, 1024});
   draw(tunables.unexpected_bytes, {65536, 131072, 262144});
   draw(tunables.max_operations, {256, 1024});
@@ -164,7 +164,7 @@ Plan draw_plan(std::uint64_t seed) {
   draw_closings(closings, plan);
   Random more(parts.next());
   draw_more(more, plan);
-  // Without any the judge has no excuse to accept.
+  // Without any fault the judge has no excuse to accept.
   Random calm(parts.next());
   const bool is_calm = calm.chance(0.04);
   if (is_calm) plan.faults.clear();

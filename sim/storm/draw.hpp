@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of draw_plan share. Each draws from a generator of its own, so that a change in
-// how one is drawn leaves the others of a seed as they were.
+// The parts that make up draw_plan, and what they share. Each draws from a generator of its own, so
+// that a change in how one is drawn leaves the others of a seed as they were.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace hawser::sim {
   return static_cast<std::uint32_t>(random.below(n));
 }
 
-// Between the two, each order of magnitude as likely as any other.
+// A number between the two; each order of magnitude is equally likely.
 [[nodiscard]] inline std::uint64_t logarithmic(proto::Random& random, std::uint64_t low,
                                                std::uint64_t high) {
   std::uint64_t octaves = 1;
@@ -41,7 +41,7 @@ void draw_flood(proto::Random& random, Plan& plan);
 
 void draw_closings(proto::Random& random, Plan& plan);
 
-// draw_more.cpp; when everything else is there
+// draw_more.cpp; called when everything else is there
 void draw_more(proto::Random& random, Plan& plan);
 
 // draw_ways.cpp; last of all
@@ -63,7 +63,7 @@ inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;
 // draw_faults.cpp
 [[nodiscard]] FaultPlan draw_place(proto::Random& random, const Plan& plan);
 
-// draw_faults.cpp; when all others of the plan's parts are there
+// draw_faults.cpp; called when all other parts of the plan are there
 void draw_faults(proto::Random& random, Plan& plan);
 void draw_crossed(proto::Random& random, Plan& plan);
 void draw_stragglers(proto::Random& random, Plan& plan);

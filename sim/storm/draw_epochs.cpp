@@ -13,17 +13,18 @@ using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
-// Narrow ways make more fragments of a message: no more than the longest ones have otherwise.
+// Narrow ways split a message into more fragments. There may be no more of them than the longest
+// messages have otherwise.
 constexpr std::uint64_t kMostFragments = 2600;
 constexpr std::uint64_t kHeaders = 80;
 constexpr std::uint64_t kLeastFragment = 256;
-// Of a tag of their own, so that few of the plan's other receives get them.
+// A tag apart, so that few of the plan's other receives match these messages.
 constexpr std::uint64_t kTag = 60;
 
 }  // namespace
 
-// Some are narrow from the start on, so that all sessions begin with them; others become so in the
-// middle of a session, and wide again.
+// Some ways are narrow from the start on, so that all sessions begin with them. Others become
+// narrow in the middle of a session, and wide again.
 void draw_narrow(Random& random, Plan& plan) {
   if (!random.chance(0.6)) return;
   std::uint64_t longest = 0;
@@ -61,7 +62,7 @@ void draw_epochs(Random& random, Plan& plan) {
     Duration last = fault.at + fault.lasts;
     for (std::uint64_t messages = 2 + random.below(6); messages > 0; --messages) {
       MessagePlan message;
-      // At once, or when the others have noticed.
+      // At once, or after the others have noticed.
       message.at = fault.at + fault.lasts +
                    some_time(random, random.chance(0.5) ? milliseconds(20) : patience * 4);
       message.from = fault.host;

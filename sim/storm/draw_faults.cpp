@@ -10,7 +10,7 @@ using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
-// When and where, and for how long.
+// Draws when, where and for how long a fault acts.
 FaultPlan draw_place(Random& random, const Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   FaultPlan fault;
@@ -73,13 +73,14 @@ FaultPlan draw_fault(Random& random, const Plan& plan, FaultKind kind) {
   return fault;
 }
 
-// Those that end sessions, so that not every run loses most of its messages that way.
+// Kinds that end sessions. They are drawn more seldom, so that not every run loses most of its
+// messages that way.
 bool is_grave(FaultKind kind) {
   return kind == FaultKind::partition || kind == FaultKind::absence || kind == FaultKind::crash ||
          kind == FaultKind::restart;
 }
 
-// The same again and again, until its time is over.
+// The same fault again and again, until its time is over.
 void draw_flapping(Random& random, Plan& plan) {
   FaultPlan fault = plan.faults.back();
   for (std::uint64_t more = random.below(5); more > 0; --more) {
@@ -104,7 +105,8 @@ void draw_faults(Random& random, Plan& plan) {
     plan.faults.push_back(draw_fault(random, plan, kind));
     if (kind == FaultKind::flap) draw_flapping(random, plan);
   }
-  // Longer than others wait for who says nothing, and than they wait for who has said it.
+  // An announced absence lasts longer than others would wait without the announcement. Another
+  // absence lasts longer than they would wait even with one.
   const Tunables& t = plan.tunables;
   for (FaultPlan& fault : plan.faults) {
     if (fault.kind == FaultKind::announced) {
@@ -115,9 +117,9 @@ void draw_faults(Random& random, Plan& plan) {
   }
 }
 
-// Frames come when the world is another one: their process, session handshakes too, has been
-// started again, twice, or its NICs have moved, twice. Somebody speaks to it when all of them have
-// come.
+// Frames that arrive in a changed world. Their process, or their NICs, have been replaced twice:
+// the process was started again, or the NICs have moved. Session handshakes may be among these
+// frames. Messages follow when all of them have arrived.
 void draw_stragglers(Random& random, Plan& plan) {
   if (!random.chance(0.15)) return;
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
@@ -150,8 +152,8 @@ void draw_stragglers(Random& random, Plan& plan) {
   }
 }
 
-// Of one host only this NIC lives and of another one only that, for longer than anybody waits: they
-// may never have been bound to each other.
+// On each of two hosts only one NIC lives, for longer than any peer waits. No path may ever have
+// been bound to this pair of NICs.
 void draw_crossed(Random& random, Plan& plan) {
   if (!random.chance(0.08)) return;
   FaultPlan fault;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a plan stranger than its other parts do: intruders, callers who get things wrong,
-// claims that are held, groups of many messages, small limits.
+// The stranger parts of a plan: intruders, callers that make mistakes, held claims, groups of many
+// messages, small limits.
 #include "sim/storm/draw.hpp"
 
 namespace hawser::sim {
@@ -15,7 +15,7 @@ using proto::Random;
 
 constexpr std::uint32_t kSmallDatagram = 512;
 constexpr std::size_t kMostNicsOfSmall = 7;
-// The calls after these are drawn where there is a reason for them.
+// The calls from this kind on are drawn only where there is a reason for them.
 constexpr auto kCommonCalls = static_cast<std::uint64_t>(CallKind::old_name);
 
 void draw_intruder(Random& random, Plan& plan) {
@@ -34,7 +34,7 @@ void draw_intruder(Random& random, Plan& plan) {
       if (kind == FaultKind::no_buffers) {
         fault.lasts = nanoseconds(logarithmic(random, 20000, 20'000'000));
       }
-      // Often from the beginning, when everybody is new.
+      // Often from the beginning, when all sessions are new.
       if (random.chance(0.3)) fault.at = some_time(random, milliseconds(1));
       plan.faults.push_back(fault);
       plan.heals_at = std::max(plan.heals_at, fault.at + fault.lasts);
@@ -42,7 +42,7 @@ void draw_intruder(Random& random, Plan& plan) {
   }
 }
 
-// A host closes while somebody is at work on what it says, and strangers call.
+// A host closes while an intruder forges its packets, strangers call, or its buffers run out.
 void draw_bad_parting(Random& random, Plan& plan) {
   const auto closes = std::ranges::find(plan.closings, kAnyHost, &ClosingPlan::other);
   if (closes == plan.closings.end() || !random.chance(0.4)) return;
@@ -65,7 +65,8 @@ void draw_bad_parting(Random& random, Plan& plan) {
   }
 }
 
-// So many fragments that the bits of what is here lie in more than one place, while some are lost.
+// A message of so many fragments that the bitmap of received ones spans several words, while some
+// are lost.
 void draw_long_message(Random& random, Plan& plan) {
   if (!random.chance(0.05)) return;
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
@@ -124,7 +125,7 @@ void draw_holding(Random& random, Plan& plan) {
   }
 }
 
-// A step of a collective in which everybody waits for many: all of them to all others.
+// A step of a collective in which every host waits for many messages: all send to all others.
 void draw_gathering(Random& random, Plan& plan) {
   if (!random.chance(0.25)) return;
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
@@ -162,7 +163,7 @@ void draw_limits(Random& random, Plan& plan) {
   const auto hosts = plan.hosts.size();
   if (random.chance(0.3)) plan.tunables.max_peers = hosts + random.below(4);
   const bool has_checksums = random.chance(0.85);
-  // A HELLO names all NICs.
+  // A HELLO lists all NICs, so they must be few.
   const bool has_few = std::ranges::all_of(
       plan.hosts, [](const HostPlan& host) { return host.nics.size() <= kMostNicsOfSmall; });
   const bool is_small = has_few && plan.tunables.fragment_bytes <= 1024 && random.chance(0.3);

@@ -16,7 +16,7 @@ using proto::nanoseconds;
 using proto::Random;
 
 constexpr std::uint64_t kMostPartners = 14;
-// Tags of their own, so that few of the plan's other receives get what they send.
+// Tags apart, so that few of the plan's other receives match these messages.
 constexpr std::uint64_t kTags = 40;
 
 class Partners {
@@ -40,8 +40,8 @@ class Partners {
   }
 
  private:
-  // Keeps some of what the plan had before. Without its faults the judge knows well when a newcomer
-  // must get in; without its traffic all places are for partners. The judge doesn't know the places
+  // Keeps some other parts of the plan. Without its faults the judge knows well when a newcomer
+  // must get in. Without its traffic all places are for partners. The judge doesn't know the places
   // that strangers take, so there are none.
   void keep_others() {
     std::erase_if(plan_.faults,
@@ -77,7 +77,7 @@ class Partners {
     patience_ = milliseconds(t.peer_timeout_ms + t.longest_absence_ms);
   }
 
-  // Sometimes at once, else up to the time in which silence is noticed.
+  // Sometimes nothing, else up to the time in which silence is noticed.
   Duration draw_gap() {
     if (random_.chance(0.2)) return {};
     if (random_.chance(0.5)) return some_time(random_, patience_ / 2);
@@ -89,7 +89,7 @@ class Partners {
     host.takes_over = kAnyHost;
     host.starts = starts;
     host.clock = nanoseconds(random_.below(std::uint64_t{1} << 40));
-    // One that all others can address stays.
+    // A NIC that all others can address stays.
     if (host.nics.size() > 1 && random_.chance(0.7)) {
       const auto found = std::ranges::find(host.nics, 0u, &PortPlan::network);
       std::iter_swap(host.nics.begin(), found);
@@ -140,7 +140,7 @@ class Partners {
     draw_receive(message);
   }
 
-  // Where there is none the message waits until all is healed, and keeps its sender's place.
+  // Without a receive the message waits until all is healed, and keeps its sender's place.
   void draw_receive(const MessagePlan& message) {
     if (random_.chance(0.2)) return;
     ReceivePlan receive;
@@ -169,7 +169,7 @@ class Partners {
     if (way < 12) {
       const bool by_server = way >= 9;
       plan_.closings.push_back({at, by_server ? server_ : host, by_server ? host : server_});
-      // It comes back, often when its place is another's.
+      // The partner comes back, often when another one has its place.
       if (random_.chance(0.6)) draw_message(host, server_, at + some_time(random_, patience_ * 2));
       return;
     }
@@ -185,7 +185,8 @@ class Partners {
     }
   }
 
-  // To some of them by names that they may have no more, and what comes of old names.
+  // The server's messages to some partners, by names that may no longer be valid, and its calls
+  // with old names.
   void draw_server_words(std::uint32_t first) {
     const auto partners = static_cast<std::uint64_t>(plan_.hosts.size()) - first;
     for (std::uint64_t count = random_.below(4); count > 0; --count) {
@@ -202,7 +203,7 @@ class Partners {
     }
   }
 
-  // As many as there are places at most, when those who died have been silent for long.
+  // At most as many as there are places, when those that died have been silent for long.
   void draw_last() {
     Duration at = plan_.heals_at + patience_ * 2 + some_time(random_, patience_);
     for (std::uint64_t count = 1 + random_.below(plan_.tunables.max_peers); count > 0; --count) {

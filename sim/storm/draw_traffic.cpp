@@ -12,14 +12,14 @@ using proto::milliseconds;
 using proto::nanoseconds;
 using proto::Random;
 
-// Of the messages that come one by one, and of all in fragments.
+// Bounds of the number of single messages, and of all fragments.
 constexpr std::uint64_t kLeastMessages = 20;
 constexpr std::uint64_t kMostMessages = 150;
 constexpr std::uint64_t kLeastFragments = 800;
 constexpr std::uint64_t kMoreFragments = 1300;
 constexpr std::uint64_t kLargeFragment = 1024;
 
-// In fragments rather than bytes: packets are what a storm is made of.
+// Lengths are drawn in fragments, since a storm is about packets.
 std::uint64_t draw_bytes(Random& random, std::uint64_t fragment) {
   switch (random.below(8)) {
     case 0: return 0;
@@ -47,7 +47,8 @@ void draw_message(Random& random, Plan& plan, Duration span, std::uint64_t bytes
   if (random.chance(0.05)) message.cancelled_after = some_time(random, microseconds(500));
   plan.messages.push_back(message);
 
-  // A receive that fits it, before or after; sometimes none, or one that fits others too.
+  // A receive that fits the message, before or after it; sometimes none, or one that fits others
+  // too.
   if (random.chance(0.1)) return;
   ReceivePlan receive;
   const Duration shift = some_time(random, milliseconds(random.chance(0.2) ? 20 : 1));
@@ -112,8 +113,8 @@ std::uint64_t fragments(const Plan& plan) {
 
 }  // namespace
 
-// Packets are what a storm costs: their number is drawn, and that of the messages follows. What is
-// many MiB long is for few storms, and in small fragments for fewer.
+// The number of packets is drawn, since packets are what a storm costs; the number of messages
+// follows from it. Few storms get messages of many MiB, and fewer still if fragments are small.
 void draw_traffic(Random& random, Plan& plan) {
   const Duration span = milliseconds(2 + random.below(40));
   plan.heals_at = span + milliseconds(random.below(20));
@@ -131,7 +132,7 @@ void draw_traffic(Random& random, Plan& plan) {
   }
 }
 
-// More small messages than there are descriptors for those that nobody wants yet.
+// More small messages than there are descriptors for messages without a receive.
 void draw_flood(Random& random, Plan& plan) {
   if (!random.chance(0.1)) return;
   plan.tunables.max_receive_messages = 16;
@@ -160,8 +161,8 @@ void draw_flood(Random& random, Plan& plan) {
 
 namespace {
 
-// Many small messages come to an end each in its own way while their receiver closes, so that what
-// it has to say last takes more than one packet; sometimes while much is lost.
+// Many small messages end in different ways while their receiver closes. Its last statuses then
+// take more than one packet. Sometimes many packets are lost meanwhile.
 void draw_last_words(Random& random, Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   MessagePlan message;
@@ -169,7 +170,7 @@ void draw_last_words(Random& random, Plan& plan) {
   message.from = (message.to + 1 + small(random, hosts - 1)) % hosts;
   message.context = 1;
   message.at = some_time(random, plan.heals_at / 2);
-  message.tag = 20;  // nobody receives it: the floor stays there
+  message.tag = 20;  // no receive matches it, so the floor stays there
   message.level = Level::delivered;
   plan.messages.push_back(message);
   ReceivePlan receive;
@@ -201,7 +202,7 @@ void draw_last_words(Random& random, Plan& plan) {
 
 }  // namespace
 
-// Some of the hosts go, some of the pairs begin anew, and at the end all go.
+// Some of the hosts close, some of the pairs disconnect, and at the end all hosts may close.
 void draw_closings(Random& random, Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   const Duration most = plan.heals_at + plan.heals_at / 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways that are dead in one direction and for one queue, ways that there never are, and turns that
-// take long.
+// Ways that are dead in one direction and for one queue, pairs of NICs without a way, and turns
+// that take long.
 #include "sim/storm/draw.hpp"
 
 namespace hawser::sim {
@@ -20,7 +20,8 @@ void draw_ways(Random& random, Plan& plan) {
   }
 }
 
-// Networks of which no NIC can address another's. One is everywhere, if only by one NIC.
+// Networks whose NICs can't address those of another network. One network is at every host, if only
+// by one NIC.
 void draw_networks(Random& random, Plan& plan) {
   if (!random.chance(0.2)) return;
   const std::uint64_t count = 2 + random.below(3);

@@ -11,7 +11,7 @@ namespace hawser::sim {
 
 class GuardedBuffer {
  public:
-  // Once; its bytes have this value.
+  // To be called once; gives all its bytes this value.
   void make(std::size_t bytes, std::byte value) {
     memory_.assign(bytes + 2 * kGuard, kGuardValue);
     std::ranges::fill(this->bytes(), value);
@@ -23,7 +23,7 @@ class GuardedBuffer {
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return std::span(memory_).subspan(guard(), memory_.size() - 2 * guard());
   }
-  // Nothing was written beside it.
+  // Whether nothing was written beside it.
   [[nodiscard]] bool is_intact() const {
     const auto is_guard = [](std::byte byte) { return byte == kGuardValue; };
     return std::ranges::all_of(std::span(memory_).first(guard()), is_guard) &&

@@ -2,13 +2,13 @@
 // Liveness in the middle of a storm: how long a message may take while a way is open.
 //
 // The wait of a message begins when both it and its receive are posted. Messages queue behind each
-// other. So the wait begins again when its receiver gets another message, or another message of its
-// sender arrives, or room is made in a store that may have turned away an older one. Only
-// undisturbed time counts (reasons.hpp). Two bounds hold:
-//  - In calm times (never where places are few) no host has had a fault for long. The wait is at
-//  most two transfers of all bytes
-//    that either host sends or receives, plus a round trip for each time that the window doubles
-//    until it covers the message, plus the timers of a handshake and of a packet.
+// other. The wait therefore begins again when its receiver gets another message, or another message
+// of its sender arrives. It also does when room is made in a store that may have turned away an
+// older message. Only undisturbed time counts (reasons.hpp). Two bounds hold:
+//  - In calm times (never where places are few) no host has had a fault for long. The wait is then
+//    at most the sum of three parts. The first is two transfers of all bytes that either host sends
+//    or receives. The second is a round trip for each time that the window doubles until it covers
+//    the message. The third is the timers of a handshake and of a packet.
 //  - Otherwise the longest intervals between probes and between questions are added to that sum,
 //    and the wait is at most twice the total.
 // A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the

@@ -16,12 +16,12 @@ constexpr std::byte kPoison{0xee};
 
 bool got_bytes(Status status) { return status == Status::ok || status == Status::truncated; }
 
-// Of an operation, with its session.
+// Statuses with which an operation ends together with its session.
 bool is_ending(Status status) {
   return is_peer_failure(status) || status == Status::endpoint_closed;
 }
 
-// Among all posts of a host, whose processes follow each other.
+// The place among all posts of a host, whose processes follow each other.
 template <class Record>
 std::pair<std::uint64_t, std::uint64_t> place(const Record& record) {
   return {record.life, record.order};
@@ -49,13 +49,12 @@ std::string receive_name(const ReceiveRecord& receive, std::uint32_t index) {
 
 namespace {
 
-// A prime: two places of a message that hold the same bytes are never whole fragments apart.
+// A prime, so that two places of a message with equal bytes are never whole fragments apart.
 constexpr std::size_t kPeriod = 65521;
 
 using Noise = std::array<std::byte, kPeriod>;
 
-// A named function: g++ tries to evaluate a lambda that initializes a static while it compiles, for
-// 14 s.
+// A named function, since g++ spends 14 s on evaluating a lambda that initializes a static.
 Noise make_noise() {
   Noise bytes;
   proto::Random random(1);
@@ -68,8 +67,8 @@ const Noise& noise() {
   return kNoise;
 }
 
-// Calls `piece` with each stretch of the message's bytes that lies in one piece, and its offset,
-// until it returns false. Returns whether it never did.
+// Calls `piece` with each contiguous stretch of the message's bytes and its offset, until it
+// returns false. Returns whether it never did.
 template <class Piece>
 bool for_each_piece(std::uint64_t seed, std::uint32_t message, std::size_t bytes, Piece&& piece) {
   std::size_t from = (seed * 31 + std::uint64_t{message} * 4099) % kPeriod;
@@ -108,8 +107,8 @@ bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) c
          ((plan.tag ^ message.tag) & plan.mask) == 0;
 }
 
-// Its receiver's end of a session with the sender is over, and may have taken along what no receive
-// had got yet.
+// The receiver's end of a session with the sender is over. Messages that no receive had got by then
+// may be lost with it.
 bool Oracle::lost_by_receiver(std::uint32_t index) const {
   return gone_[plan_.messages[index].to] >= sends_[index].at;
 }
@@ -153,7 +152,7 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   check_word(index, completion.status);
 }
 
-// What a sender is told of its receiver, who has said it to his caller before, whatever becomes of
+// Checks a sender's status against what its receiver's program was told before, whatever happens to
 // their session.
 void Oracle::check_word(std::uint32_t index, Status status) {
   const MessagePlan& message = plan_.messages[index];
@@ -199,7 +198,7 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
   receive.completion = completion;
   if (!completion.released) return accuse(name + " completed without its buffer");
   const bool of_whom_it_waited = receive.plan.from == kAnyHost || from == receive.plan.from ||
-                                 from == kAnyHost;  // no name for it: since its restart
+                                 from == kAnyHost;  // unnamed since its restart
   if (completion.kind != OperationKind::receive || completion.context != receive.plan.context ||
       !of_whom_it_waited || (completion.peer == kAnyPeer && receive.plan.from != kAnyHost)) {
     return accuse(name + " completed as another one");
@@ -278,8 +277,9 @@ void Oracle::check_got_nothing(std::uint32_t index, const Completion& completion
   }
 }
 
-// One that waits for a host ends with the session that it was posted in, or for; one that waits for
-// any with the session of the message that it had matched, or when its endpoint closes.
+// Whether the session that this receive depends on ended with this status. For a receive from one
+// host that is the session that it was posted in, or for. For a receive from any host it is the
+// session of the message that it had matched; without one the endpoint must have closed.
 bool Oracle::session_ended_so(const ReceiveRecord& receive, const Completion& completion,
                               std::uint32_t from) const {
   const std::uint32_t host = receive.plan.host;
@@ -318,10 +318,10 @@ void Oracle::judge_sends() {
   }
 }
 
-// A message that `got` matched, too, and that was not received: may it have been gone when a
-// younger one of its session, which is processed later, went to `got`? Cancelled, with its session
-// (which leaves only whole messages to later receives), or with an older receive that had it. One
-// that its sender knows to be whole is never gone before a younger one.
+// Whether the message may have been gone when `got`, which matches it too, got a younger one of its
+// session. That is so if it was cancelled. It may also have ended with its session, which leaves
+// only whole messages to later receives, or with an older receive that had it. A message that its
+// sender knows to be whole is never gone before a younger one.
 bool Oracle::had_its_turn(std::uint32_t index, const ReceiveRecord& got) const {
   const SendRecord& send = sends_[index];
   const MessagePlan& message = plan_.messages[index];
@@ -336,7 +336,7 @@ bool Oracle::had_its_turn(std::uint32_t index, const ReceiveRecord& got) const {
   });
 }
 
-// See the rule; n is small.
+// Judges the rule about order; the number of messages is small enough for a quadratic loop.
 void Oracle::judge_order() {
   std::vector<std::uint32_t> receiver(sends_.size(), ~0u);
   for (std::uint32_t i = 0; i < receives_.size(); ++i) {
@@ -353,7 +353,7 @@ void Oracle::judge_order() {
       if (place(send) >= place(sends_[later]) || !matches(got, old)) continue;
       const bool came = receiver[earlier] != ~0u;
       if (came && place(receives_[receiver[earlier]]) < place(got)) continue;
-      // Of an older session, that has taken it along.
+      // It was of an older session, and may have ended with it.
       if (!came && place_of_session(send) != place_of_session(sends_[later])) continue;
       if (!came && had_its_turn(earlier, got)) continue;
       const bool was_held = std::ranges::any_of(send.held, [&](const auto& span) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the judge has to say of sessions: their beginnings, their ends, and closing.
+// The judge's rules about sessions: how they begin and end, and closing.
 #include <algorithm>
 
 #include "sim/storm/oracle.hpp"
@@ -39,8 +39,8 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
   return bytes < widths_.of_nics(host, other);
 }
 
-// An endpoint of the other host has known a process of the host whose epoch the present one's is
-// not above.
+// An endpoint of the other host has known an earlier process of the host, and the present process's
+// epoch is not above that one's.
 bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
   const Process& now = processes_[host].back();
   return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
@@ -55,9 +55,9 @@ bool Oracle::had_same_epoch(std::uint32_t host, std::uint32_t other) const {
   });
 }
 
-// The last one that the other host's present process knows has the same epoch, and so gets in no
-// more than by chance. It may follow a process whose epoch is higher, as soon as the session with
-// that one has ended.
+// The last process of the host that the other host's present process knows has the same epoch. The
+// host then gets in only by chance. Its epoch may be lower than that of an earlier process: then it
+// gets in as soon as the session with that one has ended.
 bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
   const Process& now = processes_[host].back();
   return std::ranges::any_of(verified(other, host).newest, [&](const Process& before) {
@@ -65,7 +65,7 @@ bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
   });
 }
 
-// A peer is forgotten only when nothing of it is left.
+// An endpoint forgets a peer only when nothing of it is left.
 void Oracle::on_forgotten(std::uint32_t host, std::uint32_t other) {
   const std::string forgets = host_name(host) + " has forgotten " + host_name(other);
   if (!places_.can_run_out(host)) return accuse(forgets + ", and has places enough");
@@ -88,14 +88,14 @@ bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const
 }
 
 // The other host's session with an earlier process outlasted the call: its patience was put off,
-// which it may be once (Application::longest_hearing).
+// which may happen once (Application::longest_hearing).
 bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
   if (!has_stale_epoch(host, other)) return false;
   const proto::Duration timeout = proto::milliseconds(plan_.tunables.peer_timeout_ms);
   const proto::Duration absence = proto::milliseconds(plan_.tunables.longest_absence_ms);
   const proto::Duration some = proto::milliseconds(100);
   const proto::Duration called = places_.called_at(host, other);
-  // Whoever waits for nothing is asked, and has half of that time.
+  // An end that waits for nothing is probed, and has half of that time.
   const bool lives = sessions_.lives(other, host);
   if (lives && !waits_in_vain(other, host)) return false;
   const proto::Duration held = lives ? at : sessions_.ended(other, host);
@@ -109,16 +109,16 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
     accuse(host_name(host) + " hears that its epoch is stale, and " + host_name(other) +
            " has known no process of it with that epoch or a higher one");
   }
-  // Whom the other one has given up already need not hear that.
+  // A host that the other one has given up already need not hear of that.
   const auto times = [&](std::uint32_t a, std::uint32_t b) {
     return std::ranges::count_if(failures_,
                                  [&](const Failure& f) { return f.host == a && f.other == b; });
   };
   const bool given_up = times(other, host) > times(host, other);
-  // Its own end of it began after that host's last one.
+  // The other host's end of the session began after this host's last one.
   const bool by_other = status == Status::peer_restarted || status == Status::peer_closed;
-  // A process that has closed told it to those only with whom it had a session; the next one is
-  // new.
+  // A closing process tells only the peers with which it had a session; the next process is new to
+  // all.
   const bool told = status == Status::peer_closed;
   const bool new_process = status == Status::peer_restarted && !sessions_.lives(other, host);
   const bool closes = closings_[other].began && (told || new_process);
@@ -140,15 +140,15 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   }
   const bool was_calling = places_.is_calling(host, other);
   places_.on_change(host, other, at);
-  // It answered a call, heard no more of it, and a newcomer wants the place.
+  // The host answered a call, heard no more of it, and a newcomer wants the place.
   const bool left_alone =
       places_.can_run_out(host) && !was_calling && status == Status::peer_unreachable;
-  // The other end may have given its place away before it was READY there.
+  // The other end may have given the host's place away before it was READY there.
   const bool lost_its_place = !confirmed && may_have_forgotten(other, host);
   const bool silent = (status == Status::peer_timeout && !lost_its_place) ||
                       (status == Status::peer_unreachable && !left_alone) ||
                       (status == Status::peer_full && !few_places);
-  // It has answered a call, and was gone from there before it heard that its answer had come.
+  // The other host has answered a call, and moved away before it heard that its answer had arrived.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
   const bool is_shut_out =
       status == Status::peer_unreachable &&
@@ -182,7 +182,7 @@ void Oracle::on_died(std::uint32_t host, proto::Duration at) {
 
 std::optional<proto::Duration> Oracle::waits_in_vain(std::uint32_t host,
                                                      std::uint32_t other) const {
-  // Who closes has ended it itself, and is judged by when it is done with all.
+  // A closing host has ended the session itself. The judge checks when it is done with closing.
   if (!sessions_.is_half(host, other) || closings_[host].began) return std::nullopt;
   std::optional<proto::Duration> since;
   const auto waits = [&](proto::Duration at) { since = since ? std::min(*since, at) : at; };
@@ -223,7 +223,7 @@ bool Oracle::may_close(std::uint32_t host, std::uint32_t other) const {
          std::ranges::find(closing.parted, other) != closing.parted.end();
 }
 
-// Nobody closed before, the one that did was answered, and the other one has heard it from there.
+// Nobody closed before, the closing host was answered, and the other host heard of the end from it.
 bool Oracle::parted_well(std::uint32_t closed, std::uint32_t other) const {
   if (!closings_[closed].early || !closings_[closed].parted.empty()) return false;
   std::size_t times = 0;
@@ -254,7 +254,7 @@ void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
     const auto last = std::find_if(failures_.rbegin(), failures_.rend(), [&](const Failure& f) {
       return f.host == host && f.other == other;
     });
-    // It ended otherwise meanwhile.
+    // The session ended otherwise meanwhile.
     if (last == failures_.rend() || last->status != Status::endpoint_closed) continue;
     if (sessions_.lives(other, host) && sessions_.established(other, host) < closing.at) {
       accuse(host_name(host) + " has closed before its time, and " + host_name(other) +
@@ -263,7 +263,7 @@ void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
   }
 }
 
-// A last message's lost status can't turn a delivered send into a failed one.
+// A last message whose status was lost must not turn a delivered send into a failed one.
 void Oracle::judge_partings() {
   for (std::uint32_t i = 0; i < sends_.size(); ++i) {
     const SendRecord& send = sends_[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the judge has to say of a store that is full: which receives may hear of it, and which
-// messages may come late for it.
+// The judge's rules about a full store: which receives may hear of it, and which messages may be
+// late because of it.
 //
 // The endpoint alone knows which descriptors are taken. The judge knows what senders posted, what
 // receives got, and what senders were told, so its rules are bounds.
@@ -18,10 +18,10 @@ constexpr std::uint64_t kBesideTheLimit = 2;
 
 }  // namespace
 
-// The message may lie at its receiver without a receive. What ends at the receiver before the
-// sender hears of it may be of an earlier session, or of an earlier process: the message goes to
-// the next. After that the end of the receiver's session takes along what is not whole, and the end
-// of its process takes all.
+// The message may lie at its receiver without a receive. An end at the receiver before the sender
+// hears of it may be that of an earlier session or process: the message then goes to the next one.
+// After that, the end of the receiver's session removes the message unless it is whole. The end of
+// the receiver's process always removes it.
 bool Oracle::may_take_descriptor(std::uint32_t index) const {
   const SendRecord& send = sends_[index];
   const MessagePlan& message = plan_.messages[index];
@@ -41,8 +41,8 @@ bool Oracle::is_wanted(std::uint32_t index) const {
 }
 
 // The receive waited for peer_timeout, by its host's clock (which its endpoint may read half a turn
-// late). The messages that lie there take all descriptors, and one more was turned away that the
-// receive may wait for.
+// late). Messages at the host take all descriptors. Besides, a message that the receive may wait
+// for was turned away.
 bool Oracle::store_was_full(const ReceiveRecord& receive, proto::Time clock) const {
   const proto::Duration turn = plan_.hosts[receive.plan.host].turn;
   const auto patience = proto::milliseconds(plan_.tunables.peer_timeout_ms);
@@ -58,8 +58,8 @@ bool Oracle::store_was_full(const ReceiveRecord& receive, proto::Time clock) con
 }
 
 // The receiver processes the messages of a session in their order. If the lowest of them is turned
-// away, all younger ones wait, whatever receives are posted for them. A lowest message that a
-// receive waits for is never turned away.
+// away, all younger ones wait, whatever receives are posted for them. The lowest message is never
+// turned away if a receive waits for it.
 bool Oracle::waits_behind_full_store(std::uint32_t index) const {
   const SendRecord& young = sends_[index];
   const MessagePlan& message = plan_.messages[index];
@@ -88,8 +88,9 @@ bool Oracle::any_cancel_is_under_way(std::uint32_t host) const {
   return false;
 }
 
-// Before the judge takes down what frees them: a message was cancelled, or a session of the host
-// has ended. What a full store held up until now waits anew.
+// Called before the judge records an event that frees descriptors: the cancelling of a message or
+// the end of a session of the host. For messages that a full store held up until now, the wait
+// begins again.
 void Oracle::note_freed_descriptors(std::uint32_t host, proto::Duration at) {
   std::uint64_t lie_there = 0;
   for (std::uint32_t i = 0; i < sends_.size(); ++i) {

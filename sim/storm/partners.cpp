@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partners that come and go: the names that programs have for each other, and what is left of a
-// peer that has gone.
+// The names that programs have for partners that come and go, and what is left of a peer that has
+// gone.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ using proto::milliseconds;
 
 namespace {
 
-// Between two events that tell of refused callers.
+// The least time between two events that report refused callers.
 constexpr Duration kTellsRefusals = milliseconds(1000);
 
 std::string name_of_host(std::uint32_t host) { return "host " + std::to_string(host); }
@@ -80,9 +80,10 @@ void Application::note_event(std::uint32_t at, const Event& event) {
   }
 }
 
-// The endpoint does not know this name of the other one any more; it was given to another.
+// Whether the endpoint no longer knows this name of the other host, since another peer got its
+// place.
 bool Application::is_forgotten(std::uint32_t at, std::uint32_t other, PeerId name) {
-  take_events(at);  // what the judge has to know first
+  take_events(at);  // the judge has to know these first
   take_completions(at);
   world_.scribe().count_place(PlaceCell::name_forgotten);
   if (world_.host_of(at, name) != other) {
@@ -93,7 +94,7 @@ bool Application::is_forgotten(std::uint32_t at, std::uint32_t other, PeerId nam
   return true;
 }
 
-// Whether it has forgotten the name by which its program knows the other one.
+// Whether the endpoint has forgotten the name by which its program knows the other host.
 bool Application::has_forgotten(std::uint32_t at, std::uint32_t other) {
   const PeerId name = world_.peer(at, other);
   if (!oracle_.places().can_run_out(at) || name == kAnyPeer) return false;
@@ -103,7 +104,7 @@ bool Application::has_forgotten(std::uint32_t at, std::uint32_t other) {
          is_forgotten(at, other, name);
 }
 
-// When all is healed a place that is another's may stay so for ever.
+// After the healing, a place that another peer has may stay so for ever.
 bool Application::gives_up(Duration planned) const {
   if (!has_few_places(plan_) || !world_.is_healed()) return false;
   const Tunables& t = plan_.tunables;
@@ -111,8 +112,8 @@ bool Application::gives_up(Duration planned) const {
   return world_.since_start() >= std::max(planned, plan_.heals_at) + enough;
 }
 
-// Tells the judge of whom something is left: a message that nobody has received, a claim, a send
-// that a NIC reads.
+// Tells the judge which peers have something left here: a message that nobody has received, a
+// claim, a send that a NIC reads.
 void Application::note_what_is_left(std::uint32_t at) {
   if (!world_.is_running(at) || std::exchange(process(at).is_noted, true)) return;
   const EndpointStats stats = world_.host(at).endpoint().stats();
@@ -141,8 +142,8 @@ void Application::check_name(std::uint32_t at, const Envelope& envelope) {
                  (said == kAnyHost ? "nobody" : name_of_host(said)));
 }
 
-// Each place that was given away had a name that was told; each name that is nobody's any more was
-// given away. Each refusal counts, and the first is told.
+// Checks the counts. For each place that was given away its peer's name was reported, and each name
+// that is nobody's any more was given away. Each refusal counts, and the first is reported.
 void Application::count_places(std::uint32_t host) {
   for (const auto& nic : world_.host(host).nics()) {
     world_.scribe().count_way(WayCell::fragmented, nic->counters().fragmented);

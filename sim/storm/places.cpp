@@ -14,7 +14,7 @@ namespace {
 // A call's interval grows up to this part of peer_timeout, and its jitter is up to half of it.
 constexpr std::int64_t kIntervals = 16;
 constexpr std::int64_t kQuickCalls = 8;
-// A call may begin so long before it is told.
+// A call may begin this long before it is reported.
 constexpr Duration kOneTurn = milliseconds(1);
 // A program that finds no place asks again after 10 ms at most.
 constexpr Duration kAsksAgain = milliseconds(25);
@@ -30,7 +30,7 @@ std::string us(Duration time) { return std::to_string(time.ns / 1000) + " us"; }
 
 bool may_lack_places(const Plan& plan, std::uint32_t host) {
   auto callers = static_cast<double>(plan.hosts.size() - 1);
-  // Nobody believes a stranger who does not know the job's secret.
+  // No host believes a stranger that does not know the job's secret.
   for (const FaultPlan& fault : plan.faults) {
     const bool comes_in = fault.kind == FaultKind::strangers && !plan.has_secret;
     if (comes_in && fault.host == host) callers += fault.amount;
@@ -98,7 +98,7 @@ void Places::on_change(std::uint32_t host, std::uint32_t other, Duration at) {
   const Duration silent = silent_from(host, other);
   side(host, other).calls = side(host, other).called = false;
   refresh(host, at);
-  // It could be had before its host noticed.
+  // The place was free before its host noticed.
   if (!is_gone(other)) return;
   dead_until_[host] = std::max(dead_until_[host], std::min(silent, at));
   if (was_full && free_[host]) free_[host] = Vacancy{std::min(silent, at), true};
@@ -110,7 +110,7 @@ void Places::set_left(std::uint32_t host, std::uint32_t other, bool is_left, Dur
   refresh(host, at);
 }
 
-// Peers that have places, and will not lose them by being silent.
+// Counts peers that have places, and will not lose them by being silent.
 std::uint64_t Places::count_living(std::uint32_t host, std::uint32_t but) const {
   std::uint64_t count = 0;
   for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
@@ -122,15 +122,15 @@ std::uint64_t Places::count_living(std::uint32_t host, std::uint32_t but) const 
   return count;
 }
 
-// The other one is gone without a word, and nothing of it is left.
+// Whether the other one is gone without a word, and nothing of it is left.
 bool Places::holds_as_dead(std::uint32_t host, std::uint32_t other) const {
   const Side& here = side(host, other);
   return is_gone(other) && !here.is_left &&
          (sessions_.lives(host, other) || here.calls || here.called);
 }
 
-// The moment at which a peer that is gone has been silent for its patience. One that refused a call
-// before is called for longer.
+// The moment at which a peer that is gone has been silent for its patience. A peer that refused a
+// call before is called for longer.
 Duration Places::silent_from(std::uint32_t host, std::uint32_t other) const {
   const Side& here = side(host, other);
   const bool may_have_refused = here.calls && can_run_out_[other];
@@ -185,14 +185,14 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
   if (!place) return {};
   const Duration called_at = side(caller, host).called_at;
   const Duration absence = patience_ - timeout;
-  // One that died is asked whether it lives, and has half of its patience for the answer.
+  // A peer that died is probed, and has half of its patience for the answer.
   const Duration asked_until = place->is_of_dead ? called_at + timeout / 2 + absence : called_at;
   const Duration since = std::max(place->since, asked_until);
-  // After that it listens, and calls no more.
+  // After that the caller listens, and calls no more.
   const Duration until = refused ? std::min(at, called_at + timeout + timeout / 4) : at;
   const Duration waited = reasons_.undisturbed(caller, host, std::min(since, until), until);
   Duration most = interval_ * 2 + timers_;
-  if (place->is_of_dead) most = most + absence;  // it is asked no sooner, and allowed it twice
+  if (place->is_of_dead) most = most + absence;  // the absence counts twice
   if (!is_calm_) most = most + timeout;
   if (waited <= most) return {};
   return "host " + std::to_string(caller) + (refused ? " was refused by" : " was let in by") +
@@ -211,7 +211,7 @@ std::string Places::on_none(std::uint32_t host, std::uint32_t other, Duration at
   const Duration since = std::max(place->since, *asked_at);
   const Duration waited = reasons_.undisturbed(host, other, since, at);
   Duration most = kAsksAgain;
-  // Its own call to one that died may have begun late, and listens for some round trips at its end.
+  // Its own call to a dead peer may have begun late, and listens for some round trips at its end.
   const Duration listens = microseconds(16 * plan_.tunables.initial_rtt_us);
   if (place->is_of_dead || !is_calm_) most = most + patience_ + timers_ + listens;
   if (waited <= most) return {};

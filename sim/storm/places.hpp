@@ -6,12 +6,14 @@
 // nobody has received, a claim, a send that a NIC still reads. A peer whose process died keeps its
 // place until it has been silent for its patience.
 //
-// A newcomer gets in within a bound from the moment when it calls and a place can be had:
+// A newcomer gets in within a bound. The time runs from the moment when it calls and a place can be
+// had:
 //  - The bound is two intervals between its calls, and the timers of a handshake.
-//  - The place of a dead peer can be had when it was silent for its patience. The peer is asked
-//  first, so that takes half of peer_timeout and the longest absence from the call on, and the
-//  longest absence is added to the bound.
-//  - peer_timeout is added if the plan has other faults than ends of processes: calls may be lost.
+//  - The place of a dead peer can be had when it was silent for its patience. The peer is probed
+//    first, so that takes half of peer_timeout and the longest absence from the call on. The
+//    longest absence is also added to the bound.
+//  - Calls may be lost if the plan has other faults than ends of processes: then peer_timeout is
+//    added.
 // Only undisturbed time counts (reasons.hpp).
 #pragma once
 
@@ -29,16 +31,16 @@ class Places {
  public:
   Places(const Plan& plan, const Reasons& reasons, const Sessions& sessions);
 
-  // Whether anybody may be without a place there.
+  // Whether a peer may find no place there.
   [[nodiscard]] bool can_run_out(std::uint32_t host) const { return can_run_out_[host]; }
-  // A process of the host runs from now on; it is gone.
+  // A process of the host runs from now on, or is gone.
   void on_started(std::uint32_t host, proto::Duration at);
   void on_gone(std::uint32_t host, proto::Duration at);
   // `host` calls the other one, or its program asks for that.
   void on_calling(std::uint32_t host, std::uint32_t other, proto::Duration at);
-  // Its session or its call has come to something. After Sessions has been told.
+  // The host's session or call with the other one has begun or ended. Sessions must have been told.
   void on_change(std::uint32_t host, std::uint32_t other, proto::Duration at);
-  // Something was posted for the other one.
+  // An operation for the other host was posted.
   void on_posted(std::uint32_t host, std::uint32_t other, proto::Duration at) {
     side(host, other).posted_at = at;
   }
@@ -48,26 +50,26 @@ class Places {
   [[nodiscard]] bool is_calling(std::uint32_t host, std::uint32_t other) const {
     return side(host, other).calls;
   }
-  // When it began to call last.
+  // When its last call began.
   [[nodiscard]] proto::Duration called_at(std::uint32_t host, std::uint32_t other) const {
     return side(host, other).called_at;
   }
-  // The call of `caller` has got in at `host`, or was refused to its end. Returns what is wrong
-  // with the time that it took, or an empty text.
+  // `host` has let the call of `caller` in, or refused it for good. Returns what is wrong with the
+  // time that it took, or an empty text.
   [[nodiscard]] std::string on_answer(std::uint32_t caller, std::uint32_t host, bool refused,
                                       proto::Duration at) const;
-  // The host's own endpoint has no place for one that its program connects. What is wrong with
-  // that.
+  // The host's own endpoint has no place for another one that its program connects. Returns what is
+  // wrong with that, or an empty text.
   [[nodiscard]] std::string on_none(std::uint32_t host, std::uint32_t other, proto::Duration at);
 
  private:
   struct Side {
     bool calls = false;
-    bool called = false;  // by one whose process is gone since: an answer may be under way
+    bool called = false;  // by an earlier process: an answer may be in flight
     bool is_left = false;
     proto::Duration called_at{};
     proto::Duration posted_at{};
-    std::optional<proto::Duration> asked_at;  // for a place here, in vain
+    std::optional<proto::Duration> asked_at;  // since when it asks in vain for a place here
   };
   // Since when a place could be had, and whether that is one of a process that is gone.
   struct Vacancy {
@@ -99,7 +101,7 @@ class Places {
   bool is_calm_;
   std::vector<Side> sides_;
   std::vector<proto::Duration> gone_at_;  // by host; below 0: it runs
-  // By host: since when fewer living ones have places than there are; and fewer living and dead.
+  // By host: since when fewer living peers have places than there are; and fewer living and dead.
   std::vector<std::optional<proto::Duration>> free_of_living_;
   std::vector<std::optional<Vacancy>> free_;
   std::vector<proto::Duration>

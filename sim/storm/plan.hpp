@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A storm's plan: plain data that says all that will happen in a run, and from which it can be run
-// again as often as one likes. A plan with fewer messages or faults is a plan.
+// A storm's plan: plain data that says all that will happen in a run. The run can be repeated from
+// it at will. A plan with fewer messages or faults is still a plan.
 //
-// Times are counted from the start of the run. In phase one faults come and go; at `heals_at` all
-// of them end, and from there everything has to come to its end.
+// Times are counted from the start of the run. In phase one faults come and go. All of them end at
+// `heals_at`; from there everything must complete.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@
 namespace hawser::sim {
 
 inline constexpr std::uint32_t kAnyHost = 0xffffffffu;
-// Endpoints' ids are those of hosts, from 1 on. From here on they are of strangers.
+// Endpoints' ids are those of hosts, from 1 on. Ids from here on belong to strangers.
 inline constexpr std::uint64_t kStrangers = 1000;
-// Of them a program connects some, which there are not.
+// The number of strangers' ids that a program connects although no such host exists.
 inline constexpr std::uint32_t kNobodies = 4;
-// Seeds from this one on draw partners that come and go (draw_partners.cpp). Those below it have
-// the plans that they had before there were any.
+// Seeds from this one on draw partners that come and go (draw_partners.cpp). Seeds below it keep
+// the plans that they had before partners existed.
 inline constexpr std::uint64_t kFirstOfPartners = 1'000'001;
 // Seeds from this one on draw no partners, but narrow ways and epochs that are no higher
 // (draw_epochs.cpp).
@@ -79,18 +79,19 @@ struct ReceivePlan {
   std::uint64_t bytes = 0;
   proto::Duration cancelled_after{};  // 0: never
   proto::Duration held{};             // how long a claim is held; then it is received or put back
-  bool claims = false;                // waits until there is a message to claim, and receives that
-  bool puts_back = false;             // claims one, and puts it back
+  bool claims = false;                // waits until there is a message to claim, and receives it
+  bool puts_back = false;             // claims a message, and puts it back
 };
 
-// A process ends what it has with others, on purpose.
+// A process ends its sessions with others, on purpose.
 struct ClosingPlan {
   proto::Duration at{};
   std::uint32_t host = 0;
-  std::uint32_t other = kAnyHost;  // disconnects that one; kAnyHost: closes, and is gone after that
+  std::uint32_t other = kAnyHost;  // the one to disconnect; kAnyHost: closes, and is gone
 };
 
-// What else a program may call, rightly or not: what comes of it is known beforehand (calls.cpp).
+// The other calls of a program, right or wrong: the outcome of each is known beforehand
+// (calls.cpp).
 #define HAWSER_STORM_CALLS(X)                                                   \
   X(look, "asks for all statistics")                                            \
   X(connect_again, "connects a host that it knows")                             \
@@ -120,11 +121,11 @@ struct CallPlan {
   CallKind kind = CallKind::look;
   proto::Duration at{};
   std::uint32_t host = 0;
-  std::uint32_t other = 0;  // whom it is about, where it is about one
-  std::uint32_t dice = 0;   // which of its ways
+  std::uint32_t other = 0;  // the host that it is about, if there is one
+  std::uint32_t dice = 0;   // which variant of it
 };
 
-// X(name, text). What `amount` and `delay` are: draw_faults.cpp, World::apply.
+// X(name, text). The meaning of `amount` and `delay`: draw_faults.cpp, World::apply.
 #define HAWSER_STORM_FAULTS(X)                                           \
   X(loss, "frames of a host's cables are lost one by one")               \
   X(burst_loss, "and in bursts (Gilbert-Elliott)")                       \
@@ -204,12 +205,12 @@ struct Plan {
   std::vector<ClosingPlan> closings;
   std::vector<CallPlan> calls;
   bool traced = true;          // the protocol tells its trace hook
-  bool closes_at_end = false;  // when all is quiet, everybody closes
+  bool closes_at_end = false;  // when all operations have ended, every process closes
   proto::Duration heals_at{};
 };
 
-// What a plan's tunables are unless they are drawn: defaults, but for what makes a world small,
-// which is memory that is taken at start, and times that a run would only wait for.
+// A plan's tunables unless they are drawn: the defaults, except for those that make a world small.
+// These are memory that is taken at the start, and times that a run would only wait for.
 [[nodiscard]] Tunables small_world();
 
 // Whether there are more hosts than an endpoint has places for.
@@ -217,8 +218,9 @@ struct Plan {
   return plan.tunables.max_peers + 1 < plan.hosts.size();
 }
 
-// Whether others may want more places of that host than it has: hosts, strangers, and nobodies that
-// its own program connects. The name of a peer whose session has ended may be nobody's there.
+// Whether others may want more places of that host than it has. The others are hosts, strangers,
+// and nonexistent hosts that its own program connects. The name of a peer whose session has ended
+// may be nobody's there.
 [[nodiscard]] bool may_lack_places(const Plan& plan, std::uint32_t host);
 
 // The epoch of each host's first process: high where later ones may be lower.

@@ -13,13 +13,13 @@ namespace {
 
 using proto::Duration;
 
-// So that all sums of times are far from overflow.
+// Keeps all sums of times far from overflow.
 constexpr Duration kLongest = proto::milliseconds(std::uint64_t{24} * 3600 * 1000);
 constexpr std::size_t kMostHosts = 64;
-// Of all messages, and of all receives' buffers.
+// A limit for all messages, and for all receives' buffers.
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
-// The fabric and the hosts are what a protocol may take for granted: the judge knows of faults that
-// come and go, not of a cable over which no message can come to its end in time.
+// The protocol may take a usable fabric and hosts for granted. The judge knows of faults that come
+// and go, not of a cable that is too slow for any message to complete in time.
 constexpr std::uint64_t kSlowest = 10'000'000;
 constexpr std::uint64_t kFastest = 1'000'000'000'000;
 constexpr Duration kMostLatency = proto::milliseconds(1);
@@ -115,7 +115,7 @@ class Check {
       check_link(cable.link);
     }
   }
-  // Each switch becomes the least one that cables join it with.
+  // Joins switches: each gets the lowest number among those that cables connect it with.
   void check_ways() {
     std::vector<std::uint32_t> least(plan_.switches);
     std::iota(least.begin(), least.end(), 0u);
@@ -140,7 +140,7 @@ class Check {
       }
     }
   }
-  // Each host has a NIC that can address one of each other.
+  // Each host must have a NIC that can address one of each other host.
   void check_networks() {
     for (std::size_t a = 0; a < plan_.hosts.size(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a plan that was not drawn, but read from a file or cut down, can be run, and judged.
+// Checks that a plan that was read from a file or cut down, and not drawn, can be run and judged.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace hawser::sim {
 
-// A cable between switches is cut, and `other_host` is its number.
+// Whether the fault cuts a cable between switches; `other_host` is then its number.
 [[nodiscard]] bool is_of_cable(const FaultPlan& fault);
-// Whether `nic`, and whether `other_host` and `other_nic`, mean something to that kind of fault.
-// A NIC that means nothing must exist all the same.
+// Whether `nic`, and whether `other_host` and `other_nic`, have a meaning for that kind of fault. A
+// NIC without a meaning must exist all the same.
 [[nodiscard]] bool uses_nic(FaultKind kind);
 [[nodiscard]] bool uses_other(FaultKind kind);
-// From the one NIC to the other, and not back.
+// Whether it acts from one NIC to the other, and not back.
 [[nodiscard]] bool is_directed(FaultKind kind);
-// Of a fault that strikes one queue.
+// The queue that the fault strikes, if it strikes only one.
 [[nodiscard]] proto::Queue queue_of(const FaultPlan& fault);
 
-// What is wrong with it, and where; empty: nothing. Every index names something, every number is
-// within what the simulator takes, and without faults every message could come to its end.
+// The plan's first error, and where it is; empty if there is none. Every index must name something,
+// every number must be within the simulator's limits, and without faults every message must be able
+// to complete.
 [[nodiscard]] std::string complaint_about(const Plan& plan);
 
 }  // namespace hawser::sim

@@ -15,11 +15,11 @@ namespace {
 
 constexpr double kMuchLoss = 0.1;
 constexpr double kMuchSlower = 100;
-constexpr Duration kSearch = milliseconds(25);  // for each pair of NICs, until the last is found
+constexpr Duration kSearch = milliseconds(25);  // for each pair of NICs, to find the last
 constexpr Duration kMuchLater = microseconds(500);
 constexpr Duration kForEver{INT64_MAX / 4};
 
-// Ends, or cuts off, all that the host has to do with others.
+// Whether the fault ends or cuts off all sessions of the host.
 bool strikes_host(const FaultPlan& fault) {
   switch (fault.kind) {
     case FaultKind::partition:
@@ -37,7 +37,7 @@ bool strikes_host(const FaultPlan& fault) {
   }
 }
 
-// Its process runs, but not now.
+// Whether the process exists but doesn't run meanwhile.
 bool is_absence(const FaultPlan& fault) {
   return fault.kind == FaultKind::pause || fault.kind == FaultKind::absence ||
          fault.kind == FaultKind::announced || fault.kind == FaultKind::stands ||
@@ -59,7 +59,7 @@ bool strikes_nic(const FaultPlan& fault, std::uint32_t host, std::uint32_t nic) 
     case FaultKind::garbled:
     case FaultKind::forged: return here && fault.amount >= kMuchLoss;
     case FaultKind::slow: return here && fault.amount >= kMuchSlower;
-    case FaultKind::flap: return here || fault.amount > 0;  // whom a cable joins is not looked at
+    case FaultKind::flap: return here || fault.amount > 0;  // it may join any hosts
     case FaultKind::reaps_late: return here && fault.delay >= kMuchLater;
     case FaultKind::all_but_one: return fault.host == host && fault.nic != nic;
     case FaultKind::both_move: return here || (fault.other_host == host && fault.other_nic == nic);
@@ -74,13 +74,13 @@ bool moves(const FaultPlan& fault, std::uint32_t host) {
          (fault.kind == FaultKind::both_move && (fault.host == host || fault.other_host == host));
 }
 
-// How long what the fault has done may be felt.
+// How long the effects of the fault may be felt.
 Duration length_of(const Plan& plan, const FaultPlan& fault) {
   const Tunables& t = plan.tunables;
   const Duration timeout = milliseconds(t.peer_timeout_ms + t.longest_absence_ms);
   if (fault.kind == FaultKind::crash) return kForEver;
   if (fault.kind == FaultKind::restart || fault.kind == FaultKind::stale_epoch) {
-    return fault.lasts + timeout * 3;  // its old sessions
+    return fault.lasts + timeout * 3;  // old sessions last that long
   }
   if (fault.kind == FaultKind::clock_jump) return fault.delay;
   const Duration until_probed = std::max(fault.lasts, microseconds(t.path_probe_min_us)) * 2;
@@ -96,7 +96,7 @@ Reasons::Reasons(const Plan& plan)
       away_(plan.hosts.size()) {
   for (const HostPlan& a : plan.hosts) {
     for (const HostPlan& b : plan.hosts) {
-      // Of both orientations the same pairs come; one host's number is below the other one's here.
+      // Both orientations give the same pairs; here the first host counts as the lower one.
       pairs_.emplace_back(
           proto::NicPairs::Ends{a.nics.size(), b.nics.size(), true}, plan.tunables.max_path_slots,
           [&](std::size_t i, std::size_t j) { return a.nics[i].network == b.nics[j].network; });
@@ -170,7 +170,7 @@ bool Reasons::are_nics_whole(std::uint32_t host, Duration at) const {
   return true;
 }
 
-// Who takes a round trip to be so long at first has not tried many paths when patience ends.
+// With such a long initial round trip an endpoint has not tried many paths when patience ends.
 bool Reasons::is_slow_to_ask() const {
   constexpr std::int64_t kRoundTrips = 64;
   return microseconds(plan_.tunables.initial_rtt_us) * kRoundTrips >
@@ -182,8 +182,8 @@ bool Reasons::has_moved(std::uint32_t host, Duration at) const {
                              [&](const FaultPlan& f) { return f.at <= at && moves(f, host); });
 }
 
-// Whether the other one may have told nobody where it has moved to: who doesn't answer for as long
-// as patience is not told any more.
+// Whether the other host may have moved without this one's hearing of it. A host stops telling a
+// peer its new address when that peer hasn't answered for as long as patience.
 bool Reasons::has_moved_unheard(std::uint32_t host, std::uint32_t other, Duration patience,
                                 Duration at) const {
   return std::ranges::any_of(plan_.faults, [&](const FaultPlan& f) {
@@ -194,7 +194,7 @@ bool Reasons::has_moved_unheard(std::uint32_t host, std::uint32_t other, Duratio
   });
 }
 
-// Of the time before this, how much it was away itself: for that much it waits longer.
+// How long the host itself was away before `at`: it waits longer by that time.
 Duration Reasons::own_absence(std::uint32_t host, Duration patience, Duration at) const {
   Duration own{};
   for (std::size_t i = 0; i <= away_[host].size(); ++i) {
@@ -203,8 +203,9 @@ Duration Reasons::own_absence(std::uint32_t host, Duration patience, Duration at
   return own;
 }
 
-// Whether a path of theirs can join these NICs: in a slot that stands for this pair, or in one of
-// those above, with which each NIC tries all others if there is the time for it.
+// Whether a path of theirs can join these NICs. That may be a slot that stands for this pair. It
+// may also be one of the slots above, in which each NIC tries all others, if there is time for
+// that.
 bool Reasons::may_meet(std::uint32_t a, std::uint32_t i, std::uint32_t b, std::uint32_t j) const {
   if (plan_.hosts[a].nics[i].network != plan_.hosts[b].nics[j].network) return false;
   const std::size_t left = plan_.hosts[a].nics.size();
@@ -289,10 +290,10 @@ Duration Reasons::undisturbed(std::uint32_t a, std::uint32_t b, Duration from, D
 bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                               Duration at) const {
   if (has_moved(host, at) && has_moved(other, at)) return true;
-  // It may have gone from where it is called before it had ever heard of who calls.
+  // The other host may have moved before it had ever heard of its caller.
   if (status == Status::peer_unreachable && has_moved(other, at)) return true;
   Duration patience = milliseconds(plan_.tunables.peer_timeout_ms);
-  // Who calls doesn't know yet how long the other one may be away.
+  // A caller doesn't know yet how long the other host may be away.
   if (status == Status::peer_timeout) {
     patience = patience + milliseconds(plan_.tunables.longest_absence_ms);
   }

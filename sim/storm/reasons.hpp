@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a plan gives two hosts a reason not to hear each other: what a session's failure by silence
-// is held against.
+// When a plan gives two hosts a reason not to hear each other. The judge compares a session's
+// failure by silence with it.
 //
-// It follows from the plan alone and errs on the side of the protocol: a pair of hosts is cut off
-// while no pair of their NICs is whole both ways, or while one of them is away, and for as long
-// after that as paths that went DOWN may take to be probed. Much loss counts as being cut off.
+// The reasons follow from the plan alone, and err on the side of the protocol. A pair of hosts is
+// cut off while no pair of their NICs is whole both ways, or while one of them is away. It also is
+// for as long after that as paths that went DOWN may take to be probed. Much loss counts as being
+// cut off.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,9 @@ class Reasons {
   explicit Reasons(const Plan& plan);
 
   // Whether a host may say at this time of the run that the other one has been silent for as long
-  // as it waits. Where they were cut off, it asks ever more seldom: three sixteenths of
-  // that time are enough. That the other one was away explains little more than that time itself.
-  // That the host itself was away explains nothing: it must first look what has come meanwhile, and
-  // waits longer.
+  // as it waits. While they are cut off, it probes ever more seldom, so three sixteenths of that
+  // time are enough. The other one's absence explains little more than its own length. The host's
+  // own absence explains nothing: it must first look at what has come meanwhile, and waits longer.
   [[nodiscard]] bool explain_silence(std::uint32_t host, std::uint32_t other, Status status,
                                      proto::Duration at) const;
 
@@ -32,7 +32,7 @@ class Reasons {
   [[nodiscard]] proto::Duration undisturbed(std::uint32_t a, std::uint32_t b, proto::Duration from,
                                             proto::Duration to) const;
 
-  // Whether a NIC of it has got another address by then.
+  // Whether one of the host's NICs has got another address by then.
   [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened in a storm, as plain data, for those who show it to people.
+// The events of a storm, as plain data, for code that shows them to people.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Happening {
     traced,          // an endpoint's trace record
     fault_begins,    // `index`: of the plan
     fault_ends,      // likewise
-    heals,           // all of them are over
+    heals,           // all faults are over
     posted_send,     // `index`: the message of the plan; the record has its operation
     posted_receive,  // `index`: of the judge's record; the record has its operation, its bytes,
                      // in `endpoint_id` the sender's host and one (0: any), in `message` its tag
@@ -32,11 +32,11 @@ struct Happening {
   TraceRecord record{};
 };
 
-// A ring of them in memory that somebody else provides: it may be shared with another process,
-// which reads it when this one is dead.
+// A ring of happenings in memory that the caller provides. Another process may share that memory,
+// and read it when this one is dead.
 class Recording {
  public:
-  // `count` grows with each; of more than there is room for, the last are kept.
+  // `count` grows with each happening. If there are more than fit, the last ones are kept.
   Recording(std::span<Happening> room, std::uint64_t& count) : room_(room), count_(count) {}
 
   void add(const Happening& happening) {
@@ -46,7 +46,7 @@ class Recording {
   [[nodiscard]] std::uint64_t size() const { return count_ < room_.size() ? count_ : room_.size(); }
   // How many were overwritten.
   [[nodiscard]] std::uint64_t lost() const { return count_ - size(); }
-  // The i-th of those that are there, in the order of time.
+  // The i-th of those that were kept, in the order of time.
   [[nodiscard]] const Happening& at(std::uint64_t i) const {
     return room_[(lost() + i) % room_.size()];
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who looks on while a storm runs: counts for the census, always, notes who asks too much, and
-// writes a recording if there is one. It changes nothing of what happens.
+// The observer of a running storm. It always counts for the census and checks for needless probes.
+// It also writes a recording if there is one. It changes nothing of what happens.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ class Scribe {
   void count_way(WayCell cell, std::uint64_t times = 1) {
     census_.count<CensusGroup::way>(static_cast<std::size_t>(cell), times);
   }
-  // The rest is for the recording only.
+  // The functions below are for the recording only.
   void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
             const TraceRecord& record = {}) {
     if (recording_ != nullptr) write(kind, host, index, record);
   }
 
   [[nodiscard]] const Census& census() const { return census_; }
-  // What was seen that must not be; empty: nothing.
+  // The first forbidden event that it saw; empty if there is none.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
 
  private:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts say of their sessions, and what follows from it.
+// The hosts' reports about their sessions, and the conclusions from them.
 //
-// A session that `host` says was established before `other` says that one of its own ended is over
-// at both ends: `host` was READY with a token that `other` had drawn for it by then, and `other`
-// has one session at a time with it. So whoever still holds it holds half a session. And a session
-// that ends by the other host's word began after the last end at this one, and is over at that one.
+// A session that `host` established before `other` reports the end of one of its own is over at
+// both ends. By then `host` was READY with a token that `other` had drawn for it, and `other` has
+// one session at a time with it. An end that still holds that session holds half a session. A
+// session that ends by the other host's word began after the last end at this host, and is over at
+// that one.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ class Sessions {
  public:
   explicit Sessions(std::size_t hosts) : hosts_(hosts), sides_(hosts * hosts) {}
 
-  // False: it was said before, and the session has not ended since.
+  // Returns false if it was said before, and the session has not ended since.
   [[nodiscard]] bool on_established(std::uint32_t host, std::uint32_t other, proto::Duration at) {
     Side& side = sides_[index(host, other)];
     if (side.lives) return false;
@@ -36,36 +37,36 @@ class Sessions {
     side.endings.push_back({status, at});
   }
 
-  // How many attempts and sessions have ended: a name for the one that is next.
+  // How many attempts and sessions have ended: the number of the next one.
   [[nodiscard]] std::uint32_t ends(std::uint32_t host, std::uint32_t other) const {
     return static_cast<std::uint32_t>(sides_[index(host, other)].endings.size());
   }
-  // That one has ended, and with this status, says the host.
+  // Whether session `which` has ended with this status, as the host says.
   [[nodiscard]] bool ended_with(std::uint32_t host, std::uint32_t other, std::uint32_t which,
                                 Status status) const {
     const Side& side = sides_[index(host, other)];
     return which < side.endings.size() && side.endings[which].status == status;
   }
-  // Any of them has, since then.
+  // Whether any session has ended with this status since then.
   [[nodiscard]] bool any_ended_with(std::uint32_t host, std::uint32_t other, Status status,
                                     proto::Duration since) const {
     return std::ranges::any_of(sides_[index(host, other)].endings, [&](const Ending& ending) {
       return ending.status == status && ending.at >= since;
     });
   }
-  // Whether that one was established.
+  // Whether session `which` was established.
   [[nodiscard]] bool succeeded(std::uint32_t host, std::uint32_t other, std::uint32_t which) const {
     const Side& side = sides_[index(host, other)];
     return which < side.succeeded.size() && side.succeeded[which];
   }
-  // Any of them has, between these two.
+  // Whether any session has ended between these times.
   [[nodiscard]] bool any_ended(std::uint32_t host, std::uint32_t other, proto::Duration from,
                                proto::Duration to) const {
     return std::ranges::any_of(sides_[index(host, other)].endings, [&](const Ending& ending) {
       return from <= ending.at && ending.at <= to;
     });
   }
-  // From its establishing to its end, as the host says.
+  // Whether a session is established and has not ended, as the host says.
   [[nodiscard]] bool lives(std::uint32_t host, std::uint32_t other) const {
     return sides_[index(host, other)].lives;
   }

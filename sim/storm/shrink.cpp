@@ -17,7 +17,7 @@ using Parts = std::span<const std::uint32_t>;
 constexpr std::uint32_t kNone = ~0u;
 constexpr int kMostRounds = 4;
 
-// What makes one smaller than another.
+// The size of a plan, to compare plans by.
 std::size_t size_of(const Plan& plan) {
   std::size_t size = plan.faults.size() + plan.closings.size() + plan.calls.size() +
                      plan.messages.size() + plan.receives.size() + plan.hosts.size() +
@@ -47,8 +47,8 @@ bool fits(const ReceivePlan& receive, const MessagePlan& message) {
          ((receive.tag ^ message.tag) & receive.mask) == 0;
 }
 
-// For each receive the message that it was most likely meant for: the first that fits and that no
-// other receive has. kNone: it is one too many.
+// For each receive, the message that it was most likely meant for: the first that fits and that no
+// other receive has. kNone: the receive has none.
 std::vector<std::uint32_t> messages_of_receives(const Plan& plan) {
   std::vector<std::uint32_t> of(plan.receives.size(), kNone);
   std::vector<bool> taken(plan.messages.size(), false);
@@ -85,7 +85,7 @@ bool is_needed(const Plan& plan, std::uint32_t host) {
          });
 }
 
-// Those behind it move up by one.
+// The hosts behind the removed one move up by one.
 void remove_host(Plan& plan, std::uint32_t gone) {
   const auto move_up = [gone](std::uint32_t& host) {
     if (host != kAnyHost && host > gone) --host;
@@ -114,7 +114,7 @@ void remove_host(Plan& plan, std::uint32_t gone) {
   }
 }
 
-// Of one host only those NICs; faults go on naming theirs.
+// Keeps only those NICs of one host. Faults keep naming their NICs by the new numbers.
 void keep_nics(Plan& plan, std::uint32_t host, Parts kept) {
   std::vector<std::uint32_t> becomes(plan.hosts[host].nics.size(), 0);
   for (std::uint32_t i = 0; i < kept.size(); ++i) becomes[kept[i]] = i;
@@ -136,7 +136,7 @@ std::vector<bool> named_nics(const Plan& plan, std::uint32_t host) {
   return named;
 }
 
-// What means nothing names nothing, so that it keeps nothing alive.
+// Resets fields that have no meaning, so that they keep nothing in the plan.
 void forget_unused(Plan& plan) {
   for (FaultPlan& fault : plan.faults) {
     if (!uses_nic(fault.kind)) fault.nic = 0;
@@ -345,7 +345,7 @@ void Shrinker::cut_tunables(Plan& plan) {
   plan = with(fewest(odd.size(), [&](Parts kept) { return still_fails(with(kept)); }));
 }
 
-// Each fault by as much as it can be halved.
+// Shortens each fault as much as repeated halving allows.
 void Shrinker::shorten_faults(Plan& plan) {
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
     for (std::int64_t divisor = 16; divisor > 1;) {
@@ -385,7 +385,7 @@ void Shrinker::plain_hosts(Plan& plan) {
     Plan candidate = plan;
     HostPlan& host = candidate.hosts[i];
     const std::vector<PortPlan> nics = host.nics;
-    const bool needs_checksum = host.nic.needs_checksum;  // as all others do, or don't
+    const bool needs_checksum = host.nic.needs_checksum;  // it must be equal at all hosts
     host = plain;
     host.nic.needs_checksum = needs_checksum;
     host.nics = nics;
@@ -393,7 +393,7 @@ void Shrinker::plain_hosts(Plan& plan) {
     host.takes_over = plan.hosts[i].takes_over;
     for (PortPlan& nic : host.nics) nic.cable = {};
     if (take(plan, candidate)) continue;
-    // Or piece by piece.
+    // If that fails, change it piece by piece.
     candidate = plan;
     candidate.hosts[i].nic = host.nic;
     (void)take(plan, candidate);

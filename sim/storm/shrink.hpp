@@ -2,10 +2,10 @@
 // Cuts a plan that fails down to the fewest faults, messages, hosts and odd tunables with which it
 // still fails in the same way.
 //
-// Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
-// 2002): parts are left out in halves, quarters and so on, down to one by one, for as long as the
-// rest fails. The result can spare none of its parts alone. Whoever calls says what it means to
-// fail; it must be the same each time for the same plan.
+// The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
+// failure-inducing input", 2002). Parts are left out in halves, quarters and so on, down to one by
+// one, for as long as the rest fails. The result can spare none of its parts alone. The caller
+// decides what a failure is; the answer must be the same each time for the same plan.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@
 
 namespace hawser::sim {
 
-// Of the parts 0 to n-1, which fail together, some that still do and of which none can be left out.
-// In ascending order. At most about n*n/2 questions are asked, few more than 2*log(n) if one part
-// is to blame.
+// The parts 0 to n-1 fail together. Returns some, in ascending order, that still fail and of which
+// none can be left out. It calls `fails` at most about n*n/2 times, and few more than 2*log(n)
+// times if one part is to blame.
 [[nodiscard]] std::vector<std::uint32_t> fewest(
     std::size_t n, const std::function<bool(std::span<const std::uint32_t>)>& fails);
 
 class Shrinker {
  public:
-  // Never asked about a plan that can't be run (plan_check.hpp), if the first one can be.
+  // Never called with a plan that can't be run (plan_check.hpp), if the first one can be.
   using Fails = std::function<bool(const Plan&)>;
-  // After each stage: what was cut, from how many to how many.
+  // Called after each stage: what was cut, from how many to how many.
   using Told = std::function<void(std::string_view what, std::size_t before, std::size_t after)>;
 
-  // Asks about at most so many plans; then it goes with what it has.
+  // Tries at most `limit` plans; then it returns the best so far.
   Shrinker(Fails fails, Told told, std::uint64_t limit)
       : fails_(std::move(fails)), told_(std::move(told)), limit_(limit) {}
 
-  // The plan fails.
+  // The plan must fail.
   [[nodiscard]] Plan shrink(Plan plan);
   [[nodiscard]] std::uint64_t asked() const { return asked_; }
 

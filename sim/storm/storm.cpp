@@ -14,14 +14,15 @@ using proto::Duration;
 using proto::microseconds;
 using proto::milliseconds;
 
-// A deadline in the past that turn after turn does nothing about.
+// The most turns in a row with a deadline in the past about which they do nothing.
 constexpr std::uint32_t kMostIdleTurns = 1000;
 
 // A close_timeout, in ms, that is long enough for some answers.
 constexpr std::uint64_t kEnoughToClose = 100;
 
-// Within so long of the healing everything must have come to its end: sessions that nobody answers
-// fail, new ones begin, DOWN paths are found, and the slowest tunable may delay each of these.
+// All operations must have ended this long after the healing. In that time sessions that nobody
+// answers fail, new ones begin, and DOWN paths are found; the slowest tunable may delay each of
+// these.
 Duration patience(const Plan& plan) {
   const Tunables& t = plan.tunables;
   return milliseconds(20 * (t.peer_timeout_ms + t.longest_absence_ms) + 2000) +
@@ -29,7 +30,7 @@ Duration patience(const Plan& plan) {
                             t.max_ack_delay_us + t.timer_granularity_us + t.late_wakeup_us));
 }
 
-// When every peer has been put to rest, nothing is left anywhere, and nobody waits for anything.
+// Checks that nothing is left anywhere, and no timer is armed, when every peer is at rest.
 void check_quiet(World& world, Oracle& oracle) {
   for (std::uint32_t i = 0; i < world.hosts(); ++i) {
     if (!world.is_running(i)) continue;
@@ -45,7 +46,7 @@ void check_quiet(World& world, Oracle& oracle) {
   }
 }
 
-// What the scribe has seen, and hosts that turn in vain.
+// Checks the scribe's complaints, and that no host turns in vain.
 void check_turning(World& world, Oracle& oracle) {
   if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
   for (std::uint32_t i = 0; i < world.hosts(); ++i) {
@@ -55,7 +56,7 @@ void check_turning(World& world, Oracle& oracle) {
   }
 }
 
-// Until everything that was posted has completed.
+// Runs until all operations have completed.
 void run_to_end(const Plan& plan, World& world, Application& application, Oracle& oracle) {
   EventQueue& events = world.events();
   Bounds bounds(plan, world, oracle);
@@ -66,7 +67,7 @@ void run_to_end(const Plan& plan, World& world, Application& application, Oracle
   bool is_healed = false;
   while (!application.is_done() && oracle.verdict().empty()) {
     if (events.next() > limit) return oracle.accuse("not at its end in time");
-    if (!is_healed && events.next() >= healed) {  // before anybody wakes and acts on it
+    if (!is_healed && events.next() >= healed) {  // before any host wakes and acts on it
       is_healed = true;
       bounds.healed();
     }
@@ -86,7 +87,7 @@ void run_until_quiet(const Plan& plan, World& world) {
   while (events.next() < quiet) events.step();
 }
 
-// Everybody closes at once.
+// Lets all processes close at once.
 void run_closing(const Plan& plan, World& world, Application& application, Oracle& oracle) {
   const bool answered = application.all_have_peers();
   application.close_all();

@@ -15,11 +15,11 @@
 namespace hawser::sim {
 
 struct StormOutcome {
-  std::string verdict;       // what was wrong; empty: nothing
+  std::string verdict;       // the first violation; empty if there is none
   std::uint64_t digest = 0;  // equal for equal runs
   std::uint64_t events = 0;
   std::uint64_t frames = 0;   // that entered a cable
-  std::uint64_t packets = 0;  // of these, that came from a NIC
+  std::uint64_t packets = 0;  // of these frames, those that came from a NIC
   std::uint64_t turns = 0;
   std::uint64_t completions = 0;
   std::uint64_t failed_sessions = 0;

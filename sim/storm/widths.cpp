@@ -47,8 +47,8 @@ std::uint32_t Widths::offer(std::uint32_t host, std::uint32_t other, Duration at
   return payload_of(least);
 }
 
-// What happens at the same moment as a change comes before it or after it. No session begins before
-// the changes of the first moment.
+// All offers that the host may have made. An event at the same moment as a change may come before
+// it or after it. No session begins before the changes of the first moment.
 std::vector<std::uint32_t> Widths::offers(std::uint32_t host, std::uint32_t other, Duration since,
                                           Duration at) const {
   std::vector<std::uint32_t> all{offer(host, other, since)};

@@ -2,9 +2,9 @@
 // The judge's view of ways that carry less in one piece than NICs do: which payload a full packet
 // of a session may have.
 //
-// Each end offers what the least of its ways to the other one's NICs carries at the moment in which
-// it draws its token, no more than its own NICs carry, and 256 bytes at least. The session takes
-// the smaller offer of the two, and keeps it for its life.
+// Each end makes an offer at the moment in which it draws its token. The offer is what the
+// narrowest of its ways to the other one's NICs carries. It is no more than its own NICs carry, and
+// at least 256 bytes. The session takes the smaller of the two offers, and keeps it for its life.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Widths {
   // `since` to `at`, the other one at any time before that.
   [[nodiscard]] bool may_take(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
                               proto::Duration since, proto::Duration at) const;
-  // What the NICs of both allow.
+  // The payload that the NICs of both allow.
   [[nodiscard]] std::uint32_t of_nics(std::uint32_t host, std::uint32_t other) const;
 
  private:

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kSecret = "the job's secret, of thirty bytes";
 
-// Of World's events: a fault's number and whether it begins or ends, or a host that starts.
+// The encoding of World's events: a fault's number and whether it begins or ends, or a host that
+// starts.
 constexpr std::uint64_t kHeals = ~std::uint64_t{0};
 constexpr std::uint64_t kStarts = std::uint64_t{1} << 63;
 constexpr std::uint64_t beginning(std::size_t fault) { return fault * 2; }
@@ -94,7 +95,7 @@ void World::start(std::uint32_t i, const std::vector<std::uint32_t>& numbers) {
       std::make_unique<Host>(events_, fabric_, book_, config, [this, i] { hooks_.turned(i); });
 }
 
-// A host that starts later may take over the addresses of another one that is gone.
+// A host that starts later may take over the addresses of another one whose process is gone.
 void World::start_late(std::uint32_t host) {
   const std::uint32_t before = plan_.hosts[host].takes_over;
   std::vector<std::uint32_t> numbers;
@@ -159,7 +160,7 @@ void World::on_event(proto::Time, std::uint64_t what) {
   apply_all();
 }
 
-// What happens once; the rest is a state that apply_all makes.
+// Acts that happen once when a fault begins; apply_all sets the lasting state.
 void World::begin(const FaultPlan& fault) {
   if (!is_running(fault.host)) return;
   switch (fault.kind) {
@@ -188,7 +189,7 @@ void World::restart(const FaultPlan& fault) {
   if (!has_started(fault.host) || is_running(fault.host)) return;
   std::vector<std::uint32_t> numbers = host(fault.host).last_numbers();
   if (is_taken_over_[fault.host]) numbers.clear();
-  gone_.push_back(std::move(hosts_[fault.host]));  // events may still name it
+  gone_.push_back(std::move(hosts_[fault.host]));  // pending events may still refer to it
   ++lives_[fault.host];
   std::uint64_t& epoch = epochs_[fault.host];
   const auto back = static_cast<std::uint64_t>(fault.amount);
@@ -198,8 +199,8 @@ void World::restart(const FaultPlan& fault) {
   hooks_.started(fault.host);
 }
 
-// Some in names of their own, some in that of another host; whoever has the address that they give
-// hears answers to what it has not asked.
+// Some of the calls come in the name of an unknown host, some in that of `other_host`. The owner of
+// the address that they give hears answers to calls that it never made.
 void World::call_as_strangers(const FaultPlan& fault) {
   if (!is_running(fault.other_host)) return;
   StrangeHello hello;
@@ -275,9 +276,9 @@ void World::apply_all() {
       told_dead_[i][nic] = dead[i][nic];
       const auto news = dead[i][nic] ? proto::NicEvent::Kind::down : proto::NicEvent::Kind::up;
       host(i).nics()[nic]->tell(news);
-      if (nic % 2 == 1) host(i).nics()[nic]->tell(news);  // some drivers say it twice
+      if (nic % 2 == 1) host(i).nics()[nic]->tell(news);  // some drivers report it twice
     }
-    host(i).wake();  // what a NIC held back may be reaped now
+    host(i).wake();  // a send that a NIC held may be reaped now
   }
 }
 
@@ -323,7 +324,7 @@ void World::close_host(std::uint32_t host) {
   }
 }
 
-// What a NIC, or its host, does while the fault lasts.
+// Sets the faulty state of a NIC, or of its host, while the fault lasts.
 void World::apply_to_nic(const FaultPlan& fault) {
   if (!is_running(fault.host)) return;
   Host& there = host(fault.host);

@@ -15,8 +15,8 @@
 
 namespace hawser::sim {
 
-// Called after each turn of a host, before its process is gone, and when one has begun later than
-// the world.
+// Called after each turn of a host, before its process is gone, and when a process has begun later
+// than the world.
 struct WorldHooks {
   std::function<void(std::uint32_t host)> turned;
   std::function<void(std::uint32_t host)> crashed;
@@ -34,7 +34,7 @@ class World final : public Actor {
   [[nodiscard]] Scribe& scribe() { return scribe_; }
   [[nodiscard]] Fabric& fabric() { return fabric_; }
   [[nodiscard]] std::uint32_t hosts() const { return static_cast<std::uint32_t>(hosts_.size()); }
-  // Before that it has no process, and none of the rest of it.
+  // Before that the host has no process, and no other state.
   [[nodiscard]] bool has_started(std::uint32_t host) const { return hosts_[host] != nullptr; }
   [[nodiscard]] bool is_running(std::uint32_t host) const {
     return has_started(host) && hosts_[host]->is_running();
@@ -43,30 +43,31 @@ class World final : public Actor {
   [[nodiscard]] const Host& host(std::uint32_t i) const { return *hosts_[i]; }
   // How many processes this host had before the present one.
   [[nodiscard]] std::uint64_t life(std::uint32_t host) const { return lives_[host]; }
-  // Of its present process, or of the last one.
+  // The epoch of its present process, or of the last one.
   [[nodiscard]] std::uint64_t epoch(std::uint32_t host) const { return epochs_[host]; }
-  // Whom `from` takes for `to`. kAnyPeer: it was not connected yet, or the process is gone.
+  // The name by which `from` knows `to`. kAnyPeer: it was not connected yet, or the process is
+  // gone.
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to) const { return peers_[from][to]; }
-  // With the address that `to` has now, as a rendezvous would hand it out.
+  // Connects with the address that `to` has now, as a rendezvous would hand it out.
   [[nodiscard]] Status connect(std::uint32_t from, std::uint32_t to);
-  // Its process has nothing left to do, and is gone.
+  // The host's process has nothing left to do, and is gone.
   void leave(std::uint32_t host);
-  // The present process of `at` hears that this is a name of that host. False: it was another
-  // one's.
+  // The present process of `at` hears that this is a name of that host. Returns false if it was
+  // another host's.
   [[nodiscard]] bool learn_name(std::uint32_t at, PeerId peer, std::uint32_t other);
   // The host that this peer is, or was; kAnyHost if there is none.
   [[nodiscard]] std::uint32_t host_of(std::uint32_t at, PeerId peer) const;
-  // The newest name of the other one that was heard of; kAnyPeer: none.
+  // The newest name of the other host that `at` has heard of; kAnyPeer: none.
   [[nodiscard]] PeerId name(std::uint32_t at, std::uint32_t other) const {
     return names_[at].newest[other];
   }
-  // Those that were followed by newer ones, in the order in which they were.
+  // Names that were followed by newer ones, in the order in which they were.
   [[nodiscard]] const std::vector<PeerId>& old_names(std::uint32_t at) const {
     return names_[at].old;
   }
   [[nodiscard]] std::size_t count_names(std::uint32_t at) const { return names_[at].hosts.size(); }
 
-  // By kind, those that have begun.
+  // How many faults have begun, by kind.
   [[nodiscard]] const std::array<std::uint32_t, kFaultKinds>& begun() const { return begun_; }
   [[nodiscard]] proto::Duration since_start() const { return events_.now() - kStart; }
   // True from the moment when all faults have ended.
@@ -75,7 +76,7 @@ class World final : public Actor {
   void on_event(proto::Time now, std::uint64_t what) override;
 
  private:
-  // What a process calls others.
+  // The names by which a process knows others.
   struct Names {
     std::map<PeerId, std::uint32_t> hosts;
     std::vector<PeerId> newest;  // by host
@@ -90,7 +91,7 @@ class World final : public Actor {
   void end(const FaultPlan& fault);
   void call_as_strangers(const FaultPlan& fault);
   void heal();
-  // What the active faults make of links, NICs and hosts, all anew.
+  // Sets the state of links, NICs and hosts anew, as the active faults make it.
   void apply_all();
   void apply(const FaultPlan& fault);
   void apply_to_cables(const FaultPlan& fault);

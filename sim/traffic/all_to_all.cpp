@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives in which each rank sends to many: all-to-alls and broadcasts.
+// Collectives in which each rank sends to many others: all-to-alls and broadcasts.
 #include <algorithm>
 #include <bit>
 
@@ -9,7 +9,8 @@ namespace hawser::fabric {
 
 namespace {
 
-// Whom a rank sends to: its neighbours from the next one on, unless an order is drawn.
+// The ranks to which a rank sends, in order: its neighbours from the next one on, unless an order
+// is drawn.
 std::vector<std::uint32_t> targets(std::uint32_t rank, std::uint32_t ranks, proto::Random* order) {
   std::vector<std::uint32_t> targets;
   for (std::uint32_t ahead = 1; ahead < ranks; ++ahead) targets.push_back((rank + ahead) % ranks);
@@ -70,8 +71,8 @@ void add_broadcast(MatrixBuilder& builder, Members members, std::uint32_t root,
   const std::uint32_t step = builder.new_step();
   const std::uint32_t group = builder.new_groups(1);
   const auto node = [&](std::uint32_t distance) { return members[(root + distance) % ranks]; };
-  // Who is `distance` from the root has it from the one without its highest bit, and passes it on
-  // to those with a higher one, first to those who have most to pass on.
+  // The rank at `distance` from the root receives from the one at that distance without its highest
+  // bit. It sends to those with a higher bit, first to those that have most to pass on.
   std::vector<Moment> has(ranks, kBegin);
   for (std::uint32_t distance = 0; distance < ranks; ++distance) {
     has[distance] = builder.ready(node(distance));
@@ -105,8 +106,8 @@ void add_reduce(MatrixBuilder& builder, Members members, std::uint32_t root, std
   const auto parent_of = [](std::uint32_t distance) { return distance ^ std::bit_floor(distance); };
   std::vector<std::uint16_t> children(ranks, 0);
   for (std::uint32_t distance = 1; distance < ranks; ++distance) ++children[parent_of(distance)];
-  // When a rank has what all its children send. Children are further from the root, so theirs come
-  // first here.
+  // When a rank has all that its children send. Children are further from the root, so this loop
+  // reaches them first.
   std::vector<Moment> has(ranks, kBegin);
   for (std::uint32_t distance = ranks; distance-- > 0;) {
     if (has[distance] == kBegin) has[distance] = builder.ready(node(distance));

@@ -16,8 +16,9 @@ double fraction(proto::Random& random) {
 // Exponentially distributed with a mean of 1.
 double exponential(proto::Random& random) { return -std::log1p(-fraction(random)); }
 
-// Web search (Alizadeh et al., DCTCP, SIGCOMM 2010), as the generator of HPCC (Li et al., SIGCOMM
-// 2019) tabulates it: bytes, and how much of 100 is no longer; in between it rises linearly.
+// Web search traffic (Alizadeh et al., DCTCP, SIGCOMM 2010), as the generator of HPCC (Li et al.,
+// SIGCOMM 2019) tabulates it. A point has a length in bytes, and the percentage of messages that
+// are no longer. The percentage rises linearly between points.
 struct Point {
   double bytes;
   double percent;
@@ -104,7 +105,7 @@ void add_background(MatrixBuilder& builder, const Traffic& traffic, proto::Rando
   };
   std::vector<Arrival> arrivals;
   for (std::uint32_t from = 0; from < traffic.nodes; ++from) {
-    // A node's messages are its own, however many nodes there are.
+    // A node's messages don't depend on how many other nodes there are.
     proto::Random own(random.next());
     double at = exponential(own) * mean_ps;
     for (; at < static_cast<double>(traffic.duration.ps); at += exponential(own) * mean_ps) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sends how much to whom, and when or after what.
+// The messages of a run: who sends how much to whom, and when or after what.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Connection {
   std::uint32_t id = 0;  // 0: none
   std::uint64_t bytes = 0;
   Instant start{};                  // if no trigger starts it
-  std::uint32_t trigger = 0;        // what starts it; 0: none, as in the next two
-  std::uint32_t when_sent = 0;      // what fires when the sender knows that all has arrived
-  std::uint32_t when_received = 0;  // and when the receiver has it all
-  std::uint32_t line = 0;           // of the file that it was read from
-  Hint hint{};                      // what a collective's operations know of it
+  std::uint32_t trigger = 0;        // starts it; 0: none, as in the next two
+  std::uint32_t when_sent = 0;      // fires when the sender knows that all has arrived
+  std::uint32_t when_received = 0;  // fires when the receiver has it all
+  std::uint32_t line = 0;           // in the file that it was read from
+  Hint hint{};                      // a collective's operations know this of it
   // All connections of a matrix with this number, whoever their receivers, are one step of one
-  // collective: what each receiver awaits before it goes on. Counts from 1 over the matrix, in
-  // their order; 0: of no step.
+  // collective: each receiver awaits its messages of a step before it goes on. Steps count from 1
+  // over the matrix, in their order; 0: of no step.
   std::uint32_t step = 0;
 };
 
@@ -37,8 +37,9 @@ struct Trigger {
   std::uint32_t id = 0;
   Kind kind = Kind::oneshot;
   std::uint32_t count = 0;
-  // Of oneshots and barriers: how long after that (a node computes), and what else fires then. A
-  // node goes on when its own work is done and what it awaits has come: barriers say so.
+  // For oneshots and barriers: how long after that (a node computes), and which triggers fire then.
+  // A node goes on when its own work is done and all that it awaits has come: barriers express
+  // that.
   Span delay{};
   std::vector<std::uint32_t> then{};
 };

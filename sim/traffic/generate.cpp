@@ -69,7 +69,7 @@ void check(const Traffic& traffic) {
   }
 }
 
-// Before the long way to the same end.
+// Checks the number of messages before the long way to the same error.
 void check_messages(const Traffic& traffic, std::uint64_t of_a_node) {
   if (of_a_node * traffic.rounds <= MatrixBuilder::kMostConnections / traffic.nodes) return;
   throw InputError(std::string(name_of(traffic.kind)) + " traffic of " +

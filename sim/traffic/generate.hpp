@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traffic by its kind and numbers: what a plan says in place of a file.
+// Traffic by its kind and numbers: a plan uses it in place of a file.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Traffic {
     incast,       // many to one, several times side by side
     permutation,  // each node to one other, and from one other
     moe,          // mixture of experts: tokens to the experts that were drawn for them, and back
-    background,   // messages that come by chance
+    background,   // messages at random times
   };
   enum class Sizes : std::uint8_t {
     fixed,        // `bytes`
@@ -29,15 +29,15 @@ struct Traffic {
 
   Kind kind = Kind::ring;
   std::uint32_t nodes = 2;
-  // Of an all-reduce: of the vector. Of the others: of a message; for moe, of a token; for
-  // background, what `sizes` says.
+  // The length of an all-reduce's vector, or else of a message. For moe it is that of a token; for
+  // background, the number that `sizes` uses.
   std::uint64_t bytes = 0;
   std::uint32_t rounds = 1;  // of collectives (the first four and moe): one after the other
 
-  std::uint32_t channels = 1;  // ring: pieces of each block, which go side by side
-  std::uint32_t window = 0;    // all_to_all: messages under way of each node; 0: all at once
-  bool shuffled = false;      // all_to_all: whom a node sends to first is drawn, as in REPS's files
-  std::uint32_t senders = 0;  // incast: to each receiver; 0: all nodes that don't receive
+  std::uint32_t channels = 1;   // ring: pieces of each block, which go side by side
+  std::uint32_t window = 0;     // all_to_all: messages in flight from each node; 0: all at once
+  bool shuffled = false;        // all_to_all: the order of receivers is drawn, as in REPS's files
+  std::uint32_t senders = 0;    // incast: to each receiver; 0: all nodes that don't receive
   std::uint32_t receivers = 1;  // incast: nodes 0, 1 ...; senders are shared out among them
 
   std::uint32_t experts = 0;  // moe: expert i is at node i mod nodes; 0: as many as nodes
@@ -52,11 +52,12 @@ struct Traffic {
   Sizes sizes = Sizes::fixed;    // background
 };
 
-// The same matrix for the same numbers and seed; kinds that draw nothing don't depend on it. Throws
-// InputError with a sentence that says what can't be and what could.
+// The matrix for these numbers and this seed, always the same. The seed doesn't matter to kinds
+// that draw nothing. Throws InputError with a sentence that says what is impossible and what would
+// do.
 [[nodiscard]] ConnectionMatrix generate(const Traffic& traffic, std::uint64_t seed);
 
-// As plans name them.
+// The names in plans.
 [[nodiscard]] std::string_view name_of(Traffic::Kind kind);
 [[nodiscard]] std::string_view name_of(Traffic::Sizes sizes);
 [[nodiscard]] std::optional<Traffic::Kind> kind_named(std::string_view name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generators behind generate(), whose numbers have been looked at.
+// The generators behind generate(), which has checked their numbers.
 #pragma once
 
 #include "proto/base/random.hpp"

@@ -20,7 +20,7 @@ void add_incast(MatrixBuilder& builder, const Traffic& traffic) {
   const std::uint32_t step = builder.new_step();
   const std::uint32_t first_group = builder.new_groups(traffic.receivers);
   for (std::uint32_t receiver = 0; receiver < traffic.receivers; ++receiver) {
-    // Those whose turn it is when others are dealt out.
+    // The senders that this receiver gets when the others are dealt out in turn.
     std::uint32_t senders = (others - receiver - 1) / traffic.receivers + 1;
     if (traffic.senders > 0) senders = traffic.senders;
     for (std::uint32_t i = 0; i < senders; ++i) {

@@ -40,7 +40,7 @@ class LockstepMaker {
   }
 
  private:
-  // Whom the others send to in this step: how many messages each rank awaits of all channels.
+  // How many messages of this step each rank awaits, over all channels.
   std::vector<std::uint32_t> awaited(std::uint32_t step) const {
     std::vector<std::uint32_t> count(members_.size());
     for (std::uint32_t channel = 0; channel < lockstep_.channels; ++channel) {
@@ -52,7 +52,7 @@ class LockstepMaker {
     return count;
   }
 
-  // From each rank's moments before it, by channel, to those after it.
+  // Turns each rank's moments before the step into those after it, by channel.
   void make_step(std::vector<std::vector<Moment>>& now, std::uint32_t step) {
     const std::vector<std::uint32_t> members = awaited(step);
     for (std::uint32_t channel = 0; channel < lockstep_.channels; ++channel) {
@@ -98,7 +98,7 @@ void add_ring(MatrixBuilder& builder, Members members, Collective collective, st
   const std::uint32_t gather = collective == Collective::reduce_scatter ? 0 : ranks - 1;
   Lockstep ring{
       .collective = collective, .steps = reduce + gather, .channels = channels, .send = {}};
-  // The blocks of coll/'s rings: those of reduce steps leave each rank with its own.
+  // The blocks of coll/'s rings: the reduce steps leave each rank with its own block.
   ring.send = [=](std::uint32_t rank, std::uint32_t step, std::uint32_t channel) {
     const std::uint32_t behind = step < reduce ? step + 1 : step - reduce;
     const std::uint64_t block = part_of(bytes, ranks, (rank + ranks - behind) % ranks);
@@ -115,8 +115,8 @@ void add_halving_doubling(MatrixBuilder& builder, Members members, std::uint64_t
                      " or " + std::to_string(std::bit_ceil(ranks)) + ", or a ring");
   }
   const auto half = static_cast<std::uint32_t>(std::countr_zero(ranks));
-  // After k halvings a rank has the blocks of those whose lowest k bits are its own; it sends those
-  // of its partner. Doublings send back what it has then.
+  // After k halvings a rank has the blocks of the ranks whose lowest k bits are its own; it sends
+  // those of its partner. Doublings send back the blocks that it has then.
   const auto blocks = [=](std::uint32_t of, std::uint32_t bits) {
     const std::uint64_t lowest = of & ((1u << bits) - 1);
     const std::uint64_t longer = bytes % ranks;  // blocks below are a byte longer than the others
@@ -138,7 +138,7 @@ void add_doubling(MatrixBuilder& builder, Members members, std::uint64_t bytes) 
   const auto stages = static_cast<std::uint32_t>(std::countr_zero(std::bit_floor(ranks)));
   const std::uint32_t before = pairs > 0 ? 1 : 0;
   Lockstep doubling{.collective = Collective::all_reduce, .steps = stages + 2 * before, .send = {}};
-  // Of the first 2 * pairs the even ones sit out, and the odd ones stand for two.
+  // Among the first 2 * pairs ranks, the even ones sit out, and the odd ones stand for two.
   doubling.send = [=](std::uint32_t rank, std::uint32_t step, std::uint32_t) {
     const bool in_pair = rank < 2 * pairs;
     const bool is_odd = rank % 2 == 1;

@@ -10,7 +10,7 @@ namespace hawser::fabric {
 
 namespace {
 
-// Experts by how often they are drawn: which one is how popular, the seed says.
+// Experts by how often they are drawn. The seed decides which one is how popular.
 class Popularity {
  public:
   Popularity(std::uint32_t experts, double skew, proto::Random& random) : expert_(experts) {
@@ -66,7 +66,7 @@ std::vector<std::uint64_t> dispatched(const Traffic& traffic, std::uint32_t expe
     for (std::uint32_t token = 0; token < traffic.tokens; ++token) {
       taken.clear();
       while (taken.size() < traffic.top) {
-        // One that is drawn again is passed over; after many of those, who is free comes next, so
+        // An expert that is drawn again is skipped. After many skips the next free one is taken, so
         // that an extreme skew takes no longer.
         std::uint32_t expert = popularity.draw(random);
         for (int tries = 0; tries < 16 && std::ranges::count(taken, expert) > 0; ++tries) {

@@ -86,7 +86,7 @@ void PacketFlows::on_packet(Instant now, PacketId id) {
   } else {
     state.newest = packet.number + 1;
   }
-  // The same record goes back as its ack, the same way if ways are chosen by hash.
+  // The same record goes back as its ack, by the same way if ways are chosen by hash.
   Packet ack;
   ack.from = packet.to;
   ack.to = packet.from;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simplest traffic: flows that send their packets within a fixed window, or at a fixed pace,
-// and never again. For the fabric's own tests and measurements; it repairs nothing.
+// The simplest traffic: flows that send their packets within a fixed window, or at a fixed pace.
+// They never retransmit. For the fabric's own tests and measurements.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ struct Flow {
 };
 
 struct FlowState {
-  std::uint32_t packets = 0;  // that it has
+  std::uint32_t packets = 0;  // of the flow
   std::uint32_t sent = 0;
   std::uint32_t arrived = 0;  // whole
-  std::uint32_t trimmed = 0;  // these arrive too, and are acked, but not counted above
+  std::uint32_t trimmed = 0;  // not counted above, but they arrive, too, and are acked
   std::uint32_t marked = 0;
   std::uint32_t overtaken = 0;  // came after one that was sent later
   std::uint32_t acked = 0;
@@ -57,7 +57,7 @@ class PacketFlows final : public Actor, public Receiver {
   // Called when a flow's last ack has come.
   std::function<void(std::uint32_t flow)> on_finished;
 
-  // On the wire, of one of so many.
+  // The length on the wire of one of the flow's packets.
   [[nodiscard]] std::uint32_t wire_bytes(std::uint32_t flow, std::uint32_t number) const;
 
   void on_event(Instant now, std::uint32_t flow) override;

@@ -9,7 +9,7 @@ namespace hawser::fabric {
 void add_permutation(MatrixBuilder& builder, const Traffic& traffic, proto::Random& random) {
   std::vector<std::uint32_t> to(traffic.nodes);
   std::iota(to.begin(), to.end(), 0u);
-  // Sattolo's: one cycle, so that nobody sends to itself.
+  // Sattolo's algorithm makes one cycle, so that no node sends to itself.
   for (std::uint32_t i = traffic.nodes - 1; i > 0; --i) std::swap(to[i], to[random.below(i)]);
   const std::uint32_t step = builder.new_step();
   for (std::uint32_t from = 0; from < traffic.nodes; ++from) {

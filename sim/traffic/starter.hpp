@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When each connection of a matrix starts, in a run: at its start, or when its trigger goes off and
-// the trigger's delay is over. Whoever carries a matrix out tells it what was sent and received,
-// and is told what to start.
+// When each connection of a matrix starts in a run: at its start, or when its trigger fires and the
+// trigger's delay is over. The matrix's carrier tells the starter which connections were sent and
+// received, and hears from it which ones to start.
 #pragma once
 
 #include <cstdint>

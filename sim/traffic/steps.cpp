@@ -34,7 +34,8 @@ std::vector<StepSpan> collect(const ConnectionMatrix& matrix, std::span<const Fl
   return all;
 }
 
-// Fires the triggers again in the order of the run's times, and keeps what started each connection.
+// Fires the triggers again in the order of the run's times, and records what started each
+// connection.
 class Replay {
  public:
   Replay(const ConnectionMatrix& matrix, std::span<const FlowSpan> flows)

@@ -28,7 +28,7 @@ bool joins_stages(const Operation& operation, std::size_t stages) {
          operation.axis == Axis::all;
 }
 
-// Where ranks are.
+// The places of ranks in the grid of parallelism.
 class Grid {
  public:
   Grid(const Workload& workload, const Mapping& mapping)
@@ -57,8 +57,8 @@ class Grid {
   std::uint32_t stages() const { return stages_; }
   std::uint32_t per_stage() const { return tensor_ * data_; }
 
-  // The groups of an axis; of all stages where they go through stages, else of this one. Each rank
-  // falls into the group of what its coordinates leave over.
+  // The groups of an axis. They are those of all stages if the groups go through stages, else those
+  // of this stage. A rank's other coordinates decide in which group it is.
   std::vector<std::vector<std::uint32_t>> groups(Axis axis, std::uint32_t stage) const {
     std::map<std::uint32_t, std::vector<std::uint32_t>> groups;
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -176,7 +176,7 @@ class TrainingMaker {
     }
   }
 
-  // All stages of the first one's group have to be at the same operation.
+  // All stages of the first one's group must be at the same operation.
   void meet(const std::vector<std::uint32_t>& waiting) {
     const Operation& one = *operation(waiting.front());
     std::vector<std::uint32_t> stages;
@@ -245,7 +245,7 @@ class TrainingMaker {
     if (bytes > 0) add_ring(builder_, group, one.collective, bytes, mapping_.channels);
   }
 
-  // From a root to all, or from all to it.
+  // A collective from a root to all, or from all to it.
   void add_rooted(const Operation& one, const std::vector<std::uint32_t>& group,
                   std::uint64_t bytes) {
     if (one.root >= group.size()) {
@@ -326,8 +326,8 @@ class TrainingMaker {
   std::vector<std::size_t> next_;  // operation, by stage
   std::map<std::pair<Axis, std::uint32_t>, Groups> groups_;
   std::array<std::vector<Moment>, kAxes> beside_;
-  std::map<Pair, std::deque<std::uint32_t>> sent_;  // that nobody awaits as yet
-  std::map<Pair, std::deque<Moment>> awaited_;      // that haven't been sent as yet
+  std::map<Pair, std::deque<std::uint32_t>> sent_;  // without a receiver that awaits them yet
+  std::map<Pair, std::deque<Moment>> awaited_;      // not sent yet
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workloads as connection matrices: a node for each rank.
 //
-// Ranks are numbered as Megatron does: tensor first, then data, of which neighbours make up the
-// expert groups, then pipeline. All-gathers, reduce-scatters and long all-reduces are rings, short
-// all-reduces double, all-to-alls are all at once, broadcasts trees. A rank does one thing after
-// the other, but for what goes on beside; computing after the last message leaves no trace.
+// Ranks are numbered as in Megatron: tensor first, then data, in which neighbours make up the
+// expert groups, then pipeline. All-gathers, reduce-scatters and long all-reduces are rings. Short
+// all-reduces use recursive doubling, all-to-alls send all at once, and broadcasts are trees. A
+// rank does one thing after the other, except for operations `beside`. Computing after the last
+// message leaves no trace.
 #pragma once
 
 #include <cstdint>

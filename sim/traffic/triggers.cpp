@@ -45,8 +45,8 @@ void Triggers::go_off(std::uint32_t place, std::vector<std::uint32_t>& fired,
   }
 }
 
-// One after the other, not in each other: chains of triggers may be as long as the matrix. It ends,
-// as only a multishot goes off more than once, and fires nothing.
+// Fires triggers one after the other, without recursion: chains may be as long as the matrix. The
+// loop ends, as only a multishot fires more than once, and it fires no other trigger.
 std::vector<std::uint32_t> Triggers::spread(std::vector<std::uint32_t> fired,
                                             std::vector<std::uint32_t> started) {
   while (!fired.empty()) {

@@ -13,15 +13,15 @@ namespace hawser::fabric {
 
 class Triggers {
  public:
-  // Called with a trigger's place in the matrix when it goes off and has a delay: expire() is due
-  // so much later. Without one all delays count as none.
+  // Called with a trigger's place in the matrix when it fires and has a delay: expire() is due that
+  // much later. Without this function all delays count as none.
   using Later = std::function<void(std::uint32_t trigger, Span delay)>;
 
-  // Every trigger that a connection or a trigger names is one of the matrix.
+  // Every trigger that a connection or a trigger names must be one of the matrix.
   explicit Triggers(const ConnectionMatrix& matrix, Later later = {});
 
-  // The connections, by their place in the matrix, that start now. Each is said once. What has no
-  // trigger is not among them: it has its start.
+  // The connections that start now, by their place in the matrix. Each is returned once.
+  // Connections without a trigger are not among them: they have their start.
   [[nodiscard]] std::vector<std::uint32_t> begin();
   [[nodiscard]] std::vector<std::uint32_t> on_sent(std::uint32_t connection);
   [[nodiscard]] std::vector<std::uint32_t> on_received(std::uint32_t connection);
@@ -31,8 +31,8 @@ class Triggers {
   static constexpr std::uint32_t kNone = ~0u;
   struct State {
     Trigger::Kind kind = Trigger::Kind::oneshot;
-    std::uint32_t missing = 1;  // times that it must fire still
-    std::uint32_t started = 0;  // of those that wait; only a multishot's are started singly
+    std::uint32_t missing = 1;  // how often it must still fire
+    std::uint32_t started = 0;  // of the waiting; only a multishot starts them singly
     Span delay{};
     std::vector<std::uint32_t> waiting;  // connections
     std::vector<std::uint32_t> then;     // places of triggers
@@ -51,8 +51,7 @@ class Triggers {
   std::vector<std::uint32_t> when_received_;
 };
 
-// The first connection that would wait for ever even if all others came to their end; none if all
-// start.
+// The first connection that would wait for ever even if all others ended; none if all start.
 [[nodiscard]] std::optional<std::uint32_t> waits_for_ever(const ConnectionMatrix& matrix);
 
 }  // namespace hawser::fabric

@@ -11,12 +11,12 @@
 
 namespace hawser::fabric {
 
-// Along which ranks a group is; the others of its ranks' coordinates are the same.
+// The ranks that form a group: they differ in these coordinates, and agree in the others.
 enum class Axis : std::uint8_t {
   tensor,          // of a layer's parts
-  data,            // those that have the same part of the model
+  data,            // ranks that have the same part of the model
   expert,          // neighbours along data, which have experts of a layer each
-  data_of_expert,  // those along data that have the same experts
+  data_of_expert,  // ranks along data that have the same experts
   expert_tensor,   // tensor and expert
   pipeline,        // all stages
   embedding,       // the first stage and the last
@@ -29,33 +29,33 @@ struct Operation {
     collective,  // of `axis`
     send,        // to the same rank of the next stage, or of the one before
     receive,     // likewise; sends and receives that follow each other go on together
-    join,        // until all that was begun `beside` is over
+    join,        // waits until all that was begun `beside` is over
   };
-  // Of a file of layers: for which of a layer's passes it is.
+  // The pass of a layer that the operation belongs to, if the file lists layers.
   enum class Pass : std::uint8_t { none, forward, input_gradient, weight_gradient };
   What what = What::compute;
   Pass pass = Pass::none;
   Axis axis = Axis::all;
   Collective collective = Collective::none;
-  bool beside = false;   // what follows doesn't wait, but for others of the axis that are beside
+  bool beside = false;   // what follows doesn't wait, except others of its axis beside
   bool next = true;      // of send and receive
-  bool to_root = false;  // of an all-reduce: only `root` gets the result
+  bool to_root = false;  // for an all-reduce: only `root` gets the result
   Span span{};
   std::uint64_t bytes = 0;  // of the whole at each rank (sim/traffic/collectives.hpp)
-  std::uint32_t root = 0;   // of a broadcast, or of what goes to a root, within its group
+  std::uint32_t root = 0;   // of a broadcast, or of a collective towards a root, within its group
   std::uint32_t line = 0;   // of the file
 };
 
 struct Workload {
-  std::uint32_t ranks = 0;   // 0: not said, as in the next two
+  std::uint32_t ranks = 0;   // 0: the file doesn't say, as in the next two
   std::uint32_t tensor = 0;  // group sizes
   std::uint32_t expert = 0;
   std::vector<std::vector<Operation>> stages;  // of the pipeline; at least one
 };
 
-// Which part of a file is carried out.
+// The part of a file that is carried out.
 struct Cut {
-  std::uint32_t layers = 0;      // the first so many, or operations of an iteration; 0: all
+  std::uint32_t layers = 0;      // only this many layers, or operations of an iteration; 0: all
   std::uint32_t iterations = 1;  // at least 1
 };
 

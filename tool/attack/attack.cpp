@@ -32,7 +32,8 @@ namespace {
 constexpr std::array kKinds{AttackKind::garbage, AttackKind::truncated, AttackKind::replay,
                             AttackKind::forged};
 constexpr std::size_t kBatch = 64;
-// Between two looks for new targets: the least while they come, doubled while none does.
+// The time between two looks for new targets: the least while there are new ones, doubled while
+// there are none.
 constexpr std::uint64_t kLeastLookNs = 10'000'000;
 constexpr std::uint64_t kMostLookNs = 500'000'000;
 constexpr useconds_t kIdleUs = 2000;
@@ -97,7 +98,7 @@ class Attacker {
     for (std::size_t i = 0; i < kBatch; ++i) {
       const auto sight = observer_->next(room_);
       if (!sight) return;
-      // Its own packets come by as well; replays of replays would be nothing new.
+      // The attacker's own packets come by as well; replays of replays would be nothing new.
       if (!is_target(sight->to)) continue;
       const std::size_t bytes = first_packet(sight->payload, fragment_bytes_);
       if (bytes == 0) continue;
@@ -110,7 +111,7 @@ class Attacker {
     }
   }
 
-  // How many may be sent by now.
+  // How many packets may be sent by now.
   [[nodiscard]] std::size_t allowed(std::uint64_t now) const {
     if (attack_.packets_per_s == 0) return kBatch;
     if (result_.packets == 0) return 1;
@@ -133,7 +134,7 @@ class Attacker {
       case AttackKind::truncated: bytes = forge_.truncated(room_); break;
       case AttackKind::replay:
       case AttackKind::forged: {
-        // Half of them while they are news to nobody yet, half of them late.
+        // Half of them are the newest packets, which may not have arrived yet; half are older ones.
         const Captured& seen = kept_[forge_.below(2) == 0 ? newest_ : forge_.below(kept_.size())];
         packet.bytes = seen.bytes;
         packet.to = seen.to;

@@ -24,7 +24,7 @@ constexpr int kPollMs = 20;
 
 Attackers::Attackers(const RunOptions& options) : attacks_(options.attacks) {
   for (std::uint32_t i = 0; i < attacks_.size(); ++i) {
-    if (attacks_[i].observes()) Observer may_see;  // better told now than by the attacker
+    if (attacks_[i].observes()) Observer may_see;  // an early error is better than the attacker's
     const std::vector<std::string> arguments{"hawser", "attacker", to_text(attacks_[i]),
                                              std::to_string(options.seed + i),
                                              std::to_string(options.tunables.fragment_bytes)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attackers of a run, from the launcher's side: a process each, beside the ranks.
+// The attackers of a run, from the launcher's side: each is a process beside the ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace hawser::tool {
 class Attackers {
  public:
   // Starts them; they look for the ranks by themselves. Throws InputError if one of them could not
-  // see what it must, and std::runtime_error.
+  // see the traffic that it needs, and std::runtime_error.
   explicit Attackers(const RunOptions& options);
 
-  // Ends them, by force if need be. What they did; of one that did not tell, what is wrong with it
-  // goes to `complaints`.
+  // Ends them, by force if need be. Returns their results. If one reports none, what went wrong
+  // with it is added to `complaints`.
   [[nodiscard]] std::vector<AttackResult> finish(std::vector<std::string>& complaints);
 
  private:
@@ -28,7 +28,7 @@ class Attackers {
   std::vector<std::unique_ptr<Child>> children_;
 };
 
-// How the report tells of it. `drops` of all ranks.
+// The report's text about the attacks. `dropped` and `overrun` count those of all ranks.
 [[nodiscard]] std::string attack_text(const std::vector<AttackResult>& attacks,
                                       std::uint64_t dropped, std::uint64_t overrun, bool right);
 

@@ -20,11 +20,11 @@
 namespace hawser::tool {
 namespace {
 
-// One in so many: to copy all of a run's traffic would take the processor that it runs on.
+// One packet in this many. To copy all of a run's traffic would take the processor that it runs on.
 constexpr std::uint32_t kSample = 16;
 constexpr int kReceiveBytes = 1 << 20;
 
-// UDP, and the dice of the kernel fall on 0.
+// Passes UDP packets for which the kernel's random number is 0.
 void set_filter(int socket) {
   constexpr std::uint32_t kProtocolAt = 9;  // in an IPv4 header, with which packets begin here
   std::array<sock_filter, 7> program{{
@@ -49,7 +49,7 @@ Observer::Observer()
         fmt::format("attacks that see the traffic need a packet socket (CAP_NET_RAW): {}",
                     std::strerror(errno)));
   }
-  // Else each packet over loopback shows twice.
+  // Otherwise each packet over loopback appears twice.
   const int on = 1;
   (void)::setsockopt(socket_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
   (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBytes, sizeof kReceiveBytes);

@@ -19,16 +19,17 @@ class Observer {
 
   struct Sight {
     sockaddr_in to{};
-    std::span<const std::byte> payload;  // in the room that was given
+    std::span<const std::byte> payload;  // in the given room
   };
-  // The next UDP datagram over IPv4 (what was sent in segments is one); nothing if none is there.
+  // The next UDP datagram over IPv4 (one that was sent in segments counts as one); nothing if none
+  // is there.
   [[nodiscard]] std::optional<Sight> next(std::span<std::byte> room);
 
  private:
   engine::Descriptor socket_;
 };
 
-// Of the bytes of an IPv4 packet; nothing if it is no whole UDP datagram.
+// Parses the bytes of an IPv4 packet; nothing if it is no whole UDP datagram.
 [[nodiscard]] std::optional<Observer::Sight> parse_ipv4(std::span<const std::byte> packet);
 
 }  // namespace hawser::tool

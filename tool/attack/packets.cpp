@@ -46,8 +46,7 @@ void put_checksum_right(std::span<std::byte> packet) {
 }
 
 std::size_t first_packet(std::span<const std::byte> sent, std::uint64_t fragment_bytes) {
-  // Full packets are the only ones that are sent together: those with an envelope, and granted
-  // ones.
+  // Only full packets are sent together: those with an envelope, and granted ones.
   constexpr std::size_t kFragment = sizeof(CommonHeader) + sizeof(wire::FragmentPart);
   for (const std::size_t bytes :
        {sent.size(),
@@ -77,7 +76,7 @@ std::size_t PacketForge::well_formed(std::span<std::byte> room) {
   header.version = wire::kVersion;
   header.type = kTypes[below(kTypes.size())];
   header.hwords = static_cast<std::uint8_t>(words);
-  // Peers have small indices; their tokens a stranger can't know.
+  // Peers have small indices; a stranger can't know their tokens.
   header.receiver =
       header.type == PacketType::hello ? wire::kNoReceiver : static_cast<std::uint32_t>(below(16));
   if (header.type == PacketType::hello) header.token = 0;
@@ -102,7 +101,7 @@ std::size_t PacketForge::truncated(std::span<std::byte> room) {
 void PacketForge::forge(std::span<std::byte> packet) {
   const std::size_t head = std::min<std::size_t>(packet.size(), 160);
   for (std::uint64_t changes = 1 + below(4); changes > 0; --changes) {
-    // Mostly headers and blocks, where the meaning is; token and receiver among them.
+    // Mostly headers and blocks, since they carry the meaning; token and receiver are among them.
     const std::size_t at = below(4) == 0 ? below(packet.size()) : below(head);
     packet[at] ^= static_cast<std::byte>(1 + below(255));
   }

@@ -9,7 +9,7 @@
 
 namespace hawser::tool {
 
-// The longest that a UDP datagram over IPv4 carries.
+// The longest payload of a UDP datagram over IPv4.
 inline constexpr std::size_t kMaxDatagramBytes = 65507;
 
 class PacketForge {
@@ -20,7 +20,7 @@ class PacketForge {
   std::size_t garbage(std::span<std::byte> room);
   std::size_t truncated(std::span<std::byte> room);
 
-  // Changes a packet of a rank so that its checksum is right again.
+  // Changes a packet of a rank and makes its checksum right again.
   void forge(std::span<std::byte> packet);
 
   // A number below `limit`, which is above 0.
@@ -33,12 +33,12 @@ class PacketForge {
   std::mt19937_64 dice_;
 };
 
-// The length of the first packet in what went over the wire as one send of equal packets, but for
-// the last; 0 if its checksum tells that it is none of ours.
+// The length of the first packet in a send of equal packets, of which the last may be shorter. 0 if
+// its checksum shows that it is not Hawser's.
 [[nodiscard]] std::size_t first_packet(std::span<const std::byte> sent,
                                        std::uint64_t fragment_bytes);
 
-// Sets the checksum; without effect on what is too short to have one.
+// Sets the checksum; does nothing to a packet that is too short to have one.
 void put_checksum_right(std::span<std::byte> packet);
 
 }  // namespace hawser::tool

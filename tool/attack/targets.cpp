@@ -25,7 +25,7 @@ std::string read_text(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Other children of the launcher, attackers, have no rank.
+// The launcher's other children, its attackers, have no rank.
 bool is_rank(const std::string& process) {
   const std::string environment = '\0' + read_text(process + "/environ");
   return environment.find(std::string("\0HAWSER_RANK=", 13)) != std::string::npos;

@@ -132,7 +132,7 @@ std::uint64_t move_hash(const PatternKey& key, std::uint32_t sender, std::uint32
 }  // namespace
 
 std::uint32_t SumPattern::max_ranks(DataType type) {
-  // One bit each for p and c leaves elements of 1 to 3.
+  // With one bit each for p and c, elements are 1 to 3.
   return (type == DataType::f32 ? 1u << 24 : 1u << 8) / 3;
 }
 

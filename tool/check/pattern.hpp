@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes into the buffers of a collective, and whether what came out is right.
+// The contents of a collective's buffers, and the check that its results are right.
 //
-// Nothing here is shared with coll/: inputs follow from (seed, step, collective, group, rank,
-// place) alone, and so does the expected result, in closed form and at about the speed of memory.
+// This code shares nothing with coll/. Inputs follow from (seed, step, collective, group, rank,
+// place) alone. The expected result does too, in closed form and at about the speed of memory.
 //
 // Sums. Rank r's element i is 1 + p(i) + c(r, i / 1024): p is pseudo-random per element, c per rank
 // and block of 1024 elements. The sum over n ranks is n + n*p(i) + sum of c, so one hash an element
-// and n a block give it. A rank missing or counted twice, another rank in its place, a block of
-// another place, step, collective or group all change it. p and c have so many bits that every
-// partial sum is a whole number that the type holds exactly: up to 2^24 in f32 and 2^8 in bf16, so
-// that no order of adding may round.
+// and n a block give it. A rank that is missing, counted twice or replaced by another changes the
+// sum. A block of another place, step, collective or group changes it, too. The type holds every
+// partial sum exactly, as a whole number: p and c have just so many bits. The limit is 2^24 in f32
+// and 2^8 in bf16, so no order of adding may round.
 //
-// Bytes. What is only moved has pseudo-random bytes that depend on (sender, receiver) too.
+// Bytes. Data that is only moved is pseudo-random bytes, which depend on (sender, receiver) too.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct PatternKey {
   friend bool operator==(const PatternKey&, const PatternKey&) = default;
 };
 
-// Where a result differs from what it must be.
+// The difference between a result and the expected one.
 struct Mismatch {
   std::uint64_t wrong = 0;  // elements (sums) or bytes (moves) that differ
   std::uint64_t first = 0;  // place of the first
@@ -62,8 +62,8 @@ class SumPattern {
   unsigned bits_;  // of p and of c
 };
 
-// The bytes from `first` on of what `sender` has for `receiver`; for what goes to
-// all, `receiver` is kEveryone.
+// The bytes from `first` on of what `sender` has for `receiver`; `receiver` is kEveryone for data
+// that goes to all.
 inline constexpr std::uint32_t kEveryone = ~std::uint32_t{0};
 void fill_bytes(const PatternKey& key, std::uint32_t sender, std::uint32_t receiver,
                 std::uint64_t first, std::span<std::byte> out);
@@ -71,7 +71,7 @@ void fill_bytes(const PatternKey& key, std::uint32_t sender, std::uint32_t recei
                                                    std::uint32_t receiver, std::uint64_t first,
                                                    std::span<const std::byte> result);
 
-// Adds up findings of several ranges of one buffer, keeping the first.
+// Adds up the findings of several ranges of one buffer, keeping the first.
 void merge(std::optional<Mismatch>& into, const std::optional<Mismatch>& found);
 
 }  // namespace hawser::tool

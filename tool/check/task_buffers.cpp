@@ -40,7 +40,7 @@ TaskBuffers::TaskBuffers(const Task& task, const GroupLayout& layout, std::uint3
 }
 
 std::size_t TaskBuffers::footprint(const Task& task, const GroupLayout& layout) {
-  // Two buffers' guards and rounding, whatever the operation.
+  // The guards and rounding of two buffers, whatever the operation.
   return BufferArena::footprint(buffer_bytes(task, layout)) + BufferArena::footprint(0) + 64;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of one task at one rank: filled with what the rank contributes, and verified against
-// what must come out. Shares no code with coll/.
+// The buffers of one task at one rank: filled with the rank's contribution, and compared with the
+// expected result. Shares no code with coll/.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ struct Block {
 
 class TaskBuffers {
  public:
-  // Carves the buffers out of `arena`, of which footprint() says the share.
+  // Takes the buffers from `arena`; footprint() gives their size there.
   TaskBuffers(const Task& task, const GroupLayout& layout, std::uint32_t rank, std::uint64_t seed,
               std::uint32_t step, BufferArena& arena);
 
-  // At least what the constructor takes of an arena.
+  // At least the size that the constructor takes of an arena.
   [[nodiscard]] static std::size_t footprint(const Task& task, const GroupLayout& layout);
 
   void fill();
@@ -36,13 +36,13 @@ class TaskBuffers {
     std::uint64_t bytes = 0;  // verified
     std::optional<Mismatch> mismatch;
   };
-  // Results, and inputs that had to stay as they were.
+  // Checks results, and inputs that had to stay as they were.
   [[nodiscard]] Verdict verify() const;
 
   [[nodiscard]] const Task& task() const { return *task_; }
   [[nodiscard]] std::uint32_t index() const { return index_; }  // of this rank in its group
   [[nodiscard]] std::uint32_t size() const { return size_; }    // of the group
-  // The same buffer where the operation works in place.
+  // Both are the same buffer if the operation works in place.
   [[nodiscard]] std::span<std::byte> in() const { return in_; }
   [[nodiscard]] std::span<std::byte> out() const { return out_; }
   // all_to_all: by rank of the group.

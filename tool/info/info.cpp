@@ -91,7 +91,7 @@ std::string limits_text() {
   Tunables tunables;
   engine::apply_environment(tunables);
   engine::HostLimits limits = engine::read_host_limits();
-  const std::uint64_t available = available_memory_bytes();  // what `hawser run` goes by
+  const std::uint64_t available = available_memory_bytes();  // as `hawser run` sees it
   if (available != kUnknownMemory) limits.memory_bytes = available;
   for (const engine::LimitRow& row : engine::describe(limits, tunables)) {
     text += fmt::format("  {:<24}{}\n", row.name, row.value);
@@ -176,7 +176,7 @@ std::string nics_text(std::span<const HostNic> host) {
   std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
   bool only_loopback = true;
   for (const HostNic& nic : host) {
-    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have a part of their own
+    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have their own part
     only_loopback = only_loopback && nic.loopback;
     text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
   }

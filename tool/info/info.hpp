@@ -12,11 +12,11 @@
 
 namespace hawser::tool {
 
-// The names of RDMA devices that the kernel knows of.
+// The names of RDMA devices that the kernel knows.
 [[nodiscard]] std::vector<std::string> rdma_devices();
 
-// What packets of these ports look like to switches, a line for each kind of port that can be used;
-// or why there are none.
+// How switches see packets of these ports: a line for each kind of usable port, or the reason why
+// there are none.
 [[nodiscard]] std::string verbs_packets_text(const Tunables& tunables,
                                              std::span<const engine::VerbsPortInfo> ports);
 

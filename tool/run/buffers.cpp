@@ -17,7 +17,7 @@ constexpr std::size_t kLine = 64;
 
 constexpr std::size_t round_up(std::size_t n) { return (n + kLine - 1) / kLine * kLine; }
 
-// Differs from place to place, so that a copy of a guard onto another shows too.
+// The bytes differ from place to place, so that a copy of one guard onto another shows too.
 std::byte guard_byte(std::size_t place) {
   return static_cast<std::byte>((place * 0x9e3779b97f4a7c15u) >> 56);
 }
@@ -58,7 +58,8 @@ std::span<std::byte> BufferArena::take(std::size_t bytes) {
   if (bytes_ - used_ < footprint(bytes)) std::abort();
   std::byte* const begin = memory_ + used_ + kGuardBytes;
   paint(begin - kGuardBytes);
-  // The rear guard touches the last byte; what rounding up leaves behind it is not looked at.
+  // The rear guard touches the last byte; the bytes behind it, up to the rounded size, are not
+  // checked.
   paint(begin + bytes);
   used_ += footprint(bytes);
   return {begin, bytes};

@@ -11,8 +11,8 @@
 
 namespace hawser::tool {
 
-// A region taken from the system once and carved anew for every batch. Each buffer starts on a
-// cache line; before and behind it stand kGuardBytes that nobody may write.
+// A region allocated from the system once and divided anew for every batch. Each buffer starts on a
+// cache line. Before and behind it are kGuardBytes that nobody may write.
 class BufferArena {
  public:
   static constexpr std::size_t kGuardBytes = 256;
@@ -23,14 +23,14 @@ class BufferArena {
   BufferArena(const BufferArena&) = delete;
   BufferArena& operator=(const BufferArena&) = delete;
 
-  // What a buffer takes of the arena.
+  // The bytes of the arena that a buffer takes.
   [[nodiscard]] static std::size_t footprint(std::size_t bytes);
 
   void clear();
   // Asserts that there is room: the caller sized the arena by footprint().
   [[nodiscard]] std::span<std::byte> take(std::size_t bytes);
 
-  // Guard bytes, of all buffers taken since clear(), that have changed.
+  // The number of changed guard bytes of all buffers taken since clear().
   [[nodiscard]] std::uint64_t damaged_guard_bytes() const;
 
  private:

@@ -17,7 +17,8 @@ struct Version {
   std::string_view file_system;
   const char* limit;
   const char* used;
-  // Keys of memory.stat: pages of files, which count as used, and go when memory is short.
+  // Keys of memory.stat: pages of files, which count as used, but can be dropped when memory is
+  // short.
   const char* inactive_files;
   const char* active_files;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control groups of this process leave of the memory, in version 1 and 2 of cgroups
+// The memory that the control groups of this process leave it, in version 1 and 2 of cgroups
 // (cgroups(7); Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst of Linux).
 //
-// The kernel counts in each group what is used in it and below it, so the least that any group from
-// the process's own up to the root leaves is what it may still have. Where a process's group lies
-// is in /proc/self/cgroup; where groups are mounted, and from which group on, in
+// The kernel counts for each group the memory used in it and below it. The process may still have
+// the least that any group leaves, from its own up to the root. Its group is in /proc/self/cgroup.
+// The mount points of groups, and the group from which each one begins, are in
 // /proc/self/mountinfo. A container may see neither its own group's name nor those above it: then
 // the mounted root is its group.
 #pragma once

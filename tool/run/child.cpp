@@ -40,12 +40,12 @@ Pipe make_pipe() {
 [[noreturn]] void become_rank(pid_t launcher, int report, int output, char* const* arguments,
                               char* const* environment) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launcher) ::_exit(1);  // it went before the line above
+  if (::getppid() != launcher) ::_exit(1);  // the launcher ended before the line above
   (void)::signal(SIGINT, SIG_IGN);          // Ctrl-C reaches the launcher, which ends its ranks
   sigset_t none;
   sigemptyset(&none);
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Out of the way first: the pipe for output may be descriptor 3.
+  // Moved out of the way first: the pipe for output may be descriptor 3.
   const int spare = ::fcntl(output, F_DUPFD, kReportFd + 1);
   (void)::dup2(report, kReportFd);
   (void)::fcntl(kReportFd, F_SETFD, 0);  // if it was there already, dup2 left its close-on-exec
@@ -125,7 +125,7 @@ bool Child::update() {
   if (ended_) return false;
   int status = 0;
   const pid_t changed = ::waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED);
-  // Somebody else has waited for it: it has ended, and its number may be another process's by now.
+  // Other code has waited for the process: it has ended, and its number may belong to another one.
   if (changed < 0 && errno == ECHILD) status = kEndedUnseen;
   if (changed != pid_ && status != kEndedUnseen) return false;
   if (WIFSTOPPED(status)) {

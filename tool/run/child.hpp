@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank as a child process: started by exec, so that it has an engine of its own from the start,
-// ended by the kernel if the launcher goes, and heard over two pipes.
+// A rank as a child process, with two pipes to the launcher. It is started by exec, so that it has
+// an engine of its own from the start. The kernel ends it if the launcher goes.
 #pragma once
 
 #include <sys/types.h>
@@ -30,19 +30,19 @@ class Child {
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // To wait for with poll(2); -1 once the other end is closed.
+  // Descriptors to wait for with poll(2); -1 once the other end is closed.
   [[nodiscard]] int report_fd() const { return report_fd_; }
   [[nodiscard]] int output_fd() const { return output_fd_; }
 
-  // Reads what is there. Whole lines only.
+  // Read what is there, whole lines only.
   [[nodiscard]] std::vector<RankMessage> read_messages();
   [[nodiscard]] std::vector<std::string> read_output();
 
-  // Looks after the process. True if something changed.
+  // Looks after the process. Returns true if something changed.
   bool update();
   [[nodiscard]] bool running() const { return !ended_; }
   [[nodiscard]] bool stopped() const { return stopped_; }
-  // As waitpid tells it, once it has ended.
+  // The status of waitpid, once the process has ended.
   [[nodiscard]] int wait_status() const { return wait_status_; }
   void signal(int number) const;
 

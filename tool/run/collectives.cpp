@@ -14,9 +14,9 @@ namespace {
 
 // How long a turn waits for a completion: the resolution of stalls, faults and interruption.
 constexpr std::uint64_t kTurnNs = 1'000'000;
-// How long a failure may take to reach the others.
+// How long a failure may take to reach the other ranks.
 constexpr std::uint64_t kTellNs = 2'000'000'000;
-// Context of the transfers between stages, which coll/ has no collective for.
+// The context of the transfers between stages: coll/ has no collective for them.
 constexpr std::uint16_t kShiftContext = 1;
 constexpr std::uint64_t kAllTagBits = ~std::uint64_t{0};
 
@@ -32,7 +32,7 @@ void copy_blocks(std::span<const Block> blocks, std::vector<coll::Segment>& segm
                  });
 }
 
-// No other communicator has it, nor had it.
+// An id that no other communicator has or had.
 std::uint32_t communicator_id(std::uint64_t generation, std::size_t kind) {
   return static_cast<std::uint32_t>(generation * kGroupKinds + kind + 1);
 }
@@ -96,7 +96,7 @@ void Collectives::give_up() {
     if (group.communicator)
       group.communicator->abort(group.communicator->rank(), Status::cancelled);
   }
-  // It may have completed, or be too late to cancel: its completion comes in any case.
+  // The receive may have completed, or be too late to cancel: its completion comes in any case.
   if (shift_receive_ != kNoOperation) (void)router_.endpoint().cancel(shift_receive_);
   shift_receive_ = kNoOperation;
   const auto all_told = [&] {
@@ -243,7 +243,7 @@ void Collectives::shift(const TaskBuffers& buffers) {
   shift_receive_ = kNoOperation;
 }
 
-// Texts of a group count its own members; what people know are ranks of the run.
+// A group's texts count its own members; people know the ranks of the run.
 std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
                                  std::uint32_t peer) const {
   if (peer == rank_ && is_peer_failure(failure.status)) {
@@ -255,7 +255,7 @@ std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
                      to_string(failure.status), to_string(kind), failure.rank, failure.text);
 }
 
-// What this rank's own endpoint knows of the reason.
+// The reason, as far as this rank's own endpoint knows it.
 std::string Collectives::why(std::uint32_t peer, Status status) const {
   PeerStats stats;
   const bool known = peer != rank_ && peer < peers_.size() &&
@@ -271,10 +271,10 @@ void Collectives::fail(GroupKind kind, const coll::Failure& failure) {
   told.code = is_peer_failure(failure.status) ? ExitCode::peer_failed : ExitCode::wrong;
   told.status = to_string(failure.status);
   told.peer = failure.rank < group.members.size() ? group.members[failure.rank] : failure.rank;
-  // Nobody need have told: who gave this rank up may have ended since.
+  // There may be no report: a rank that gave this one up may have ended since.
   if (is_peer_failure(failure.status) && was_away()) told.peer = rank_;
   told.text = text_of(kind, failure, *told.peer) + why(*told.peer, failure.status);
-  // The group has told its own members; the others hear it in the world. Stay until they have.
+  // The group has told its own members; other ranks hear it in the world. Stay until they have.
   coll::Communicator& world = communicator(GroupKind::world);
   if (world.failure() == nullptr) world.abort(*told.peer, failure.status);
   const std::uint64_t deadline = now_ns() + kTellNs;

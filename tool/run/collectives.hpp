@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs tasks on coll/: communicators for the groups of a rank, and how their failure is told.
+// Runs tasks on coll/: the communicators for a rank's groups, and the reports of their failures.
 #pragma once
 
 #include <array>
@@ -30,19 +30,19 @@ class ReplayError : public std::runtime_error {
 
 class Collectives {
  public:
-  // `peers` by rank; the own entry is not used. `interrupted` is looked at while waiting.
-  // `generation` counts those that these ranks had before: none of their messages is taken for one
-  // of ours.
+  // `peers` is by rank; this rank's own entry is not used. `interrupted` is checked while waiting.
+  // `generation` counts the sets of communicators that these ranks had before. No message of those
+  // is taken for one of this set.
   Collectives(coll::CompletionRouter& router, const Schedule& schedule, std::uint32_t rank,
               const std::vector<PeerId>& peers, const Tunables& tunables, std::uint64_t generation,
               Monitor& monitor, const volatile std::sig_atomic_t& interrupted);
 
-  // Contexts of all messages of a generation, of those between stages too.
+  // The contexts of all messages of a generation, including those between stages.
   [[nodiscard]] static std::vector<std::uint16_t> contexts(std::uint64_t generation);
 
-  // Until the task is complete at this rank. Throws ReplayError.
+  // Runs until the task is complete at this rank. Throws ReplayError.
   void run(const TaskBuffers& buffers);
-  // Until all ranks have come. Throws ReplayError.
+  // Waits until all ranks have come. Throws ReplayError.
   void barrier();
   // After a failure: cancels what can be cancelled and tells all that wait for this rank.
   void give_up();
@@ -76,14 +76,14 @@ class Collectives {
   const std::vector<PeerId>& peers_;
   Monitor& monitor_;
   const volatile std::sig_atomic_t& interrupted_;
-  std::uint64_t patience_ns_;  // for which others wait for a silent rank
+  std::uint64_t patience_ns_;  // others wait this long for a silent rank
   std::uint64_t ticked_ns_ = 0;
   std::uint64_t returned_ns_ = 0;  // from an absence longer than that
   std::array<Group, kGroupKinds> groups_;
   std::vector<coll::Segment> to_;  // of the running all_to_all
   std::vector<coll::Segment> from_;
   std::uint64_t shifts_ = 0;
-  OperationId shift_receive_ = kNoOperation;  // the one that is posted
+  OperationId shift_receive_ = kNoOperation;  // the posted one
 };
 
 }  // namespace hawser::tool

@@ -78,7 +78,7 @@ ExitCode conclude(const RunOptions& options, const Schedule& schedule,
   const Summary summary = summarize(options, schedule, results);
   const bool right = summary.wrong.empty();
   if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
-  // A report on standard output has it for itself.
+  // A report on standard output must be alone there.
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   if (summary.complete || !right) fmt::print(out, "\n{}", to_text(summary, options));
   if (!attacks.empty()) fmt::print(out, "{}", text_of(attacks, summary, code));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a run, wherever the results have come together.
+// The end of a run, wherever its results have come together.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace hawser::tool {
 
-// Prints the report to standard output, writes the JSON file if one was asked for, and returns how
-// the command ends: `code`, or worse if the results are wrong.
+// Prints the report to standard output, and writes the JSON file if one was asked for. Returns the
+// command's exit code: `code`, or a worse one if the results are wrong.
 [[nodiscard]] ExitCode conclude(const RunOptions& options, const Schedule& schedule,
                                 const std::vector<RankResult>& results, ExitCode code,
                                 double wall_s, const std::vector<AttackResult>& attacks = {});
 
-// Throw InputError if the report, or a rank's trace, cannot be written where it was asked for:
-// better before the run.
+// Throw InputError if the report, or a rank's trace, cannot be written at the given place. It is
+// better to find that out before the run.
 void check_report_file(const RunOptions& options);
 void check_trace_file(const RunOptions& options, std::uint32_t rank);
 
 // Why a run, or a rank, was ended that took too long.
 [[nodiscard]] std::string not_in_time(const RunOptions& options);
 
-// The line that a run begins with, and the workload's warnings behind it.
+// The first line of a run, followed by the workload's warnings.
 [[nodiscard]] std::string opening(const RunOptions& options, const Schedule& schedule);
 
 }  // namespace hawser::tool

@@ -50,7 +50,7 @@ void Display::refresh(std::uint64_t now) {
 }
 
 void Display::wipe() {
-  // Up by the table's lines, then clear to the end of the screen.
+  // Goes up by the table's lines, then clears to the end of the screen.
   if (lines_ > 0) fmt::print(out_, "\x1b[{}A\x1b[J", lines_);
   lines_ = 0;
 }
@@ -90,7 +90,7 @@ std::string Display::line(double interval_s) const {
       all.states[state] += row.states[state];
   }
   for (const std::uint64_t bytes : bytes_before_) before += bytes;
-  // Buffers are filled and verified between the collectives; a rate of that time says nothing.
+  // Buffers are filled and verified between the collectives; a rate of that time is meaningless.
   const char* const quiet = all.sum.bytes_sent == 0 ? "starting" : "filling and verifying";
   if (all.sum.bytes_sent <= before) return fmt::format("{:3.0f}%  {}\n", 100 * least_done(), quiet);
   const auto lost = static_cast<double>(all.sum.packets_lost);

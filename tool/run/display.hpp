@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person sees while ranks run: a table that is drawn anew on a terminal, else a line now and
-// then; and above it, in order, what happened.
+// What a person sees while ranks run. On a terminal it is a table that is drawn anew, otherwise a
+// line now and then. Notes of what happened stand above it, in order.
 #pragma once
 
 #include <cstdint>

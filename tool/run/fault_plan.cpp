@@ -64,7 +64,7 @@ std::string_view form_of(TimedFault::Kind kind) {
   }
 }
 
-// What stands behind the last colon; false if it makes no sense.
+// Reads the part behind the last colon; false if it makes no sense.
 bool read_suffix(TimedFault& fault, std::string_view suffix) {
   switch (fault.kind) {
     case TimedFault::Kind::degrade_nic: {
@@ -161,8 +161,8 @@ TimedFault parse_rank_fault(TimedFault::Kind kind, std::string_view option, std:
 FaultWindow fault_window(const std::vector<TimedFault>& faults) {
   constexpr double kNever = 2;
   FaultWindow window;
-  // By NIC: the last thing that happens to it. "Every rank" is a rank of its own here: a NIC killed
-  // on every rank and revived on one stays dead on the others.
+  // The last thing that happens to each NIC. "Every rank" counts as a rank of its own here. A NIC
+  // killed on every rank and revived on one therefore stays dead on the others.
   std::map<std::pair<std::int64_t, std::uint32_t>, const TimedFault*> last;
   for (const TimedFault& fault : faults) {
     if (!fault.of_nic()) continue;
@@ -203,7 +203,7 @@ When classify(const FaultWindow& window, double begin, double end) {
 std::string fault_word(const TimedFault& fault) {
   switch (fault.kind) {
     case TimedFault::Kind::kill_nic: return fault.event ? "kill:event" : "kill";
-    // A revival heals a degraded NIC and a black hole too.
+    // A revival also heals a degraded NIC and a black hole.
     case TimedFault::Kind::revive_nic:
       return fmt::format("revive{},tx.rate=none,rx.rate=none,blackhole=none",
                          fault.event ? ":event" : "");

@@ -27,7 +27,7 @@ struct TimedFault {
   std::optional<std::uint32_t> rank;  // of NIC faults: none means every rank
   std::uint32_t nic = 0;
   double when = 0;                // 0 to 1, of all steps
-  bool event = false;             // the NIC's driver tells; otherwise it is silent
+  bool event = false;             // the NIC's driver reports it; otherwise it is silent
   std::uint64_t bytes_per_s = 0;  // degrade_nic
   Way way = Way::both;            // blackhole_nic: which packets of the NIC are lost
 
@@ -39,22 +39,22 @@ struct TimedFault {
 
 inline constexpr std::uint64_t kDegradedBytesPerS = 50'000'000;
 
-// "[RANK.]NIC@WHEN[:event]"; for degrade_nic ":RATE" instead, bytes per second with k, M or G; for
-// blackhole_nic ":tx", ":rx" or ":both".
-// Throws InputError that names `option`.
+// Parses "[RANK.]NIC@WHEN[:event]". For degrade_nic the suffix is ":RATE", bytes per second with k,
+// M or G; for blackhole_nic it is ":tx", ":rx" or ":both". Throws InputError that names `option`.
 [[nodiscard]] TimedFault parse_nic_fault(TimedFault::Kind kind, std::string_view option,
                                          std::string_view text);
-// "RANK@WHEN"
+// Parses "RANK@WHEN".
 [[nodiscard]] TimedFault parse_rank_fault(TimedFault::Kind kind, std::string_view option,
                                           std::string_view text);
 [[nodiscard]] std::string_view to_string(TimedFault::Way way);
-// "1/3", "0.4", "0"; nothing if it is not from 0 to below 1.
+// Parses "1/3", "0.4", "0"; nothing if it is not from 0 to below 1.
 [[nodiscard]] std::optional<double> parse_fraction(std::string_view text);
-// "50M"
+// Parses "50M".
 [[nodiscard]] std::optional<std::uint64_t> parse_rate(std::string_view text);
 
-// When collectives count as before, during or after the timed faults of NICs: from the first of
-// them to the last revival, or without end while a NIC stays killed, degraded or a black hole.
+// The time in which collectives count as during the timed faults of NICs; others count as before or
+// after. It lasts from the first fault to the last revival. It has no end while a NIC stays killed,
+// degraded or a black hole.
 struct FaultWindow {
   double begin = 2;  // fraction of the steps; above 1: there is none
   double end = 2;
@@ -65,7 +65,7 @@ struct FaultWindow {
 
 enum class When : std::uint8_t { before, during, after };
 [[nodiscard]] std::string_view to_string(When when);
-// Of a collective that ran from one fraction of the steps to another.
+// Classifies a collective that ran from one fraction of the steps to another.
 [[nodiscard]] When classify(const FaultWindow& window, double begin, double end);
 
 // The word for inject_fault, and the sentence for people.

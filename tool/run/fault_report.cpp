@@ -16,10 +16,10 @@ namespace {
 using Kind = TimedFault::Kind;
 constexpr std::uint64_t kToTheEnd = VerdictSpan::kToTheEnd;
 
-// What paths tell comes a little after the fault, and may outlast it by the time that a path needs
-// to prove itself again.
+// Path events come a little after the fault. They may outlast it by the time that a path needs to
+// prove itself again.
 constexpr std::uint64_t kAftermathNs = 5'000'000'000;
-// Ranks count their times from a barrier, which they do not leave in the same instant.
+// Ranks count their times from a barrier, which they don't leave at the same instant.
 constexpr std::uint64_t kSkewNs = 10'000'000;
 
 bool stops_packets(Kind kind) { return kind == Kind::kill_nic || kind == Kind::blackhole_nic; }
@@ -30,7 +30,7 @@ struct Hit {
   std::size_t fault = 0;  // index in the options
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = kToTheEnd;
-  // A fault of every rank hits them one after the other, and paths to the first are down by then.
+  // A fault of every rank hits the ranks one after the other. By then paths to the first are down.
   std::uint64_t first_of_fault_ns = 0;
 
   [[nodiscard]] bool explains(const VerdictSpan& span) const {
@@ -42,7 +42,7 @@ struct Hit {
   }
 };
 
-// `injected` of a rank is in the order of time.
+// The faults in a rank's `injected` must be in the order of time.
 std::vector<Hit> hits_of(const RunOptions& options, const std::vector<RankResult>& results) {
   std::vector<Hit> hits;
   for (const RankResult& result : results) {
@@ -190,7 +190,7 @@ FaultReport compare_faults(const RunOptions& options, const std::vector<RankResu
   }
   std::copy_if(spans.begin(), spans.end(), std::back_inserter(report.not_injected),
                [&](const VerdictSpan& span) {
-                 // Of a process that is gone all NICs are dead, until the next one is there.
+                 // All NICs of a process that is gone are dead, until the next one is there.
                  const auto restarted = [&](const NicId& nic) {
                    return options.restarts_of(nic.rank) > 0;
                  };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faults of a run that were injected, beside what the ranks' paths told of them.
+// The injected faults of a run, beside the reports of the ranks' paths about them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hawser::tool {
 
-// How long something took, of the ranks at which it happened.
+// How long something took, over the ranks at which it happened.
 struct Delays {
   std::uint32_t n = 0;
   std::uint64_t shortest_ns = 0;
@@ -22,28 +22,28 @@ struct Delays {
   void add(std::uint64_t ns);
 };
 
-// One fault of NICs, and what was seen of it at the NICs that it hit: one a rank that it concerns.
+// One fault of NICs, and its effects at the NICs that it hit: one for each rank that it concerns.
 struct FaultRow {
   std::string text;
   double when = 0;            // fraction of the run
-  bool to_be_seen = false;    // packets stop to pass, so paths should go down
+  bool to_be_seen = false;    // packets stop passing, so paths should go down
   std::uint32_t hit = 0;      // NICs
   std::uint64_t at_ns = 0;    // when the first of them was hit, since the start of the run
   Delays path_down;           // until the first path of the NIC went down, at any rank
   Delays blamed;              // until the paths of all ranks together blamed the NIC
-  Delays blamed_by_own_rank;  // until those of its own rank did
+  Delays blamed_by_own_rank;  // until the paths of its own rank did
 };
 
 struct FaultReport {
   std::vector<FaultRow> rows;
   std::vector<VerdictSpan> not_injected;  // verdicts that no fault explains
-  std::uint64_t changes_left_out = 0;     // of paths; what they would have shown is missing
+  std::uint64_t changes_left_out = 0;     // of paths; their effects are missing here
 };
 
 [[nodiscard]] FaultReport compare_faults(const RunOptions& options,
                                          const std::vector<RankResult>& results);
 
-// Empty if nothing was injected and nothing seen.
+// Empty if nothing was injected and nothing was seen.
 [[nodiscard]] std::string to_text(const FaultReport& report);
 [[nodiscard]] nlohmann::json to_json(const FaultReport& report);
 

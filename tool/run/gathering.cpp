@@ -18,9 +18,9 @@ constexpr std::uint64_t kTurnNs = 1'000'000;
 constexpr double kLongestMeetingS = 120;
 // A process that is started again must open its NICs and take its memory.
 constexpr double kLongestReunionS = 60;
-// What may take longer than peer_timeout until the last operation has ended.
+// How much longer than peer_timeout the end of the last operation may take.
 constexpr std::uint64_t kSettleNs = 10'000'000'000;
-// Strays that are received in one turn.
+// The most stray messages that are received in one turn.
 constexpr int kStraysPerTurn = 64;
 
 std::uint32_t limited_ms(const RunOptions& options, double longest_s) {
@@ -68,7 +68,7 @@ void Gathering::turn() {
 
 void Gathering::meet() {
   if (!exchange_.last_round.empty()) {
-    // Those who knew the process before learn so that it is gone.
+    // Connects the peers of the process before this one, so that they learn that it is gone.
     std::vector<Arrival> known;
     for (const auto& blob : exchange_.last_round) known.push_back(decode(blob));
     connect(known);
@@ -83,11 +83,11 @@ void Gathering::meet_again(std::uint64_t point) {
   ++generation_;
   settle();
   exchange(point, generation_, limited_ms(options_, kLongestReunionS));
-  settle();  // what came last has been sent by now
+  settle();  // the last packets have been sent by now
 }
 
-// Until no operation is pending and, for a moment, no packet buffer is lent: nothing of the past
-// reads or writes memory of ours from then on.
+// Waits until no operation is pending and, for a moment, no packet buffer is lent. From then on
+// nothing of the past reads or writes memory of this process.
 void Gathering::settle() {
   const std::uint64_t limit_ns = options_.tunables.peer_timeout_ms * 1'000'000 + kSettleNs;
   const std::uint64_t deadline = now_ns() + limit_ns;
@@ -105,7 +105,7 @@ void Gathering::settle() {
   }
 }
 
-// Messages of generations that are over. Their senders wait until they are received.
+// Receives messages of generations that are over. Their senders wait until they are received.
 void Gathering::receive_strays() {
   Endpoint& endpoint = router_.endpoint();
   int left = kStraysPerTurn;
@@ -121,7 +121,7 @@ void Gathering::receive_strays() {
       }
     }
   }
-  // Completions of strays, and of transfers that failed, are of no more use.
+  // Completions of stray messages, and of transfers that failed, are of no more use.
   std::array<Completion, 16> completions;
   while (router_.take(completions) == completions.size()) {
   }
@@ -140,7 +140,7 @@ void Gathering::exchange(std::uint64_t point, std::uint64_t generation, std::uin
   }
   std::vector<Arrival> arrivals;
   for (const auto& blob : *blobs) arrivals.push_back(decode(blob));
-  // The first step that anybody must repeat; the beginning if nobody was anywhere.
+  // The first step that any rank must repeat; the beginning if no rank had reached one.
   point_ = Arrival::kNowhere;
   for (const Arrival& arrival : arrivals) {
     point_ = std::min(point_, arrival.point);

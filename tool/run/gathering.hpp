@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ranks of a run come together: at its start, and again when one of them has been started
-// anew. docs/running.md has the whole of it.
+// anew. docs/running.md describes all of it.
 //
-// While it waits it makes progress, so that the engine answers others and what is left of failed
-// communication can end. What arrives of it is received without room, as nobody else will.
+// A waiting rank makes progress, so that the engine answers others and leftovers of failed
+// communication can end. It receives stray messages of that communication without room for them, as
+// nobody else will.
 #pragma once
 
 #include <csignal>
@@ -25,16 +26,16 @@ struct Exchange {
   using Blobs = std::vector<std::vector<std::byte>>;
   std::function<void(std::span<const std::byte> blob, std::uint32_t timeout_ms)> begin;
   std::function<std::optional<Blobs>()> poll;  // nothing until all ranks have begun
-  Blobs last_round;  // if this rank takes the place of one that is gone; else empty
+  Blobs last_round;  // set if this rank takes the place of one that is gone
 };
 
-// What a rank says in a round.
+// The contribution of a rank to a round.
 struct Arrival {
-  // Where it was when it failed (see Replay). A rank that begins was nowhere.
+  // The point at which the rank failed (see Replay). A rank that begins was nowhere.
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   Address address;
   std::uint64_t point = kNowhere;
-  std::uint64_t generation = 0;  // of its communicators to come
+  std::uint64_t generation = 0;  // of its next communicators
 };
 [[nodiscard]] std::vector<std::byte> encode(const Arrival& arrival);
 // Throws Error.
@@ -42,21 +43,21 @@ struct Arrival {
 
 class Gathering {
  public:
-  // All outlive it. `tick` is called once a turn.
+  // All arguments outlive it. It calls the function of on_tick() once a turn.
   Gathering(const RunOptions& options, std::uint32_t rank, const Exchange& exchange,
             coll::CompletionRouter& router, const volatile std::sig_atomic_t& interrupted);
 
   void on_tick(std::function<void()> tick) { tick_ = std::move(tick); }
 
-  // The first time of this process. Throws Error or ReplayError.
+  // The first meeting of this process. Throws Error or ReplayError.
   void meet();
   // After a failure at `point`, when communicators are gone: waits until nothing is in flight, then
-  // for all others. Throws ReplayError.
+  // for all other ranks. Throws ReplayError.
   void meet_again(std::uint64_t point);
 
-  // By rank; the own entry is not used.
+  // By rank; this rank's own entry is not used.
   [[nodiscard]] const std::vector<PeerId>& peers() const { return peers_; }
-  // Where all go on.
+  // The point from which all ranks go on.
   [[nodiscard]] std::uint64_t point() const { return point_; }
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 

@@ -12,7 +12,7 @@
 namespace hawser::tool {
 namespace {
 
-// From the limit to the end by force: to cancel what is under way, and to tell the others.
+// From the limit to the end by force: time to cancel pending operations, and to tell the others.
 constexpr time_t kGraceS = 10;
 
 volatile std::sig_atomic_t g_interrupted = 0;

@@ -37,7 +37,8 @@ std::uint32_t meeting_ms(const RunOptions& options) {
   return static_cast<std::uint32_t>(1000 * std::min(options.timeout_s, kLongestMeetingS));
 }
 
-// What the ranks were told wrong is bad input; who did not come, or left, is a failed peer.
+// Wrong information for the ranks is bad input; a rank that did not come, or left, is a failed
+// peer.
 RankFailure failure_of_meeting(const engine::BootstrapError& error) {
   using engine::BootstrapFailure;
   RankFailure failure;
@@ -93,8 +94,8 @@ bool is_loopback(const std::string& rendezvous) {
          rendezvous.starts_with("[::1]:");
 }
 
-// The NICs of a rank that was told none: loopback ones if the job stays on this host, else one of
-// each network interface, at most as many as are asked for.
+// Chooses NICs for a rank that was told none. If the job stays on this host, they are loopback
+// ones. Otherwise there is one for each network interface, at most as many as are asked for.
 void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
   if (is_loopback(place.rendezvous)) {
     options.nic_addresses = loopback_nics(place.rank, options.nics);
@@ -106,8 +107,9 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
   std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
-// The server of a rank 0 that was told no rendezvous: at loopback if the job stays on this host,
-// else at every address, as nobody knows by which of them other hosts can reach it.
+// The server of a rank 0 that was told no rendezvous. It listens at loopback if the job stays on
+// this host. Otherwise it listens at every address, as nobody knows by which of them other hosts
+// can reach it.
 std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace& place) {
   if (place.local_size == place.size) {
     return std::make_unique<engine::RendezvousServer>("127.0.0.1:0", place.size);
@@ -121,8 +123,8 @@ std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace&
   return std::make_unique<engine::RendezvousServer>(where, place.size);
 }
 
-// The rendezvous' server, of rank 0; null for others. Where PMIx carries its address, `joining` has
-// that afterwards. Throws BootstrapError, where others may be to blame.
+// The rendezvous' server for rank 0; null for others. If PMIx carries its address, `joining` has it
+// afterwards. Throws BootstrapError, where others may be to blame.
 std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& options,
                                                           Joining& joining) {
   engine::JobPlace& place = joining.place;
@@ -168,7 +170,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Everybody's text, of any length.
+// Collects the texts of all ranks, of any length.
 std::vector<std::string> gather(engine::Rendezvous& rendezvous, const std::string& own,
                                 std::uint32_t timeout_ms) {
   std::size_t longest = 0;
@@ -189,7 +191,7 @@ std::vector<std::string> gather(engine::Rendezvous& rendezvous, const std::strin
   return all;
 }
 
-// Brings all results together; rank 0 tells, and all end alike.
+// Brings all results together; rank 0 reports them, and all end alike.
 ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
                            const engine::JobPlace& place, engine::Rendezvous& rendezvous,
                            const RankResult& own, double wall_s) {
@@ -262,7 +264,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
     }
     if (result.failure) {
       tell("hawser: rank {}: {}\n", place.rank, result.failure->text);
-      rendezvous.abort(result.failure->text);  // who waits for this rank would guess
+      rendezvous.abort(result.failure->text);  // ranks that wait for this one would guess
       return result.failure->code;
     }
     return conclude_together(options, schedule, place, rendezvous, result,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that meet over a rendezvous: those that a launcher starts, and those that others start.
+// Ranks that meet over a rendezvous: those that Hawser's launcher starts, and those of other
+// launchers.
 #pragma once
 
 #include <memory>
@@ -15,26 +16,26 @@
 
 namespace hawser::tool {
 
-// What a launcher puts into the environment of a rank; `life` counts the processes that were this
-// rank before.
+// The variables that a launcher puts into the environment of a rank; `life` counts the processes
+// that were this rank before.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(
     const engine::JobPlace& place, std::uint32_t life);
 
-// What somebody else's launcher has put this process into.
+// The job in which another launcher has put this process.
 struct Joining {
   engine::JobPlace place;
   std::unique_ptr<engine::PmixJob> pmix;  // where the place is PMIx's
 };
 
-// By HAWSER_RANK and its like, else torchrun's variables, else PMIx: torchrun's agents may be
-// started by srun or mpirun themselves, whose variables its ranks then inherit. Nothing: nobody
-// else did. Throws hawser::Error.
+// Looks for HAWSER_RANK and its like, then torchrun's variables, then PMIx. The order matters: srun
+// or mpirun may start torchrun's agents, and the ranks then inherit srun's or mpirun's variables.
+// Nothing if no launcher started this process. Throws hawser::Error.
 [[nodiscard]] std::optional<Joining> joining_from_environment();
 
-// A rank that others started: speaks to people, and its rank 0 concludes the run.
+// A rank that another launcher started: speaks to people, and its rank 0 concludes the run.
 [[nodiscard]] ExitCode run_joined(const RunOptions& options, Joining joining);
 
-// A rank of a launcher: speaks to it over kReportFd.
+// A rank of Hawser's launcher: speaks to it over kReportFd.
 [[nodiscard]] ExitCode run_launched(RunOptionParser& parser);
 
 }  // namespace hawser::tool

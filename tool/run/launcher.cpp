@@ -27,7 +27,8 @@
 namespace hawser::tool {
 namespace {
 
-// What a rank takes beside its buffers: code, engine slabs, scratch of the collectives (measured).
+// The memory of a rank besides its buffers: code, engine slabs, scratch of the collectives
+// (measured).
 constexpr std::uint64_t kRankBytes = 96'000'000;
 
 // Ctrl-C and the ends of children arrive as readable events while this lives.
@@ -84,7 +85,7 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   fmt::print(out, "{}\n", opening(options, schedule));
   std::fflush(out);
 
-  SignalQueue signals;  // before the server, whose thread inherits what is blocked
+  SignalQueue signals;  // before the server, whose thread inherits the blocked signals
   std::vector<std::uint32_t> may_return;
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);

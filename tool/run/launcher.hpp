@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hawser run` on one host: starts the ranks, watches over them, and tells how it went.
+// `hawser run` on one host: starts the ranks, watches over them, and reports the result.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace hawser::tool {
 
-// `arguments` are those behind "run": every rank gets them again. Throws InputError.
+// `arguments` are those after "run": every rank gets them again. Throws InputError.
 [[nodiscard]] ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments);
 
-// Throws InputError if `ranks` of this schedule need more memory than there is, with the figures.
+// Throws InputError, with the figures, if `ranks` of this schedule need more memory than there is.
 struct Schedule;
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
                   std::uint64_t available_bytes);

@@ -25,7 +25,7 @@ std::optional<std::uint64_t> parse(std::string_view text) {
   return value;
 }
 
-// Of a line that starts with `key`; 0 if there is none.
+// The value in a line that starts with `key`; 0 if there is none.
 std::uint64_t value_of_key(std::string_view text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
     if (at > 0 && text[at - 1] != '\n') continue;

@@ -17,7 +17,7 @@ namespace hawser::tool {
 
 PipeSink::PipeSink(int fd) : fd_(fd) {
   (void)::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
-  (void)::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is not worth dying of
+  (void)::signal(SIGPIPE, SIG_IGN);  // a reader that has gone must not kill the rank
 }
 
 PipeSink::~PipeSink() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a rank's messages go: to its launcher, or, of a rank that joined by itself, to people.
+// The destination of a rank's messages: its launcher or, for a rank that joined by itself, people.
 #pragma once
 
 #include <cstddef>

@@ -10,12 +10,12 @@ namespace hawser::tool {
 namespace {
 
 constexpr std::uint64_t kReportIntervalNs = 200'000'000;
-// A look at the statistics costs system calls; a small all-reduce has many waits.
+// Reading the statistics costs system calls; a small all-reduce has many waits.
 constexpr std::uint64_t kTickIntervalNs = 50'000;
-// Ticks come at least every millisecond; a longer gap is the host's doing.
+// Ticks come at least every millisecond; the host causes longer gaps.
 constexpr std::uint64_t kAwayNs = 3'000'000;
 
-// Those that ended earlier lives of the rank have happened.
+// The faults that are still to come: those that ended earlier lives of the rank have happened.
 std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t rank,
                                      std::uint32_t life) {
   std::vector<std::uint32_t> faults;
@@ -86,8 +86,8 @@ void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint6
 
 void Monitor::end_task(std::uint64_t now) {
   end_stall(now);
-  // What is due by now happens still in this task: no rank may end itself in the barrier behind it,
-  // which some of the others might pass.
+  // Faults that are due by now still happen in this task. No rank may end itself in the barrier
+  // behind it, which some of the others might pass.
   apply_faults(end_, now);
   in_task_ = false;
   begin_ = end_;
@@ -131,7 +131,8 @@ void Monitor::end_stall(std::uint64_t now) {
 }
 
 void Monitor::apply_faults(double position, std::uint64_t now) {
-  // Strictly: what is due at the end of a task happens at the start of the next, in its traffic.
+  // Strictly less: a fault that is due at the end of a task happens at the start of the next, in
+  // its traffic.
   while (next_fault_ < faults_.size() && all_faults_[faults_[next_fault_]].when < position) {
     apply(faults_[next_fault_++], now);
   }

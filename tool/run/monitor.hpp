@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank does beside communicating: notices stalls, applies its timed faults, tells how far it
-// is, and sees that somebody asked it to end. The replay calls tick() whenever it has waited. Times
-// are nanoseconds of one monotonic clock.
+// A rank's work besides communication: it notices stalls, applies its timed faults, reports its
+// progress, and checks whether it was asked to end. The replay calls tick() whenever it has waited.
+// Times are nanoseconds of one monotonic clock.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ class Monitor {
   Monitor(const RunOptions& options, std::uint32_t rank, std::uint32_t life, InjectFault inject,
           const Endpoint& endpoint, PathLog& paths, MessageSink& sink);
 
-  // All ranks are there: the moment from which the result's times count.
+  // All ranks are there: the result's times count from this moment.
   void begin_run(std::uint64_t now);
-  // A task that takes the run from the fraction `begin` to `end`, in which about `receive_bytes`
-  // arrive. Faults whose moment is `begin` happen now.
+  // Begins a task that takes the run from the fraction `begin` to `end`, in which about
+  // `receive_bytes` arrive. Faults whose moment is `begin` happen now.
   void begin_task(std::uint64_t now, double begin, double end, std::uint64_t receive_bytes);
   void end_task(std::uint64_t now);
 
@@ -66,8 +66,8 @@ class Monitor {
   std::uint64_t bytes_at_begin_ = 0;
 
   std::uint64_t last_tick_ns_ = 0;
-  std::uint64_t last_moved_ns_ = 0;   // when something arrived or completed last
-  std::uint64_t moved_ = 0;           // what had arrived or completed then
+  std::uint64_t last_moved_ns_ = 0;   // the last arrival or completion
+  std::uint64_t moved_ = 0;           // the arrivals and completions by then
   std::uint64_t longest_gap_ns_ = 0;  // between ticks since then
   std::array<Stall, 3> stalls_{};
 

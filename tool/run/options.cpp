@@ -20,7 +20,7 @@
 namespace hawser::tool {
 namespace {
 
-// What CLI11's conversions let through: signs and overflows of unsigned numbers, and "nan".
+// Refuses text that CLI11's conversions accept: signs and overflows of unsigned numbers, and "nan".
 std::string whole_number(const std::string& text) {
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -36,7 +36,7 @@ std::string a_number(const std::string& text) {
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
-// Of --nics; a list is looked at with the NICs of the host.
+// Checks a number for --nics; a list is checked later, with the NICs of the host.
 std::string number_of_nics(const std::string& text) {
   std::string number = text;
   return is_number(text) ? CLI::Range(1u, kMaxNics)(number) : "";
@@ -44,7 +44,7 @@ std::string number_of_nics(const std::string& text) {
 
 // The word of the fault grammar for `--name value`.
 std::string lasting_fault(std::string_view name, const std::string& value) {
-  // A comma would smuggle in another word.
+  // A comma would add another word to the grammar.
   if (value.find(',') != std::string::npos) {
     throw InputError(fmt::format("--{} {}: one value, please", name, value));
   }
@@ -232,7 +232,7 @@ void RunOptionParser::finish_timed_faults() {
                    [](const TimedFault& a, const TimedFault& b) { return a.when < b.when; });
 }
 
-// What chooses NICs, in one list; empty: nothing does.
+// All that chooses NICs, as one list; empty if nothing does.
 std::string RunOptionParser::nic_list() const {
   const std::vector<std::string>& names = options_.nic_addresses;
   const bool is_list = !nics_.empty() && !is_number(nics_);
@@ -245,7 +245,7 @@ std::string RunOptionParser::nic_list() const {
   return variable == nullptr ? "" : variable;
 }
 
-// `--nic verbs`, alone.
+// Handles `--nic verbs`, which stands alone.
 void RunOptionParser::choose_verbs_ports() {
   RunOptions& o = options_;
   if (o.nic_addresses.size() > 1) {
@@ -294,7 +294,7 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks, std::string_view 
   finish_timed_faults();
   for (const std::string& text : attack_) o.attacks.push_back(parse_attack(text));
 
-  // A rank waits for all others at every step; connections are all to all.
+  // A rank waits for all others at every step; every rank connects to every other.
   o.tunables.max_peers = std::max<std::uint64_t>(o.tunables.max_peers, o.ranks);
   for (const std::string& text : tunable_) set_tunable(o.tunables, text);
   return o;

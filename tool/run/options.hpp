@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `hawser run` was asked to do, checked.
+// The checked options of `hawser run`.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct RunOptions {
   std::uint32_t nics = 4;
   std::vector<std::string>
       nic_addresses;                   // instead of loopback ones; every rank of a host has these
-  std::vector<std::string> nic_notes;  // where they are not all that was asked for; lines
+  std::vector<std::string> nic_notes;  // lines about NICs that were asked for and are missing
   std::string workload = "gpt2";
   std::uint32_t steps = 6;
   std::uint64_t scale = 1;
@@ -44,7 +44,7 @@ struct RunOptions {
   // How often the rank is to be started again.
   [[nodiscard]] std::uint32_t restarts_of(std::uint32_t rank) const;
 
-  // What the engine of a rank gets as its faults; empty if none is asked for.
+  // The fault words for the engine of a rank; empty if no fault is asked for.
   [[nodiscard]] std::string engine_faults(std::uint32_t rank) const;
 };
 
@@ -53,8 +53,8 @@ class RunOptionParser {
  public:
   explicit RunOptionParser(CLI::App& app);
   // After parsing: checks, and translates what is text. A rank that joins others knows their number
-  // from elsewhere (0: it joins none), as `said_by` tells people; --ranks may say the same, and
-  // nothing else. Throws InputError.
+  // from elsewhere; 0 means that it joins none. `said_by` tells people from where. --ranks may give
+  // the same number, but no other. Throws InputError.
   [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks, std::string_view said_by = {});
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's endpoint told of its paths, NICs and verdicts, by its events.
+// The events of a rank's endpoint about its paths, NICs and verdicts.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace hawser::tool {
 
 class PathLog {
  public:
-  // Beyond them only their number is kept.
+  // Further changes are only counted.
   static constexpr std::size_t kMaxChanges = 4096;
 
   // Endpoints of ranks are named rank + 1. The endpoint outlives the log.
   explicit PathLog(Endpoint& endpoint) : endpoint_(endpoint) {}
 
-  // The moment that times count from.
+  // Times count from this moment.
   void begin(std::uint64_t now_ns) { begun_ns_ = now_ns; }
-  // Takes the events that have come.
+  // Takes the new events.
   void look();
 
   [[nodiscard]] const std::vector<PathChange>& changes() const { return changes_; }

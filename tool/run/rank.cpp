@@ -26,7 +26,7 @@
 namespace hawser::tool {
 namespace {
 
-// How long what is still under way at the end may take before it counts as leaked.
+// How long operations that are pending at the end may take before they count as leaked.
 constexpr std::uint64_t kSettleNs = 3'000'000'000;
 constexpr std::uint64_t kSettleTurnNs = 1'000'000;
 
@@ -56,8 +56,8 @@ void take_figures(const EndpointStats& stats, RankResult& result) {
   result.peak_memory_bytes = peak_memory_bytes();
 }
 
-// Until all operations have completed and there was a moment in which every packet buffer was back.
-// Packets may be in flight for ever: paths that are down are probed. Returns that moment's figures.
+// Waits until all operations have completed and every packet buffer was back for a moment. Packets
+// may be in flight for ever: paths that are down are probed. Returns that moment's figures.
 EndpointStats settle(coll::CompletionRouter& router, const Endpoint& endpoint, Monitor& monitor) {
   const std::uint64_t deadline = now_ns() + kSettleNs;
   for (;;) {
@@ -69,7 +69,7 @@ EndpointStats settle(coll::CompletionRouter& router, const Endpoint& endpoint, M
   }
 }
 
-// The parts of a rank, in the order in which they must be made; they end in the opposite one.
+// The parts of a rank, in the order in which they must be made. They are destroyed in reverse.
 class RankRun {
  public:
   RankRun(const RunOptions& options, const RankConfig& config, MessageSink& sink,
@@ -95,7 +95,7 @@ class RankRun {
     Gathering gathering(options_, config_.rank, config_.exchange, router, asked_to_end());
     gathering.meet();
     remember_counts();
-    // From here on a signal ends the rank in good order; so far it simply ended it.
+    // From here on a signal ends the rank in good order; before, it simply killed it.
     listen_for_signals();
     paths_.emplace(*endpoint_);
     monitor_.emplace(
@@ -113,18 +113,18 @@ class RankRun {
       recover(*failure, gathering, replay);
     }
     take_sizes(gathering.peers());
-    // While the others are still there: a NIC has no paths, and so no state, without them.
+    // Taken while the others are still there: without them a NIC has no paths, and so no state.
     take_observations();
     take_figures(settle(router, *endpoint_, *monitor_), result_);
   }
 
-  // As far as a rank came that failed.
+  // The figures of a failed rank, as far as it came.
   void take_figures_of_failure() {
     if (monitor_) take_observations();
     take_figures(endpoint_->stats(), result_);
   }
 
-  // What else is to be told of it.
+  // Adds further explanations to a failure.
   void explain(const RankFailure& failure) {
     if (failure.status != to_string(Status::peer_unreachable)) return;
     for (std::string& line : reasons_of_silence(verbs_ports_, verbs_ports_of(config_.nics),
@@ -158,8 +158,9 @@ class RankRun {
     }
   }
 
-  // To the end, or to a failure of a rank that is to be started again: then nothing of this rank's
-  // communicators is left, but for what is still in flight. Throws ReplayError of other failures.
+  // Replays to the end, or to a failure of a rank that is to be started again. In the latter case
+  // this rank's communicators are gone, except for what is still in flight. Throws ReplayError for
+  // other failures.
   std::optional<RankFailure> replay_from(const Gathering& gathering, coll::CompletionRouter& router,
                                          Replay& replay) {
     Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_.tunables,
@@ -194,7 +195,7 @@ class RankRun {
         {*failure.peer, failure.status, gathering.point(), now_ns() - noticed});
   }
 
-  // Nothing is in flight, here and everywhere.
+  // Nothing is in flight, here or anywhere else.
   void remember_counts() {
     const EndpointStats stats = endpoint_->stats();
     result_.messages_sent_before = stats.messages_sent;

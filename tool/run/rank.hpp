@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a run: opens its NICs, meets the others, replays, and says how it went.
+// One rank of a run: opens its NICs, meets the others, replays, and reports the result.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace hawser::tool {
 
-// What a rank knows of its job before it has an endpoint.
+// A rank's knowledge of its job before it has an endpoint.
 struct RankConfig {
   std::uint32_t rank = 0;
-  std::uint32_t local_ranks = 1;  // of this host, which share its memory
+  std::uint32_t local_ranks = 1;  // on this host; they share its memory
   std::vector<std::string> nics;
   std::uint64_t epoch = 0;
   std::vector<std::byte> job_secret;
@@ -26,7 +26,7 @@ struct RankConfig {
   Exchange exchange;
 };
 
-// Throws nothing: what goes wrong is in the result. SIGTERM ends it early (and SIGINT, if it is not
+// Throws nothing: errors are in the result. SIGTERM ends it early (and SIGINT, if it is not
 // ignored).
 [[nodiscard]] RankResult run_rank(const RunOptions& options, const RankConfig& config,
                                   MessageSink& sink);

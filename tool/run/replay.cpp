@@ -32,7 +32,7 @@ std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget) 
 
 std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
                            std::uint32_t local_ranks) {
-  // Half of what there is: engines and the kernel's socket buffers want theirs.
+  // Half of the available memory: engines and the kernel's socket buffers need the rest.
   const std::uint64_t share = available_bytes / 2 / local_ranks;
   return std::max(largest_buffer_bytes(schedule), std::min(kBatchBytes, share));
 }
@@ -55,7 +55,7 @@ double Replay::cost(std::span<const Task> tasks) const {
   return sum;
 }
 
-// Ranks may be a step apart when one fails, not more: there is a barrier in every step.
+// Ranks may be at most a step apart when one fails: there is a barrier in every step.
 void Replay::begin_point(std::uint64_t point) {
   point_ = point;
   result_.task_ns.resize(point == 0 ? 0 : (point - 1) * schedule_.step.size());

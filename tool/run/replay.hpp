@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the schedule at one rank: batch by batch it fills buffers, communicates, and verifies.
 //
-// Only communication is timed: a barrier before it, so that no rank waits for another one's
-// filling, and a barrier behind it, so that no rank has to answer while it verifies.
+// Only communication is timed. A barrier before it makes sure that no rank waits for another one's
+// filling. A barrier behind it makes sure that no rank has to answer while it verifies.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace hawser::tool {
 
-// What an arena must have for the largest batch of a schedule.
+// The size of an arena for the largest batch of a schedule.
 [[nodiscard]] std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget);
 
-// Memory that a rank may use for one batch, of what the host can give to `local_ranks`.
+// The memory that a rank may use for one batch, out of what the host can give to `local_ranks`.
 [[nodiscard]] std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
                                          std::uint32_t local_ranks);
 
@@ -30,11 +30,11 @@ class Replay {
   Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,
          std::uint64_t batch_budget, BufferArena& arena, Monitor& monitor, RankResult& result);
 
-  // Runs from a point to the end: 0 is the set-up, 1 the first step. What the result had of that
-  // point and those behind it is forgotten; but for what was wrong. Throws ReplayError when
-  // communication fails. What is verified wrong is only recorded.
+  // Runs from a point to the end: 0 is the set-up, 1 the first step. Discards results of that point
+  // and later ones, except for errors that were found. Throws ReplayError when communication fails.
+  // Wrong data is only recorded.
   void run(Collectives& collectives, std::uint64_t from);
-  // Where it is, or stopped.
+  // The point where it is, or stopped.
   [[nodiscard]] std::uint64_t point() const { return point_; }
 
  private:

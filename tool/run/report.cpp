@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// One table for both directions, so that they cannot part.
+// One table for both directions, so that they cannot differ.
 template <typename Visit, typename Sample>
 void visit_nic(Sample& sample, Visit visit) {
   visit("name", sample.name);
@@ -138,7 +138,7 @@ void from_json(const json& in, Recovery& recovery) {
   in.at("took_ns").get_to(recovery.took_ns);
 }
 
-// Short, as there are many.
+// A short form, as there are many.
 void to_json(json& out, const PathChange& change) {
   out = json::array({std::string(kChangeNames[static_cast<std::size_t>(change.kind)]), change.at_ns,
                      change.nic, change.peer, change.remote_nic, static_cast<int>(change.blame)});

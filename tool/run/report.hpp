@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank tells: while it runs, and at its end. Also the lines that carry it to the launcher.
+// The reports of a rank, while it runs and at its end. Also the lines that carry them to the
+// launcher.
 #pragma once
 
 #include <array>
@@ -41,11 +42,11 @@ struct Progress {
 // The longest time in which a rank that was in a collective got neither a byte nor a completion.
 struct Stall {
   std::uint64_t ns = 0;
-  std::uint64_t away_ns = 0;  // of it, the longest time in which the process itself did not run
+  std::uint64_t away_ns = 0;  // the longest part of it in which the process itself did not run
   double at = 0;              // fraction of the run
 };
 
-// How a rank failed; in the words for the person who reads it.
+// How a rank failed, in words for the person who reads them.
 struct RankFailure {
   ExitCode code = ExitCode::wrong;
   std::string status;                 // name of the Status, where there is one
@@ -63,8 +64,8 @@ struct Injected {
 struct Recovery {
   std::uint32_t peer = 0;     // the rank that failed
   std::string status;         // as this rank was told
-  std::uint64_t point = 0;    // where all went on: 0 the set-up, then steps from 1
-  std::uint64_t took_ns = 0;  // from the failure's notice to going on
+  std::uint64_t point = 0;    // where all ranks went on: 0 the set-up, then steps from 1
+  std::uint64_t took_ns = 0;  // from noticing the failure to going on
 };
 
 struct RankResult {
@@ -79,11 +80,11 @@ struct RankResult {
   std::vector<std::string> wrong;  // the first few mismatches, for people
   std::map<std::string, std::uint64_t> counters;
   std::map<std::string, std::uint64_t> drops;  // those above 0
-  // After the last barrier, when all should be quiet.
+  // Taken after the last barrier, when all should be quiet.
   std::uint64_t operations_left = 0;
   std::uint64_t buffers_left = 0;
   std::uint64_t unexpected_bytes_left = 0;
-  // Payload of a full packet: of the session that has the least, and of the one that has the most.
+  // The payload of a full packet: the least and the most of all sessions.
   std::uint64_t fragment_bytes_least = 0;
   std::uint64_t fragment_bytes_most = 0;
   std::vector<NicSample> nics;
@@ -92,7 +93,7 @@ struct RankResult {
   std::uint64_t path_changes_left_out = 0;
   std::uint32_t life = 0;  // processes that were this rank before
   std::vector<Recovery> recoveries;
-  // Of the counters, what was there when all ranks had come together last.
+  // The counters when all ranks had come together last.
   std::uint64_t messages_sent_before = 0;
   std::uint64_t messages_received_before = 0;
   std::uint64_t begun_ns = 0;  // when its run began, by its host's clock
@@ -102,7 +103,7 @@ struct RankResult {
   std::uint64_t peak_memory_bytes = 0;
 };
 
-// One line of a rank to its launcher, or of an attacker.
+// One line of a rank, or of an attacker, to the launcher.
 struct RankMessage {
   std::optional<Progress> progress;
   std::optional<std::string> note;  // what happened, for people
@@ -111,7 +112,7 @@ struct RankMessage {
 };
 
 [[nodiscard]] std::string to_line(const RankMessage& message);  // ends with a newline
-// Nothing if the line is not one of to_line.
+// Nothing if the line does not come from to_line.
 [[nodiscard]] std::optional<RankMessage> from_line(const std::string& line);
 
 void to_json(nlohmann::json& json, const NicSample& sample);

@@ -37,8 +37,8 @@ std::uint64_t next_random(std::uint64_t& state) {
   return x ^ (x >> 31);
 }
 
-// Popular experts draw up to four times the tokens of unpopular ones; imbalances of that order are
-// what load-balancing losses leave (Lepikhin et al., arXiv 2006.16668, cap at capacity factor 2).
+// Popular experts draw up to four times the tokens of unpopular ones. Load-balancing losses leave
+// imbalances of that order (Lepikhin et al., arXiv 2006.16668, cap at capacity factor 2).
 constexpr std::uint64_t kMinWeight = 256;
 constexpr std::uint64_t kMaxWeight = 1024;
 
@@ -47,7 +47,7 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
   std::vector<Task> tasks;
   for (const Phase& phase : phases) {
     const std::uint32_t size = layout[phase.group].size;
-    if (size == 1 && layout.ranks > 1) continue;  // a job of one rank has nothing else
+    if (size == 1 && layout.ranks > 1) continue;  // a job of one rank has no other groups
     Task task;
     task.operation = phase.operation;
     task.group = phase.group;
@@ -81,7 +81,7 @@ SplitTable::SplitTable(const Task& task, std::uint32_t size, std::uint64_t seed,
     std::fill(counts_.begin(), counts_.end(), task.elements / size);
     return;
   }
-  // Experts are popular with all senders alike; what a sender has is its share of tokens.
+  // Experts are equally popular with all senders; a sender divides its share of tokens.
   std::uint64_t state =
       seed ^ (std::uint64_t{step} << 40) ^ (std::uint64_t{task.pair} << 20) ^ group;
   std::vector<std::uint64_t> weights(size);

@@ -12,8 +12,8 @@
 
 namespace hawser::tool {
 
-// A phase as every rank will run it. Sizes are whole elements, and of collectives that divide their
-// buffer among the group a multiple of its size; both round up.
+// A phase as every rank will run it. Sizes are rounded up to whole elements. Collectives that
+// divide their buffer among the group round up to a multiple of its size.
 struct Task {
   Operation operation = Operation::all_reduce;
   GroupKind group = GroupKind::world;
@@ -30,7 +30,8 @@ struct Task {
 // How many elements each rank of a group sends to each other in an all_to_all.
 class SplitTable {
  public:
-  // Of a task in one step, for the group whose first rank is `group`; the same on every rank.
+  // The table of a task in one step, for the group whose first rank is `group`; the same on every
+  // rank.
   SplitTable(const Task& task, std::uint32_t size, std::uint64_t seed, std::uint32_t step,
              std::uint32_t group);
   [[nodiscard]] std::uint64_t elements(std::uint32_t from, std::uint32_t to) const {
@@ -51,15 +52,15 @@ struct Schedule {
   std::vector<std::string> warnings;
 };
 
-// Throws InputError if nothing is left to do, or a sum of so many ranks cannot be exact.
+// Throws InputError if nothing is left to do, or if a sum of that many ranks cannot be exact.
 [[nodiscard]] Schedule make_schedule(const Workload& workload, std::uint32_t ranks,
                                      std::uint64_t scale);
 
-// The most that a rank needs for one task's buffers, in bytes, over all ranks and steps.
+// The most bytes that a rank needs for one task's buffers, over all ranks and steps.
 [[nodiscard]] std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout);
 [[nodiscard]] std::uint64_t largest_buffer_bytes(const Schedule& schedule);
 
-// Payload bytes that a rank receives in a task, about: the measure of progress inside a step.
+// About the payload bytes that a rank receives in a task: the measure of progress inside a step.
 [[nodiscard]] std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout);
 
 // Consecutive tasks whose buffers fit in `budget` together; a task larger than that stands alone.

@@ -91,8 +91,8 @@ std::uint64_t value_of(const std::map<std::string, std::uint64_t>& counters, con
   return found == counters.end() ? 0 : found->second;
 }
 
-// A line for each time that all came together again: the n-th recovery of one rank is that of the
-// others too, but for those that were the one to be back.
+// A line for each time that all ranks came together again. The n-th recovery of one rank is also
+// that of the others, except for the rank that was started again.
 std::vector<std::string> recovery_texts(const std::vector<RankResult>& results) {
   struct Reunion {
     std::map<std::string, std::uint32_t> told;  // by status
@@ -130,7 +130,7 @@ void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
     if (result.damaged_guard_bytes > 0) {
       tell(fmt::format("{} bytes beside buffers were written", result.damaged_guard_bytes));
     }
-    if (result.failure) continue;  // what a failure leaves behind is no leak
+    if (result.failure) continue;  // a failure's leftovers are no leak
     if (result.operations_left > 0) {
       tell(fmt::format("{} operations never completed", result.operations_left));
     }
@@ -139,7 +139,8 @@ void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
       tell(fmt::format("{} bytes of messages that nobody received", result.unexpected_bytes_left));
     }
   }
-  // Nobody knows what a process had received that is gone; so from the last meeting on.
+  // The received count of a process that is gone is unknown, so the counts begin at the last
+  // meeting.
   std::uint64_t sent = value_of(summary.counters, "messages_sent");
   std::uint64_t received = value_of(summary.counters, "messages_received");
   for (const RankResult& result : results) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run comes to: the results of all ranks in one report, for people and as JSON.
+// The summary of a run: the results of all ranks in one report, for people and as JSON.
 #pragma once
 
 #include <array>
@@ -27,20 +27,20 @@ struct TimeRow {
   std::uint64_t p50_ns = 0;
   std::uint64_t p99_ns = 0;
   std::uint64_t longest_ns = 0;
-  double algorithm_bytes_per_s = 0;  // bytes of the collectives by their times
-  double bus_bytes_per_s = 0;        // times what each rank must send and receive of a byte
+  double algorithm_bytes_per_s = 0;  // bytes of the collectives over their times
+  double bus_bytes_per_s = 0;        // the same, times bus_factor()
 };
 
-// The same NIC of all ranks.
+// The NIC with the same number at all ranks.
 struct NicRow {
   NicSample sum;                          // counters added up, srtt_ns the mean of those known
   std::array<std::uint32_t, 4> states{};  // by PathState
   std::vector<std::string> names;         // by rank, of those that have it
 };
 
-// "NIC 0 is of several networks: 10.0.0.x at ranks 0, 1; 10.0.1.x at rank 2", a line; empty if it
-// is of one, as far as names tell: addresses without their last part, devices of RDMA ports. All
-// loopback addresses are one.
+// "NIC 0 is of several networks: 10.0.0.x at ranks 0, 1; 10.0.1.x at rank 2", a line. Empty if it
+// is of one network, as far as names tell. The names are addresses without their last part, or
+// devices of RDMA ports. All loopback addresses count as one.
 [[nodiscard]] std::string networks_text(std::size_t index, const NicRow& row);
 
 struct Summary {
@@ -57,14 +57,14 @@ struct Summary {
   std::uint64_t fragment_bytes_most = 0;
   std::vector<NicRow> nics;
   FaultReport faults;
-  std::vector<std::string> recoveries;  // for people: who was back, and what it took
+  std::vector<std::string> recoveries;  // for people: which rank was back, and how long it took
   double communication_s = 0;           // of the rank that communicated longest
   double check_s = 0;
   double setup_s = 0;
   std::uint64_t peak_memory_bytes = 0;  // all ranks together
 };
 
-// The nearest-rank percentile of values in ascending order; 0 of none.
+// The nearest-rank percentile of values in ascending order; 0 if there are none.
 [[nodiscard]] std::uint64_t percentile(const std::vector<std::uint64_t>& ascending, double percent);
 
 // Bytes that each rank must send per byte of the collective, as nccl-tests' PERFORMANCE.md defines
@@ -88,7 +88,7 @@ struct Summary {
 // "12.3 ms", "1.25 GB"
 [[nodiscard]] std::string duration_text(std::uint64_t ns);
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
-// A table row of a NIC, with the rate that belongs to it.
+// A table row of a NIC, with its rate.
 [[nodiscard]] std::string nic_table_head();
 [[nodiscard]] std::string nic_table_row(std::size_t index, const NicRow& row, double bits_per_s);
 

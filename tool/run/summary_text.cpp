@@ -48,7 +48,7 @@ std::string stalls_text(const Summary& summary, bool windows) {
   return text;
 }
 
-// What the ways between the NICs have room for, and what came of ways that changed.
+// The packet sizes of the ways between the NICs, and the effects of ways that changed.
 std::string ways_text(const Summary& summary) {
   const std::uint64_t least = summary.fragment_bytes_least;
   const std::uint64_t most = summary.fragment_bytes_most;
@@ -77,7 +77,7 @@ std::string ways_text(const Summary& summary) {
   return text;
 }
 
-// In a run without faults, too, some packets come twice or too late: they are told apart.
+// Some packets come twice or too late in a run without faults, too: they are listed apart.
 std::string drops_text(const Summary& summary, bool late) {
   std::string text;
   for (std::size_t i = 0; i < kDropReasons; ++i) {

@@ -15,13 +15,13 @@ namespace hawser::tool {
 namespace {
 
 constexpr std::size_t kBatch = 256;
-constexpr auto kRest = std::chrono::milliseconds(2);  // while nothing comes
+constexpr auto kRest = std::chrono::milliseconds(2);  // while no records come
 
 constexpr const char* kColumns =
     "time_ns,kind,cause,endpoint,peer,nic,remote_nic,slot,generation,path_number,message,fragment,"
     "bytes,detail,operation\n";
 
-// Empty where there is none.
+// Adds nothing for `none`.
 template <class Number>
 void add(fmt::memory_buffer& out, Number value, Number none) {
   if (value != none) fmt::format_to(std::back_inserter(out), "{}", value);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what a trace hook sees to a file, as lines of comma-separated values (docs/running.md has
-// the columns).
+// Writes a trace hook's records to a file, as lines of comma-separated values (docs/running.md
+// describes the columns).
 //
-// The hook puts records into a ring of fixed size, and a thread of the file's own writes them: what
-// there is no room for is counted, and the file says so in its last line. It never waits, so the
-// run goes on as it would without it, but for the processor time.
+// The hook puts records into a ring of fixed size, and a thread of the file writes them. The file
+// counts records for which there is no room, and says so in its last line. The hook never waits, so
+// the run goes on as it would without it, apart from the processor time.
 #pragma once
 
 #include <atomic>
@@ -26,12 +26,12 @@ class TraceFile {
 
   // Throws InputError if the file can't be written.
   explicit TraceFile(const std::string& name, std::size_t records = kRecords);
-  // Writes what is left. What the disk refused is told on standard error.
+  // Writes the remaining records. Reports a failed write on standard error.
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // For EndpointConfig::trace; the context is the TraceFile. One endpoint's.
+  // For EndpointConfig::trace of one endpoint; the context is the TraceFile.
   static void hook(void* context, const TraceRecord& record);
 
  private:
@@ -51,7 +51,7 @@ class TraceFile {
   std::thread thread_;
 };
 
-// FILE.RANK; of a rank that was started again FILE.RANK.LIFE.
+// FILE.RANK, or FILE.RANK.LIFE for a rank that was started again.
 [[nodiscard]] std::string trace_file_name(const std::string& file, std::uint32_t rank,
                                           std::uint32_t life);
 

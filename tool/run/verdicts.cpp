@@ -35,7 +35,7 @@ FaultVerdict verdict_of(const TimedChange& timed) {
     case Blame::remote_nic: return {Blame::remote_nic, {}, remote};
     default: break;
   }
-  // Seen from either end, it is the same link.
+  // It is the same link, seen from either end.
   return {Blame::link, std::min(local, remote), std::max(local, remote)};
 }
 
@@ -44,7 +44,7 @@ FaultVerdict verdict_of(const TimedChange& timed) {
 std::vector<VerdictSpan> verdicts_of(std::span<const RankPaths> ranks) {
   struct Open {
     std::uint64_t since_ns = 0;
-    std::uint32_t ranks = 0;  // that say so at the moment
+    std::uint32_t ranks = 0;  // that report it at the moment
   };
   std::map<FaultVerdict, Open> open;
   std::vector<VerdictSpan> spans;
@@ -55,7 +55,7 @@ std::vector<VerdictSpan> verdicts_of(std::span<const RankPaths> ranks) {
       ++at->second.ranks;
       continue;
     }
-    // What was reached before the run began is withdrawn only.
+    // A verdict that was reached before the run began has only its withdrawal here.
     if (at->second.ranks > 1) {
       --at->second.ranks;
       continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks' endpoints say of paths and of who is to blame for those that are down, put together:
-// what several say of one NIC or link is one verdict. The judgement itself is the endpoints'
-// (hawser/events.hpp).
+// Combines the reports of ranks' endpoints about paths, and about the NICs or links to blame for
+// those that are down. Reports of several endpoints about one NIC or link become one verdict. The
+// endpoints make the judgement itself (hawser/events.hpp).
 #pragma once
 
 #include <compare>
@@ -32,12 +32,12 @@ struct FaultVerdict {
   }
 };
 
-// What a rank was told, in the order of time.
+// A path event of a rank, in the order of time.
 struct PathChange {
   enum class Kind : std::uint8_t {
     path_down,
     path_up,
-    driver_down,  // the local NIC went away by word of its driver; the rest is 0
+    driver_down,  // the local NIC's driver reported it down; the rest is 0
     driver_up,
     blamed,
     cleared,  // the verdict is withdrawn
@@ -65,8 +65,8 @@ struct VerdictSpan {
   std::uint64_t to_ns = kToTheEnd;
 };
 
-// The verdicts of these ranks, by their beginning. One that several ranks reach begins with the
-// first of them and ends with the last.
+// The verdicts of these ranks, by their beginning. A verdict of several ranks begins with the first
+// of them and ends with the last.
 [[nodiscard]] std::vector<VerdictSpan> verdicts_of(std::span<const RankPaths> ranks);
 
 }  // namespace hawser::tool

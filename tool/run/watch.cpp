@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kWakeMs = 100;
 constexpr std::uint64_t kGraceNs = 3'000'000'000;  // from the request to end to SIGKILL
-// What the others may take beyond peer_timeout to notice a death, tell each other and close.
+// How much longer than peer_timeout the others may take to notice a death, tell each other and
+// close.
 constexpr std::uint64_t kPatienceNs = 10'000'000'000;
 
 std::string signal_name(int number) {
@@ -32,8 +33,8 @@ bool comes_from_outside(int number) {
   return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-// The worse of two outcomes, in the order in which they explain each other: bad input makes ranks
-// fail, a crash makes peers fail.
+// The worse of two outcomes, ordered by cause: bad input makes ranks fail, and a crash makes peers
+// fail.
 int severity(ExitCode code) {
   switch (code) {
     case ExitCode::ok: return 0;
@@ -149,9 +150,9 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   const bool asked = kill_at_ns_ != 0;
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
-    if (asked && comes_from_outside(number)) return;  // from this watch
+    if (asked && comes_from_outside(number)) return;  // this watch ended it
     display_.note(fmt::format("rank {} was ended by {}", child.rank(), signal_name(number)));
-    // Ended from outside it is a failed peer; by a fault of its own, a bug.
+    // A rank that was ended from outside is a failed peer. One that died by itself has a bug.
     worsen(comes_from_outside(number) ? ExitCode::peer_failed : ExitCode::wrong);
   } else if (result && result->failure) {
     const RankFailure& failure = *result->failure;
@@ -176,7 +177,7 @@ void Watch::ask_to_end(std::uint64_t now, ExitCode code, const std::string& why)
   if (!why.empty()) display_.note(fmt::format("{}: ending all ranks", why));
   for (const auto& child : children_) {
     child->signal(SIGTERM);
-    if (child->stopped()) child->signal(SIGKILL);  // it can't hear
+    if (child->stopped()) child->signal(SIGKILL);  // it can't receive the request
   }
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches the ranks of a launcher: reads what they say, and decides when to end them.
+// Watches the ranks of a launcher: reads their messages, and decides when to end them.
 //
 // A run ends when every rank has. It is brought to an end by
-//   Ctrl-C or SIGTERM      every rank is asked to end, and killed after a few seconds
-//   --timeout              the same
-//   a rank's bad input     the same: it can't get better
-//   a dead rank            the others find out by themselves, within peer_timeout, and say so; only
-//                          if they don't are they asked. A stopped rank extends that, as it may go
-//                          on.
+//   Ctrl-C or SIGTERM      every rank is asked to end, and killed after a few seconds;
+//   --timeout              the same;
+//   a rank's bad input     the same: it can't get better;
+//   a dead rank            the others find out by themselves, within peer_timeout, and report it.
+//                          They are asked to end only if they don't. A stopped rank extends that
+//                          time, as it may go on.
 // A rank that is ended by SIGKILL is started again, as often as the options name it for that.
 #pragma once
 
@@ -37,8 +37,8 @@ class Watch {
   using Over = std::function<void(std::uint32_t rank)>;
 
   // `signals` is a signalfd with SIGCHLD, SIGINT and SIGTERM, which are blocked. `start` made the
-  // children, and makes those that take the place of one. `over` is told of each rank that failed
-  // and is not started again.
+  // children, and makes their replacements. `over` is called for each rank that failed and is not
+  // started again.
   Watch(const RunOptions& options, std::vector<std::unique_ptr<Child>>& children, Start start,
         Over over, int signals, Display& display);
 
@@ -50,7 +50,7 @@ class Watch {
   void read(Child& child);
   void look_after_processes(std::uint64_t now);
   void on_end(const Child& child, std::uint64_t now);
-  // True if another process has taken its place.
+  // Returns true if another process has taken its place.
   bool start_again(std::unique_ptr<Child>& child);
   void check_deadlines(std::uint64_t now);
   void ask_to_end(std::uint64_t now, ExitCode code, const std::string& why);
@@ -62,7 +62,7 @@ class Watch {
   std::vector<std::unique_ptr<Child>>& children_;
   Start start_;
   Over over_;
-  std::vector<std::uint32_t> lives_;  // by rank, that are over
+  std::vector<std::uint32_t> lives_;  // by rank: its lives that are over
   int signals_;
   Display& display_;
   std::vector<std::optional<RankResult>> results_;

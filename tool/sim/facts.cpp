@@ -33,7 +33,7 @@ std::string ns_text(fabric::Span span) {
   return ns >= 1000 ? fmt::format("{:g} us", ns / 1e3) : fmt::format("{:g} ns", ns);
 }
 
-// Of an empty packet between the two hosts that are furthest apart, and back.
+// The round trip of an empty packet between the two hosts that are furthest apart.
 fabric::Span round_trip(const Plan& plan) {
   fabric::ConnectionMatrix matrix;
   matrix.nodes = plan.fabric.shape.hosts;

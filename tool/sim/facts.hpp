@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was run, as pairs of words for the report's tables: the fabric's numbers, and the traffic's.
+// Facts about an experiment, as pairs of words for the report's tables: the fabric's numbers, and
+// the traffic's.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace hawser::tool {
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 [[nodiscard]] Facts fabric_facts(const experiment::Plan& plan);
-// Of a point, with what that seed draws.
+// The facts of a point, with the draws of that seed.
 [[nodiscard]] Facts traffic_facts(const Findings& findings, std::size_t point, std::uint64_t seed);
 
 // "3 flows", "1 flow".

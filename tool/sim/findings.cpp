@@ -28,7 +28,7 @@ std::vector<std::int64_t> times_of(const experiment::Trial& trial) {
   return some;
 }
 
-// Sorted from the best to the worst; nothing if one is missing.
+// The values, sorted from the best to the worst; nothing if one is missing.
 std::optional<std::vector<double>> values_of(const std::vector<KeptRun>& runs, Metric metric) {
   std::vector<double> values;
   for (const KeptRun& run : runs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an experiment's runs have in common: of each sender at each point its figures over the
-// seeds, and whether what was expected holds.
+// The results that an experiment's runs have in common: each sender's figures at each point over
+// the seeds, and whether the expectation holds.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ struct Group {
 
   // The median over the runs (the lower one of two); nothing if one of them has no such number.
   [[nodiscard]] std::optional<double> median(experiment::Metric metric) const;
-  // And the one that is furthest from what is wanted.
+  // The worst figure of these runs; nothing if one of them has no such number.
   [[nodiscard]] std::optional<double> worst(experiment::Metric metric) const;
   [[nodiscard]] double cpu_s() const;
 };
@@ -51,7 +51,7 @@ class Findings {
   void add(const RunResult& result);
 
   [[nodiscard]] const std::vector<experiment::Plan>& plans() const { return plans_; }
-  // By point, then by sender; those without runs too.
+  // By point, then by sender; groups without runs are included.
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const Group& group(std::size_t point, std::size_t sender) const {
     return groups_[point * plans_.front().senders.size() + sender];
@@ -60,12 +60,12 @@ class Findings {
   [[nodiscard]] double cpu_s() const;
   [[nodiscard]] std::uint64_t memory_bytes() const;  // of the largest process
 
-  // Every run of the first sender must hold it, and no run may have died.
+  // Whether every run of the first sender meets the expectation, and no run has died.
   [[nodiscard]] bool holds() const;
-  // That in a sentence or two.
+  // The same in a sentence or two.
   [[nodiscard]] std::string verdict() const;
-  // What took more than twice of what the plan says, if its share of the runs is `share`; may be
-  // empty.
+  // A complaint about the costs that are more than twice those in the plan, if `share` of the runs
+  // were made; may be empty.
   [[nodiscard]] std::string excess_of_cost(double share) const;
 
  private:
@@ -83,7 +83,7 @@ class Findings {
   std::size_t runs_ = 0;
 };
 
-// "255.7 us", as people read it.
+// "255.7 us", a value in words for people.
 [[nodiscard]] std::string said(experiment::Metric metric, double value);
 
 }  // namespace hawser::tool

@@ -33,7 +33,8 @@ svg text { font-family: system-ui, "DejaVu Sans", sans-serif; }
 summary { cursor: pointer; color: #2b5c8a; }
 )";
 
-// U+FFFD, which stands for what can't be shown; it has as many bytes as what it replaces here.
+// U+FFFD, which stands for what can't be shown. It has as many bytes as the text that it replaces
+// here.
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 // U+FFFE and U+FFFF are of UTF-8, but XML has no way to say them, not even by number.

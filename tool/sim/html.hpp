@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text and tables as HTML that an XML parser reads, too.
+// Text and tables as HTML that is also valid XML.
 #pragma once
 
 #include <string>

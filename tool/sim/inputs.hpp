@@ -7,15 +7,15 @@
 
 namespace hawser::tool {
 
-// Relative names are looked for beside the plan, then in the folder that HAWSER_WORKLOADS names.
+// Looks for relative names beside the plan, then in the folder that HAWSER_WORKLOADS names.
 class PlanInputs {
  public:
-  // `workloads` may be empty: there is none.
+  // `workloads` may be empty: then there is none.
   PlanInputs(std::string beside, std::string workloads)
       : beside_(std::move(beside)), workloads_(std::move(workloads)) {}
 
-  // What the file holds; it is kept. Throws InputError if it can't be read: where it was looked
-  // for, and `get`, how one comes by it, if that is known.
+  // The file's content, which is kept. Throws InputError if the file can't be read. The error says
+  // where it was looked for, and `get`: how one obtains it, if that is known.
   [[nodiscard]] const std::string& content(const std::string& name, const std::string& get);
 
  private:
@@ -26,7 +26,7 @@ class PlanInputs {
 
 // The folder of a file; "." if its name has none.
 [[nodiscard]] std::string folder_of(const std::string& file);
-// All of a file. Throws InputError, `what` being what it should hold.
+// All of a file. Throws InputError; `what` says what the file should hold.
 [[nodiscard]] std::string read_file(const std::string& file, const std::string& what);
 
 }  // namespace hawser::tool

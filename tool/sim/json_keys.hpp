@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object of a JSON file: its keys are taken one after the other, and what is left over at the
-// end is an error, as is what is missing.
+// One object of a JSON file. Its keys are taken one after the other. Missing keys are errors, and
+// so are those left over at the end.
 #pragma once
 
 #include <set>
@@ -19,7 +19,7 @@ class JsonKeys {
     for (const auto& [name, value] : json.items()) unknown_.insert(name);
   }
 
-  // Before the end of its use.
+  // To be called at the end of its use: refuses keys that nobody has taken.
   void finish() const {
     if (!unknown_.empty()) refuse(where_, fmt::format("there is no key '{}'", *unknown_.begin()));
   }
@@ -30,7 +30,7 @@ class JsonKeys {
   [[nodiscard]] const std::string& where() const { return where_; }
   [[nodiscard]] bool has(const std::string& name) const { return json_.contains(name); }
 
-  // Null if it is not there.
+  // Null if the key is not there.
   [[nodiscard]] const nlohmann::json* find(const std::string& name) {
     unknown_.erase(name);
     const auto found = json_.find(name);
@@ -78,7 +78,7 @@ class JsonKeys {
                           T usual) {
     return has(key) ? name<T>(key, names) : usual;
   }
-  // The keys that nobody has taken yet.
+  // The keys that have not been taken yet.
   [[nodiscard]] std::set<std::string> rest() const { return unknown_; }
 
  private:

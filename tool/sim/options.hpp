@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `hawser sim` was asked for.
+// The options of `hawser sim`.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct SimOptions {
 class SimOptionParser {
  public:
   explicit SimOptionParser(CLI::App& app);
-  // After app.parse. Throws InputError.
+  // To be called after app.parse. Throws InputError.
   [[nodiscard]] SimOptions finish();
 
  private:
@@ -34,7 +34,7 @@ class SimOptionParser {
   std::string seeds_;
 };
 
-// Where results go unless --to says so: the plan's name without ".json", here.
+// The folder for results without --to: the plan's name without ".json", in the current folder.
 [[nodiscard]] std::string default_folder(const std::string& plan_file);
 
 }  // namespace hawser::tool

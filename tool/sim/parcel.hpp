@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker hands to the process that forked it: plain values and lists of them, in memory that
-// both have open.
+// The results that a worker hands to the process that forked it: plain values and lists of them, in
+// memory that both have open.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@
 
 namespace hawser::tool {
 
-// One worker writes into it, and when that has ended, its maker reads the same, in the same order.
+// One worker writes into it. When the worker has ended, its maker reads the same, in the same
+// order.
 class Parcel {
  public:
   // Throws std::runtime_error if there is no memory for it, as the next two do.
   Parcel();
-  // What was put so far, where others see it.
+  // Makes the values put so far visible to others.
   void send() const;
   void receive();
 
@@ -37,7 +38,7 @@ class Parcel {
     bytes_.insert(bytes_.end(), bytes, bytes + values.size() * sizeof(T));
   }
 
-  // Throw std::runtime_error if there is not so much.
+  // Both throw std::runtime_error if there is not that much left.
   template <class T>
   void take(T& value) {
     std::memcpy(&value, advance(sizeof value), sizeof value);

@@ -23,7 +23,7 @@ ChartLine line_of(const Plan& plan, std::size_t sender) {
   return {plan.senders[sender], std::string(colour_of(sender)), {}};
 }
 
-// The share of flows that took no longer.
+// The share of flows that took at most each time.
 std::vector<std::pair<double, double>> distribution(const Group& group) {
   std::vector<std::int64_t> all;
   for (const KeptRun& run : group.runs) {
@@ -36,7 +36,7 @@ std::vector<std::pair<double, double>> distribution(const Group& group) {
   const std::size_t count = std::min(all.size(), kSteps);
   for (std::size_t i = 1; i <= count; ++i) {
     const std::size_t rank = all.size() * i / count;  // from 1
-    // In steps: between two flows' times the share stays.
+    // The line has steps: the share is constant between two flows' times.
     points.emplace_back(static_cast<double>(all[rank - 1]) * kUs, points.back().second);
     points.emplace_back(static_cast<double>(all[rank - 1]) * kUs,
                         static_cast<double>(rank) / static_cast<double>(all.size()));
@@ -44,7 +44,7 @@ std::vector<std::pair<double, double>> distribution(const Group& group) {
   return points;
 }
 
-// Of the runs of a point, for a vertical line.
+// The ideal of a point's runs, for a vertical line.
 double ideal_us(const Findings& findings, std::size_t point) {
   const auto& runs = findings.group(point, 0).runs;
   return runs.empty() ? 0 : static_cast<double>(runs.front().numbers.ideal_ps) * kUs;
@@ -81,7 +81,7 @@ void scale_to_terabits(Chart& chart) {
   }
 }
 
-// A link's share of what it could have carried.
+// The share of its capacity that a link used.
 double use_of(const fabric::Wiring& wiring, const KeptRun& run, std::uint32_t link) {
   if (run.lasted_ps <= 0) return 0;
   const double gbps =
@@ -98,7 +98,7 @@ std::string finished(HeatMap map) {
   return to_svg(map);
 }
 
-// Across: the switches of a tier; down: their cables upwards, in one direction.
+// Columns are the switches of a tier; rows are their upward cables, in one direction.
 std::string uplink_map(const fabric::Wiring& wiring, const KeptRun& run, std::uint32_t tier,
                        bool upwards, bool two_tiers) {
   HeatMap map;
@@ -180,7 +180,7 @@ std::string flow_times_picture(const Findings& findings, std::size_t point) {
     chart.marks.emplace_back(ideal, "the last one's ideal end");
     least = std::min(least, ideal);
   }
-  // From 0, unless that would push all that differs into a corner.
+  // The axis starts at 0, unless that would push all differences into a corner.
   chart.x_least = least > most / 2 ? least - (most - least) * 0.08 : 0;
   return to_svg(chart);
 }
@@ -257,7 +257,7 @@ std::string range_picture(const Findings& findings) {
     }
   }
   if (chart.lines.empty()) return {};
-  // What would push all else into a corner says nothing.
+  // A bound that would push all else into a corner is not shown.
   constexpr double kMuch = 3;
   if (first.expected.bound <= kMuch * greatest(chart)) {
     chart.lines.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an experiment's findings look like: distributions, throughput over time, maps of links.
+// Pictures of an experiment's findings: distributions, throughput over time, maps of links.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace hawser::tool {
 
-// Each is SVG with a title of its own; empty if there is nothing to show.
+// Each is SVG with its own title; empty if there is nothing to show.
 [[nodiscard]] std::string flow_times_picture(const Findings& findings, std::size_t point);
 [[nodiscard]] std::string throughput_picture(const Findings& findings, std::size_t point);
-// Of the first seed's run; several pictures.
+// Several pictures of the first seed's run.
 [[nodiscard]] std::string link_pictures(const Findings& findings, const Group& group);
 // The metric at all points.
 [[nodiscard]] std::string range_picture(const Findings& findings);

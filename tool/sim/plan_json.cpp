@@ -81,7 +81,7 @@ Shape read_shape(JsonKeys& keys, PlanInputs& inputs, std::string& said) {
   return fabric::read_topology(said, inputs.content(said, get));
 }
 
-// Hosts have several NICs: those of a tree's ports.
+// Hosts have several NICs, which share the ports of a tree.
 void place_nics(JsonKeys& keys, Shape& shape) {
   const std::uint32_t ports = shape.hosts;
   shape.nics = keys.number_or<std::uint32_t>("nics", 1, 1, 16);
@@ -122,7 +122,7 @@ void read_fabric(const Json& json, PlanInputs& inputs, experiment::FabricPlan& f
 
 // ---- traffic, faults
 
-// What a generator goes by: it knows which numbers it has.
+// Reads a generator's numbers. The generator itself knows which ones it has.
 void read_numbers(JsonKeys& keys, std::map<std::string, std::uint64_t, std::less<>>& numbers,
                   std::string& said) {
   for (const std::string& name : keys.rest()) {
@@ -160,19 +160,19 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
   }
   traffic.generator = keys.text("generator");
   traffic.said = traffic.generator;
-  static_cast<void>(keys.find("beside"));  // no number of the generator's
+  static_cast<void>(keys.find("beside"));  // not a number of the generator
   read_numbers(keys, traffic.numbers, traffic.said);
   read_beside(keys, traffic);
 }
 
-// An empty one would strike nothing.
+// An empty name would strike nothing.
 std::string name_in(JsonKeys& keys, const char* key) {
   std::string name = keys.text(key);
   if (name.empty()) refuse(keys.path(key), "a name is expected");
   return name;
 }
 
-// What of the fabric a fault strikes.
+// Reads which part of the fabric a fault strikes.
 void read_target(JsonKeys& keys, FaultPlan& fault) {
   if (fault.kind == FaultPlan::Kind::switch_down) {
     fault.at_switch = name_in(keys, "switch");
@@ -300,8 +300,8 @@ struct JsonRange {
   Json values;
 };
 
-// One that sets what the other sets would leave the other's values in the results and nothing of
-// them in the runs.
+// If one range sets a key that another also sets, the results would show the other's values, but
+// the runs would not have them.
 void refuse_overlap(const JsonKeys& keys, const std::string& one, const std::string& other) {
   if (one == other) refuse(keys.path("key"), "it is a range already");
   const auto& [whole, part] = std::minmax(one, other);
@@ -311,7 +311,7 @@ void refuse_overlap(const JsonKeys& keys, const std::string& one, const std::str
   }
 }
 
-// Twice the same would be a point of its own that tells nothing.
+// The same value twice would be a second point that tells nothing new.
 std::vector<std::string> texts_of(const JsonKeys& keys, const Json& values) {
   if (values.empty()) refuse(keys.path("values"), "there are none");
   if (values.size() > kMostPoints) refuse(keys.path("values"), "these are too many");
@@ -344,8 +344,8 @@ std::vector<JsonRange> read_ranges(const Json& json) {
   return ranges;
 }
 
-// "faults.0.at_us": what is below must be there, the last key need not. An element has one name
-// only: "00" would be another one for it.
+// Sets a key such as "faults.0.at_us". All but the last key must exist. An element has one name
+// only: "00" would be a second one for it.
 void set_value(Json& json, const std::string& path, const Json& value) {
   Json* at = &json;
   std::size_t begin = 0;
@@ -372,7 +372,7 @@ void set_value(Json& json, const std::string& path, const Json& value) {
   *at = value;
 }
 
-// Keys that say what runs are, not what is asked of them.
+// A range may change the keys that define runs, but not those that define the question.
 void check_path(const std::string& path) {
   for (const std::string_view prefix : {"fabric.", "traffic.", "faults.", "hints"}) {
     if (path.starts_with(prefix)) return;
@@ -383,7 +383,7 @@ void check_path(const std::string& path) {
                                path));
 }
 
-// What nlohmann-json would let pass: the last of equal keys counts there, and a NUL is the end.
+// Refuses text that nlohmann-json accepts: it takes the last of equal keys, and a NUL as the end.
 Json parse_strictly(const std::string& text) {
   if (const std::size_t at = text.find('\0'); at != std::string::npos) {
     refuse("", fmt::format("byte {} is a NUL, which no plan has", at + 1));

@@ -11,13 +11,14 @@
 
 namespace hawser::tool {
 
-// The plan at each point of its ranges, in their order; at least one. Throws InputError: a key is
-// missing, unknown, said twice, of the wrong kind or out of its range, a file is missing or
-// malformed, or the plan makes no sense (complaint_about); it says which, behind `name`.
+// The plan at each point of its ranges, in their order; at least one. Throws InputError if a key is
+// missing, unknown, given twice, of the wrong kind or out of its range. Throws it, too, if a file
+// is missing or malformed, or if the plan makes no sense (complaint_about). The error says which,
+// behind `name`.
 [[nodiscard]] std::vector<experiment::Plan> plans_from_json(const std::string& text,
                                                             const std::string& name,
                                                             PlanInputs& inputs);
-// The same of a file, with its inputs from beside it and from HAWSER_WORKLOADS.
+// The same for a file, with its inputs from beside it and from HAWSER_WORKLOADS.
 [[nodiscard]] std::vector<experiment::Plan> read_plans(const std::string& file);
 
 }  // namespace hawser::tool

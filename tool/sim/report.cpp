@@ -17,7 +17,7 @@ namespace {
 using experiment::Metric;
 using experiment::Plan;
 
-constexpr std::size_t kMostPoints = 3;  // that are told in full, besides the table
+constexpr std::size_t kMostPoints = 3;  // points with full details, besides the table
 constexpr std::size_t kMostRuns = 300;  // that are listed
 constexpr double kUs = 1e-6;
 
@@ -25,7 +25,7 @@ std::string card(const std::string& inside) {
   return "<div class=\"card\">\n" + inside + "</div>\n";
 }
 
-// Of what was told above, the first value counts there.
+// The details above this list belong to the first value of each range.
 std::string ranges_html(const Plan& plan) {
   std::string html;
   for (const experiment::Range& range : plan.ranges) {
@@ -58,7 +58,7 @@ std::string figure(const Group& group, Metric metric, int digits) {
   return text;
 }
 
-// The median of what is no metric; empty if a run lacks it.
+// The median of a number that is no metric; empty if a run lacks it.
 template <class Number>
 std::string middle(const Group& group, Number number, int digits) {
   std::vector<double> values;
@@ -137,7 +137,7 @@ std::string senders_tables(const Findings& findings, std::size_t point) {
   return card(to_html(times)) + card(to_html(packets)) + "<p class=\"note\">" + note + "</p>\n";
 }
 
-// What faults came to: only where there are some.
+// The effects of faults; empty if there are none.
 std::string faults_table(const Findings& findings, std::size_t point) {
   const Plan& plan = findings.plans()[point];
   if (plan.faults.empty()) return {};

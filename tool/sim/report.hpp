@@ -11,7 +11,7 @@ namespace hawser::tool {
 struct ReportHead {
   std::string plan_file;
   experiment::SeedRange seeds;
-  std::size_t runs = 0;  // that the seeds make
+  std::size_t runs = 0;  // for all seeds
   double share = 1;      // of the plan's own runs
 };
 

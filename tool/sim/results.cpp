@@ -25,7 +25,7 @@ ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
     throw InputError(fmt::format("cannot make the folder '{}' for results: {}", folder_,
                                  error ? error.message() : std::string("it is none")));
   }
-  write("runs.csv", "");  // whoever may not write here hears it before hours of runs
+  write("runs.csv", "");  // an unwritable folder is noticed before hours of runs
 }
 
 ResultsFolder::~ResultsFolder() {
@@ -34,7 +34,7 @@ ResultsFolder::~ResultsFolder() {
     file.close();
     std::filesystem::remove(part(name), ignored);
   }
-  if (made_folder_) std::filesystem::remove(folder_, ignored);  // if it is empty
+  if (made_folder_) std::filesystem::remove(folder_, ignored);  // only removes an empty folder
 }
 
 void ResultsFolder::write(const std::string& name, std::string_view text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of an experiment's results. Files get their names when all of them are whole; what was
-// there before under these names is replaced then, and nothing else in the folder is touched.
+// The folder of an experiment's results. Files get their names when all of them are complete, and
+// then replace older files of these names. Nothing else in the folder is touched.
 #pragma once
 
 #include <fstream>
@@ -15,11 +15,11 @@ class ResultsFolder {
   // Makes the folder if it is not there. Throws InputError, as all calls do, if it can't be
   // written.
   explicit ResultsFolder(std::string folder);
-  ~ResultsFolder();  // removes what was not finished
+  ~ResultsFolder();  // removes unfinished files
   ResultsFolder(const ResultsFolder&) = delete;
   ResultsFolder& operator=(const ResultsFolder&) = delete;
 
-  // Appends to the file, which is begun with it.
+  // Appends to the file, which the first call creates.
   void write(const std::string& name, std::string_view text);
   void finish();
 

@@ -28,7 +28,7 @@ double own_cpu_s() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-// Both in one order.
+// Visits the values in one order, for both directions.
 template <class Visit>
 void visit(RunResult& result, Visit&& one) {
   one(result.trial.sessions_up);
@@ -139,7 +139,7 @@ class Runs {
   std::vector<Slot> slots_;
   ProgressLine line_;
   std::size_t next_ = 0;   // the first that has not begun
-  std::size_t taken_ = 0;  // those before it were given
+  std::size_t taken_ = 0;  // runs before it were handed over
   std::size_t under_way_ = 0;
   std::size_t ended_ = 0;
   RunsEnd end_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs of an experiment, each in a process of its own, several side by side. What came of them
-// is told in their order, so that it doesn't depend on how many there were at a time.
+// The runs of an experiment, each in a process of its own, several side by side. Results are
+// reported in the order of the runs, so that they don't depend on how many ran at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct RunName {
 
 struct RunResult {
   RunName name;
-  std::string failure;  // how its process ended without a result; empty: it has one
+  std::string failure;  // how its process ended without a result; empty: there is one
   experiment::Trial trial;
   double cpu_s = 0;
   std::uint64_t memory_bytes = 0;  // the most that its process had
@@ -34,9 +34,10 @@ struct RunsEnd {
   bool interrupted = false;
 };
 
-// Calls take() for each run that came to its end, in their order; `interrupted` is asked several
-// times a second, and ends what is under way. Progress goes to `progress`, if that is not null.
-// Throws std::runtime_error if there can be no workers. When it returns or throws, none is left.
+// Calls take() for each run that has ended, in their order. It calls `interrupted` several times a
+// second, and ends the current runs if that says so. Progress goes to `progress`, unless that is
+// null. Throws std::runtime_error if there can be no workers. When it returns or throws, none is
+// left.
 [[nodiscard]] RunsEnd run_all(const std::vector<RunName>& runs, const Work& work, unsigned jobs,
                               const std::function<bool()>& interrupted, std::FILE* progress,
                               const std::function<void(RunResult&&)>& take);

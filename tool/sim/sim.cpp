@@ -45,7 +45,7 @@ std::vector<RunName> runs_of(const std::vector<Plan>& plans, const SeedRange& se
   return runs;
 }
 
-// So many as memory has room for.
+// As many jobs as memory has room for.
 unsigned jobs_of(const SimOptions& options, const Plan& plan) {
   const double room = static_cast<double>(available_memory_bytes()) /
                       (static_cast<double>(plan.memory_mb) * kMegabyte);

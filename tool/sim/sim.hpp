@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hawser sim`: runs an experiment's plan and tells what came of it.
+// `hawser sim`: runs an experiment's plan and reports the results.
 #pragma once
 
 #include "tool/exit_code.hpp"
@@ -7,7 +7,7 @@
 
 namespace hawser::tool {
 
-// Throws InputError for what the person who gave the command can put right.
+// Throws InputError for errors that the user of the command can put right.
 [[nodiscard]] ExitCode run_plan(const SimOptions& options);
 
 }  // namespace hawser::tool

@@ -19,7 +19,7 @@ constexpr double kPlotHeight = 270;
 constexpr double kLetter = 7.2;  // about a letter's width at 13 px
 constexpr double kLegendLine = 20;
 
-// Okabe and Ito, "Color Universal Design" (2008), without yellow, which white swallows.
+// Okabe and Ito, "Color Universal Design" (2008), without yellow, which is invisible on white.
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#56b4e9", "#e69f00", "#444444", "#8c564b"};
 
@@ -38,7 +38,7 @@ std::string open(double height, std::string_view title) {
          text(0, 18, title, "font-size=\"16\" font-weight=\"600\"");
 }
 
-// What the axes show, and where that is in the picture.
+// The range of the axes, and their place in the picture.
 class Plot {
  public:
   Plot(const Chart& chart, double top) : chart_(chart), top_(top) {
@@ -93,7 +93,7 @@ class Plot {
 
   [[nodiscard]] std::string marks() const {
     std::string svg;
-    double free_from = 0;  // names that would lie over each other are left out
+    double free_from = 0;  // overlapping names are left out
     for (const ChartMark& mark : chart_.marks) {
       const double at = x(mark.x);
       svg += line(at, top_, at, bottom(), "stroke=\"#c0392b\" stroke-dasharray=\"5 4\"");
@@ -133,7 +133,7 @@ class Plot {
   double y_most_ = 0;
 };
 
-// The names of the lines, and how high they are together.
+// The names of the lines, and their total height.
 std::pair<std::string, double> legend(const std::vector<ChartLine>& lines, double top) {
   std::string svg;
   double x = kLeft;
@@ -154,7 +154,7 @@ std::pair<std::string, double> legend(const std::vector<ChartLine>& lines, doubl
   return {svg, svg.empty() ? 0 : y - top + 10};
 }
 
-// From nearly white to dark blue.
+// A colour from nearly white to dark blue.
 std::string shade(double share) {
   struct Colour {
     double r, g, b;
@@ -224,7 +224,7 @@ std::string to_svg(const HeatMap& map) {
   const double width = std::min(60.0, (kRight - kLeft) / static_cast<double>(map.columns));
   const double height = std::clamp(260.0 / static_cast<double>(rows), 4.0, 22.0);
   const double top = 36;
-  // One path a shade: a fabric has thousands of cells.
+  // One path for each shade: a fabric has thousands of cells.
   std::array<std::string, kShades> paths;
   for (std::size_t i = 0; i < map.cells.size(); ++i) {
     if (map.cells[i] < 0) continue;

@@ -10,7 +10,7 @@
 
 namespace hawser::tool {
 
-// Well apart from each other, for the colour-blind too; after eight they begin again.
+// Colours that are easy to tell apart, for the colour-blind too; after eight they repeat.
 [[nodiscard]] std::string_view colour_of(std::size_t number);
 
 struct ChartLine {
@@ -26,7 +26,7 @@ struct ChartMark {
   std::string name;
 };
 
-// All that is shown is 0 or more.
+// All values are 0 or more.
 struct Chart {
   std::string title;
   std::string x_name;  // with its unit, as is the next
@@ -50,10 +50,9 @@ struct HeatMap {
 };
 [[nodiscard]] std::string to_svg(const HeatMap& map);
 
-// As short as it can be told on an axis.
+// The number in the shortest form for an axis.
 [[nodiscard]] std::string short_number(double value);
-// Equal steps of 1, 2 or 5 times a power of ten from `least` or above to `most`, some `count` of
-// them.
+// About `count` equal steps of 1, 2 or 5 times a power of ten, from `least` or above to `most`.
 [[nodiscard]] std::vector<double> ticks(double least, double most, std::size_t count);
 
 }  // namespace hawser::tool

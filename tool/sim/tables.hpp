@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an experiment's runs are in csv: the same bytes for the same plan.
+// An experiment's runs as csv: the same bytes for the same plan.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ namespace hawser::tool {
 [[nodiscard]] std::string series_head();
 [[nodiscard]] std::string series_lines(std::size_t run, const RunResult& result);
 
-// Microseconds with six digits behind the point, which is exact; empty for what is below 0.
+// Microseconds with six decimal places, which is exact; empty for values below 0.
 [[nodiscard]] std::string exact_us(std::int64_t ps);
 
 }  // namespace hawser::tool

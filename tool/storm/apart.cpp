@@ -10,7 +10,7 @@
 namespace hawser::tool {
 namespace {
 
-// What the copy leaves.
+// The results that the copy leaves.
 struct Left {
   bool ended = false;
   std::array<char, 1024> verdict{};
@@ -25,9 +25,9 @@ struct Left {
 };
 
 constexpr double kLookS = 0.05;
-constexpr double kGraceS = 10;  // for a process that is killed
+constexpr double kGraceS = 10;  // to wait for a killed process
 
-// Until it ends, is interrupted or must be ended.
+// Waits until the process ends, is interrupted or must be ended.
 void wait_for(Forked& process, double limit_s, const std::function<bool()>& interrupted,
               ApartOutcome& outcome) {
   Overtime overtime(limit_s);

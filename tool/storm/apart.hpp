@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One storm in a process of its own, so that it may crash or never end and still be told of.
+// One storm in a process of its own, so that its crash or endless loop can be reported.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace hawser::tool {
 
-// One storm; the recording may be null. What it does to its process happens to a worker.
+// Runs one storm; the recording may be null. Its process is a worker, so a crash hits only that
+// one.
 using Storm = std::function<sim::StormOutcome(const sim::Plan&, sim::Recording*)>;
 
-// That of the simulator. `sought`: a cell of the census whose visit counts as a failure;
+// The simulator's storm. `sought`: a cell of the census whose visit counts as a failure;
 // kCensusCells: none.
 [[nodiscard]] Storm make_storm(std::size_t sought);
 
 struct ApartOutcome {
   std::string verdict;       // of the judge, or how its process ended; empty: nothing was wrong
-  std::string last_words;    // what that wrote to standard error
-  bool ended = false;        // it came to its end, and the rest means something
+  std::string last_words;    // what that process wrote to standard error
+  bool ended = false;        // it ran to its end, and the rest is valid
   bool interrupted = false;  // it was given up, and has no verdict
   std::uint64_t digest = 0;
   std::uint64_t packets = 0;
@@ -33,8 +34,8 @@ struct ApartOutcome {
   double wall_s = 0;
 };
 
-// Ends it after limit_s of CPU time (overtime.hpp), and when `interrupted`, which is asked several
-// times a second, says so. A recording's memory and count must be Shared (forked.hpp).
+// Ends the storm after limit_s of CPU time (overtime.hpp), or when `interrupted` says so, which is
+// called several times a second. A recording's memory and count must be Shared (forked.hpp).
 [[nodiscard]] ApartOutcome run_apart(const sim::Plan& plan, const Storm& storm, double limit_s,
                                      const std::function<bool()>& interrupted,
                                      sim::Recording* recording = nullptr);

@@ -23,7 +23,7 @@ using Kind = sim::Happening::Kind;
 
 constexpr int kEndpointThread = 1;
 constexpr int kFirstNicThread = 10;
-constexpr std::int64_t kCounterSteps = 2000;  // at most so many values of a counter
+constexpr std::int64_t kCounterSteps = 2000;  // at most this many values of a counter
 
 int process_of(std::uint32_t host) { return static_cast<int>(host) + 1; }
 
@@ -48,7 +48,7 @@ class ChromeTrace {
     for (std::uint64_t i = 0; i < recording_.size(); ++i) take(i);
     while (!open_.empty()) close(std::string(open_.begin()->first), end_ns_);
     for (std::uint32_t host = 0; host < plan_.hosts.size(); ++host) show_counters(host, end_ns_);
-    // The end of a span comes before what begins at the same moment.
+    // The end of a span comes before events that begin at the same moment.
     std::ranges::stable_sort(
         events_, {}, [](const Timed& event) { return std::pair(event.at_ns, event.order); });
     out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
@@ -62,7 +62,7 @@ class ChromeTrace {
   struct Timed {
     std::int64_t at_ns;
     std::int64_t order;
-    std::string text;  // of an object: a quarter of what the object itself takes
+    std::string text;  // an object's text takes a quarter of its memory
   };
   struct Span {
     std::int64_t begin_ns = 0;
@@ -80,7 +80,7 @@ class ChromeTrace {
   };
 
   void add(std::int64_t at_ns, std::int64_t order, Json json) {
-    json["ts"] = static_cast<double>(at_ns) / 1e3;  // microseconds, says the format
+    json["ts"] = static_cast<double>(at_ns) / 1e3;  // in microseconds, says the format
     events_.push_back({at_ns, order, json_text(json)});
   }
 
@@ -117,7 +117,7 @@ class ChromeTrace {
     const Span span = std::move(found->second);
     open_.erase(found);
     if (span.begin_ns > end_ns_ || at_ns < begin_ns_) return;
-    // Each gets an id of its own: those of states follow one another.
+    // Each span gets its own id, since spans of states follow one another.
     const std::string unique = fmt::format("0x{:x}", ++spans_);
     Json edge{{"pid", span.process},
               {"tid", kEndpointThread},
@@ -132,7 +132,7 @@ class ChromeTrace {
     add(std::min(at_ns, end_ns_), 2 * static_cast<std::int64_t>(spans_) + 1, edge);
   }
 
-  // What a process had is gone with it; the fault stays.
+  // The spans of a process end with it; the spans of faults stay.
   void die(std::uint32_t host, std::int64_t at_ns) {
     std::vector<std::string> gone;
     for (const auto& [id, span] : open_) {
@@ -219,7 +219,7 @@ class ChromeTrace {
     const std::string id =
         fmt::format("path of h{} to peer {}, slot {}", happening.host, record.peer, record.slot);
     const auto state = static_cast<PathState>(record.detail);
-    if (state == PathState::up) return close(id, happening.at.ns);  // as it is without a word
+    if (state == PathState::up) return close(id, happening.at.ns);  // UP is the usual state
     open(id, happening.at.ns, process_of(happening.host), "path",
          fmt::format("{} to h{}.n{}: {} ({})", nic_name(happening.host, record.nic),
                      record.endpoint_id - 1, record.remote_nic, to_string(state),

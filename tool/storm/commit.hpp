@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which commit this command was built from. The build writes the other half (cmake/commit.cmake).
+// The commit from which this command was built. The build writes the other half
+// (cmake/commit.cmake).
 #pragma once
 
 #include <string_view>

@@ -32,11 +32,11 @@ constexpr int kLookAgainMs = 50;
 
 [[noreturn]] void be_the_copy(pid_t parent, int error_output, const std::function<void()>& work) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it went before the line above
-  // The parent answers for both, also where a whole process group gets them.
+  if (::getppid() != parent) ::_exit(1);  // the parent ended before the line above
+  // The parent handles these signals for both, also if a whole process group gets them.
   (void)::signal(SIGINT, SIG_IGN);
   (void)::signal(SIGTERM, SIG_IGN);
-  (void)::signal(SIGABRT, SIG_DFL);  // a test framework may have taken it
+  (void)::signal(SIGABRT, SIG_DFL);  // a test framework may have changed it
   const rlimit none{0, 0};
   (void)::setrlimit(RLIMIT_CORE, &none);  // one failing seed after the other
   (void)::dup2(error_output, STDERR_FILENO);
@@ -46,10 +46,10 @@ constexpr int kLookAgainMs = 50;
     tool::tell("threw: {}\n", error.what());
     std::exit(1);
   }
-  std::exit(0);  // not _exit: coverage is written there
+  std::exit(0);  // not _exit: exit() writes the coverage
 }
 
-// The line that says why, if there is one.
+// The line that gives the reason, if there is one.
 std::string telling_line(const std::string& words) {
   for (const char* const mark : {"assertion failed", "ERROR: ", "runtime error", "threw: "}) {
     const std::size_t at = words.find(mark);
@@ -66,7 +66,7 @@ std::string telling_line(const std::string& words) {
 Forked::Forked(const std::function<void()>& work) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
-  (void)std::fflush(nullptr);  // or both would write it
+  (void)std::fflush(nullptr);  // otherwise both would write it
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) {
@@ -123,12 +123,12 @@ bool Forked::update() {
   if (ended_) return true;
   read();
   const pid_t changed = ::waitpid(pid_, &wait_status_, WNOHANG);
-  // Somebody else has waited for it: it has ended, and its number may be another process's by now.
+  // Other code has waited for the process: it has ended, and its number may belong to another one.
   const bool is_unseen = changed < 0 && errno == ECHILD;
   if (changed != pid_ && !is_unseen) return false;
   if (is_unseen) wait_status_ = kEndedUnseen;
   ended_ = true;
-  read();  // what it wrote at last
+  read();  // its last output
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A forked copy of this process that does one thing, so that whatever happens to it, a crash or an
-// endless loop, happens to it alone; and memory in which it leaves what it found.
+// A forked copy of this process that does one thing. Whatever happens to it, a crash or an endless
+// loop, happens to it alone. Also memory in which it leaves its results.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,8 +15,8 @@
 
 namespace hawser::tool {
 
-// One T, and `extra_bytes` behind it, that this process shares with those that it forks. It starts
-// as T{} and zeros; pages that nobody touches cost nothing.
+// One T, and `extra_bytes` behind it, that this process shares with its forked copies. It starts as
+// T{} and zeros; untouched pages cost nothing.
 template <class T>
 class Shared {
   static_assert(std::is_trivially_destructible_v<T>);
@@ -43,8 +43,8 @@ class Shared {
 
 class Forked {
  public:
-  // The copy calls work() and ends. It ends too when this process does, and takes no notice of
-  // Ctrl-C. Throws std::runtime_error.
+  // The copy calls work() and ends. It also ends when this process does, and ignores Ctrl-C. Throws
+  // std::runtime_error.
   explicit Forked(const std::function<void()>& work);
   ~Forked();  // kills it, if it still runs
   Forked(const Forked&) = delete;
@@ -52,15 +52,15 @@ class Forked {
 
   // Its standard error, to wait for with poll(2); -1 once the other end is closed.
   [[nodiscard]] int fd() const { return fd_; }
-  // Reads what is there, and looks whether it has ended; true if it is so.
+  // Reads what is there, and checks whether the copy has ended; returns true if so.
   bool update();
   void kill();
-  // What it has used so far; 0 once it has ended.
+  // The CPU time that the copy has used so far; 0 once it has ended.
   [[nodiscard]] std::uint64_t cpu_ns() const;
-  // Waits for its end, at most so long; true if it came.
+  // Waits for its end, at most this long; returns true if it came.
   bool wait(double seconds);
 
-  // Once it has ended. How, as one line; empty: it has done its work.
+  // How it ended, as one line, once it has; empty if it has done its work.
   [[nodiscard]] std::string failure() const;
   // The end of what it wrote to standard error.
   [[nodiscard]] const std::string& last_words() const { return last_words_; }

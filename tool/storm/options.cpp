@@ -20,7 +20,7 @@ namespace hawser::tool {
 namespace {
 
 constexpr unsigned kMostJobs = 1024;
-// More would only wait for each other.
+// More jobs for each processor would only wait for each other.
 constexpr unsigned kMostJobsOfProcessor = 4;
 
 std::uint64_t parse_seed(std::string_view text, std::string_view whole) {
@@ -50,7 +50,7 @@ void check_writable(const std::string& name, std::string_view what) {
   if (!there) (void)std::remove(name.c_str());
 }
 
-// A folder can be opened like a file, and read by nobody.
+// A folder can be opened like a file, but not read.
 void check_is_file(const std::string& name) {
   if (name.empty()) throw InputError("--plan needs the name of a file");
   std::error_code error;
@@ -59,13 +59,13 @@ void check_is_file(const std::string& name) {
   }
 }
 
-// Whatever their names are.
+// Whether both names stand for one file.
 bool are_one_file(const std::string& a, const std::string& b) {
   std::error_code error;  // one of them is not there
   return a == b || std::filesystem::equivalent(a, b, error);
 }
 
-// Of what is made of a plan, beside it.
+// The base name of files that are made from a plan, beside it.
 std::string name_of(const std::string& plan_file) {
   for (const std::string_view ending : {".plan.json", ".json"}) {
     if (plan_file.size() > ending.size() && plan_file.ends_with(ending)) {
@@ -213,7 +213,7 @@ void StormOptionParser::take_files(StormOptions& o) const {
   for (const auto& [file, what] : written) check_writable(file, what);
 }
 
-// Only what was given: what is usual needs no words.
+// Only given options: defaults need no words.
 void StormOptionParser::take_repeated(StormOptions& o) const {
   const auto repeat = [this](std::string& text, const char* name) {
     if (given(name)) text += fmt::format(" {} {}", name, app_[name]->as<std::string>());

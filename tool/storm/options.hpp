@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `hawser storm` was asked for.
+// The options of `hawser storm`.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class App;
 
 namespace hawser::tool {
 
-// Of a replay: how much of it is told.
+// How much of a replay is written down.
 struct TraceOptions {
   std::string prefix{};  // of its files; empty: no trace
-  bool packets = false;  // each one, else only what is not an everyday matter
+  bool packets = false;  // every single one, else only unusual events
   double from_ms = 0;    // since the start
   double to_ms = 1e9;
 };
@@ -27,7 +27,7 @@ struct TraceOptions {
 struct StormOptions {
   SwarmOptions swarm;
   std::string command = "hawser storm";  // as it was called
-  unsigned asked_jobs = 0;               // those that are there are in `swarm`
+  unsigned asked_jobs = 0;               // as asked for; `swarm` has the real number
   bool single = false;                   // one seed, or the plan of a file, not a swarm
   std::string plan_file;                 // empty: that of the seed
   TraceOptions trace;
@@ -36,12 +36,13 @@ struct StormOptions {
   std::string json;
   std::string sought;  // a cell of the census; empty: none
 
-  // What other commands about the same storms have to say too; and about the rest of the swarm.
+  // Options that other commands about the same storms must repeat; and those about the rest of the
+  // swarm.
   std::string repeated{};
   std::string swarm_repeated{};
 };
 
-// As a shell takes it for one word.
+// The text as one word for a shell.
 [[nodiscard]] std::string shell_word(const std::string& text);
 
 // "A..B" or "N". Throws InputError.
@@ -50,7 +51,7 @@ struct StormOptions {
 class StormOptionParser {
  public:
   explicit StormOptionParser(CLI::App& app);
-  // After app.parse. Checks also that all files can be written. Throws InputError.
+  // To be called after app.parse. Also checks that all files can be written. Throws InputError.
   [[nodiscard]] StormOptions finish();
 
  private:

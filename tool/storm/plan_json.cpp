@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Older plans lack these fields. Then all NICs are in one network, and all hosts are there from the
+// Older plans lack these fields. Then all NICs are in one network, and all hosts exist from the
 // beginning.
 constexpr std::string_view kNetwork = "network";
 constexpr std::string_view kStarts = "starts_ns";

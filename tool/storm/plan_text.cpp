@@ -93,7 +93,7 @@ void add_traffic(Out out, const sim::Plan& plan) {
   }
 }
 
-// What `amount` and `delay` mean.
+// The meaning of `amount` and `delay`.
 std::string strength(const sim::FaultPlan& fault) {
   const double percent = 100 * fault.amount;
   switch (fault.kind) {

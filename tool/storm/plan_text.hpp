@@ -9,11 +9,11 @@
 
 namespace hawser::tool {
 
-// "12.345678 ms"; of a length that does not change below 1000 s.
+// "12.345678 ms"; the length does not change below 1000 s.
 [[nodiscard]] std::string time_text(proto::Duration time);
-// With as few digits as it takes: "1.5 ms", "20 us".
+// The shortest form: "1.5 ms", "20 us".
 [[nodiscard]] std::string span_text(proto::Duration span);
-// "h0", and of any host "anyone".
+// "h0"; "anyone" for any host.
 [[nodiscard]] std::string host_name(std::uint32_t host);
 // "h0.n1".
 [[nodiscard]] std::string nic_name(std::uint32_t host, std::uint32_t nic);

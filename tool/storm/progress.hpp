@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a swarm is.
+// The progress of a swarm.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class SwarmProgress {
   // `out` may be null. `seconds`: when the swarm is to end; 0: when all of `count` are done.
   SwarmProgress(std::FILE* out, std::uint64_t count, double seconds);
 
-  // If it is time for it. All of them are sums from the start.
+  // Shows the progress if it is time for it. All numbers are sums from the start.
   void show(std::uint64_t now, std::uint64_t done, std::uint64_t packets, std::uint64_t failures);
 
  private:

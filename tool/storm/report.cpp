@@ -24,7 +24,7 @@ double share(std::uint64_t part, std::uint64_t of) {
 double rate(std::uint64_t n, double seconds) {
   return seconds > 0 ? static_cast<double>(n) / seconds : 0;
 }
-// "12%", and "<1%" of what is rare.
+// "12%", and "<1%" for rare events.
 std::string percent(std::uint64_t part, std::uint64_t of) {
   const double value = 100 * share(part, of);
   if (part > 0 && value < 1) return "<1%";
@@ -77,7 +77,7 @@ void add_faults(Out out, const Totals& totals) {
   }
 }
 
-// What a run may have been like, by what it visited.
+// A trait of a run, derived from what it visited.
 struct Feature {
   std::string_view text;
   std::string_view cell;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a swarm found, for people and as JSON.
+// The findings of a swarm, for people and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,14 +9,14 @@
 
 namespace hawser::tool {
 
-// What the commands that a report proposes begin with, and what they say beside the seeds.
+// The beginning of the commands that a report proposes, and their options besides the seeds.
 struct Wording {
   std::string command = "hawser storm";
-  std::string of_one{};    // " --seek path_state:DOWN"
+  std::string of_one{};    // for one seed: " --seek path_state:DOWN"
   std::string of_swarm{};  // the same, and more
 };
 
-// How a failure is replayed and cut down, one command a line.
+// How to replay a failure and cut it down, one command a line.
 [[nodiscard]] std::string advice(std::uint64_t seed, const Wording& wording);
 
 [[nodiscard]] std::string to_text(const SwarmOptions& options, const SwarmResult& result,

@@ -37,7 +37,7 @@ Wording wording_of(const StormOptions& options) {
   return {options.command, options.repeated, options.swarm_repeated};
 }
 
-// What was found comes before how the run ended.
+// A failure takes precedence over how the run ended.
 ExitCode exit_code(bool failed, bool was_interrupted) {
   if (failed) return ExitCode::wrong;
   return was_interrupted ? ExitCode::interrupted : ExitCode::ok;
@@ -87,13 +87,13 @@ std::string describe(const sim::Plan& plan, const ApartOutcome& outcome) {
                     1e-6 * static_cast<double>(outcome.lasted.ns), outcome.wall_s);
 }
 
-// The plan with what the failure needs, written to the file.
+// The plan with only the parts that the failure needs, also written to the file.
 sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Plan& plan,
                  const std::string& verdict, std::FILE* out) {
   const std::string kind = kind_of(verdict);
   sim::Shrinker shrinker(
       [&](const sim::Plan& candidate) {
-        if (interrupted()) return false;  // it goes with what it has
+        if (interrupted()) return false;  // shrinking ends with its best so far
         return kind_of(run_apart(candidate, storm, options.swarm.limit_s, interrupted).verdict) ==
                kind;
       },

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `hawser storm`: swarms of storms, and what to do with one that fails: replay, timeline,
-// shrinking.
+// `hawser storm`: swarms of storms, and tools for one that fails: replay, timeline, shrinking.
 #pragma once
 
 #include "tool/exit_code.hpp"

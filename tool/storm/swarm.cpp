@@ -27,12 +27,13 @@ namespace {
 
 constexpr int kPollMs = 50;
 constexpr std::size_t kStartsAtOnce = 4;  // workers, between two looks at the rest
-constexpr double kGraceS = 2;             // for what is under way when the swarm ends
+constexpr double kGraceS = 2;             // for storms that still run when the swarm ends
 constexpr std::size_t kMostKinds = 100;
 
-// What a worker shares with the swarm. Totals are read when it is gone, the rest at any time.
+// A worker's memory that it shares with the swarm. Totals are read when it is gone, the rest at any
+// time.
 struct Slot {
-  std::atomic<std::uint64_t> index{0};     // of the seed under way, from `first` on
+  std::atomic<std::uint64_t> index{0};     // of the current seed, from `first` on
   std::atomic<std::uint64_t> began_ns{0};  // 0: none is
   std::atomic<std::uint64_t> cpu_at_begin_ns{0};
   std::atomic<std::uint64_t> done{0};
@@ -40,8 +41,8 @@ struct Slot {
   Totals totals;
 };
 
-// A storm takes and gives back a few hundred pages, in pieces of any size: a worker keeps what it
-// has once had, for the next one.
+// A storm allocates and frees a few hundred pages, in pieces of any size. A worker keeps the memory
+// that it once had, for the next storm.
 void keep_memory() {
   (void)::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that there is
   (void)::mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -58,7 +59,7 @@ struct Common {
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> stop{false};
 };
-// Through a pipe; whole, as it is small.
+// Goes through a pipe in one piece, since it is small.
 struct Report {
   std::uint64_t seed = 0;
   std::array<char, 496> verdict{};
@@ -102,7 +103,7 @@ class Swarm {
   }
 
  private:
-  // A few at a time: those that are there are at work at once, and take the processors.
+  // Starts a few workers at a time: those that exist already are at work, and use the processors.
   void start_some() {
     for (std::size_t i = 0; i < kStartsAtOnce && workers_.size() < jobs_; ++i) {
       if (common_->stop || common_->next >= count_) return;
@@ -116,7 +117,7 @@ class Swarm {
     return std::make_unique<Forked>([this, &slot] { work(slot); });
   }
 
-  // A worker.
+  // The loop of a worker.
   void work(Slot& slot) {
     keep_memory();
     while (!common_->stop) {
@@ -183,7 +184,7 @@ class Swarm {
       const std::uint64_t began = slot.began_ns;
       if (began == 0) return;
       const std::string verdict = overtimes_[i].look(now, worker.cpu_ns(), slot.cpu_at_begin_ns);
-      if (verdict.empty() || slot.began_ns != began) return;  // or it was of the seed before
+      if (verdict.empty() || slot.began_ns != began) return;  // or it is of the seed before
       worker.kill();
       (void)worker.wait(kGraceS);
       fail(i, verdict);
@@ -212,7 +213,7 @@ class Swarm {
     return result_.interrupted || late || common_->stop;
   }
 
-  // What has not come to its end by now is not waited for, and not counted.
+  // Storms that have not ended by now are neither waited for nor counted.
   void end_all() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (!workers_[i]) continue;

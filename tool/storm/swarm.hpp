@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many storms, in forked workers, one seed after the other: what crashes or never ends is a failure
-// of its seed, not of the swarm.
+// Many storms in forked workers, one seed after the other. A crash or endless loop is a failure of
+// its seed, not of the swarm.
 #pragma once
 
 #include <cstdint>
@@ -28,25 +28,25 @@ struct SwarmOptions {
 struct Failure {
   std::uint64_t seed = 0;
   std::string verdict;
-  std::string last_words;  // what a worker wrote that died of it
+  std::string last_words;  // the output of a worker that died of it
 };
 
 // Failures that differ in nothing but numbers.
 struct FailureKind {
-  static constexpr std::size_t kMostSeeds = 20;  // that are named
+  static constexpr std::size_t kMostSeeds = 20;  // at most this many are named
   std::string kind;
   std::uint64_t count = 0;
   std::vector<std::uint64_t> seeds;
   Failure first;
 };
-// Every number in it is a #.
+// The verdict with every number replaced by #.
 [[nodiscard]] std::string kind_of(std::string_view verdict);
 
 struct SwarmResult {
   Totals totals;
   std::uint64_t done = 0;  // seeds, failures included
   std::uint64_t failures = 0;
-  std::vector<FailureKind> kinds;  // in the order in which they were met
+  std::vector<FailureKind> kinds;  // in the order in which they were found
   std::uint64_t unnamed = 0;       // failures of more kinds than are kept
   double wall_s = 0;
   bool interrupted = false;
@@ -54,7 +54,7 @@ struct SwarmResult {
   std::optional<std::uint64_t> goes_on_at;
 };
 
-// `interrupted` is asked several times a second; progress goes to `progress`, if that is not null.
+// `interrupted` is called several times a second; progress goes to `progress`, unless it is null.
 // Throws std::runtime_error if there can be no workers.
 [[nodiscard]] SwarmResult run_swarm(const SwarmOptions& options, const Storm& storm,
                                     const std::function<bool()>& interrupted, std::FILE* progress);

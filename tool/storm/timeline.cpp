@@ -53,7 +53,7 @@ std::string piece_text(const TraceRecord& record, std::uint32_t message) {
   return text;
 }
 
-// Of records whose detail says more than a number.
+// The text for records whose detail says more than a number.
 std::string outcome_text(const TraceRecord& record) {
   const std::string_view cause = trace_cause_name(record.kind, record.cause);
   switch (record.kind) {
@@ -97,8 +97,7 @@ std::string traced_text(const sim::Plan& plan, const Happening& happening, std::
   return text + path_text(happening) + piece_text(record, message);
 }
 
-// When the last operation completed or the judge gave up, or, if something happened after that,
-// then.
+// When the last operation completed or the judge gave up, or the last event if that came later.
 proto::Duration end_of(const sim::Recording& recording, const ApartOutcome& outcome) {
   const proto::Duration last =
       recording.size() > 0 ? recording.at(recording.size() - 1).at : proto::Duration{};
@@ -112,9 +111,9 @@ Subjects::Subjects(const sim::Recording& recording)
   struct Subject {
     std::uint32_t index = kNone;
     bool is_receive = false;
-    std::uint64_t begun = ~std::uint64_t{0};  // where the trace told of it before it had a name
+    std::uint64_t begun = ~std::uint64_t{0};  // where the trace mentioned it before it had a name
   };
-  // Operations of a process that was started again have the names of its predecessor's.
+  // The operations of a process that was started again have the same names as its predecessor's.
   std::vector<std::unordered_map<std::uint64_t, Subject>> known;
   for (std::uint64_t i = 0; i < recording.size(); ++i) {
     const Happening& happening = recording.at(i);
@@ -157,7 +156,7 @@ bool is_detail(const Happening& happening) {
     case TraceKind::message_status:
     case TraceKind::send_completed:
     case TraceKind::receive_completed: return false;
-    default: return true;  // message_begun too, as its post is told
+    default: return true;  // message_begun is left out too, as the message's post is shown
   }
 }
 

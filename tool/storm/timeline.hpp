@@ -15,7 +15,7 @@
 
 namespace hawser::tool {
 
-// Of each happening which message (of the plan) or receive (of the judge) it is about.
+// For each happening, the message (of the plan) or receive (of the judge) that it is about.
 class Subjects {
  public:
   explicit Subjects(const sim::Recording& recording);
@@ -32,14 +32,14 @@ class Subjects {
   std::vector<bool> is_receive_;
 };
 
-// Whether it is about a single packet, of which there are very many, or what is too ordinary.
+// Whether it is about a single packet, of which there are very many, or too ordinary an event.
 [[nodiscard]] bool is_detail(const sim::Happening& happening);
 [[nodiscard]] bool is_shown(const sim::Happening& happening, const TraceOptions& options);
 // "packet 17 to h1 lost: gap (h0.n1 to h1.n0, slot 3.1), message 5 fragment 9".
 [[nodiscard]] std::string happening_text(const sim::Plan& plan, const sim::Recording& recording,
                                          const Subjects& subjects, std::uint64_t i);
 
-// The plan, the lines, and last when it came to which end.
+// Writes the plan, the lines, and last when and how the storm ended.
 void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recording& recording,
                     const Subjects& subjects, const ApartOutcome& outcome,
                     const TraceOptions& options);

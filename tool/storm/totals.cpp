@@ -69,7 +69,7 @@ bool draws(const StormRange& range, sim::FaultKind kind) {
   return kind != sim::FaultKind::strangers || !sim::has_partners(range.first);
 }
 
-// Whether the range is there for what the cell counts.
+// Whether the range exists for the event that the cell counts.
 bool is_there_for(const StormRange& range, std::size_t cell) {
   const sim::CensusRow& row = sim::census_rows()[cell];
   if (!row.expected) return false;

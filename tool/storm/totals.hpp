@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What many storms were like, in a fixed amount of memory however many they are. Those of several
-// workers add up.
+// Statistics of many storms, in a fixed amount of memory however many there are. The totals of
+// several workers add up.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@
 
 namespace hawser::tool {
 
-// What storms have to be like to be worth their name (docs/internals/storm.md). Seeds from `first`
-// on draw what lower ones don't. Storms of partners are smaller on purpose, as only some of them
-// have the faults and the traffic of the others.
+// The requirements on storms of a range of seeds (docs/internals/storm.md). Seeds from `first` on
+// draw things that lower ones don't. Storms of partners are smaller on purpose, as only some of
+// them have the faults and the traffic of the others.
 struct StormRange {
   std::string_view name;
   std::uint64_t first;
-  std::uint64_t packets;  // by the median
+  std::uint64_t packets;  // the least median
   std::uint64_t faults;   // likewise
-  double fault_share;     // of seeds, for each kind that the range draws
-  double cell_share;      // of seeds, for each cell of the census that the range is there for
+  double fault_share;     // share of seeds, for each kind of fault that the range draws
+  double cell_share;      // share of seeds, for each cell of the census that is the range's aim
 };
 inline constexpr std::array kSeedRanges{
     StormRange{"", 0, 2000, 5, 0.05, 0},
@@ -65,7 +65,7 @@ inline constexpr std::array<QuantityText, kQuantities> kQuantityTexts{{
 #undef HAWSER_TEXT
 }};
 
-// How often, and in how many seeds.
+// How often, and in how many seeds, something was visited.
 struct Visits {
   std::uint64_t times = 0;
   std::uint64_t seeds = 0;
@@ -79,10 +79,10 @@ struct Visits {
   }
 };
 
-// Of the seeds of one range.
+// The totals of one range of seeds.
 struct RangeTotals {
   std::uint64_t runs = 0;
-  std::uint64_t runs_with_packets_wanted = 0;  // exactly, as a histogram rounds
+  std::uint64_t runs_with_packets_wanted = 0;  // counted exactly, as a histogram rounds
   std::uint64_t runs_with_faults_wanted = 0;
   Histogram packets{};
   Histogram faults{};
@@ -94,7 +94,7 @@ struct RangeTotals {
 };
 
 struct Totals {
-  std::uint64_t runs = 0;  // that came to an end, whatever the verdict
+  std::uint64_t runs = 0;    // runs that ended, whatever the verdict
   std::uint64_t digest = 0;  // sum of the runs' digests, whatever their order
   std::uint64_t events = 0;
   std::uint64_t turns = 0;
@@ -117,10 +117,10 @@ struct Mark {
   std::string text;
   bool holds = false;
 };
-// Whether these storms were strong enough, as far as numbers can say: those of each range of seeds
-// of which any were run.
+// Whether the storms of each range of seeds that was run were strong enough, as far as numbers can
+// say.
 [[nodiscard]] std::vector<Mark> marks(const Totals& totals);
-// "group:name" of the cells that exist and that no storm came to.
+// "group:name" of the existing cells that no storm visited.
 [[nodiscard]] std::vector<std::string> unvisited(const Totals& totals);
 
 }  // namespace hawser::tool

@@ -13,7 +13,7 @@
 namespace hawser::tool {
 namespace {
 
-// Of the last ones, if there are more. Memory is taken only for those that come.
+// The last ones are kept, if there are more. Memory is taken only for those that come.
 constexpr std::size_t kMostHappenings = std::size_t{1} << 22;
 
 std::ofstream open(const std::string& name) {

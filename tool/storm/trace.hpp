@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A storm that is recorded while it runs, and what people get to see of it: a timeline in words,
-// and a trace for Perfetto.
+// A storm that is recorded while it runs, and its output for people: a timeline in words, and a
+// trace for Perfetto.
 #pragma once
 
 #include "tool/storm/apart.hpp"

@@ -92,9 +92,9 @@ Workload gpt2_workload() {
 }
 
 Workload llama_workload() {
-  // Megatron's tensor parallelism (Shoeybi et al., arXiv 1909.08053, section 3): per layer one
-  // all-reduce after attention and one after the MLP, forward; the same two, backward; and one of
-  // the embedding's output forward and of the head's input gradient backward.
+  // Megatron's tensor parallelism (Shoeybi et al., arXiv 1909.08053, section 3). Per layer there is
+  // one all-reduce after attention and one after the MLP, forward, and the same two backward. The
+  // embedding's output adds one forward, and the head's input gradient one backward.
   constexpr std::uint64_t bytes = kLlamaContext * kLlamaWidth * bytes_of(DataType::bf16);
   Workload workload;
   workload.name = "llama";

@@ -17,10 +17,10 @@ using TensorBytes = std::vector<std::uint64_t>;
 // The 148 parameter tensors of GPT-2 124M in f32 (the output head shares the token embedding).
 [[nodiscard]] TensorBytes gpt2_tensors();
 
-// PyTorch's DistributedDataParallel: tensors in the reverse of their order of registration are
-// added to a bucket until it has reached its limit; the first bucket's limit is 1 MiB, so that the
-// first all-reduce starts early, the others' 25 MiB. Returns the bytes of each bucket, first issued
-// first.
+// The buckets of PyTorch's DistributedDataParallel. It adds tensors in the reverse of their order
+// of registration to a bucket until that has reached its limit. The first bucket's limit is 1 MiB,
+// so that the first all-reduce starts early; the others' is 25 MiB. Returns the bytes of each
+// bucket, in the order in which they are issued.
 [[nodiscard]] std::vector<std::uint64_t> ddp_buckets(std::span<const std::uint64_t> tensors);
 
 // GPT-2 124M, data parallel over all ranks: one all-reduce per gradient bucket.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workloads from files: ASTRA-sim 1.0 text (SimAI and AICB write the same), and AICB's csv. The
-// readers are those of the simulator (sim/input/), so that both read the same of a file; what they
-// refuse is an InputError with the file, the line and what is wrong.
+// readers are those of the simulator (sim/input/), so that both understand a file in the same way.
+// Errors are InputErrors with the file, the line and what is wrong.
 //
 // All ranks replay the first pipeline stage's program. A transfer to or from the next stage moves
-// every pipeline on by one stage; the other ends of the same transfers stand with later stages.
+// every pipeline on by one stage; the other ends of the same transfers are in later stages'
+// programs.
 #pragma once
 
 #include <string>
@@ -19,11 +20,11 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 inline constexpr std::uint64_t kMaxPhaseBytes = std::uint64_t{1} << 40;
 inline constexpr std::size_t kMaxPhases = 1'000'000;
 
-// A built-in workload's name, else a file, whose format is seen from its content. Of an AICB csv,
-// what stands before the first `epoch_end` is set-up, which runs once, and the rest a step; of
+// Loads a built-in workload by its name, or else a file, whose content shows its format. In an AICB
+// csv, the part before the first `epoch_end` is set-up, which runs once, and the rest is a step. In
 // ASTRA-sim text a step is all layers forward, then backward from the last.
 [[nodiscard]] Workload load_workload(const std::string& name_or_path);
-// The same for text at hand; `name` is what errors call it.
+// The same for a given text; `name` is its name in errors.
 [[nodiscard]] Workload parse_workload(const std::string& name, std::string_view text);
 
 }  // namespace hawser::tool

@@ -20,7 +20,7 @@ std::uint32_t floor_root(std::uint32_t n) {
   return root;
 }
 
-// The size for a kind of which the workload says nothing, given those before it.
+// The size of a kind that the workload doesn't mention, given the kinds before it.
 std::uint64_t unstated_size(GroupKind kind, const GroupLayout& layout, const GroupSizes& stated) {
   const std::uint32_t n = layout.ranks;
   const auto rest = [n](std::uint32_t taken) { return taken < n ? n / taken : n; };
@@ -41,7 +41,8 @@ std::uint64_t unstated_size(GroupKind kind, const GroupLayout& layout, const Gro
   return n;
 }
 
-// Neighbours for tensor groups, across them for data and experts, across everything for stages.
+// Tensor groups are neighbours; data and expert groups stride over them, and stages over
+// everything.
 std::uint32_t stride_of(GroupKind kind, std::uint32_t size, const GroupLayout& layout,
                         const GroupSizes& stated) {
   const std::uint32_t n = layout.ranks;
@@ -82,7 +83,7 @@ GroupLayout lay_out_groups(const Workload& workload, std::uint32_t ranks,
   }
   GroupLayout layout;
   layout.ranks = ranks;
-  // In this order: a kind's default may look at those before it.
+  // The order matters: a kind's default may depend on those before it.
   for (const GroupKind kind :
        {GroupKind::world, GroupKind::tensor, GroupKind::pipeline, GroupKind::pipeline_ends,
         GroupKind::data, GroupKind::expert, GroupKind::expert_data}) {

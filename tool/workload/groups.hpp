@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks form a group of a kind, when the workload meets the number of ranks that there are.
+// Which ranks form a group of a kind, when a workload is replayed with another number of ranks.
 //
-// A workload was written for its own number of ranks; a replay has N. Each size is taken as it is
-// stated if it divides N, else clamped to the largest divisor of N below it (with a warning), so
-// that all groups of a kind are alike. A kind of which the workload says nothing:
-//   world: N · data: what tensor and pipeline groups leave of N, or N if that is one rank ·
-//   expert_data: what the expert groups leave of the data groups' N, or N if that is one rank ·
-//   tensor: the largest divisor of N not above sqrt(N) · expert: as data · pipeline: N
-// Tensor groups are neighbours; the others stride over them as in Megatron's order (tensor, data,
+// A workload was written for its own number of ranks; a replay has N. Each stated size is taken if
+// it divides N. Otherwise it is clamped to the largest divisor of N below it (with a warning), so
+// that all groups of a kind are alike. These are the sizes of kinds that the workload doesn't
+// mention:
+//   `world`        N;
+//   `data`         the size that tensor and pipeline groups leave of N, or N if that is one rank;
+//   `expert_data`  the size that expert groups leave of the data groups' N, or N if that is one;
+//   `tensor`       the largest divisor of N not above sqrt(N);
+//   `expert`       as data;
+//   `pipeline`     N.
+// Tensor groups are neighbours. The others stride over them in Megatron's order (tensor, data,
 // pipeline), where sizes fit, else over N.
 #pragma once
 
@@ -39,7 +43,7 @@ struct GroupLayout {
   }
 };
 
-// Appends to `warnings` what was clamped, of the kinds that the workload uses.
+// Appends to `warnings` which sizes were clamped, for the kinds that the workload uses.
 [[nodiscard]] GroupLayout lay_out_groups(const Workload& workload, std::uint32_t ranks,
                                          std::vector<std::string>& warnings);
 

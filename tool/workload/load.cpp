@@ -70,12 +70,12 @@ Operation operation_of(const fabric::Operation& one) {
   return Operation::barrier;
 }
 
-// What this rank does of an operation; nothing if it takes no message.
+// This rank's part in an operation; returns false if it takes no message.
 bool to_phase(const fabric::Operation& one, Phase& phase) {
   phase.type = DataType::bf16;
   phase.bytes = one.bytes;
   if (one.what == What::send || one.what == What::receive) {
-    if (!one.next) return false;  // the other end of a transfer that the stage before has
+    if (!one.next) return false;  // the stage before has the other end of the transfer
     phase.group = GroupKind::pipeline;
     phase.operation = one.what == What::send ? Operation::shift_next : Operation::shift_prev;
     return one.bytes > 0;
@@ -105,7 +105,7 @@ Workload phases_of(const fabric::TextWorkload& text) {
   workload.sizes[GroupKind::pipeline] = text.stages > 1 ? text.stages : 0;
   const std::uint64_t model = std::uint64_t{text.tensor} * text.stages;
   if (model > 0 && text.ranks % model == 0) workload.sizes[GroupKind::data] = text.ranks / model;
-  // All stages have the same layers: two of them show what goes on between stages.
+  // All stages have the same layers: two of them show the traffic between stages.
   const fabric::Workload stages = fabric::workload_of(text, {}, text.stages > 1 ? 2 : 1);
   std::map<std::uint32_t, std::string_view> names;
   for (const fabric::Layer& layer : text.layers) names[layer.line] = layer.name;

@@ -2,12 +2,16 @@
 // A workload: the collectives that a training job issues, in order, without their computation.
 //
 // `init` runs once, then `step` runs as often as the user asks. Every rank runs the same list (the
-// program is SPMD); a phase names a kind of group, and every rank takes part in its own group of
-// that kind. What the kinds mean for N ranks is decided in groups.hpp.
+// program is SPMD). A phase names a kind of group, and every rank takes part in its own group of
+// that kind. The code in groups.hpp decides which groups the kinds mean for N ranks.
 //
-// bytes of a phase, per rank, before `--scale`:
-//   all_reduce, reduce, broadcast: the tensor · all_gather: the gathered result · reduce_scatter:
-//   the input all_to_all: what one rank sends in all · shift_*: the message · barrier: 0
+// The bytes of a phase, per rank, before `--scale`:
+//   `all_reduce`, `reduce`, `broadcast`   the tensor;
+//   `all_gather`                          the gathered result;
+//   `reduce_scatter`                      the input;
+//   `all_to_all`                          all that one rank sends;
+//   `shift_*`                             the message;
+//   `barrier`                             0.
 // This is the meaning of msg_size in AICB's files (its own replayer divides by the group in the
 // same places).
 #pragma once
@@ -78,7 +82,7 @@ struct Workload {
   GroupSizes sizes{};
   std::vector<Phase> init;
   std::vector<Phase> step;
-  std::vector<std::string> warnings;  // what was understood otherwise than the file may have meant
+  std::vector<std::string> warnings;  // where the file may have meant something else
 };
 
 [[nodiscard]] constexpr std::uint64_t bytes_of(DataType type) {
