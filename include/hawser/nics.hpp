@@ -47,8 +47,7 @@ struct NicCandidate {
 struct NicChoice {
   std::vector<std::string> nics;         // the chosen ones, as EngineConfig::nics takes them
   std::vector<NicCandidate> candidates;  // every NIC of the host, in the order of host_nics()
-  std::vector<std::string>
-      notes;  // lines to show to the user: unavailable NICs, items without a match
+  std::vector<std::string> notes;        // for the user: unavailable NICs, items without a match
 };
 
 // Thrown if the list is malformed or chooses nothing. The text names each NIC of the host and the

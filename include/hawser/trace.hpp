@@ -87,11 +87,10 @@ inline constexpr std::uint8_t kNoTraceNic = 0xff;
 
 // One record. Fields that don't apply have the values above; cause and detail are then 0.
 struct TraceRecord {
-  std::uint64_t time_ns = 0;                 // the clock of Event::time_ns
-  std::uint64_t endpoint_id = 0;             // the peer's; 0: unknown
-  std::uint64_t operation = kNoTraceNumber;  // OperationId
-  std::uint64_t message =
-      kNoTraceNumber;  // its number in the sequence from its sender to its receiver
+  std::uint64_t time_ns = 0;                   // the clock of Event::time_ns
+  std::uint64_t endpoint_id = 0;               // the peer's; 0: unknown
+  std::uint64_t operation = kNoTraceNumber;    // OperationId
+  std::uint64_t message = kNoTraceNumber;      // its number, from its sender to its receiver
   std::uint64_t path_number = kNoTraceNumber;  // of a packet
   std::uint32_t peer = kNoTraceIndex;          // the peer's place
   std::uint32_t fragment = kNoTraceIndex;
