@@ -26,8 +26,8 @@ class Race {
   // without it, the first connection wins.
   Race(const std::vector<Endpoint>& endpoints, bool asks, std::uint64_t nonce);
 
-  // Returns a connection to the rendezvous. Returns none if the deadline has passed, or if this
-  // host has had no route to any of the addresses for a while; has_way() tells the two apart.
+  // Returns a connection to the rendezvous. Returns none if the deadline has passed, or if for a
+  // while this host has had no route to any address. has_way() tells the two apart.
   [[nodiscard]] Descriptor run(proto::Time deadline);
 
   [[nodiscard]] bool has_way() const { return has_way_; }

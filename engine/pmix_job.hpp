@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose ranks a PMIx launcher starts. It gives this rank's place, and passes the address of
-// rank 0's rendezvous to the others: rank 0 puts it, all ranks pass one fence, and the others get
-// it. PMIx is not used after that, so it does not detect ranks that die later; others do.
+// rank 0's rendezvous to the others. Rank 0 puts the address, all ranks pass one fence, and the
+// others get it. PMIx is not used after that: it does not detect ranks that die later; others do.
 #pragma once
 
 #include <cstdint>

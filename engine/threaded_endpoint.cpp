@@ -240,7 +240,8 @@ std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions
   return count;
 }
 
-// Arms the descriptor if it was readable, or if the next completion shall make it readable.
+// Arms the descriptor again. It is readable at once if completions are waiting, or else with the
+// next one.
 void ThreadedEndpoint::arm_descriptor() {
   if (!descriptor_used_.load(std::memory_order_relaxed)) return;
   consumer_bell_.disarm();

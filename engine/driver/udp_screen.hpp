@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps strangers' datagrams out of a socket's receive buffer. The kernel inspects the first words
 // of each datagram. Those that can't be meant for this endpoint go to a second socket on the same
-// port, which nobody reads and whose buffer is as small as the kernel allows. A flood of them
+// port. Nobody reads that socket, and its buffer is as small as the kernel allows. A flood of them
 // therefore takes no room from expected packets and costs the poll loop nothing. The second
 // socket's drop counter counts them.
 //

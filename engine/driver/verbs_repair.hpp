@@ -46,8 +46,8 @@ class VerbsRepair {
   // Takes all sends from the device. Returns false if the device refuses. It may find more damage.
   [[nodiscard]] bool take(VerbsDamage& damage);
 
-  // Call it after take. not_yet: the device is not there, or the port can't be used (it is down,
-  // has no GID, or has too small an MTU).
+  // Call it after take. not_yet: the device is not there, or the port can't be used. It may be
+  // down, without a GID, or with too small an MTU.
   enum class Outcome : std::uint8_t { done, not_yet, refused };
   [[nodiscard]] Outcome restore(VerbsDamage damage);
 

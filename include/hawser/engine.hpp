@@ -100,7 +100,7 @@ class Endpoint {
   // session has ended and its place belongs to another by now. An endpoint that connects to this
   // one becomes a peer too, and an event announces it.
   //   `ok`: `peer` is set.
-  //   `again`: max_peers are in use, by live sessions or by messages that nobody has received.
+  //   `again`: max_peers are in use: their sessions live, or have messages left to receive.
   //   `invalid_argument`: not an address of this version, or this endpoint's own.
   //   `no_route`: no NIC here can send to any NIC that the address names.
   //   `endpoint_closed`: this endpoint is closing.
