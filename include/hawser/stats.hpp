@@ -196,7 +196,7 @@ struct PathStats {
   std::uint64_t srtt_ns = 0;
   std::uint64_t rttvar_ns = 0;
   std::uint64_t min_fabric_delay_ns = 0;
-  std::uint64_t delivered_bytes = 0;  // acknowledged, running
+  std::uint64_t delivered_bytes = 0;  // acknowledged so far
   std::uint64_t window_bytes = 0;
   std::uint64_t bytes_in_flight = 0;
   std::uint64_t packets_sent = 0;

@@ -103,7 +103,7 @@ struct TraceRecord {
   std::uint8_t remote_nic = kNoTraceNic;
   std::uint8_t slot = kNoTraceNic;  // of the path, at its sender
   std::uint8_t generation = 0;
-  std::uint8_t more = 0;  // of packets: messages that share it, behind `message`
+  std::uint8_t more = 0;  // of packets: messages in it after `message`
   std::uint8_t reserved = 0;
 };
 static_assert(sizeof(TraceRecord) == 64 && std::is_trivially_copyable_v<TraceRecord>);

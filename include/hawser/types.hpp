@@ -76,7 +76,7 @@ struct Hint {
   std::uint32_t group = 0;    // the messages with this number (per sender and receiver) make up one
                               // step that is complete only when all of them are; 0 = no group
   std::uint16_t members = 0;  // how many messages the receiver awaits in that group; more than 4
-                              // share what may come before it has granted anything
+                              // share the bytes that they may send before a grant
   std::uint16_t step = 0;     // this step's index, from 0
   std::uint16_t steps = 0;    // steps in all
   Collective collective = Collective::none;

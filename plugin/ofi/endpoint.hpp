@@ -224,7 +224,7 @@ class Endpoint : public fid_ep {
 
   Mutex mutex_;
   std::array<Completion, 32>
-      batch_{};  // of one turn; clearing it each time would cost as much as one
+      batch_{};  // of one turn; clearing it each turn would cost as much as a turn
   OperationPool sends_;
   OperationPool receives_;
   OperationPool injects_;                // sends whose bytes must be copied,
