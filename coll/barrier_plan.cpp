@@ -16,7 +16,7 @@ Outgoing BarrierPlan::send(std::uint64_t index) const noexcept {
   Outgoing outgoing;
   fill(outgoing, index);
   outgoing.peer = (rank_ + (Rank{1} << index)) % ranks_;
-  // Stage i - 1 must have been heard, and the stages before it, which tell what it stands for.
+  // Stage i - 1 must have arrived, and so must the stages before it, which its message vouches for.
   if (index > 0) outgoing.after_receive = index - 1;
   return outgoing;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barrier by dissemination (Hensgen, Finkel and Manber, 1988): in stage i everyone tells the rank
-// 2^i further on and hears from the one 2^i back; after ceil(log2 n) stages all have heard of all.
+// Barrier by dissemination (Hensgen, Finkel and Manber, 1988). In stage i every rank sends to the
+// rank 2^i ahead and receives from the one 2^i behind. After ceil(log2 n) stages every rank has
+// heard, directly or indirectly, from all others.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ BroadcastPlan::BroadcastPlan(const BroadcastArguments& arguments) noexcept
     children_ = distance_ + 1 < a_.ranks ? 1 : 0;
     return;
   }
-  // Children differ from their parent in one bit below its lowest set bit.
+  // A child differs from its parent in one bit below the parent's lowest set bit.
   const unsigned bits =
       distance_ == 0 ? ceil_log2(a_.ranks) : static_cast<unsigned>(std::countr_zero(distance_));
   while (children_ < bits && distance_ + (Rank{1} << children_) < a_.ranks) ++children_;
@@ -38,7 +38,7 @@ void BroadcastPlan::fill(Transfer& transfer, std::uint64_t piece) const noexcept
 Outgoing BroadcastPlan::send(std::uint64_t index) const noexcept {
   Outgoing outgoing;
   const std::uint64_t piece = index / children_;
-  // The child with the largest subtree first.
+  // The child with the largest subtree comes first.
   const auto child = children_ - 1 - static_cast<std::uint32_t>(index % children_);
   fill(outgoing, piece);
   outgoing.peer = at_distance(distance_ + (Rank{1} << child));

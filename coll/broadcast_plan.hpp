@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcast along a tree, piece by piece: piece k is passed on to every child once it is here.
+// Broadcast along a tree, piece by piece: a rank passes piece k on to every child when it arrives.
 //
-// The tree is binomial, or a chain (root, root + 1, ...) where that takes fewer piece times: a
-// chain's last rank has all after ranks + pieces of them, a binomial tree's root alone sends for
-// pieces · log2(ranks).
+// The tree is binomial, or a chain (root, root + 1, ...) if that takes fewer piece times. In a
+// chain the last rank has everything after ranks + pieces of them. In a binomial tree the root
+// alone sends for pieces · log2(ranks).
 #pragma once
 
 #include <cstddef>

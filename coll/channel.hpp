@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator posts its operations with.
+// The endpoint, peers and identifiers with which a communicator posts its operations.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace hawser::coll {
 
-// Why a communicator is revoked.
+// The reason why a communicator is revoked.
 struct Failure {
-  Rank rank = 0;  // who failed, or called abort
+  Rank rank = 0;  // the rank that failed, or that called abort
   Status status = Status::ok;
-  std::string text;  // for people: operation, rank, status, who saw it
+  std::string text;  // for people: operation, rank, status, and the rank that noticed
 };
 
 struct Channel {
@@ -29,12 +29,12 @@ struct Channel {
   [[nodiscard]] std::uint16_t context() const noexcept { return context_of(id); }
 };
 
-// The lower 48 bits of user_data: which of a communicator's operations it is.
+// The lower 48 bits of user_data, which identify one of the communicator's operations.
 struct Mark {
   enum class Kind : std::uint8_t { send, receive, abort_send, listener };
   Kind kind = Kind::send;
   std::uint32_t slot = 0;   // of the execution
-  std::uint32_t index = 0;  // within the window, or of the neighbour, or of the listener
+  std::uint32_t index = 0;  // within the window, or number of the neighbour or listener
 
   [[nodiscard]] constexpr std::uint64_t pack() const noexcept {
     return static_cast<std::uint64_t>(slot & 0xffff) << 24 |

@@ -9,10 +9,10 @@
 namespace hawser::coll {
 namespace {
 
-// A turn of `wait` blocks at most so long. Completions end it; nothing else is waited for.
+// One turn of `wait` blocks at most this long. A completion ends it; it waits for nothing else.
 constexpr std::uint64_t kWait_ns = 100'000'000;
 
-// No buffer is larger, so that sums and products of lengths don't overflow.
+// Upper bound of buffers, so that sums and products of lengths don't overflow.
 constexpr std::uint64_t kMaxBufferBytes = std::uint64_t{1} << 62;
 
 void copy(void* to, const void* from, std::uint64_t bytes) {
@@ -42,7 +42,7 @@ CommunicatorOptions CommunicatorOptions::within(const Tunables& tunables,
 
 Communicator::Communicator(CompletionRouter& router, const CommunicatorConfig& config)
     : router_(router), state_(std::make_unique<CommunicatorState>(router, config)) {
-  state_->advance();  // listens for aborts
+  state_->advance();  // posts the receive for abort messages
 }
 
 Communicator::~Communicator() {
@@ -211,7 +211,8 @@ Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, v
   if (std::any_of(to.begin(), to.end(), too_long)) return Status::invalid_argument;
   if (std::any_of(from.begin(), from.end(), too_long)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  // Lengths of 0 everywhere here say nothing of the other ranks: only a single rank needs no plan.
+  // Even if all lengths here are 0, other ranks may exchange data. Only a single rank needs no
+  // plan.
   if (ranks() == 1) {
     copy(static_cast<std::byte*>(out) + from[0].offset,
          static_cast<const std::byte*>(in) + to[0].offset, to[0].bytes);

@@ -7,8 +7,8 @@
 namespace hawser::coll {
 namespace {
 
-// How much is reduced or copied between two polls of the endpoint. Where progress is inline, peers
-// wait for acknowledgements meanwhile; this much takes well below a millisecond.
+// Bytes that are reduced or copied between two polls of the endpoint. With inline progress, peers
+// wait for acknowledgements meanwhile. This much takes well below a millisecond.
 constexpr std::uint64_t kProcessBytesPerTurn = 256 * 1024;
 
 void require(bool condition, const char* text) {
@@ -39,8 +39,8 @@ const CommunicatorConfig& checked(const CommunicatorConfig& config) {
   return config;
 }
 
-// Ring steps, exchanges and reductions to a root need 2 · pipeline slots of a chunk, recursive
-// doubling its own.
+// Ring steps, exchanges and reductions to a root need 2 · pipeline slots of a chunk. Recursive
+// doubling needs its own slots.
 std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
   const std::uint64_t slots = 2 * std::uint64_t{options.pipeline} * options.chunk_bytes;
   const std::uint64_t copies = DoublingPlan::slots(ranks) * options.small_bytes;
@@ -61,7 +61,7 @@ CommunicatorState::CommunicatorState(CompletionRouter& router, const Communicato
       slots_(Communicator::kMaxStarted),
       revocation_(channel_),
       next_group_(first_group(config.id)) {
-  // Not zeroed: pages that are never used are never resident. 63 bytes to align.
+  // Not zeroed, so that unused pages never become resident. 63 bytes are for alignment.
   scratch_ = std::make_unique_for_overwrite<std::byte[]>(block_bytes_ * options_.max_active + 63);
   for (std::uint32_t i = options_.max_active; i-- > 0;) free_blocks_.push_back(i);
   for (std::uint32_t i = Communicator::kMaxStarted; i-- > 0;) free_slots_.push_back(i);
@@ -161,7 +161,7 @@ void CommunicatorState::begin_first() {
   }
 }
 
-// True if one has left the line, so that another may begin.
+// Returns true if a collective has left the line, so that another may begin.
 bool CommunicatorState::retire_finished() {
   bool left = false;
   for (std::size_t i = 0; i < line_.size() && i < options_.max_active;) {
@@ -206,7 +206,7 @@ void CommunicatorState::advance() {
 
 void CommunicatorState::fail(Failure failure, Rank reporter) {
   if (failure_) return;
-  // It is our own endpoint that closed, not the peer's.
+  // Our own endpoint has closed, not the peer's.
   if (failure.status == Status::endpoint_closed) failure.rank = channel_.rank;
   failure_ = std::move(failure);
   revocation_.revoke({.rank = failure_->rank, .reporter = reporter, .status = failure_->status});
@@ -222,7 +222,7 @@ void CommunicatorState::abort(Rank failed, Status reason) {
        channel_.rank);
 }
 
-// Members that still wait for this rank must not wait in vain.
+// Tells members that still wait for this rank, because nothing more will come from it.
 void CommunicatorState::retire() {
   const bool unfinished = std::any_of(
       line_.begin(), line_.end(), [this](std::uint32_t index) { return !slots_[index].finished; });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator consists of; outlives it while operations are in flight.
+// The parts of a communicator. The object outlives the communicator while operations are in flight.
 //
-// Started collectives stand in line. The first max_active of them run, each with a block of scratch
-// memory of its own; one leaves the line when nothing of it is in flight. As every rank starts the
-// same ones in the same order, the oldest unfinished one of all runs everywhere.
+// Started collectives stand in line. The first max_active of them run, each with its own block of
+// scratch memory. A collective leaves the line when none of its operations is in flight. Every rank
+// starts the same collectives in the same order, so the oldest unfinished one runs at every rank.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ class CommunicatorState final : public Route {
   // Throws Error if the configuration is out of range.
   CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config);
 
-  // ok: may start · again · the failure's status.
+  // `ok`: a collective may start. `again`: the line is full. Otherwise the failure's status.
   [[nodiscard]] Status admit() const noexcept;
-  // After ok of admit: puts the plan in line.
+  // Requires ok from admit. Puts the plan in line.
   [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan);
-  // After ok of admit: a collective that needs no messages, at any rank.
+  // Requires ok from admit. Counts a collective that needs no messages at any rank.
   void skip() noexcept { ++next_sequence_; }
 
   [[nodiscard]] Status test(const Request& request) const noexcept;
@@ -53,7 +53,7 @@ class CommunicatorState final : public Route {
   struct Slot {
     std::uint32_t generation = 0;
     bool in_line = false;
-    bool finished = false;  // test says ok
+    bool finished = false;  // test returns ok
     std::uint32_t block = kNoBlock;
     Execution execution;
   };

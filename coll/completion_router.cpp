@@ -10,11 +10,11 @@ constexpr std::uint64_t kRouted = 1ull << 63;
 constexpr unsigned kRouteShift = 48;
 constexpr std::size_t kMaxRoutes = 1u << 15;
 
-// How long to block at most while the endpoint refuses operations: it says `again` because of what
-// others have posted, and their completion need not wake us.
+// Longest wait while the endpoint refuses operations with `again`. Operations of others may be the
+// cause, and their completions need not wake us.
 constexpr std::uint64_t kHeldBackWait_ns = 1'000'000;
 
-// How patiently the destructor waits, first for operations to end by themselves, then after close.
+// Patience of the destructor: first for operations to end by themselves, then after close.
 constexpr std::uint64_t kDrainWait_ns = 1'000'000;
 constexpr int kDrainWaits = 100;
 constexpr int kCloseWaits = 10'000;
@@ -28,8 +28,8 @@ CompletionRouter::~CompletionRouter() {
   if (quiet()) return;
   endpoint_.close();
   for (int i = 0; i < kCloseWaits && !quiet(); ++i) wait(kDrainWait_ns);
-  // A NIC that still holds on to a buffer may read it whenever it comes back to life: rather leave
-  // that memory allocated for good than let it be reused.
+  // A NIC that still holds a buffer may read it when it comes back to life. Leak that memory rather
+  // than let it be reused.
   for (Entry& entry : entries_) {
     if (entry.adopted && entry.adopted->in_flight() > 0) (void)entry.adopted.release();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives reduce: element types and operations.
+// The element types and operations of reductions.
 #pragma once
 
 #include <cstddef>

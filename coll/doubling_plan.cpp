@@ -74,8 +74,8 @@ void DoublingPlan::fill(Transfer& transfer, std::uint32_t step) const noexcept {
 Outgoing DoublingPlan::send(std::uint64_t index) const noexcept {
   Outgoing outgoing;
   fill(outgoing, step_of_send(index));
-  // Slot i holds what i receives have gone into; the one that stands for two sends nothing before
-  // it has its neighbour's data.
+  // Slot i combines i receives. A rank that stands for two sends nothing before it has its
+  // neighbour's data.
   const std::uint64_t combined = index + (role_ == Role::stands_for_two ? 1 : 0);
   outgoing.data = slot(combined);
   if (combined > 0) outgoing.after_receive = combined - 1;

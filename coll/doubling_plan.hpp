@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce of little data by recursive doubling (Thakur, Rabenseifner and Gropp, 2005).
 //
-// With p the largest power of two up to n: each of the first 2(n - p) ranks pairs up with its
-// neighbour; the even one hands its data to the odd one, sits out, and gets the result in the end.
-// In log2(p) stages the others exchange everything with the partner whose number differs in one
-// bit.
+// Let p be the largest power of two up to n. The first 2(n - p) ranks form pairs of neighbours. The
+// even rank of a pair hands its data to the odd one, sits out, and gets the result in the end. In
+// log2(p) stages each of the other ranks exchanges all its data with a partner whose number differs
+// in one bit.
 //
 // Every stage has a scratch slot of its own: stage i sends slot i and receives into slot i + 1,
-// where the two are combined. So no stage waits for a send to complete, which would cost an
-// acknowledgement per stage, and the user's buffers are read before the first message and written
-// after the last. Operands are combined lower rank first, so all ranks compute the same bits.
+// where the two are combined. No stage therefore waits for a send to complete, which would cost an
+// acknowledgement per stage. The user's buffers are read before the first message and written after
+// the last. The lower rank's operand always comes first, so all ranks compute the same bits.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class DoublingPlan final : public Plan {
  public:
   explicit DoublingPlan(const DoublingArguments& arguments) noexcept;
 
-  // How many copies of the data its scratch memory holds.
+  // Number of copies of the data that its scratch memory holds.
   [[nodiscard]] static std::uint64_t slots(Rank ranks) noexcept { return ceil_log2(ranks) + 2; }
 
   void begin(std::byte* scratch) noexcept override;
@@ -53,7 +53,7 @@ class DoublingPlan final : public Plan {
   };
   [[nodiscard]] std::byte* slot(std::uint64_t index) const noexcept;
   [[nodiscard]] Rank partner(std::uint32_t stage) const noexcept;
-  // The step of the hint, and the message's number, of this rank's i-th exchange.
+  // The hint's step, and also the message's number, of this rank's i-th exchange.
   [[nodiscard]] std::uint32_t step_of_receive(std::uint64_t index) const noexcept;
   [[nodiscard]] std::uint32_t step_of_send(std::uint64_t index) const noexcept;
   [[nodiscard]] Rank peer_at(std::uint32_t step) const noexcept;
@@ -65,7 +65,7 @@ class DoublingPlan final : public Plan {
   Role role_ = Role::alone;
   std::uint32_t pairs_ = 0;   // n - p
   std::uint32_t stages_ = 0;  // log2(p)
-  std::uint32_t steps_ = 0;   // stages, and folding in and out if there are pairs
+  std::uint32_t steps_ = 0;   // stages, and those of folding in and out if there are pairs
 };
 
 }  // namespace hawser::coll

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight 16-bit floats at a time to f32 and back, with the processor's own means (F16C, AVX2).
+// Converts eight 16-bit floats at a time to f32 and back, with processor instructions (F16C, AVX2).
 //
-// The portable conversions of float16.hpp vectorise too, but narrowing costs them most of the
-// speed: bench/reduce_kernels measured 60-75 GB/s against 5 for f16, and 45-75 against 9-20 for
-// bf16.
+// The portable conversions of float16.hpp vectorise too, but narrowing is much slower there:
+// bench/reduce_kernels measured 60-75 GB/s against 5 for f16, and 45-75 against 9-20 for bf16.
 #pragma once
 
 #if defined(__F16C__) && defined(__AVX2__)

@@ -64,7 +64,8 @@ Outgoing ExchangePlan::send(std::uint64_t index) const noexcept {
   outgoing.bytes = segment.bytes;
   outgoing.number = index % pieces_;
   outgoing.skip = outgoing.peer == a_.rank || segment.bytes == 0;
-  // How many others the receiver awaits, only it knows when lengths differ; it says so itself.
+  // If lengths differ, only the receiver knows how many other messages it awaits, and its own hint
+  // says so.
   if (a_.to.empty()) outgoing.hint = hint();
   return outgoing;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-to-all: everyone has a block for everyone.
+// All-to-all: every rank has a block for every rank.
 //
-// Pairwise exchange: in round k the ranks i and j with i + j = k (mod n) swap, so every rank has
-// exactly one partner in a round (or itself), and no rank is the target of many at once. Entry
-// round · pieces + piece of the sends and the receives is the same partner's. The execution's
+// Pairwise exchange: in round k the ranks i and j with i + j = k (mod n) swap. Every rank therefore
+// has exactly one partner in a round (or itself), and no rank is the target of many at once. Entry
+// round · pieces + piece has the same partner in the sends and in the receives. The execution's
 // window bounds how many rounds overlap.
 //
-// Out of place a block is one message, straight from buffer to buffer. In place a block is cut into
-// pieces that are received into scratch slots and copied over what was there once that has been
-// sent.
+// Out of place, a block is one message, straight from buffer to buffer. In place, a block is cut
+// into pieces. Each piece is received into a scratch slot, and copied over the old data once that
+// has been sent.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace hawser::coll {
 
-// Where the data of one rank lies in a buffer.
+// The location of one rank's data in a buffer.
 struct Segment {
   std::uint64_t offset = 0;  // bytes
   std::uint64_t bytes = 0;
@@ -30,12 +30,12 @@ struct ExchangeArguments {
   Rank ranks = 2;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  // all_to_all: every block's length.
+  // all_to_all: the length of every block.
   std::uint64_t block_bytes = 0;
-  // all_to_all_v: what goes to and comes from each rank; else empty. Not copied.
+  // all_to_all_v: the segments to and from each rank; else empty. Not copied.
   std::span<const Segment> to{};
   std::span<const Segment> from{};
-  // In place it uses 2 · depth scratch slots of chunk_bytes.
+  // In place, the plan uses 2 · depth scratch slots of chunk_bytes.
   std::uint64_t chunk_bytes = 0;
   std::uint32_t depth = 1;
 };

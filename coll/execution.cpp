@@ -83,7 +83,7 @@ Hint Execution::hint(const Transfer& transfer) const noexcept {
   Hint hint = transfer.hint;
   if (hint.members == 0) return hint;
   hint.group += identity_.first_group;
-  if (hint.group == 0) hint.group = ~0u;  // 0 would mean: no group
+  if (hint.group == 0) hint.group = ~0u;  // 0 would mean that there is no group
   return hint;
 }
 
@@ -104,7 +104,7 @@ Failure Execution::failure(const char* what, Rank rank, Status status) const {
 std::optional<Failure> Execution::advance(const Channel& channel, TurnBudget& budget) {
   if (!worth_a_look_) return std::nullopt;
   worth_a_look_ = false;
-  // Entries that are done without an operation (processed, skipped) make others ready at once.
+  // Entries that finish without an operation (processed, skipped) make others ready at once.
   for (bool changed = true; changed;) {
     changed = false;
     process_arrived(budget, changed);
@@ -140,7 +140,7 @@ void Execution::process_arrived(TurnBudget& budget, bool& changed) {
 
 std::optional<Failure> Execution::post_receives(const Channel& channel, TurnBudget& budget,
                                                 bool& changed) {
-  // The end moves along as skipped entries finish.
+  // The end of the window moves as skipped entries finish.
   for (std::uint64_t i = receives_.base; i < std::min(receives_.total, receives_.base + window_);
        ++i) {
     if (receives_.is_done(i) || ((receives_.posted | arrived_) & bit(i)) != 0) continue;
@@ -223,7 +223,8 @@ Status Execution::post(const Channel& channel, const Incoming& incoming, std::ui
   return status;
 }
 
-// What arrived must be what this rank expects: else the ranks have started different things.
+// Checks the arrival against what this rank expects. If they differ, the ranks have started
+// different collectives.
 std::optional<Failure> Execution::check(const Incoming& expected,
                                         const Completion& completion) const {
   if (completion.status != Status::ok && completion.status != Status::truncated) {
@@ -244,7 +245,7 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
   const std::uint64_t flag = bit(mark.index);
   if (mark.kind == Mark::Kind::send) {
     if (completion.released) --sends_.in_flight;
-    if ((sends_.posted & flag) == 0) return std::nullopt;  // the release of one that failed before
+    if ((sends_.posted & flag) == 0) return std::nullopt;  // releases a send that failed before
     const std::uint64_t index = sends_.index_of(mark.index);
     sends_.posted &= ~flag;
     if (completion.status != Status::ok) {

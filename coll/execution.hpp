@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one plan: keeps a window of its sends and receives in flight, in the order of their waits.
+// Runs one plan: keeps a window of its sends and receives in flight, as their dependencies allow.
 //
 // An entry goes pending -> in flight -> (receives: arrived ->) done. The window begins at the first
-// entry that is not done and is `window` long; entries in it are independent of each other but for
-// their waits, so a late one delays only what depends on it.
+// entry that is not done, and has `window` entries. Apart from the dependencies that the plan
+// states, entries in it are independent. A late entry delays only those that depend on it.
 #pragma once
 
 #include <array>
@@ -24,10 +24,10 @@ namespace hawser::coll {
 using AnyPlan =
     std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, ReducePlan, RingPlan>;
 
-// What an advance may still do this turn; shared by a communicator's collectives, oldest first.
+// The budget of a turn, shared by a communicator's collectives, oldest first.
 struct TurnBudget {
-  std::uint64_t process_bytes = 0;  // beyond it the endpoint is polled before more is reduced
-  bool may_send = true;             // false once the endpoint said `again`
+  std::uint64_t process_bytes = 0;  // at 0 the endpoint is polled before more is reduced
+  bool may_send = true;             // false once the endpoint has returned `again`
   bool may_receive = true;
 };
 
@@ -48,18 +48,18 @@ class Execution {
   void prepare(const Identity& identity, const AnyPlan& plan, std::uint32_t window);
   void begin(std::byte* scratch);
 
-  // Processes what has arrived and posts what is ready. nullopt: all is well.
+  // Processes what has arrived, and posts what is ready. Returns nullopt if all is well.
   [[nodiscard]] std::optional<Failure> advance(const Channel& channel, TurnBudget& budget);
 
-  // The completion of one of its operations, `mark` being the one it was posted with. A released
-  // one reduces in_flight.
+  // Handles the completion of one of its operations, which was posted with `mark`. A completion
+  // that releases its buffer reduces in_flight.
   [[nodiscard]] std::optional<Failure> on_completion(const Mark& mark,
                                                      const Completion& completion);
 
-  // Asks to cancel what is still posted; each receive once, over several calls if need be.
+  // Asks to cancel the receives that are still posted, each once, in several calls if need be.
   void cancel_receives(const Channel& channel);
 
-  // The results are in place, and the user's buffers free.
+  // True if the results are in place and the user's buffers are free.
   [[nodiscard]] bool finished() const noexcept;
   [[nodiscard]] std::uint32_t in_flight() const noexcept {
     return sends_.in_flight + receives_.in_flight;
@@ -67,10 +67,10 @@ class Execution {
   [[nodiscard]] bool sends_done() const noexcept { return sends_.base == sends_.total; }
 
  private:
-  // Bits are by index mod 64; outside the window they are 0.
+  // Bits are indexed by entry mod 64. Outside the window they are 0.
   struct Lane {
     std::uint64_t total = 0;
-    std::uint64_t base = 0;  // all below are done
+    std::uint64_t base = 0;  // all entries below are done
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
     std::uint32_t in_flight = 0;
@@ -108,9 +108,9 @@ class Execution {
   std::uint32_t window_ = 1;
   Lane sends_;
   Lane receives_;
-  std::uint64_t arrived_ = 0;  // received, not yet processed
+  std::uint64_t arrived_ = 0;  // received but not yet processed
   std::uint64_t cancel_asked_ = 0;
-  bool worth_a_look_ = false;  // something changed, or was put off, since the last advance
+  bool worth_a_look_ = false;  // something has changed, or was put off, since the last advance
   std::array<OperationId, kMaxWindow> receive_operations_{};
 };
 

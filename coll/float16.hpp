@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 and IEEE half precision to f32 and back, rounding to nearest even.
+// Converts bf16 and IEEE half precision to f32 and back, rounding to nearest even.
 //
-// All are selects and integer arithmetic without branches, so that loops over them vectorise
-// without F16C. The half-precision algorithms are Fabian Giesen's ("float->half variants", public
-// domain): scaling by a power of two lets the FPU normalise and round subnormals. They need the
-// default floating-point mode (round to nearest, subnormals on).
+// The conversions use selects and integer arithmetic without branches, so that loops over them
+// vectorise without F16C. The half-precision algorithms are Fabian Giesen's ("float->half
+// variants", public domain): scaling by a power of two makes the FPU normalise and round
+// subnormals. They need the default floating-point mode (round to nearest, subnormals on).
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ namespace hawser::coll {
 
 [[nodiscard]] inline float f16_to_f32(std::uint16_t value) noexcept {
   constexpr float kRebias = 0x1p112f;        // 2^(127 - 15)
-  constexpr float kInfinityOrNan = 0x1p16f;  // what exponent 31 becomes by rebiasing
+  constexpr float kInfinityOrNan = 0x1p16f;  // what rebiasing makes of exponent 31
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value & 0x7fff) << 13;
   const float scaled = std::bit_cast<float>(magnitude) * kRebias;
   const std::uint32_t bits =
@@ -36,7 +36,7 @@ namespace hawser::coll {
 }
 
 [[nodiscard]] inline std::uint16_t f32_to_f16(float value) noexcept {
-  constexpr std::uint32_t kOverflow = (127 + 16) << 23;        // from 2^16 on: infinity
+  constexpr std::uint32_t kOverflow = (127 + 16) << 23;  // from 2^16 on the result is infinity
   constexpr std::uint32_t kSmallestNormal = (127 - 14) << 23;  // 2^-14
   constexpr float kSubnormalMagic = 0.5f;  // its unit in the last place is f16's: 2^-24
   const auto bits = std::bit_cast<std::uint32_t>(value);

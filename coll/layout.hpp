@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How contexts, tags, signatures and groups are put together (docs/collectives.md, "On the wire").
+// The layout of contexts, tags, signatures and groups (docs/collectives.md, "On the wire").
 //
-//   context:   0x8000 | id mod 2^14
-//   tag:       | 63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start
-//   | immediate: data: the signature of what was started; abort: | status 8 | rank 24 | reporter 24
-//   | 0 |
+//   context    0x8000 | id mod 2^14
+//   tag        63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start
+//   immediate  of data: the signature of what was started
+//              of an abort: 63..56 status | 55..32 rank | 31..8 reporter | 7..0 zero
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace hawser::coll {
 using Rank = std::uint32_t;
 
 inline constexpr unsigned kContextIdBits = 14;
-inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below
+inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below this
 inline constexpr std::uint32_t kMaxRanks = 65536;             // an endpoint has no more peers
 
 inline constexpr std::uint64_t kTagIdMask = 0xffull << 56;
@@ -32,7 +32,8 @@ inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
   return static_cast<std::uint64_t>(id >> kContextIdBits) << 56;
 }
 
-// Numbers beyond 2^23 wrap: only a window of them is on its way, and equal tags match in order.
+// Numbers beyond 2^23 wrap. That is safe: only a window of them is in flight, and equal tags match
+// in order.
 [[nodiscard]] constexpr std::uint64_t data_tag(std::uint32_t id, std::uint32_t sequence,
                                                std::uint64_t number) noexcept {
   return tag_base(id) | (number & kTagNumberMask) << 32 | sequence;
@@ -42,15 +43,15 @@ inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
   return tag_base(id) | kTagAbort;
 }
 
-// What all ranks must agree on; hashed so that it fits into a message's immediate.
+// The properties that must agree at all ranks. Their hash fits into a message's immediate.
 struct Signature {
   Collective collective = Collective::none;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   bool to_root = false;       // of an all-reduce: only the root gets the result
-  std::uint64_t count = 0;    // elements, or bytes where there is no type
-  std::uint64_t options = 0;  // what decides how data is cut into messages
+  std::uint64_t count = 0;    // elements, or bytes if there is no type
+  std::uint64_t options = 0;  // options that decide how data is cut into messages
 
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
     const std::uint64_t words[] = {
@@ -64,15 +65,15 @@ struct Signature {
   }
 };
 
-// The first group number of a communicator; it counts up from there. Only timers depend on it, so
-// two communicators may overlap now and then.
+// The first group number of a communicator, which counts up from it. Only timers depend on groups,
+// so an occasional overlap between two communicators does no harm.
 [[nodiscard]] constexpr std::uint32_t first_group(std::uint32_t id) noexcept {
   return (id + 1) * 0x9e3779b1u;
 }
 
 struct AbortNotice {
-  Rank rank = 0;      // who failed
-  Rank reporter = 0;  // who saw it
+  Rank rank = 0;      // the rank that failed
+  Rank reporter = 0;  // the rank that noticed
   Status status = Status::ok;
 };
 

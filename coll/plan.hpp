@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan: one collective of one rank as pure arithmetic.
 //
-// It lists the messages to send and to receive, each list numbered from 0, and says of every entry
-// what it waits for. Nothing is stored per message, so plans are small and their size does not grow
-// with the data. Invariant that execution relies on: order all entries of all ranks by when they
-// could run at the earliest; every wait, and every receive on its send, points backwards in it, and
-// within a list numbers follow it.
+// It lists the messages to send and to receive, each list numbered from 0, and states the
+// dependencies of every entry. Nothing is stored per message, so plans are small and their size
+// does not grow with the data.
+//
+// Execution relies on an invariant. Order all entries of all ranks by the earliest time at which
+// they could run. In this order every dependency points backwards, as does that of a receive on its
+// send. Within a list, numbers increase in this order.
 //
 // To add an algorithm: derive from Plan, keep it free of heap, add it to Execution's variant, and
 // to the property test of plans.
@@ -26,10 +28,10 @@ struct Transfer {
   Rank peer = 0;
   std::uint64_t bytes = 0;
   std::uint64_t number = 0;  // the same at both ends; part of the tag
-  bool skip = false;         // there is nothing to move, as both ends know
+  bool skip = false;         // nothing to move, and both ends know it
   Hint hint{};               // group counts from 0 within the collective
-  // The index of the receive that must have been processed, and of the send that must be complete,
-  // before this may be posted.
+  // Indices of the receive that must have been processed, and of the send that must be complete,
+  // before this entry may be posted.
   std::uint64_t after_receive = kNothing;
   std::uint64_t after_send = kNothing;
 };
@@ -40,8 +42,8 @@ struct Outgoing : Transfer {
 
 struct Incoming : Transfer {
   std::byte* data = nullptr;
-  // The receive that must have been processed, and the send that must be complete, before this one
-  // may be processed.
+  // Indices of the receive that must have been processed, and of the send that must be complete,
+  // before this entry may be processed.
   std::uint64_t process_after_receive = kNothing;
   std::uint64_t process_after_send = kNothing;
 };
@@ -50,8 +52,8 @@ class Plan {
  public:
   virtual ~Plan() = default;
 
-  // Called once, when the execution begins and before send, receive and process: the memory that
-  // the plan may use until its last send has completed. Copies what stays on this rank.
+  // Called once, when the execution begins, before send, receive and process. The plan may use
+  // `scratch` until its last send has completed. Copies data that stays on this rank.
   virtual void begin(std::byte* scratch) noexcept = 0;
 
   [[nodiscard]] virtual std::uint64_t sends() const noexcept = 0;
@@ -59,14 +61,16 @@ class Plan {
   [[nodiscard]] virtual Outgoing send(std::uint64_t index) const noexcept = 0;
   [[nodiscard]] virtual Incoming receive(std::uint64_t index) const noexcept = 0;
 
-  // Receive `index` has arrived: reduces or copies it to its place. Returns the bytes it went over.
-  // Every receive that is not skipped is processed once, in any order that the waits allow.
+  // Receive `index` has arrived: reduces or copies it to its place. Returns the number of bytes
+  // processed. Every receive that is not skipped is processed once, in any order that the
+  // dependencies allow.
   virtual std::uint64_t process(std::uint64_t index) noexcept = 0;
 
-  // How many group numbers it uses, the same at all ranks.
+  // The number of group numbers that it uses, the same at all ranks.
   [[nodiscard]] virtual std::uint32_t groups() const noexcept = 0;
 
-  // Sends read scratch memory only, so the result may be handed out while they are on their way.
+  // True if sends read only scratch memory, so that the result may be handed out while they are in
+  // flight.
   [[nodiscard]] virtual bool sends_scratch() const noexcept { return false; }
 
  protected:
@@ -75,13 +79,13 @@ class Plan {
   Plan& operator=(const Plan&) = default;
 };
 
-// Smallest piece that pipelining cuts to.
+// The smallest piece that pipelining cuts.
 inline constexpr std::uint64_t kSmallestPieceBytes = 16 * 1024;
 inline constexpr std::uint64_t kPiecesOfBlock = 4;
 
-// Elements in a piece of a block of `block_elements`: at most chunk_bytes, and a quarter of the
-// block where that is no less than kSmallestPieceBytes, in multiples of 64 bytes where there are
-// that many.
+// Elements in a piece of a block of `block_elements`. A piece has at most chunk_bytes. It is a
+// quarter of the block, unless that is less than kSmallestPieceBytes. It is a multiple of 64 bytes
+// if the block is large enough.
 [[nodiscard]] constexpr std::uint64_t piece_elements(std::uint64_t block_elements,
                                                      std::uint64_t element_bytes,
                                                      std::uint64_t chunk_bytes) noexcept {

@@ -7,8 +7,8 @@
 #include "coll/eight_halves.hpp"
 #include "coll/float16.hpp"
 
-// Iterations are independent although `out` may be `left` or `right`; without a word the compilers
-// test for overlap at run time and take a scalar loop when the pointers are equal.
+// Iterations are independent, although `out` may be `left` or `right`. Without this hint compilers
+// test for overlap at run time, and take a scalar loop if the pointers are equal.
 #if defined(__clang__)
 #define HAWSER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -18,7 +18,7 @@
 namespace hawser::coll {
 namespace {
 
-// How an element is stored and what it is computed in.
+// Defines how an element is stored and in which type it is computed.
 template <typename T>
 struct Plain {
   using Stored = T;
@@ -36,7 +36,7 @@ struct F16 {
   static Stored store(float value) { return f32_to_f16(value); }
 };
 
-// Integers wrap: computed as unsigned ones, as signed overflow is undefined.
+// Converts integers to unsigned ones, so that they wrap. Signed overflow is undefined.
 template <typename T>
 auto wrapping(T value) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[i] = left[i] op right[i].
+// The reduction kernel: out[i] = left[i] op right[i].
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace hawser::coll {
 
-// `out` may be `left` or `right`; otherwise the three don't overlap. Aligned to the element's size.
-// f16 and bf16 are computed in f32 and rounded to nearest even; integers wrap; of a NaN, min and
-// max return one of the two operands (the left one).
+// `out` may be `left` or `right`; otherwise the three don't overlap. All must be aligned to the
+// element's size. f16 and bf16 are computed in f32 and rounded to nearest even. Integers wrap. If
+// an operand is NaN, min and max return one of the two operands (the left one).
 void reduce(DataType type, ReduceOp op, void* out, const void* left, const void* right,
             std::uint64_t count) noexcept;
 

@@ -18,7 +18,7 @@ ReducePlan::ReducePlan(const ReduceArguments& arguments) noexcept
 
 std::uint32_t ReducePlan::children_of(Rank distance) const noexcept {
   if (chain_) return distance + 1 < a_.ranks ? 1 : 0;
-  // Children differ from their parent in one bit below its lowest set bit.
+  // A child differs from its parent in one bit below the parent's lowest set bit.
   const unsigned bits =
       distance == 0 ? ceil_log2(a_.ranks) : static_cast<unsigned>(std::countr_zero(distance));
   std::uint32_t children = 0;
@@ -71,7 +71,7 @@ Incoming ReducePlan::receive(std::uint64_t index) const noexcept {
   incoming.data = slot(index);
   if (index > 0) incoming.process_after_receive = index - 1;
   if (index < slots()) return incoming;
-  // What the slot held has been taken into the next child's, or been sent.
+  // The slot is free once its sum has been taken into the next child's, or has been sent.
   const std::uint64_t before = index - slots();
   const bool is_sent = distance_ != 0 && is_last_child(before);
   incoming.after_receive = is_last_child(before) ? before : before + 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce to one rank along a tree, piece by piece: a rank sends piece k to its parent once it has
-// reduced its own with those of all its children.
+// Reduce to one rank along a tree, piece by piece. A rank sends piece k to its parent once it has
+// reduced its own piece with those of all its children.
 //
-// The tree is the broadcast's with its arrows turned round: binomial, or a chain where that takes
-// fewer piece times. Children are taken in the order of their distance from the root, so the result
-// has the same bits in every run.
+// The tree is the broadcast's with its arrows reversed: binomial, or a chain if that takes fewer
+// piece times. A rank processes its children in the order of their distance from the root, so every
+// run computes the same bits.
 //
-// Receives go through 2 · depth scratch slots of chunk_bytes. The sum so far of a piece is in the
-// slot of the child that came last, and that of the last child is what is sent on; at the root the
-// last child's goes to `out` instead.
+// Receives go through 2 · depth scratch slots of chunk_bytes. The partial sum of a piece is in the
+// slot of the latest child. The rank sends the sum in the last child's slot. At the root that sum
+// goes to `out` instead.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct ReduceArguments {
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   const std::byte* in = nullptr;
-  std::byte* out = nullptr;  // of the root; it may be `in`
+  std::byte* out = nullptr;  // of the root; may be `in`
   std::uint64_t chunk_bytes = 0;
   std::uint32_t depth = 1;
 };
@@ -54,7 +54,7 @@ class ReducePlan final : public Plan {
     return (receive + 1) % children_ == 0;
   }
   [[nodiscard]] std::uint64_t piece_bytes(std::uint64_t piece) const noexcept;
-  // `parent` is the distance of the one that receives it.
+  // `parent` is the distance of the rank that receives the piece.
   void fill(Transfer& transfer, std::uint64_t piece, Rank parent) const noexcept;
 
   ReduceArguments a_;

@@ -23,7 +23,7 @@ std::uint32_t Revocation::listeners() const noexcept {
 void Revocation::listen(const Channel& channel, std::uint32_t index) {
   Listener& listener = listeners_[index];
   if (listener.posted || closed_) return;
-  // The id's part of the tag must agree in any case: others share the context.
+  // The id's part of the tag must always match, because other communicators share the context.
   const std::uint64_t mask = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
   const ReceiveOptions options{
       .user_data = channel.route | Mark{.kind = Mark::Kind::listener, .index = index}.pack()};
@@ -41,7 +41,8 @@ void Revocation::listen(const Channel& channel, std::uint32_t index) {
 void Revocation::tell(const Channel& channel) {
   for (; next_ < neighbours_.size(); ++next_) {
     const Rank to = neighbours_[next_];
-    // Who is held for dead may only have been away, and wait for members that have given it up.
+    // A rank that is taken for dead may only have been unreachable. It may wait for members that
+    // have given it up, so tell it, too.
     const bool dead = to == notice_.rank && is_peer_failure(notice_.status);
     const SendOptions options{
         .immediate = pack(notice_),
@@ -54,7 +55,7 @@ void Revocation::tell(const Channel& channel) {
       held_back_ = true;
       return;
     }
-    // Another status: this one can't be told, as it is gone, or we are.
+    // Any other status: this neighbour can't be told, because it or our endpoint is gone.
     if (status == Status::ok) ++(dead ? sends_to_dead_ : sends_);
   }
 }
@@ -79,7 +80,7 @@ void Revocation::revoke(const AbortNotice& notice) {
 std::optional<AbortNotice> Revocation::on_completion(const Mark& mark,
                                                      const Completion& completion) {
   if (mark.kind == Mark::Kind::abort_send) {
-    // Whether it arrived or not: others tell it too.
+    // A lost message does no harm, because other members tell the neighbour, too.
     if (completion.released) --(mark.index != 0 ? sends_to_dead_ : sends_);
     return std::nullopt;
   }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the members of a communicator learn that it has failed.
+// Spreads the news among the members of a communicator that it has failed.
 //
-// Every member keeps one receive posted, for the abort tag from anyone. Who is revoked, by its own
-// discovery or by the first abort message, tells its neighbours: the ranks at distances ±2^i. That
-// graph has diameter log2(n), and it takes as many dead as a member has neighbours to cut it off.
-// Abort messages carry nothing but their immediate.
+// Every member keeps one receive posted, for the abort tag from any rank. A member is revoked when
+// it notices a failure itself, or by the first abort message. It then tells its neighbours: the
+// ranks at distances ±2^i. That graph has diameter log2(n). To cut off a member, as many ranks must
+// be dead as it has neighbours. Abort messages have no payload, only their immediate.
 //
-// A revoked member also keeps a receive posted that takes whatever else comes in this
-// communicator's name, without room for it: sends to it end, instead of waiting for receives that
-// it has cancelled.
+// A revoked member also keeps a receive without room posted, which takes all other messages of this
+// communicator. Sends to this member then end, rather than wait for receives that it has cancelled.
 #pragma once
 
 #include <array>
@@ -24,16 +23,16 @@ class Revocation {
  public:
   explicit Revocation(const Channel& channel);
 
-  // Posts what is missing of listeners and abort messages; `again` leaves it to the next turn.
+  // Posts missing listeners and abort messages. After `again` the rest waits for the next turn.
   void advance(const Channel& channel);
 
-  // Tells the neighbours from now on; the first call counts.
+  // Tells the neighbours from now on. Only the first call counts.
   void revoke(const AbortNotice& notice);
 
-  // The completion of one of its operations. Returns the notice when it is the first.
+  // Handles the completion of one of its operations. Returns the notice if it is the first.
   std::optional<AbortNotice> on_completion(const Mark& mark, const Completion& completion);
 
-  // Listens no more; still tells.
+  // Stops listening, but still tells the neighbours.
   void retire() noexcept { retired_ = true; }
 
   [[nodiscard]] bool revoked() const noexcept { return revoked_; }
@@ -41,7 +40,7 @@ class Revocation {
   [[nodiscard]] std::uint32_t in_flight() const noexcept {
     return untold() + sends_to_dead_ + listeners();
   }
-  // Abort messages to the living that have still to be sent or to complete.
+  // Abort messages to living ranks that are still to be sent or to complete.
   [[nodiscard]] std::uint32_t untold() const noexcept {
     return sends_ + (revoked_ ? static_cast<std::uint32_t>(neighbours_.size() - next_) : 0);
   }
@@ -53,7 +52,7 @@ class Revocation {
     OperationId operation = kNoOperation;
   };
   static constexpr std::uint32_t kAborts = 0;      // index of the listener for abort messages
-  static constexpr std::uint32_t kStragglers = 1;  // of the one for all else
+  static constexpr std::uint32_t kStragglers = 1;  // of the listener for all other messages
 
   [[nodiscard]] std::uint32_t listeners() const noexcept;
   void listen(const Channel& channel, std::uint32_t index);
@@ -61,7 +60,7 @@ class Revocation {
   void tell(const Channel& channel);
 
   std::vector<Rank> neighbours_;
-  std::size_t next_ = 0;  // of the neighbours to be told
+  std::size_t next_ = 0;  // the next neighbour to tell
   std::uint32_t sends_ = 0;
   std::uint32_t sends_to_dead_ = 0;
   std::array<Listener, 2> listeners_{};

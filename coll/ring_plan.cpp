@@ -39,7 +39,7 @@ std::uint64_t RingPlan::index(const Position& position) const noexcept {
 }
 
 Rank RingPlan::sent_block(std::uint32_t step) const noexcept {
-  // Reduce step s sends block rank - 1 - s, so that the last one leaves block `rank` here; gather
+  // Reduce step s sends block rank - 1 - s, so that the last step leaves block `rank` here. Gather
   // step t sends block rank - t.
   const std::uint32_t behind = step < reduce_steps_ ? step + 1 : step - reduce_steps_;
   return (a_.rank + a_.ranks - behind) % a_.ranks;
@@ -73,7 +73,7 @@ std::byte* RingPlan::slot(const Position& position) const noexcept {
   return scratch_ + turn % (2 * std::uint64_t{a_.depth}) * a_.chunk_bytes;
 }
 
-// The slot's previous tenant is free once it was sent on, or in the last reduce step, processed.
+// The slot is free once its previous piece has been sent on or, in the last reduce step, processed.
 void RingPlan::wait_for_slot(const Position& position, Incoming& incoming) const noexcept {
   const std::uint64_t turn =
       (position.slab * reduce_steps_ + position.step) * lanes_ + position.lane;
@@ -90,8 +90,8 @@ void RingPlan::wait_for_slot(const Position& position, Incoming& incoming) const
   }
 }
 
-// In place, a gather step overwrites a block of the input, which must have been used: block
-// rank - 1 was sent from the input in reduce step 0, the others were reduced in an earlier step.
+// In place, a gather step overwrites a block of the input, so that block must have been used. Block
+// rank - 1 was sent from the input in reduce step 0; the others were reduced in an earlier step.
 void RingPlan::wait_in_place(std::uint64_t index, const Position& position,
                              Incoming& incoming) const noexcept {
   if (reduce_steps_ == 0 || a_.in != a_.out) return;

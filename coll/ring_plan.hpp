@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce, reduce-scatter and all-gather around a ring (Patarasuk and Yuan, 2009).
 //
-// Every rank sends to the next and receives from the previous. The data is n blocks. In n - 1
-// *reduce steps* a block travels once around, each rank adding its own share, and ends at the rank
-// of its number; in n - 1 *gather steps* the results travel on to everyone. Reduce-scatter has only
-// the former, all-gather only the latter.
+// Every rank sends to the next and receives from the previous one. The data is n blocks. In n - 1
+// *reduce steps* a block travels once around the ring. Each rank adds its own share, and the block
+// ends at the rank of its number. In n - 1 *gather steps* the results travel on to every rank.
+// Reduce-scatter has only reduce steps, all-gather only gather steps.
 //
 // Blocks are cut into pieces. Up to `depth` pieces of every block go round together: a slab. Entry
 //   k = (slab · steps + step) · pieces of a slab + piece
-// of a rank's sends is entry k of its neighbour's receives. What is sent in one step was received
-// in the one before, so send k waits for receive k - pieces.
+// of a rank's sends is entry k of its neighbour's receives. A step sends what the previous step
+// received, so send k waits for receive k - pieces.
 //
-// A reduce step receives into a scratch slot, reduces there with the input and sends on from there;
-// the last one reduces into the output. Slots are used in turn; a receive waits until the one
-// before it in its slot has been sent on.
+// A reduce step receives into a scratch slot, reduces the input into it, and sends the slot on. The
+// last reduce step reduces into the output. Slots are used in turn. A receive waits until the
+// previous piece in its slot has been sent on.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct RingArguments {
   Collective collective = Collective::all_reduce;  // or reduce_scatter, all_gather
   Rank rank = 0;
   Rank ranks = 2;
-  // all_reduce: elements in all; else: elements of each rank's block.
+  // all_reduce: elements in total; otherwise elements of each rank's block.
   std::uint64_t count = 0;
-  // all_gather has no arithmetic: elements of one byte.
+  // all_gather does no arithmetic: its elements have one byte.
   std::uint64_t element_bytes = 1;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;

@@ -12,7 +12,7 @@
 namespace hawser::engine {
 namespace {
 
-// Blocks all signals while it lives; a thread that is started meanwhile keeps them blocked.
+// Blocks all signals while it lives. A thread started meanwhile inherits the blocked mask.
 class SignalBlock {
  public:
   SignalBlock() {

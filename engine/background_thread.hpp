@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the library's own.
+// Starts the library's own threads.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace hawser::engine {
 
-// Signals are blocked in it: the application's are for the application's threads. `name` has at
-// most 15 characters. Throws hawser::Error.
+// Starts a thread with all signals blocked, because the application's signals are for its own
+// threads. `name` has at most 15 characters. Throws hawser::Error.
 [[nodiscard]] std::thread start_background_thread(const std::string& name,
                                                   std::function<void()> run);
 

@@ -21,7 +21,8 @@ CallersLoop::CallersLoop(const PollSet& sources)
 }
 
 int CallersLoop::descriptor() const noexcept {
-  // What has happened so far was not told: have poll called once.
+  // Events before this call set no timer. Make the descriptor readable, so that the caller polls
+  // once.
   if (!used_) {
     armed_ = Time{1};
     set_timer(armed_);
@@ -33,8 +34,8 @@ int CallersLoop::descriptor() const noexcept {
 void CallersLoop::wake_at(Time now, Time when) noexcept {
   if (!used_) return;
   const bool is_readable = armed_ <= now;
-  // What is readable stays so. A timer that goes off too early costs one poll in vain: less than to
-  // set it with every turn.
+  // A readable descriptor stays readable. A timer that is too early costs one useless poll, which
+  // is cheaper than setting it with every turn.
   if (is_readable ? when <= now : armed_ <= when) return;
   set_timer(when);
   armed_ = when;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptor that an endpoint without a thread of its own shows to its caller's event loop:
-// readable when a source is, and when the time has come that was set.
+// The descriptor that an endpoint without a thread of its own gives to its caller's event loop. It
+// becomes readable when a source is readable, and at the time that was set.
 #pragma once
 
 #include "engine/descriptor.hpp"
@@ -14,13 +14,13 @@ class CallersLoop {
   // Throws hawser::Error. `sources` outlives it.
   explicit CallersLoop(const PollSet& sources);
 
-  // From the first call on, wake_at does what it says; before, nobody is there to wake.
+  // The first call makes wake_at effective. Before it there is no caller to wake.
   [[nodiscard]] int descriptor() const noexcept;
-  // Whether somebody may be waiting for it.
+  // True if a caller may be waiting for the descriptor.
   [[nodiscard]] bool is_used() const noexcept { return used_; }
 
-  // Readable at `when`; if that has passed, at once. May be readable once before, at a time that an
-  // earlier call named.
+  // Makes the descriptor readable at `when`, or at once if that has passed. It may become readable
+  // once before, at a time that an earlier call set.
   void wake_at(proto::Time now, proto::Time when) noexcept;
 
  private:
@@ -32,7 +32,7 @@ class CallersLoop {
   mutable bool used_ = false;
 };
 
-// Makes the descriptor readable at the end of a wait, also of a thread's that is cancelled there.
+// Makes the descriptor readable when a wait ends, even by cancellation of the waiting thread.
 class LoopWaking {
  public:
   explicit LoopWaking(CallersLoop& loop) noexcept : loop_(loop) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place that reads a clock. Poll loops read it once a turn and hand the value down.
+// The only place that reads a clock. Poll loops read it once a turn and pass the value down.
 #pragma once
 
 #include <time.h>
@@ -10,15 +10,16 @@
 
 namespace hawser::engine {
 
-// CLOCK_MONOTONIC: the time of all timers and of everything in proto/. It goes on in the middle of
-// a step of the wall clock, and stands still only while the machine is suspended.
+// CLOCK_MONOTONIC: the time of all timers and of everything in proto/. Steps of the wall clock
+// don't change it, and it stops only while the machine is suspended.
 [[nodiscard]] inline proto::Time monotonic_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return {static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec};
 }
 
-// Nanoseconds since 1970, for epochs: a number that a restarted process finds higher than before.
+// Nanoseconds since 1970. Epochs use it, because a restarted process then gets a higher number than
+// before.
 [[nodiscard]] inline std::uint64_t wall_clock_ns() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deadlines of calls that wait.
+// Deadlines of calls that block.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace hawser::engine {
 
-// `timeout_ns` after `now`; what is beyond the end of time is never.
+// Returns `now` plus `timeout_ns`, or kNever if that overflows.
 [[nodiscard]] constexpr proto::Time deadline_after(proto::Time now, std::uint64_t timeout_ns) {
   const auto left = static_cast<std::uint64_t>((proto::kNever - now).ns);
   return timeout_ns >= left ? proto::kNever : now + proto::nanoseconds(timeout_ns);
 }
 
-// The protocol closes within twice close_timeout of turns that come in time. A host that gives this
-// process no processor may take longer; then closing goes on no longer than this.
+// Upper bound for closing. With punctual turns the protocol closes within twice close_timeout. A
+// host that gives this process no processor may delay turns; then this bound ends the closing.
 [[nodiscard]] constexpr proto::Duration closing_limit(const Tunables& tunables) {
   return proto::milliseconds(tunables.close_timeout_ms) * 2 + proto::milliseconds(10000);
 }
 
-// However long one turn took, or the process stood still, no more of it counts towards that limit.
+// A single turn counts at most this much towards that bound, however long the process stood still.
 inline constexpr proto::Duration kMostOfATurn = proto::milliseconds(1000);
 
 }  // namespace hawser::engine

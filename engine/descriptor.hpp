@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor that is closed when its owner goes.
+// A file descriptor that its owner closes.
 #pragma once
 
 #include <unistd.h>

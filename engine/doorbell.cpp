@@ -18,7 +18,8 @@ Doorbell::Doorbell() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 }
 
 void Doorbell::ring() noexcept {
-  // The common case, nobody sleeps, changes nothing; but it must be a read-modify-write, see above.
+  // In the common case nobody sleeps and nothing changes. It must still be a read-modify-write: see
+  // doorbell.hpp.
   std::uint32_t state = state_.fetch_or(0, std::memory_order_acq_rel);
   while (state == kArmed) {
     if (state_.compare_exchange_weak(state, kRung, std::memory_order_acq_rel)) {
@@ -34,7 +35,7 @@ void Doorbell::ring() noexcept {
 bool Doorbell::arm() noexcept {
   std::uint32_t state = kIdle;
   if (state_.compare_exchange_strong(state, kArmed, std::memory_order_acq_rel)) return true;
-  // A failed exchange is no read-modify-write: repeat as one that changes nothing.
+  // A failed exchange is not a read-modify-write. Repeat it as one that changes nothing.
   return state_.fetch_or(0, std::memory_order_acq_rel) == kArmed;
 }
 
@@ -42,8 +43,9 @@ void Doorbell::disarm() noexcept {
   std::uint32_t state = kArmed;
   if (state_.compare_exchange_strong(state, kIdle, std::memory_order_acq_rel)) return;
   if (state != kRung) return;
-  // The waker writes after it has changed the state. If it has not come to that yet, the state
-  // stays as it is: the descriptor is about to be readable, and until then arm answers false.
+  // The waker writes to the descriptor after it has changed the state. If it has not written yet,
+  // the state stays kRung: the descriptor is about to be readable, and until then arm returns
+  // false.
   const CancellationHold hold;
   std::uint64_t count = 0;
   if (::read(event_.get(), &count, sizeof count) == sizeof count) {

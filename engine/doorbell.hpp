@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wakes one thread that sleeps in the kernel, and costs no system call while it doesn't.
+// Wakes one thread that sleeps in the kernel. Ringing costs no system call while that thread is
+// awake.
 //
 // The sleeper:  arm(); look once more for work; if there is none, wait until descriptor() is
 //               readable; then disarm().
 // The waker:    publish the work; ring().
 //
-// All changes of the state are read-modify-writes, so the two are in one order: either the waker
-// sees that the sleeper is armed, or the sleeper, looking once more, sees the work.
+// All changes of the state are read-modify-writes, so they have one order. Either the waker sees
+// that the sleeper is armed, or the sleeper sees the work when it looks once more.
 #pragma once
 
 #include <atomic>
@@ -23,12 +24,12 @@ class Doorbell {
   // Any thread.
   void ring() noexcept;
 
-  // The sleeper's thread. arm returns false if it was rung and disarm has not seen the ring in the
-  // descriptor yet: then the descriptor is, or is about to be, readable.
+  // For the sleeper's thread only. arm returns false after a ring whose write disarm has not read
+  // yet. The descriptor is then readable, or about to be.
   bool arm() noexcept;
   void disarm() noexcept;
 
-  // Readable once a ring has found it armed, until disarm.
+  // Readable from a ring that finds the doorbell armed, until disarm.
   [[nodiscard]] int descriptor() const noexcept { return event_.get(); }
 
  private:
@@ -37,8 +38,7 @@ class Doorbell {
   std::atomic<std::uint32_t> state_{kIdle};
 };
 
-// A doorbell that is armed for a sleep, however that ends: a thread that is cancelled in it
-// unwinds.
+// Arms a doorbell for a sleep and disarms it at the end, even if cancellation unwinds the thread.
 class ArmedDoorbell {
  public:
   explicit ArmedDoorbell(Doorbell& bell) noexcept : bell_(bell), armed_(bell.arm()) {}
@@ -46,7 +46,7 @@ class ArmedDoorbell {
   ArmedDoorbell(const ArmedDoorbell&) = delete;
   ArmedDoorbell& operator=(const ArmedDoorbell&) = delete;
 
-  // False: it has been rung already.
+  // False if it was rung already.
   [[nodiscard]] bool is_armed() const noexcept { return armed_; }
 
  private:

@@ -23,28 +23,28 @@ namespace {
 using proto::Time;
 using proto::TurnResult;
 
-// A NIC without a descriptor (memory) is looked at this often by a thread that sleeps.
+// A sleeping thread polls a NIC without a descriptor (memory) this often.
 constexpr proto::Duration kSilentNicInterval = proto::microseconds(100);
 constexpr std::size_t kMaxSecretBytes = 64;
 constexpr std::size_t kMaxDescriptorsPerNic = 8;
-// What a full packet carries: UDP's limit is the interface's MTU, which its driver knows.
+// Payload limit of a full packet. For UDP the interface's MTU decides, which the driver knows.
 constexpr std::uint32_t kUsualPayload = proto::NicCaps{}.payload_bytes;
 constexpr std::uint32_t kUdpPayload = 65535;
 
-// Of a full data packet, over NICs that carry so much payload.
+// Size of a full data packet, over NICs that carry this much payload.
 std::uint32_t datagram_bytes(const Tunables& tunables, std::uint32_t payload_bytes) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(tunables.fragment_bytes, payload_bytes) +
       proto::wire::kDataHeaderBytes);
 }
 
-// The longest that there is: a packet without payload may fill its buffer.
+// Size of the longest datagram: a packet without payload may fill its buffer.
 std::uint32_t max_datagram_bytes(const Tunables& tunables, std::uint32_t payload_bytes) {
   return std::max<std::uint32_t>(datagram_bytes(tunables, payload_bytes),
                                  proto::PacketBuffer::kBytes);
 }
 
-// Every NIC of every peer.
+// Room for every NIC of every peer.
 std::uint32_t max_remotes(const Tunables& tunables) {
   return static_cast<std::uint32_t>(tunables.max_peers * proto::Endpoint::kMaxNics);
 }
@@ -72,10 +72,11 @@ std::unique_ptr<proto::Nic> open_verbs(const NicSpec& spec, const Tunables& tuna
   config.datagram_bytes = datagram_bytes(tunables, kUsualPayload);
   config.traffic_class = static_cast<std::uint8_t>(tunables.verbs_traffic_class);
   config.service_level = static_cast<std::uint8_t>(tunables.verbs_service_level);
-  // The headers, and what is registered by the program and by the cache.
+  // One region for the headers, the others for registrations by the program and by the cache.
   config.max_regions = static_cast<std::uint32_t>(1 + tunables.max_registrations +
                                                   tunables.registration_cache_entries);
-  // It may be this host's only NIC: within peer_timeout it is tried again, even if its port flaps.
+  // This may be the host's only NIC. Even if its port flaps, it must be tried again within
+  // peer_timeout.
   config.longest_hold = std::chrono::milliseconds(tunables.peer_timeout_ms / 4);
   return open_verbs_nic(config, pool);
 }
@@ -150,7 +151,7 @@ void EndpointBody::open_nic(const NicSpec& spec, const EngineSettings& settings)
     nics_.push_back(std::move(driver));
   }
   proto::Nic& nic = *nics_.back();
-  // Ends with the NIC. A refusal means that the driver copies.
+  // The registration ends with the NIC. If the NIC refuses it, the driver copies the headers.
   if (nic.register_memory(pool_->memory().data(), pool_->memory().size()) != Status::ok) {
     log_info(std::string(nic.name()) + " copies packet headers: their memory is not registered");
   }
@@ -170,7 +171,7 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
       std::min(caps.max_datagram_bytes, max_datagram_bytes(tunables_, caps.payload_bytes));
   config.max_remotes = max_remotes(tunables_);
   auto fault = std::make_unique<FaultNic>(std::move(driver), *pool_, config);
-  // The words were checked with the settings; whether this NIC can do them, only it can tell.
+  // The settings have checked the words. Only this NIC knows whether it supports them.
   if (const auto error = fault->apply(settings.faults)) {
     throw Error(complaint_about(*fault, *error));
   }
@@ -192,7 +193,8 @@ TurnResult EndpointBody::progress(Time now) {
   due_ = result.wake_at;
   if (result.warns) warn();
   way_news_.tell(now, look_.nics());
-  // Afterwards: of what was reaped just now nothing is read any more, and the next turn may be far.
+  // After the reap: no NIC reads the memory of reaped sends any more, and the next turn may be far
+  // off.
   memory_->turn();
   for (FaultNic* fault : faults_) {
     result.wake_at = proto::earlier(result.wake_at, fault->next_release());

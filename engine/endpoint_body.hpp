@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An endpoint without its thread: NICs, fault layers, packet pool and the protocol over them. One
-// thread at a time uses it, whoever makes its progress; only post_fault is for all.
+// An endpoint without its thread: NICs, fault layers, packet pool and the protocol over them. Only
+// one thread at a time may use it, the one that makes its progress. Any thread may call post_fault.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ namespace hawser::engine {
 
 class EndpointBody {
  public:
-  // Opens the NICs and takes all memory. Throws hawser::Error.
+  // Opens the NICs and allocates all memory. Throws hawser::Error.
   EndpointBody(const EngineSettings& settings, const EndpointConfig& config);
   ~EndpointBody();
   EndpointBody(const EndpointBody&) = delete;
@@ -37,8 +37,8 @@ class EndpointBody {
   [[nodiscard]] const Address& address() const { return address_; }
   [[nodiscard]] const Tunables& tunables() const { return tunables_; }
 
-  // As the protocol's send; its memory may be registered for the next one. invalid_argument also:
-  // it lies partly in a dma-buf.
+  // As the protocol's send. The cache may register the memory for the next send. Also returns
+  // invalid_argument if only a part of the memory lies in a dma-buf.
   [[nodiscard]] Status send(proto::Time now, const proto::SendRequest& request) {
     using Place = Registrations::Place;
     const Place place = memory_->registrations().place_of(request.data, request.bytes);
@@ -53,25 +53,26 @@ class EndpointBody {
   }
   [[nodiscard]] Registrations& registrations() { return memory_->registrations(); }
 
-  // One turn: faults that were posted, packets whose delay is over, the protocol's turn. wake_at
-  // covers them all, and NICs that can't wake anybody: those are looked at again before long.
-  // Between turns: what may leave, leaves.
+  // progress runs one turn: posted faults, packets whose delay is over, the protocol's turn. Its
+  // wake_at covers all three, and NICs without a descriptor, which must be polled again before
+  // long. Between turns, transmit sends what may leave.
   void transmit(proto::Time now);
   proto::TurnResult progress(proto::Time now);
 
-  // Readable when a NIC has something that came after arm().
+  // Readable when a NIC has received something since arm().
   [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
-  // Before each time that somebody blocks on them. True: something may have come just before, so a
-  // turn without progress must follow first.
+  // Call it before each time that a thread blocks on the descriptors. True: something may have
+  // arrived just before, so another turn must come first.
   [[nodiscard]] bool arm();
 
   [[nodiscard]] bool has_posted_faults() const {
     return has_posted_.load(std::memory_order_acquire);
   }
-  // Any thread: why the NIC can't do what `spec` asks for, in a sentence; empty if it can.
+  // For any thread. Explains in a sentence why the NIC can't do what `spec` asks for; empty if it
+  // can.
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic, std::string_view spec) const;
-  // Any thread: `spec`, about which there is no complaint, is applied to the NIC on the next
-  // progress.
+  // For any thread. The next progress applies `spec` to the NIC. complaint_about_fault must have
+  // accepted it.
   void post_fault(std::size_t nic, std::string_view spec);
 
   [[nodiscard]] EndpointStats stats() const;
@@ -85,10 +86,10 @@ class EndpointBody {
   void warn() const;
 
   Tunables tunables_;
-  // In the order of construction: what comes later uses what comes before.
+  // The order of construction matters: later members use earlier ones.
   std::unique_ptr<EndpointPool> pool_;
   std::vector<std::unique_ptr<proto::Nic>> nics_;  // as the protocol sees them
-  std::vector<FaultNic*> faults_;                  // the same, or none at all
+  std::vector<FaultNic*> faults_;                  // the same NICs, or empty without a fault layer
   UdpLook look_;
   WayNews way_news_;
   proto::Time due_{};  // when the protocol wanted its next turn
@@ -96,7 +97,7 @@ class EndpointBody {
   std::unique_ptr<proto::Endpoint> protocol_;
   Address address_;
   std::vector<int> descriptors_;
-  bool some_nic_is_silent_ = false;  // it has no descriptor
+  bool some_nic_is_silent_ = false;  // it has no descriptor and must be polled
 
   std::mutex posted_mutex_;
   std::vector<std::pair<std::size_t, std::string>> posted_;

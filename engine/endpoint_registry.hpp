@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The endpoints that an engine has at the moment, so that inject_fault reaches them. Any thread.
+// The current endpoints of an engine, so that inject_fault reaches them. For any thread.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace hawser::engine {
 class FaultTarget {
  public:
   virtual ~FaultTarget() = default;
-  // Any thread. Why it can't be done, in a sentence; empty if it can.
+  // For any thread. Explains in a sentence why the fault can't be injected; empty if it can.
   [[nodiscard]] virtual std::string complaint_about_fault(std::size_t nic,
                                                           std::string_view spec) const = 0;
-  // Any thread. The target applies it by itself, soon.
+  // For any thread. The target applies the fault by itself, soon.
   virtual void inject_fault(std::size_t nic, std::string_view spec) = 0;
 };
 
@@ -31,7 +31,8 @@ class EndpointRegistry {
     const std::lock_guard lock(mutex_);
     std::erase(endpoints_, &endpoint);
   }
-  // At all endpoints or, if one of them can't, at none; then the answer says why.
+  // Injects the fault at all endpoints. If one of them can't, it injects at none and returns the
+  // reason.
   [[nodiscard]] std::string inject_fault(std::size_t nic, std::string_view spec) {
     const std::lock_guard lock(mutex_);
     for (const FaultTarget* endpoint : endpoints_) {

@@ -34,7 +34,7 @@ Engine::Engine(EngineConfig config) {
   state_ = std::make_unique<State>(config);
 }
 
-// A child of fork leaves its copy as it is: the threads are its parent's.
+// In a child of fork the destructor does nothing, because the threads belong to the parent.
 Engine::~Engine() {
   if (state_->owner.is_here()) {
     HAWSER_ASSERT(state_->registry.empty(), "an endpoint outlives its engine");

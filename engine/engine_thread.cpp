@@ -52,7 +52,7 @@ std::size_t EngineThread::load() const {
   return wanted_.size();
 }
 
-// Returns when the thread has taken it over.
+// Returns when the thread has applied the change.
 void EngineThread::change(Served& served, bool in) noexcept {
   const CancellationHold hold;
   std::unique_lock lock(mutex_);

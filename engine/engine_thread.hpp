@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that makes the progress of endpoints: the poll loop. It reads the clock once a turn,
-// serves all its endpoints, and when none has anything to do it spins, yields, then sleeps until a
-// NIC has something, an endpoint's deadline comes or somebody rings.
+// A thread that makes the progress of endpoints: the poll loop. It reads the clock once a turn and
+// serves all its endpoints. When none of them has work, it spins, yields, then sleeps. It wakes
+// when a NIC has received something, at the next deadline, or when a thread rings.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,15 @@
 
 namespace hawser::engine {
 
-// What an engine thread serves. All calls are made by that thread.
+// An object that an engine thread serves. That thread makes all the calls.
 class Served {
  public:
   virtual ~Served() = default;
   virtual proto::TurnResult serve(proto::Time now) = 0;
-  // Something has come from other threads since the last turn.
+  // True if other threads have posted something since the last turn.
   [[nodiscard]] virtual bool has_commands() const = 0;
-  // Before the thread blocks. True: something may have come, so it must serve once more first.
+  // Called before the thread blocks. True: something may have arrived, so the thread must serve
+  // once more.
   [[nodiscard]] virtual bool arm() = 0;
 };
 
@@ -35,19 +36,18 @@ class EngineThread {
  public:
   // Throws hawser::Error.
   EngineThread(const Tunables& tunables, unsigned index);
-  // Serves nothing any more.
+  // Requires that it serves nothing any more.
   ~EngineThread();
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 
-  // Any thread. From here on `served` belongs to the engine thread, until remove has returned.
-  // `descriptors` become readable when it has something. Throws hawser::Error, and nothing is
-  // added.
+  // For any thread. `served` belongs to the engine thread from add until remove has returned.
+  // `descriptors` become readable when it has work. If add throws hawser::Error, nothing is added.
   void add(Served& served, std::span<const int> descriptors);
   void remove(Served& served, std::span<const int> descriptors) noexcept;
-  [[nodiscard]] std::size_t load() const;  // how many it serves
+  [[nodiscard]] std::size_t load() const;  // the number of endpoints that it serves
 
-  // Any thread: there is something to do.
+  // For any thread: wakes the engine thread, because there is work.
   void ring() noexcept { bell_.ring(); }
 
  private:
@@ -61,7 +61,7 @@ class EngineThread {
   PollSet sources_;
   std::vector<Served*> served_;  // the thread's own
 
-  mutable std::mutex mutex_;  // over what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable applied_changed_;
   std::vector<Served*> wanted_;
   std::uint64_t wanted_version_ = 0;

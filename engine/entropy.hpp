@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Randomness that a stranger can't guess, from the operating system: identities, seeds, secrets.
+// Unpredictable random numbers from the operating system, for identities, seeds and secrets.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace hawser::engine {
 
-// Throws hawser::Error if the system has none to give.
+// Throws hawser::Error if the system has no entropy to give.
 void fill_random(std::span<std::byte> bytes);
 
-// Never 0, which means "not drawn yet" wherever it is used.
+// Never returns 0, which means "not drawn yet" wherever such a number is used.
 [[nodiscard]] std::uint64_t random_number();
 
 }  // namespace hawser::engine

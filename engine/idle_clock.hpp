@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a thread with nothing to do waits: it spins for spin_us, then yields the processor for
-// yield_us, then blocks in the kernel. Spinning is the fastest to react; yielding lets others that
-// share the core run; blocking leaves the core to them and costs a wake-up.
+// Decides how a thread with nothing to do waits. It spins for spin_us, then yields the processor
+// for yield_us, then blocks in the kernel. Spinning reacts fastest. Yielding lets other threads on
+// the same core run. Blocking leaves the core to them and costs a wake-up.
 //
-// Where others want the processor, spinning keeps those from running that would bring something.
-// That shows when a yield takes long, as somebody ran meanwhile: then it yields at once, until
-// yields come back soon.
+// If other threads want the processor, spinning delays the very threads that would bring work. A
+// yield that takes long shows that another thread ran meanwhile. From then on the thread yields at
+// once, until yields return quickly again.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class IdleClock {
       : spin_(proto::microseconds(tunables.spin_us)),
         yield_(proto::microseconds(tunables.spin_us + tunables.yield_us)) {}
 
-  // There was something to do: the next pause starts from the beginning.
+  // The thread had work: the next pause starts from the beginning.
   void progressed() { idle_ = false; }
 
-  // There was nothing to do at `now`.
+  // The thread had no work at `now`.
   [[nodiscard]] Advice pause(proto::Time now) {
     if (!idle_) {
       idle_ = true;
@@ -37,7 +37,7 @@ class IdleClock {
     return idle < spin_ ? Advice::spin : Advice::block;
   }
 
-  // A yield took so long.
+  // A yield took this long.
   void yielded(proto::Duration took) {
     if (took >= kLate) {
       contended_ = kPrompt;
@@ -46,22 +46,22 @@ class IdleClock {
     }
   }
 
-  // Somebody else ran: the call alone takes less than 1 us.
+  // A yield this long means that another thread ran: the call alone takes less than 1 us.
   static constexpr proto::Duration kLate = proto::microseconds(2);
-  // Yields that came back soon, after which nobody else is taken to want the processor. An
-  // interrupt makes one late; so many cost little, as each gives back at once.
+  // After this many quick yields in a row, no other thread is assumed to want the processor. An
+  // interrupt alone can make one yield late. That many yields cost little, as each returns at once.
   static constexpr unsigned kPrompt = 16;
 
  private:
   proto::Duration spin_;
-  proto::Duration yield_;  // from the beginning
+  proto::Duration yield_;  // counted from the beginning of the pause
   proto::Time since_{};
   bool idle_ = false;
-  unsigned contended_ = 0;  // prompt yields until it isn't
+  unsigned contended_ = 0;  // quick yields until the processor counts as free
 };
 
-// Does what the advice says, but for block, which is the caller's, and tells the clock. A few
-// cycles, or a reschedule.
+// Spins or yields as advised, and reports yields to the clock. The caller itself handles block.
+// Takes a few cycles, or a reschedule.
 void pause_briefly(IdleClock::Advice advice, IdleClock& idle) noexcept;
 
 }  // namespace hawser::engine

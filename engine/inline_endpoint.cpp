@@ -49,7 +49,8 @@ Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t ta
                             OperationId& operation) {
   if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
-  // Without a name it is not taken, but what else is wrong with it is told first.
+  // Without a free name the send can't be accepted. Other errors of the call are still reported
+  // first.
   const bool may_begin = names_.any_free();
   const OperationId name = may_begin ? names_.take() : kNoOperation;
   const Status status = body_->send(
@@ -148,8 +149,8 @@ std::size_t InlineEndpoint::poll(std::span<Completion> completions) {
   TurnResult result;
   std::size_t count = turn(now, completions, result);
   bool progressed = result.progressed;
-  // More packets may be there, or more completions than there was room for. If not, who waits for
-  // the descriptor may do so next.
+  // More packets, or more completions than there was room for, may be waiting. If not, the caller
+  // may block on the descriptor next.
   const auto more = [&] { return result.progressed || (count > 0 && count == completions.size()); };
   if (!more() && loop_.is_used() && body_->arm()) {
     count += turn(now, completions.subspan(count), result);
@@ -182,7 +183,7 @@ void InlineEndpoint::pause(Time now, Time until) {
     pause_briefly(advice, idle_);
     return;
   }
-  if (body_->arm()) return;  // to look once more
+  if (body_->arm()) return;  // must look once more
   const ArmedDoorbell bell(bell_);
   if (bell.is_armed() && !body_->has_posted_faults()) sources_.wait(now, until);
 }

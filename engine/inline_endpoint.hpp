@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An endpoint whose progress is made by the one thread that uses it, in poll, wait and close.
+// An endpoint with inline progress: the one thread that uses it makes the progress in poll, wait
+// and close.
 //
-// Calls go straight to the protocol. Each reads the clock: the time of the last poll may be long
-// ago, and a deadline that counts from it would be over before the operation had begun.
+// Calls go straight to the protocol. Each call reads the clock, because the last poll may be long
+// ago. A deadline counted from that poll could be over before the operation had begun.
 //
-// A child of fork has a copy that is closed to it: calls are refused, and its end touches nothing.
+// In a child of fork the copy is closed: its calls are refused, and its destructor touches nothing.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +71,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   void release_memory(RegistrationId registration) override;
 
  private:
-  // Takes a name for the receive and hands it over.
+  // Takes a name for the receive and passes it to the protocol.
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
@@ -78,16 +79,16 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
-  // One turn, and the completions that there are.
+  // Runs one turn and hands out the completions that are there.
   std::size_t turn(proto::Time now, std::span<Completion> completions, proto::TurnResult& result);
-  // Nothing happened at `now`: spins, yields or sleeps, to `until` at the longest.
+  // Called if nothing happened at `now`: spins, yields or sleeps, until `until` at the latest.
   void pause(proto::Time now, proto::Time until);
 
   EndpointRegistry& registry_;
   OfProcess<EndpointBody> body_;
   OperationNames names_;
   IdleClock idle_;
-  Doorbell bell_;     // rung by other threads, which post faults
+  Doorbell bell_;     // rung by other threads that post faults
   PollSet sources_;   // the NICs and the bell
   CallersLoop loop_;  // what fd() returns: the sources and the protocol's next deadline
 };

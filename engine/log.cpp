@@ -25,7 +25,7 @@ void log(spdlog::level::level_enum level, std::string_view message) noexcept {
   try {
     static const std::shared_ptr<spdlog::logger> logger = make_logger();
     logger->log(level, message);
-  } catch (...) {  // a message that can't be told is no reason to fail
+  } catch (...) {  // a message that can't be logged is no reason to fail
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name that somebody may have meant who wrote another one.
+// Finds the name that a misspelt one most likely meant.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace hawser::engine {
 
-// Letters to insert, leave out or replace until one is the other (Levenshtein, 1966).
+// Levenshtein distance (1966): letters to insert, leave out or replace until one name is the other.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -26,7 +26,7 @@ namespace hawser::engine {
   return row.back();
 }
 
-// Of `known`, which is not empty.
+// Returns the nearest element of `known`, which must not be empty.
 [[nodiscard]] inline const std::string& nearest_name(std::string_view name,
                                                      const std::vector<std::string>& known) {
   return *std::ranges::min_element(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An OperationId is generation << 32 | index: the index is dense, the generation changes with each
-// use.
+// An OperationId is generation << 32 | index. Indices are dense, and each use of an index has a new
+// generation.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of operations for an endpoint that one thread uses: free indices on a stack, a generation
-// each. See OperationTable for the same between threads.
+// Names of operations for an endpoint that one thread uses: a stack of free indices, and a
+// generation per index. OperationTable does the same between threads.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class OperationNames {
 
   [[nodiscard]] bool any_free() const { return !free_.empty(); }
 
-  // One must be free.
+  // Requires that a name is free.
   [[nodiscard]] OperationId take() {
     HAWSER_ASSERT(any_free());
     const std::uint32_t index = free_.back();
@@ -38,7 +38,7 @@ class OperationNames {
 
  private:
   std::vector<std::uint32_t> generations_;
-  std::vector<std::uint32_t> free_;  // the last one was used last
+  std::vector<std::uint32_t> free_;  // the last element is the one that was used last
 };
 
 }  // namespace hawser::engine

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of an endpoint that an engine thread serves: their names, their limit, and the
-// request of each on its way to the engine thread.
+// The operations of an endpoint that an engine thread serves: their names, their limit, and each
+// request on its way to the engine thread.
 //
-// A slot is taken by the application thread that posts the operation and given back when its last
-// completion has been polled. So an operation that got a slot has a place everywhere else: the
-// command ring holds an entry for every slot, the completion queue two.
+// An application thread takes a slot when it posts an operation. The slot is given back when the
+// operation's last completion has been polled. An operation with a slot therefore has room
+// everywhere else: the command ring holds one entry per slot, the completion queue two.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace hawser::engine {
 
 struct OperationSlot {
   std::uint32_t generation = 0;  // changes with each use of the index
-  bool finished = false;         // its final status is known; `released` may still be to come
+  bool finished = false;         // the final status is known; `released` may still be to come
   std::variant<proto::SendRequest, proto::ReceiveRequest> request;
 };
 
@@ -30,9 +30,10 @@ class OperationTable {
  public:
   explicit OperationTable(std::size_t max_operations);
 
-  // A free slot, the caller's until it hands it on; null if all are in use. Any thread.
+  // Returns a free slot, which the caller owns until it passes it on; null if all are in use. Any
+  // thread.
   [[nodiscard]] OperationSlot* take(OperationId& operation);
-  // Any thread; each index that was taken, once.
+  // Returns slots. Any thread may call it, once for each taken index.
   void give(std::span<const std::uint64_t> indices);
 
   [[nodiscard]] OperationSlot& at(std::uint64_t index) { return slots_[index]; }

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kMarkBytes = 4096;
 
-// A page that the kernel empties for a child (MADV_WIPEONFORK, Linux 4.14). One that can't leaves a
-// child the parent's mark: it is not protected from itself.
+// Returns a page that the kernel zeroes in a child of fork (MADV_WIPEONFORK, Linux 4.14). On older
+// kernels a child keeps the parent's mark and is not detected.
 std::atomic<std::uint32_t>* make_mark() noexcept {
   static std::atomic<std::uint32_t> without_page{0};
   void* const page =
@@ -19,7 +19,7 @@ std::atomic<std::uint32_t>* make_mark() noexcept {
   return new (page) std::atomic<std::uint32_t>(0);
 }
 
-// The largest number that was given in this process or in those that it descends from.
+// The largest number given so far, in this process or in its ancestors.
 std::atomic<std::uint32_t> given{0};
 
 }  // namespace
@@ -30,7 +30,7 @@ OwnProcess::OwnProcess() noexcept {
   std::uint32_t number = mark->load(std::memory_order_relaxed);
   if (number == 0) {
     const std::uint32_t mine = given.fetch_add(1, std::memory_order_relaxed) + 1;
-    // Another thread may have been faster; then its number is the process's.
+    // Another thread may have been faster. Its number is then the process's.
     if (mark->compare_exchange_strong(number, mine, std::memory_order_relaxed)) number = mine;
   }
   number_ = number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose an object is after fork(2): the child has a copy of all memory, but none of the threads,
-// and it shares sockets, RDMA objects and event descriptors with its parent. What it did to its
-// copy of an endpoint would be done to the parent's.
+// Detects whether an object belongs to this process or, after fork(2), to its parent. A child has a
+// copy of all memory but none of the threads. It shares sockets, RDMA objects and event descriptors
+// with its parent, so acting on its copy of an endpoint would change the parent's endpoint.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace hawser::engine {
 
 class OwnProcess {
  public:
-  OwnProcess() noexcept;  // the process that calls
-  // Whether this is the process that made it. Any thread; costs two loads.
+  OwnProcess() noexcept;  // marks the calling process as the owner
+  // True in the process that made it. For any thread; costs two loads.
   [[nodiscard]] bool is_here() const noexcept {
     return mark_->load(std::memory_order_relaxed) == number_;
   }
@@ -26,7 +26,7 @@ class OwnProcess {
   std::uint32_t number_;
 };
 
-// A member that only the process which made it destroys; in others it is left as it is.
+// A member that only the process which made it destroys. Other processes leave it as it is.
 template <class T>
 class OfProcess {
  public:

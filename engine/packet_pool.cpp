@@ -32,12 +32,12 @@ namespace {
 using proto::PacketBuffer;
 
 constexpr std::size_t kPage = 4096;
-// A cache line apart: buffers are a fourth of a page long, and the headers at their fronts would
-// share a sixteenth of a cache's sets.
+// Buffers are a quarter of a page long. One more cache line between them spreads their headers over
+// all of a cache's sets; otherwise these would share a sixteenth of the sets.
 constexpr std::size_t kStride = sizeof(PacketBuffer) + 64;
 static_assert(kStride % alignof(PacketBuffer) == 0);
 
-// Enough to hold the buffers of a few turns, so that the ring behind it is rarely touched.
+// Enough for the buffers of a few turns, so that the ring behind the cache is rarely touched.
 constexpr std::uint32_t kCacheBuffers = RTE_MEMPOOL_CACHE_MAX_SIZE;
 
 [[noreturn]] void fail(std::size_t buffers, const std::string& reason) {
@@ -49,7 +49,7 @@ constexpr std::uint32_t kCacheBuffers = RTE_MEMPOOL_CACHE_MAX_SIZE;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// From here on a buffer in a pool is nobody's to touch.
+// Poisons a buffer in the pool, so that the address sanitizer reports any access.
 void poison(PacketBuffer* buffer) {
   HAWSER_POISON(buffer, sizeof(PacketBuffer));
   static_cast<void>(buffer);
@@ -101,7 +101,7 @@ StackPacketPool::StackPacketPool(std::size_t buffers) : capacity_(buffers) {
   if (pages == MAP_FAILED) fail(buffers, "the system has no memory for it");
   memory_ = {static_cast<std::byte*>(pages), FreePages{bytes}};
   free_.reserve(buffers);
-  // The first ones on top: pages that are never needed are never touched.
+  // The first buffers lie on top of the stack, so pages that are never needed are never touched.
   for (std::size_t i = buffers; i-- > 0;) {
     free_.push_back(reinterpret_cast<PacketBuffer*>(memory_.get() + i * kStride));
     poison(free_.back());
@@ -140,7 +140,7 @@ void MempoolPacketPool::FreeCache::operator()(rte_mempool_cache* cache) const {
 
 void MempoolPacketPool::FreeMemory::operator()(std::byte* memory) const { rte_free(memory); }
 
-// Whoever initialised EAL has an lcore, its main thread.
+// A program that has initialised EAL has at least one lcore, its main thread.
 bool MempoolPacketPool::is_possible() { return rte_lcore_count() != 0; }
 
 MempoolPacketPool::MempoolPacketPool(std::size_t buffers) : capacity_(buffers) {
@@ -168,7 +168,7 @@ MempoolPacketPool::MempoolPacketPool(std::size_t buffers) : capacity_(buffers) {
   HAWSER_ASSERT(static_cast<unsigned>(populated) == count);
   cache_.reset(rte_mempool_cache_create(kCacheBuffers, SOCKET_ID_ANY));
   if (cache_ == nullptr) fail(buffers, rte_strerror(rte_errno));
-  // rte_mempool keeps its own words outside of the buffers.
+  // rte_mempool keeps its own data outside of the buffers, so these may be poisoned.
   rte_mempool_obj_iter(
       pool_.get(),
       [](rte_mempool*, void*, void* buffer, unsigned) {

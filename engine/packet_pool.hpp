@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pools of packet buffers: one for each endpoint, which one thread uses.
+// The pools of packet buffers: one per endpoint, used by one thread.
 //
-// Buffers lie in memory that is mapped for the pool, and those that are free on a stack, whose top
-// was used last and is still in the processor's cache. A process that Hawser is linked into gets
-// nothing else by it: no thread, no file, no descriptor.
+// The buffers lie in memory mapped for the pool. A stack holds the free ones: its top was used last
+// and is still in the processor's cache. The pool adds nothing else to the process: no thread, no
+// file, no descriptor.
 //
-// A program that has started DPDK's environment abstraction layer (EAL) itself gets an rte_mempool
-// in that one's memory, so that its huge pages serve.
+// If the program has started DPDK's environment abstraction layer (EAL) itself, the pool is an
+// rte_mempool in EAL's memory, to use its huge pages.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,25 @@ namespace hawser::engine {
 class EndpointPool : public proto::PacketPool {
  public:
   [[nodiscard]] virtual std::size_t capacity() const = 0;
-  // All buffers lie in it: for NICs that must know where they send from. Page aligned.
+  // The memory that contains all buffers, page aligned, for NICs that must know where they send
+  // from.
   [[nodiscard]] virtual std::span<const std::byte> memory() const = 0;
 };
 
-// Of `buffers` buffers, the kind that fits the process. Throws hawser::Error.
+// Makes a pool of `buffers` buffers, of the kind that fits the process. Throws hawser::Error.
 [[nodiscard]] std::unique_ptr<EndpointPool> make_packet_pool(std::size_t buffers);
 
 class StackPacketPool final : public EndpointPool {
  public:
   // Throws hawser::Error.
   explicit StackPacketPool(std::size_t buffers);
-  // All buffers are back: one that is missing is a leak, and asserted on.
+  // Asserts that all buffers are back: a missing one is a leak.
   ~StackPacketPool() override;
   StackPacketPool(const StackPacketPool&) = delete;
   StackPacketPool& operator=(const StackPacketPool&) = delete;
 
   [[nodiscard]] std::size_t take(std::span<proto::PacketBuffer*> buffers) override;
-  // Asserts that the buffers are of this pool and that no more come back than were taken.
+  // Asserts that the buffers belong to this pool, and that no more return than were taken.
   void give(std::span<proto::PacketBuffer* const> buffers) override;
   [[nodiscard]] std::size_t in_use() const override { return capacity_ - free_.size(); }
   [[nodiscard]] std::size_t capacity() const override { return capacity_; }
@@ -60,11 +61,11 @@ class StackPacketPool final : public EndpointPool {
   std::vector<proto::PacketBuffer*> free_;  // never grows beyond capacity_
 };
 
-// Of the program's EAL. rte_mempool gives threads that DPDK doesn't know no cache, and without a
-// cache its ring hands out the coldest buffer; so the pool owns a cache.
+// A pool in the program's EAL. It owns a cache, because rte_mempool has no cache for threads
+// unknown to DPDK. Without one the pool's ring would hand out the coldest buffer.
 class MempoolPacketPool final : public EndpointPool {
  public:
-  // Whether the program has started EAL, without which there is no rte_mempool.
+  // True if the program has started EAL, which rte_mempool needs.
   [[nodiscard]] static bool is_possible();
 
   // Throws hawser::Error.
@@ -94,7 +95,7 @@ class MempoolPacketPool final : public EndpointPool {
 
   std::size_t capacity_;
   std::size_t memory_bytes_ = 0;
-  std::unique_ptr<std::byte[], FreeMemory> memory_;  // outlives the pool that lies over it
+  std::unique_ptr<std::byte[], FreeMemory> memory_;  // outlives pool_, which lies in it
   std::unique_ptr<rte_mempool, FreeMempool> pool_;
   std::unique_ptr<rte_mempool_cache, FreeCache> cache_;
   std::size_t in_use_ = 0;

@@ -32,7 +32,7 @@ void PollSet::wait(proto::Time now, proto::Time until) const {
 
 void wait_readable(int fd, proto::Time now, proto::Time until) {
   if (until <= now) return;
-  // ppoll takes nanoseconds; epoll_wait's milliseconds are longer than many of the timers here.
+  // ppoll takes nanoseconds. epoll_wait takes milliseconds, longer than many of the timers here.
   timespec timeout{};
   if (until != proto::kNever) {
     const std::int64_t left = (until - now).ns;

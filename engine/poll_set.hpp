@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors that a thread waits for together, and the wait itself.
+// A set of descriptors that a thread waits for together, and the wait itself.
 #pragma once
 
 #include "engine/descriptor.hpp"
@@ -14,8 +14,8 @@ class PollSet {
   void add(int fd);  // throws hawser::Error
   void remove(int fd) noexcept;
 
-  // Sleeps until a descriptor of the set is readable or `until` has come; kNever: no limit. A
-  // signal ends it too.
+  // Sleeps until a descriptor of the set is readable or `until` has come (kNever: no limit). A
+  // signal also ends the sleep.
   void wait(proto::Time now, proto::Time until) const;
 
   // Readable while one of them is.
@@ -25,7 +25,8 @@ class PollSet {
   Descriptor epoll_;
 };
 
-// Sleeps until `fd` is readable or `until` has come, likewise. Both are cancellation points.
+// Sleeps until `fd` is readable, `until` has come or a signal arrives. Both waits are cancellation
+// points.
 void wait_readable(int fd, proto::Time now, proto::Time until);
 
 }  // namespace hawser::engine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of hawser::Endpoint that receive ask of the protocol; the operation has no name
-// yet.
+// Turns the arguments of hawser::Endpoint's receive calls into protocol requests. The operation has
+// no name yet.
 #pragma once
 
 #include "proto/endpoint.hpp"

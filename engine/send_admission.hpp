@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charges max_messages_per_peer at the call: how many sends to a peer are unfinished, those that
-// wait in the command ring included.
+// Enforces max_messages_per_peer at the call. It counts the unfinished sends to each peer,
+// including those that wait in the command ring.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ class SendAdmission {
 
   [[nodiscard]] bool in_range(PeerId peer) const { return peer_place(peer) < unfinished_.size(); }
 
-  // Any thread: takes a place, or returns false and nothing happens.
+  // For any thread: takes a place for one send. Returns false, without effect, if none is free.
   [[nodiscard]] bool admit(PeerId peer);
-  // The engine thread: the final status of a send that was admitted is known.
+  // For the engine thread: an admitted send has its final status.
   void finish(PeerId peer);
 
  private:

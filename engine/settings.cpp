@@ -43,13 +43,13 @@ std::string variable_of(std::string_view tunable) {
   return name;
 }
 
-// What else the project reads: a process's place in its job, the log, the command's files.
+// The project's other variables: a process's place in its job, the log, the command's files.
 constexpr std::array<std::string_view, 10> kOtherVariables{
     "HAWSER_NICS",       "HAWSER_RANK", "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK",
     "HAWSER_LOCAL_SIZE", "HAWSER_LOG",  "HAWSER_LIFE", "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
 
-// A variable whose name is nearly one that is read was meant to be it. One that is nothing like any
-// is somebody else's (HAWSER_HOME of a module system).
+// Refuses a variable whose name is nearly a known one, because the user meant that one. Names
+// unlike any known one belong to others (HAWSER_HOME of a module system).
 void refuse_misspelt_variables() {
   constexpr std::string_view kPrefix = "HAWSER_";
   constexpr std::size_t kLettersPerSlip = 6;
@@ -69,7 +69,7 @@ void refuse_misspelt_variables() {
   }
 }
 
-// Of one fabric an engine may have several NICs.
+// An engine may have several NICs on one memory fabric, so these never count as the same.
 bool is_same_nic(const NicSpec& a, const NicSpec& b) {
   if (a.driver != b.driver || a.driver == NicSpec::Driver::memory) return false;
   if (a.where == b.where) return true;
@@ -78,10 +78,10 @@ bool is_same_nic(const NicSpec& a, const NicSpec& b) {
   }
   const SocketAddress first = parse_local_address(a.where);
   const SocketAddress second = parse_local_address(b.where);
-  return std::memcmp(&first.v6, &second.v6, sizeof first.v6) == 0;  // of IPv4 the rest is 0
+  return std::memcmp(&first.v6, &second.v6, sizeof first.v6) == 0;  // 0 in fields unused by IPv4
 }
 
-// A NIC that is there twice would be two paths that die together, and no second NIC.
+// Two NICs on the same device would be two paths that die together, not redundancy.
 void refuse_doubles(const std::vector<std::string>& names, const std::vector<NicSpec>& nics) {
   for (std::size_t i = 0; i < nics.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -92,7 +92,7 @@ void refuse_doubles(const std::vector<std::string>& names, const std::vector<Nic
   }
 }
 
-// The names of NICs that lists among them stand for.
+// Replaces lists by the names of the NICs that they choose.
 std::vector<std::string> names_of(const std::vector<std::string>& nics) {
   if (std::ranges::all_of(nics, is_nic_name)) return nics;
   std::string list;
@@ -140,7 +140,7 @@ EngineSettings check(const EngineConfig& config) {
                 std::to_string(config.threads));
   }
   settings.threads = config.threads;
-  // Values that were assigned rather than set have not been checked yet.
+  // Values assigned to fields have not been checked yet, unlike those that set() stored.
   for (const TunableRow& row : kTunables) {
     const std::uint64_t value = config.tunables.*row.field;
     if (settings.tunables.set(row.name, value) != Status::ok) {

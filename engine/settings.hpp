@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine was asked to be, checked: the strings of an EngineConfig and the environment
-// turned into values.
+// The checked configuration of an engine: the strings of an EngineConfig and of the environment,
+// parsed into values.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace hawser::engine {
 
-// Every tunable for which the environment has a variable HAWSER_<NAME> takes its value. Throws
-// hawser::Error if one is not a number in the tunable's range.
+// Overrides every tunable whose variable HAWSER_<NAME> is set. Throws hawser::Error if a value is
+// not a number in the tunable's range.
 void apply_environment(Tunables& tunables);
 
 struct EngineSettings {
@@ -20,13 +20,13 @@ struct EngineSettings {
   unsigned threads = 0;
   Tunables tunables{};
   std::string faults;
-  // Off: packets over UDP have no CRC32C, at both ends of a session. For benches that ask what it
-  // costs: the public API doesn't offer it.
+  // False: packets over UDP carry no CRC32C, at both ends of a session. Only benchmarks of its cost
+  // use this, and the public API doesn't offer it.
   bool udp_checksum = true;
   [[nodiscard]] bool has_fault_layer() const { return !faults.empty(); }
 };
 
-// Throws hawser::Error. The environment outweighs the configuration's tunables.
+// Throws hawser::Error. The environment overrides the configuration's tunables.
 [[nodiscard]] EngineSettings check(const EngineConfig& config);
 
 }  // namespace hawser::engine

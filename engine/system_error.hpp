@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hawser::Error in the words of the operating system.
+// A hawser::Error with the operating system's error text.
 #pragma once
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 namespace hawser::engine {
 
-// What to do about an error that a limit is the cause of; empty for all others.
+// Advice on an error that a limit causes; empty for all others.
 [[nodiscard]] inline std::string advice_on(int code) {
   switch (code) {
     case EMFILE: return "; raise this process's limit of open files (ulimit -n)";
@@ -20,7 +20,7 @@ namespace hawser::engine {
   }
 }
 
-// "what: why", with why from `code`, by default errno.
+// Builds "what: why", with why from `code`, by default errno.
 [[nodiscard]] inline Error system_error(const std::string& what, int code = errno) {
   return Error(what + ": " + std::generic_category().message(code) + advice_on(code));
 }

@@ -21,7 +21,7 @@ using proto::TurnResult;
 
 namespace {
 
-// Entries of the command ring beyond one for each operation: for calls that are under way.
+// Entries of the command ring beyond one per operation: for calls in progress.
 constexpr std::size_t kCallRoom = 256;
 constexpr std::size_t kEvents = 1024;
 constexpr std::size_t kBatch = 64;
@@ -32,7 +32,7 @@ std::uint64_t command_for(OperationId operation) {
   return std::uint64_t{index_of(operation)} << 1 | kOperationMark;
 }
 
-// Neither a peer nor kAnyPeer.
+// A value that is neither a peer nor kAnyPeer.
 constexpr PeerId kNobody{0xfffffffeu};
 
 }  // namespace
@@ -47,7 +47,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
       known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
       waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
-      // An operation whose buffer comes back late has a second completion.
+      // An operation whose buffer is released late has a second completion.
       completions_(2 * settings.tunables.max_operations),
       idle_(settings.tunables),
       events_(kEvents) {
@@ -77,14 +77,15 @@ void ThreadedEndpoint::carry(Call& call) const {
   static_assert(alignof(Call) > kOperationMark);
   const CancellationHold hold;
   const auto command = reinterpret_cast<std::uint64_t>(&call);
-  // Full only while more than kCallRoom threads are in calls; the engine thread empties it.
+  // The ring is full only while more than kCallRoom threads are in calls. The engine thread empties
+  // it.
   while (!commands_.push(command)) ::sched_yield();
   thread_.ring();
   std::unique_lock lock(calls_mutex_);
   calls_changed_.wait(lock, [&] { return call.done; });
 }
 
-// What Registrations' calls run on the engine thread.
+// Returns the function by which Registrations runs its calls on the engine thread.
 auto ThreadedEndpoint::there() const {
   return [this](auto function) { on_engine_thread([&](Time) { function(); }); };
 }
@@ -239,7 +240,8 @@ std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions
   return count;
 }
 
-// The descriptor was readable, or is to become it with the next completion.
+// Arms the descriptor again. It is readable at once if completions are waiting, or else with the
+// next one.
 void ThreadedEndpoint::arm_descriptor() {
   if (!descriptor_used_.load(std::memory_order_relaxed)) return;
   consumer_bell_.disarm();
@@ -261,7 +263,7 @@ std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint6
   std::size_t count = take_completions(completions);
   Time now = monotonic_now();
   const Time deadline = deadline_after(now, timeout_ns);
-  idle_.progressed();  // not since the last call
+  idle_.progressed();  // time before this call does not count as idle
   while (count == 0 && now < deadline && !completions.empty()) {
     const IdleClock::Advice advice = idle_.pause(now);
     if (advice != IdleClock::Advice::block) {
@@ -279,7 +281,7 @@ std::size_t ThreadedEndpoint::wait(std::span<Completion> completions, std::uint6
 }
 
 int ThreadedEndpoint::fd() const noexcept {
-  // What has come before is told by the next poll, so have it called.
+  // Completions from before this call rang no bell. Ring it now, so that the caller polls once.
   if (!descriptor_used_.exchange(true)) {
     consumer_bell_.arm();
     consumer_bell_.ring();
@@ -398,7 +400,8 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
   if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
 }
 
-// A send that waits here has no number yet, and nobody needs to hear of it.
+// A send that waits here has no message number yet, so the receiver need not hear of the
+// cancellation.
 Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
   const Status status = body_->protocol().cancel(now, operation);
   const std::uint32_t index = index_of(operation);
@@ -410,7 +413,7 @@ Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
   return Status::ok;
 }
 
-// False: it has to wait.
+// Returns false if the send has to wait.
 bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
   OperationSlot& slot = operations_.at(index);
   const Status status = body_->send(now, std::get<proto::SendRequest>(slot.request));
@@ -419,8 +422,8 @@ bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
   return true;
 }
 
-// The protocol has not taken the operation, whose caller was told that it is accepted: the answer
-// comes as its completion.
+// The protocol refuses an operation that the call has already accepted. The status therefore comes
+// as its completion.
 void ThreadedEndpoint::refuse(OperationSlot& slot, Status status) {
   Completion completion;
   completion.status = status;
@@ -450,7 +453,7 @@ bool ThreadedEndpoint::deliver() {
     for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
     any = true;
   }
-  // What there is no room for stays in the protocol's own, bounded, queue.
+  // Events that don't fit here stay in the protocol's own bounded queue.
   std::array<Event, kBatch> events;
   const std::size_t room = std::min(events.size(), events_.write_available());
   count = body_->protocol().poll_events(std::span(events).first(room));
@@ -470,7 +473,8 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
       admission_.finish(send->peer);
     }
   }
-  // One may answer whom one has heard of, even before the event has found room.
+  // A caller may answer a peer whose message it has received, even before the peer's event has
+  // found room.
   if (completion.kind == OperationKind::receive && completion.status == Status::ok) {
     set_known(completion.peer, true);
   }
@@ -478,7 +482,8 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
   HAWSER_ASSERT(pushed, "every operation has its places");
 }
 
-// On the engine thread. What is told late may be of a peer whose place is another's by now.
+// Runs on the engine thread. A late completion or event may name a peer whose place belongs to
+// another by now.
 void ThreadedEndpoint::set_known(PeerId peer, bool known) {
   if (known && !body_->protocol().knows(peer)) return;
   std::atomic<PeerId>& there = known_[peer_place(peer)];

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An endpoint whose progress is made by an engine thread.
+// An endpoint whose progress an engine thread makes.
 //
-// Operations go to the engine thread through a ring, and their completions come back through a
-// queue with one consumer; nothing of that waits for anybody. All other calls (connect, probe,
-// cancel, statistics) are carried to the engine thread through the same ring and wait for its
-// answer: they come after every operation that their caller has posted before, and take a turn of
-// the engine.
+// Operations go to the engine thread through a ring. Their completions come back through a queue
+// with one consumer. Neither ever waits. All other calls (connect, probe, cancel, statistics) go
+// through the same ring, and wait for the engine thread's answer. The engine thread runs such a
+// call after every operation that its caller posted before. It takes a turn of the engine.
 //
-// A child of fork, which has no engine thread, has a copy that is closed to it: calls are refused,
-// and its end touches nothing.
+// In a child of fork, which has no engine thread, the copy is closed: its calls are refused, and
+// its destructor touches nothing.
 #pragma once
 
 #include <atomic>
@@ -79,21 +78,21 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void release_memory(RegistrationId registration) override;
 
  private:
-  // A call that an application thread waits for; it lies on that thread's stack.
+  // A call that an application thread waits for. It lies on that thread's stack.
   struct Call {
     void (*run)(void* context, proto::Time now) = nullptr;
     void* context = nullptr;
     bool done = false;  // under calls_mutex_
   };
 
-  // Application threads.
+  // Called by application threads.
   template <class Function>
   void on_engine_thread(Function function) const;
   [[nodiscard]] auto there() const;
   void carry(Call& call) const;
   [[nodiscard]] Status post(OperationId operation);
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
-  // To the caller: it is closing, or another process's.
+  // True for the caller if the endpoint is closing, or belongs to another process.
   [[nodiscard]] bool is_closed() const {
     return closing_.load(std::memory_order_relaxed) || !body_.is_here();
   }
@@ -103,7 +102,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   }
   std::size_t take_completions(std::span<Completion> completions);
   void arm_descriptor();
-  // Arms it at the end of a wait, also of a thread's that is cancelled there.
+  // Arms the descriptor when a wait ends, even by cancellation of the waiting thread.
   class DescriptorArming {
    public:
     explicit DescriptorArming(ThreadedEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -120,7 +119,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
-  // The engine thread.
+  // Called by the engine thread.
   proto::TurnResult serve(proto::Time now) override;
   [[nodiscard]] bool has_commands() const override;
   [[nodiscard]] bool arm() override { return body_->arm(); }
@@ -135,23 +134,23 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   EndpointRegistry& registry_;
   EngineThread& thread_;
-  OfProcess<EndpointBody> body_;  // the engine thread's, once it has been added there
+  OfProcess<EndpointBody> body_;  // belongs to the engine thread once it has been added there
 
   OperationTable operations_;
   SendAdmission admission_;
   mutable WordRing commands_;
-  std::unique_ptr<std::atomic<PeerId>[]> known_;  // by place: who is there
+  std::unique_ptr<std::atomic<PeerId>[]> known_;  // the peer at each place
 
-  // The engine thread's.
+  // Used only by the engine thread.
   WaitingSends waiting_;
   bool refused_ = false;  // since the last delivery
   bool closed_told_ = false;
 
   boost::lockfree::spsc_queue<Completion> completions_;
-  IdleClock idle_;  // of who waits
+  IdleClock idle_;  // of the thread that waits
   mutable Doorbell consumer_bell_;
   mutable std::atomic<bool> descriptor_used_{false};
-  std::mutex events_mutex_;  // among those who poll events
+  std::mutex events_mutex_;  // serialises threads that poll events
   boost::lockfree::spsc_queue<Event> events_;
 
   std::atomic<bool> closing_{false};

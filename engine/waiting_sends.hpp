@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends that were accepted and that the protocol can't take yet, since a pool that all peers share
-// is empty for the moment (message descriptors, handshakes). They wait here, in order, per peer; so
-// the commands behind them in the ring, to other peers, don't. At most one entry an operation
-// index.
+// Sends that the endpoint has accepted but the protocol can't take yet, because a pool that all
+// peers share is empty (message descriptors, handshakes). They wait here, in order, per peer, so
+// that commands to other peers behind them in the ring don't wait. Each operation index has at most
+// one entry.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class WaitingSends {
   }
 
   [[nodiscard]] bool empty() const { return peers_.empty(); }
-  // Sends to this peer wait: later ones must queue behind them.
+  // True if sends to this peer wait. Later ones must queue behind them.
   [[nodiscard]] bool waits(PeerId peer) const { return at(peer).head != kNone; }
 
   [[nodiscard]] bool holds(std::uint32_t operation_index) const {
@@ -42,7 +42,7 @@ class WaitingSends {
     queue.tail = operation_index;
   }
 
-  // Takes out one that is held, wherever in its peer's queue it is.
+  // Removes a held send, wherever it is in its peer's queue.
   void remove(std::uint32_t operation_index) {
     HAWSER_ASSERT(holds(operation_index));
     for (std::size_t p = 0; p < peers_.size(); ++p) {
@@ -59,8 +59,8 @@ class WaitingSends {
     }
   }
 
-  // Offers each peer's sends to `take`, oldest first, until it answers false for one. True if any
-  // was taken.
+  // Offers each peer's sends to `take`, oldest first, until it returns false for one. Returns true
+  // if any was taken.
   template <class Take>
   bool retry(Take&& take) {
     bool any = false;
@@ -88,7 +88,7 @@ class WaitingSends {
 
   std::vector<std::uint32_t> next_;   // by operation index
   std::vector<Queue> queues_;         // by place
-  std::vector<std::uint32_t> peers_;  // whose have any
+  std::vector<std::uint32_t> peers_;  // places of peers with waiting sends
 };
 
 }  // namespace hawser::engine

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells people, by the log, what has become of the ways of UDP NICs: at most a line a NIC and
-// second. The counters datagrams_fragmented, segmentation_refused and segmentation_resumed have
-// all.
+// Logs changes of the routes of UDP NICs, at most one line per NIC and second. The counters
+// datagrams_fragmented, segmentation_refused and segmentation_resumed count all of them.
 #pragma once
 
 #include <span>
@@ -17,7 +16,7 @@ namespace hawser::engine {
 
 class WayNews {
  public:
-  // Once a turn.
+  // Call it once per turn.
   void tell(proto::Time now, std::span<UdpNic* const> nics) {
     if (now < next_) return;
     tell_now(nics);

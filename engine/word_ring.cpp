@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file is compiled without ThreadSanitizer, which takes rte_ring's inlined assembly-backed
-// ordering for races. HAWSER_THREAD_SANITIZER says that the rest of the program has it; then the
-// ordering that the ring gives is told by hand.
+// This file is compiled without ThreadSanitizer, which reports rte_ring's inlined ordering in
+// assembly as races. HAWSER_THREAD_SANITIZER says that the rest of the program is compiled with it.
+// Then annotations here describe the ordering that the ring gives.
 #include "engine/word_ring.hpp"
 
 #include <rte_config.h>
@@ -33,8 +33,8 @@ WordRing::WordRing(std::size_t capacity, Consumers consumers)
     : capacity_(capacity), most_at_once_(capacity) {
   HAWSER_ASSERT(capacity >= 1 && capacity <= std::size_t{1} << 29);
   const bool many = consumers == Consumers::many;
-  // A pop that is held up keeps the consumers' tail behind their head, by at most the distance set
-  // below and one pop more: so many entries that are empty already still count as full.
+  // A delayed pop keeps the consumers' tail behind their head, by at most the distance set below
+  // and one more pop. Those entries are empty but still count as full, hence the double capacity.
   const auto count = static_cast<unsigned>(many ? 2 * capacity : capacity);
   const unsigned flags = RING_F_MP_RTS_ENQ | RING_F_EXACT_SZ |
                          static_cast<unsigned>(many ? RING_F_MC_RTS_DEQ : RING_F_SC_DEQ);

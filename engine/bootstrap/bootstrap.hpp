@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rendezvous: how the ranks of a job find each other. One process (a launcher, or rank 0) runs
-// a RendezvousServer; each rank joins it, gets the job's epoch and secret, makes its endpoint with
-// them, and exchanges addresses by all_gather. Nothing of it is on the path of messages.
+// The rendezvous, by which the ranks of a job find each other. One process (a launcher, or rank 0)
+// runs a RendezvousServer. Each rank joins it, receives the job's epoch and secret, makes its
+// endpoint with them, and exchanges addresses by all_gather. Messages never pass through it.
 //
-// Not for hostile networks: the secret crosses TCP in the clear. Who can read that network, or
-// reaches the port before the ranks do, can join the job.
+// Not for hostile networks: the secret crosses TCP in the clear. Anyone who can read that network,
+// or who reaches the port before the ranks do, can join the job.
 //
-// Format. TCP, little-endian; a frame is
+// Format: TCP, little-endian. A frame is
 //
 //   u32 bytes of the body · u8 type · u8 detail · u16 reserved · body
 //
@@ -21,19 +21,21 @@
 //   8 HELLO    rank    "HAWSER01", u64 nonce
 //   9 HERE     server  u64 nonce
 //
-// A rank that knows several addresses of the server first asks HELLO at each of them, as others
-// may listen there: only the server that has this nonce answers HERE, once a connection. It answers
-// the nonce 0, of a rank that knows none, too. The rank joins over one connection and closes the
-// others.
+// A rank that knows several addresses of the server first sends HELLO to each of them, as other
+// programs may listen there. Only the server with this nonce answers HERE, once per connection. It
+// also answers the nonce 0, from a rank that knows none. The rank joins over one connection and
+// closes the others.
 //
-// JOIN is answered by WELCOME or FAILED; the n-th POSTs of all ranks together by GATHERED to each.
-// A rank whose connection ends without LEAVE, or that says ABORT, fails the job: all others get
-// FAILED, now or with their next call. A rank that may return is the exception: when its connection
-// ends, its place is free, and a new process joins with a higher epoch. Others wait for it in their
-// next round, as for one that is late, or until whoever starts the ranks says that no other process
-// will come. After FAILED the server closes the connection. Frames of
-// bodies longer than the format can need, of unknown types, or before JOIN end their connection and
-// nothing else.
+// The server answers JOIN with WELCOME or FAILED. When all ranks have sent their n-th POST, it
+// sends GATHERED to each. A rank fails the job if it sends ABORT, or if its connection ends without
+// LEAVE. All others then get FAILED, now or with their next call.
+//
+// A rank that may return is the exception. When its connection ends, its place becomes free, and a
+// new process may join with a higher epoch. In their next round the other ranks wait for it as for
+// a late one, unless the launcher reports that no other process will come.
+//
+// After FAILED the server closes the connection. A frame that is longer than the format can need,
+// of unknown type, or sent before JOIN ends its own connection and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +59,7 @@ struct Frame;
 }  // namespace bootstrap
 
 enum class BootstrapFailure : std::uint8_t {
-  bad_address = 1,        // not "HOST:PORT", or no address of a host (to listen: of this host)
+  bad_address = 1,        // not "HOST:PORT", or not a host's address (to listen: this host's)
   port_in_use = 2,        // another program listens there
   unreachable = 3,        // no server answered within the timeout, or it went away
   rank_out_of_range = 4,  // rank is not below size
@@ -68,7 +70,7 @@ enum class BootstrapFailure : std::uint8_t {
   timeout = 9,            // some ranks did not come
 };
 
-// One sentence; `rank` is the rank that it is about, if there is one.
+// The failure in one sentence. `rank` is the rank that it concerns, if there is one.
 class BootstrapError : public Error {
  public:
   BootstrapError(BootstrapFailure failure, const std::string& text,
@@ -94,23 +96,24 @@ class RendezvousServer {
     std::vector<std::string> hosts;
   };
 
-  // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any that is free. The processes of ranks
-  // in `may_return` may end and join again, each as often as it is named. Throws BootstrapError.
+  // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any free port. The processes of ranks in
+  // `may_return` may end and join again, each as often as its rank is listed. Throws
+  // BootstrapError.
   RendezvousServer(const std::string& address, std::uint32_t size,
                    const std::vector<std::uint32_t>& may_return = {});
-  // Listens at every address of this host, at a free port; address() then has all those of `where`.
+  // Listens at every address of this host, at a free port. address() then contains all of `where`.
   RendezvousServer(const Everywhere& where, std::uint32_t size);
-  // What was answered is still delivered; ranks that wait get an error.
+  // Delivers the answers that are already under way. Ranks that still wait get an error.
   ~RendezvousServer();
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // With the port that it has: what ranks are to be told. Several addresses are separated by
-  // commas.
+  // The address to give to the ranks, with the actual port. Commas separate several addresses.
   [[nodiscard]] const std::string& address() const;
 
-  // The last process of this rank has ended, joined or not, and no other will come: who waits for
-  // it gets an error at once. Nothing, if it has left in good order. Any thread may call it.
+  // Reports that this rank's last process has ended, joined or not, and that no other will come.
+  // Ranks that wait for it get an error at once. No effect if it has left in good order. Any thread
+  // may call it.
   void will_not_return(std::uint32_t rank);
 
  private:
@@ -118,43 +121,45 @@ class RendezvousServer {
   std::unique_ptr<Service> service_;
 };
 
-// A rank's side. One thread uses it. All calls block, at most for their timeout, and throw
+// A rank's side. Only one thread may use it. All calls block, at most for their timeout, and throw
 // BootstrapError; after an error only the destructor is of use.
 class Rendezvous {
  public:
-  // Joins; tries again until the server is there, and its host's name is known. Several addresses,
-  // and those that a name stands for, are tried side by side.
+  // Joins the job. Retries until the host's name resolves and the server answers. Tries several
+  // addresses, and all those that a name resolves to, side by side.
   Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
              std::uint32_t timeout_ms);
-  ~Rendezvous();  // leaves: no error to the others unless they wait for this rank
+  ~Rendezvous();  // leaves; causes an error only in ranks that wait for this one
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Of the job: the same for all ranks, higher than that of any job before on this server's host;
-  // higher by one for each time that this rank has joined again.
+  // The job's epoch, the same for all ranks and higher than that of any earlier job on this
+  // server's host. It is higher by one for each time that this rank has joined again.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   [[nodiscard]] const std::vector<std::byte>& job_secret() const { return secret_; }
 
-  // What all ranks gave in the last round, by rank, if this one has joined again after it; else
-  // empty.
+  // The blobs of all ranks in the last round, by rank, if this rank has joined again after it.
+  // Empty otherwise.
   [[nodiscard]] const std::vector<std::vector<std::byte>>& last_round() const {
     return last_round_;
   }
 
-  // Gives this rank's blob, returns those of all ranks, by rank. All must call it equally often.
+  // Contributes this rank's blob, and returns those of all ranks, by rank. All ranks must call it
+  // equally often.
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> blob,
                                                                std::uint32_t timeout_ms);
-  // The same without waiting: begin_all_gather gives the blob, try_all_gather returns nothing until
-  // all have; fd() is readable when it is worth a call.
+  // The same without blocking: begin_all_gather contributes the blob, and try_all_gather returns
+  // nothing until all ranks have. fd() is readable when a call may succeed.
   void begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms);
   [[nodiscard]] std::optional<std::vector<std::vector<std::byte>>> try_all_gather();
   // Returns when all ranks have called it.
   void barrier(std::uint32_t timeout_ms) { static_cast<void>(all_gather({}, timeout_ms)); }
 
-  // Tells all others that the job can't go on, and why.
+  // Tells all other ranks that the job can't go on, and why.
   void abort(std::string_view reason) noexcept;
 
-  // Readable when the server has said something: outside of calls, that the job has failed.
+  // Readable when the server has sent something. Outside of calls this means that the job has
+  // failed.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
  private:

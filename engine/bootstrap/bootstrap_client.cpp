@@ -29,12 +29,12 @@ using proto::Time;
 
 namespace {
 
-// The server tells of a timeout, and who is missing; its word may take this much longer.
+// The server itself reports a timeout and the missing ranks. Its report may take this much longer.
 constexpr auto kServerMayTake = milliseconds(3000);
 constexpr auto kLeaveWithin = milliseconds(1000);
 constexpr int kAskAgainMs = 500;  // for a host's name
 
-// False if the time is over first.
+// Returns false if the deadline passes first.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
   for (;;) {
     const std::int64_t left_ms = ((deadline - monotonic_now()).ns + 999'999) / 1'000'000;
@@ -46,7 +46,7 @@ bool wait_for(const Descriptor& socket, short events, Time deadline) {
   }
 }
 
-// A cluster may learn of a host's name only when the process there starts: asks until then.
+// Retries until the deadline: a cluster may learn a host's name only when the process there starts.
 std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time deadline) {
   for (;;) {
     try {
@@ -58,7 +58,7 @@ std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time 
   }
 }
 
-// Every address of the meeting.
+// Resolves every address of the meeting.
 std::vector<bootstrap::Endpoint> endpoints_of(const bootstrap::Meeting& meeting, Time deadline) {
   std::vector<bootstrap::Endpoint> all;
   for (const std::string& address : meeting.addresses) {
@@ -119,7 +119,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
 Rendezvous::~Rendezvous() {
   try {
     send(FrameType::leave, {}, monotonic_now() + kLeaveWithin);
-  } catch (const BootstrapError&) {  // it is gone already
+  } catch (const BootstrapError&) {  // the server is gone already
   }
 }
 
@@ -165,7 +165,7 @@ void Rendezvous::abort(std::string_view reason) noexcept {
     BodyWriter body;
     body.text(reason.substr(0, kMaxBlobBytes));
     send(FrameType::abort, body.body(), monotonic_now() + kLeaveWithin);
-  } catch (...) {  // the others will notice by themselves
+  } catch (...) {  // the other ranks will notice by themselves
   }
 }
 
@@ -184,13 +184,14 @@ void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time dead
     } else if (errno == EAGAIN) {
       if (!wait_for(socket_, POLLOUT, deadline)) throw_gone("takes nothing any more");
     } else if (errno != EINTR) {
-      // It may have said why before it closed.
+      // The server may have sent the reason before it closed.
       static_cast<void>(receive(FrameType::failed, monotonic_now() + kLeaveWithin));
     }
   }
 }
 
-// The next frame, which must be of this type; FAILED is thrown.
+// Waits for the next frame, which must be of this type. Throws the error that a FAILED frame
+// reports.
 Frame Rendezvous::receive(FrameType type, Time deadline) {
   for (;;) {
     if (auto frame = take(type)) return std::move(*frame);
@@ -198,7 +199,7 @@ Frame Rendezvous::receive(FrameType type, Time deadline) {
   }
 }
 
-// The same if it is here already.
+// The same without waiting: nothing if no whole frame is here.
 std::optional<Frame> Rendezvous::take(FrameType type) {
   const std::size_t longest = std::size_t{size_} * (kMaxBlobBytes + 4) + 64;
   Frame frame;

@@ -19,27 +19,28 @@ using proto::Time;
 
 namespace {
 
-// RFC 8305's Connection Attempt Delay. An attempt that fails lets the next one begin at once.
+// RFC 8305's Connection Attempt Delay. A failed attempt lets the next one begin at once.
 constexpr auto kStagger = milliseconds(250);
-// The server may start after its ranks.
+// Retry soon: the server may start after its ranks.
 constexpr auto kRetry = milliseconds(20);
-// Another program answers there, and is not to be called all the time.
+// Another program answers at that address, and must not be called all the time.
 constexpr auto kRetryOther = milliseconds(500);
-// The kernel's own pauses between two SYNs grow to a minute.
+// Give up a connection after this long and make a new one. The kernel's own pauses between two SYNs
+// grow to a minute.
 constexpr auto kConnectWithin = milliseconds(4000);
-// A way may be missing for so long: a host that has just started gets its addresses and routes. An
-// own address of IPv6 is tentative for a second or two.
+// A route may be missing for this long, because a host that has just started is still getting its
+// addresses and routes. An IPv6 address of its own is tentative for a second or two.
 constexpr auto kWayMayBeMissing = milliseconds(1000);
 constexpr auto kWayOfIpv6MayBeMissing = milliseconds(4000);
 
-// Whether the answer is this host's own: it has no way there, or may not take it. Nothing that
+// True for errors of this host's own: it has no route there, or may not use it. Nothing that
 // happens at the other end changes that.
 bool leads_nowhere(int code) {
   return code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT || code == EINVAL ||
          code == EACCES || code == EPERM;
 }
 
-// Whether this host has the address itself.
+// True if the address belongs to this host itself.
 bool is_own(const Endpoint& endpoint) {
   const Descriptor socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   Endpoint any_port = endpoint;
@@ -108,7 +109,7 @@ void Race::be_told_other(Attempt& attempt, Time now) {
   attempt.start_at = now + kRetryOther;
 }
 
-// True: this attempt has won.
+// Returns true when this attempt has won.
 bool Race::step(Attempt& attempt, Time now) {
   if (attempt.state == State::connecting) return take_connection(attempt, now);
   return attempt.state == State::asking && take_answer(attempt, now);
@@ -130,20 +131,20 @@ bool Race::take_connection(Attempt& attempt, Time now) {
   return !asks_ || ask(attempt, now);
 }
 
-// False: the answer is to come.
+// Sends HELLO. Returns false if the answer is still to come.
 bool Race::ask(Attempt& attempt, Time now) {
   BodyWriter body;
   body.text(kMagic).number(nonce_);
   std::vector<std::byte> hello;
   append_frame(hello, FrameType::hello, 0, body.body());
-  // An empty buffer has room for these few bytes.
+  // A new connection's send buffer is empty and has room for these few bytes.
   const ssize_t sent = ::send(attempt.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(hello.size())) {
     be_told_other(attempt, now);
     return false;
   }
   attempt.state = State::asking;
-  attempt.give_up_at = kNever;  // a busy server may take its time, and the others go on
+  attempt.give_up_at = kNever;  // a busy server may be slow, and other attempts go on meanwhile
   return take_answer(attempt, now);
 }
 

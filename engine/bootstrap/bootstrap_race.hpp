@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's way to the rendezvous among several addresses. It tries them side by side, as RFC 8305
-// ("Happy Eyeballs") does, so that an address that swallows packets costs no time. It takes the
-// first at which the rendezvous itself answers.
+// Connects a rank to the rendezvous, which may have several addresses. The race tries them side by
+// side, as RFC 8305 ("Happy Eyeballs") does, so an address that swallows packets costs no time. The
+// first address at which the rendezvous itself answers wins.
 //
-// A connection proves nothing: an address of rank 0's host may belong to the own host too, as
-// docker0 has the same one everywhere. The rendezvous is who answers HELLO with HERE.
+// A connection alone proves nothing: an address of rank 0's host may also belong to this host
+// (docker0 has the same address everywhere). Only the rendezvous answers HELLO with HERE.
 //
-// Timers of an attempt: `start_at`, the next one at this address; `give_up_at`, a connection that
-// hasn't come about by then is made anew.
+// Timers of an attempt: `start_at` begins the next try at this address. `give_up_at` abandons a
+// connection that is not established by then, and makes a new one.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ namespace hawser::engine::bootstrap {
 
 class Race {
  public:
-  // Addresses in the order of preference. `asks`: only an answer to HELLO with `nonce` wins; else
-  // the first connection does.
+  // `endpoints` are in order of preference. With `asks`, only an answer to HELLO with `nonce` wins;
+  // without it, the first connection wins.
   Race(const std::vector<Endpoint>& endpoints, bool asks, std::uint64_t nonce);
 
-  // A connection to the rendezvous. None: the deadline has passed, or this host has had no way to
-  // any of the addresses for a while; has_way() says which.
+  // Returns a connection to the rendezvous. Returns none if the deadline has passed, or if for a
+  // while this host has had no route to any address. has_way() tells the two apart.
   [[nodiscard]] Descriptor run(proto::Time deadline);
 
   [[nodiscard]] bool has_way() const { return has_way_; }
-  // Why there was none: of each address, if there are several ("10.0.0.1:29400: Connection
-  // refused; ..."), else of the only one.
+  // Explains the failure for each address ("10.0.0.1:29400: Connection refused; ..."). A single
+  // address is not named.
   [[nodiscard]] std::string reasons() const;
 
  private:
@@ -41,8 +41,8 @@ class Race {
     Endpoint endpoint;
     State state = State::idle;
     bool was_started = false;
-    bool is_other = false;  // whoever answers there is not this rendezvous
-    int code = 0;           // errno of the last one that failed
+    bool is_other = false;  // another program answers there, not this rendezvous
+    int code = 0;           // errno of the last failed try
     proto::Time start_at{};
     proto::Time give_up_at = proto::kNever;
     Descriptor socket;

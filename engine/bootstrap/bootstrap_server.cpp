@@ -37,13 +37,13 @@ using proto::Time;
 
 namespace {
 
-// A connection that has not joined by then was not of this job.
+// A connection that has not joined within this time does not belong to this job.
 constexpr auto kJoinWithin = milliseconds(10000);
-// How long ending waits for answers to leave.
+// Time that the destructor waits for answers to leave.
 constexpr auto kFlushWithin = milliseconds(2000);
-// How long it then waits for those who were told to go.
+// Time that it then waits for ranks that were told to go.
 constexpr auto kGoWithin = milliseconds(200);
-// Connections beyond the job's own: strangers, and ranks that try again.
+// Connections beyond the job's own: strangers, and ranks that reconnect.
 constexpr std::size_t kExtraConnections = 64;
 
 // "Rank 3", "Ranks 0, 2 and 5", "Ranks 0, 1, 2 and 29 more".
@@ -80,18 +80,18 @@ class RendezvousServer::Service {
   struct Connection {
     Descriptor socket;
     std::uint32_t rank = kNoRank;
-    bool ending = false;    // has been told its last
-    Time gone_by = kNever;  // closes then at the latest, and when the rank has closed
+    bool ending = false;    // its last frame is queued
+    Time gone_by = kNever;  // closed at this time at the latest, or when the rank has closed
     bool gone = false;
-    bool has_asked = false;  // by HELLO
+    bool has_asked = false;  // has sent HELLO
     std::vector<std::byte> in;
     std::vector<std::byte> out;
   };
   struct Rank {
     Connection* connection = nullptr;
     bool left = false;
-    std::uint32_t lives = 0;       // that are over
-    std::uint32_t may_return = 0;  // how often it may still join again
+    std::uint32_t lives = 0;       // number of processes of this rank that have ended
+    std::uint32_t may_return = 0;  // how often the rank may still join again
     bool posted = false;           // in the present round
     Time deadline = kNever;
     std::uint32_t timeout_ms = 0;
@@ -186,7 +186,7 @@ void RendezvousServer::Service::will_not_return(std::uint32_t rank) {
 void RendezvousServer::Service::run() {
   Time now = monotonic_now();
   Time stopped = kNever;
-  bool stopping = false;  // as it was before the last reading: what was sent until then is known
+  bool stopping = false;  // value before the last reading: all that was sent until then is known
   for (;;) {
     if (stopping && stopped == kNever) {
       stopped = now;
@@ -201,7 +201,7 @@ void RendezvousServer::Service::run() {
     now = monotonic_now();
     stopping = stop_.load();
     if (listener_) accept_all(now);
-    const std::vector<std::uint32_t> gone = take_gone();  // before reading: some have left
+    const std::vector<std::uint32_t> gone = take_gone();  // before reading: some have sent LEAVE
     for (Connection& connection : connections_) read(connection, now);
     for (const std::uint32_t rank : gone) give_up_process(rank);
     expire(now);
@@ -210,7 +210,7 @@ void RendezvousServer::Service::run() {
   }
 }
 
-// Nobody waits for a word of ours, so long after the end.
+// True if all answers have left, and ranks that got their last frame have had time to close.
 bool RendezvousServer::Service::done(proto::Duration after) const {
   return std::ranges::all_of(connections_, [&](const Connection& connection) {
     return connection.out.empty() && (!connection.ending || after >= kGoWithin);
@@ -252,7 +252,9 @@ void RendezvousServer::Service::read(Connection& connection, Time now) {
     const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return lose(connection);
-    if (connection.ending) continue;  // to be dropped; closed with it unread, TCP would drop ours
+    // Drop input after our last frame. Closing with unread input resets the connection, and the
+    // frame could be lost.
+    if (connection.ending) continue;
     connection.in.insert(connection.in.end(), bytes.begin(), bytes.begin() + got);
     Frame frame;
     auto parsed = bootstrap::Parse::complete;
@@ -375,7 +377,7 @@ void RendezvousServer::Service::leave(Connection& connection) {
   }
 }
 
-// The connection ended, or what came over it is not of this format.
+// Ends a connection that has closed, or that carried bytes outside of this format.
 void RendezvousServer::Service::lose(Connection& connection) {
   connection.gone = true;
   if (connection.rank == kNoRank) return;
@@ -387,7 +389,7 @@ void RendezvousServer::Service::lose(Connection& connection) {
   if (rank.may_return > 0) {
     --rank.may_return;
     ++rank.lives;
-    return;  // its place is free; who waits for it does so until the time is over
+    return;  // its place is free; ranks that need it wait until their timeout
   }
   give_up(number);
 }
@@ -443,7 +445,7 @@ void RendezvousServer::Service::end(Connection& connection) {
   connection.gone_by = monotonic_now() + kFlushWithin;
 }
 
-// Once a job: all that are here, and all that come, hear it.
+// Fails the job, once. All ranks that are here, and all that come later, get FAILED.
 void RendezvousServer::Service::fail_job(BootstrapFailure failure, std::uint32_t rank,
                                          const std::string& text) {
   if (failed_) return;

@@ -36,7 +36,7 @@ HostPort split(const std::string& address) {
     if (bracketed) {
       parts.host = parts.host.substr(1, parts.host.size() - 2);
     } else if (parts.host.find(':') != std::string::npos) {
-      parts.host.clear();  // an IPv6 address without brackets: where would its port begin?
+      parts.host.clear();  // an IPv6 address without brackets: its port can't be told apart
     }
   }
   std::uint16_t port = 0;
@@ -188,11 +188,11 @@ std::string text_of(const Meeting& meeting) {
 
 namespace {
 
-// A socket that listens, or none; then `code` says why.
+// Returns a socket that listens, or none with the reason in `code`.
 Descriptor listen_on(const Endpoint& endpoint, int& code) {
   Descriptor socket(
       ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;  // a port whose last job has just ended is free
+  const int on = 1;  // lets a new job use the port of one that has just ended
   const int off = 0;
   if (socket && endpoint.storage.ss_family == AF_INET6) {
     static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off));
@@ -206,14 +206,15 @@ Descriptor listen_on(const Endpoint& endpoint, int& code) {
   return {};
 }
 
-// One socket of IPv6 serves both families; without IPv6, the other one does.
+// One IPv6 socket serves both families; without IPv6, the IPv4 socket serves.
 std::vector<Endpoint> everywhere(std::string_view port) {
   std::vector<Endpoint> endpoints = resolve(with_port("[::]:0", port));
   endpoints.push_back(resolve(with_port("0.0.0.0:0", port)).front());
   return endpoints;
 }
 
-// A name with addresses that other hosts use: each of them may reach this host by another one.
+// True for a name with several addresses that other hosts use. Each of them may reach this host by
+// a different one.
 bool has_several(const std::string& address, const std::vector<Endpoint>& endpoints) {
   const bool leads_out = !std::ranges::all_of(endpoints, is_loopback);
   return !is_literal(split(address).host) && endpoints.size() > 1 && leads_out;
@@ -227,7 +228,7 @@ bool is_any_own(std::vector<Endpoint> endpoints) {
   });
 }
 
-// It is there in a second or two.
+// Waits for an own IPv6 address that is still tentative, which takes a second or two.
 void await_own(const Endpoint& endpoint) {
   if (endpoint.storage.ss_family != AF_INET6) return;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames and addresses of the rendezvous, for both of its sides. The format is in bootstrap.hpp.
+// Frames and addresses of the rendezvous, for both sides. bootstrap.hpp describes the format.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,13 +34,13 @@ inline constexpr std::string_view kMagic = "HAWSER01";
 inline constexpr std::size_t kHeadBytes = 8;
 inline constexpr std::size_t kSecretBytes = 32;
 inline constexpr std::size_t kHereBytes = 8;
-// Behind a sentence about a server that isn't there: most often it could not start, and has said so
-// elsewhere.
+// Ends a sentence about a server that isn't there. Most often the server could not start, and
+// reported that elsewhere.
 inline constexpr std::string_view kWhereToLook =
     "; look at the messages of the process that serves it (a launcher, or rank 0)";
 
 inline constexpr std::uint32_t kNoRank = 0xffffffffu;
-// The longest that a rank may send.
+// Longest body that a rank may send.
 inline constexpr std::size_t kMaxBodyFromRank = kMaxBlobBytes + 4;
 
 struct Frame {
@@ -67,7 +67,8 @@ class BodyWriter {
   std::vector<std::byte> body_;
 };
 
-// Takes them out again. What is not there reads as zero and makes the reader bad.
+// Reads numbers and bytes out of a body. A read past its end returns zero and sets the reader to
+// bad.
 class BodyReader {
  public:
   explicit BodyReader(std::span<const std::byte> body) : rest_(body) {}
@@ -102,7 +103,7 @@ void append_frame(std::vector<std::byte>& out, FrameType type, std::uint8_t deta
                   std::span<const std::byte> body);
 
 enum class Parse : std::uint8_t { complete, incomplete, bad };
-// Takes the first frame off `in`. bad: its body is longer than `max_body`.
+// Takes the first frame off `in`. `bad`: its body is longer than `max_body`.
 [[nodiscard]] Parse take_frame(std::vector<std::byte>& in, std::size_t max_body, Frame& frame);
 
 // A socket address of either family.
@@ -118,9 +119,9 @@ void set_port(Endpoint& endpoint, std::uint16_t port);
 // "10.0.0.1:29400" or "[fd00::1]:29400".
 [[nodiscard]] std::string text_of(const Endpoint& endpoint);
 
-// All addresses of a rendezvous: "10.0.0.1:29400,[fd00::1]:29400#0123456789abcdef". The number
-// behind # tells it from whatever else listens at an address that several hosts have; 0: there is
-// none, as in an address that people write.
+// All addresses of a rendezvous: "10.0.0.1:29400,[fd00::1]:29400#0123456789abcdef". Several hosts
+// may have the same address, so the number behind # identifies this server. It is 0 if there is
+// none, as in addresses that people write.
 struct Meeting {
   std::vector<std::string> addresses;  // at least one
   std::uint64_t nonce = 0;
@@ -129,20 +130,20 @@ struct Meeting {
 [[nodiscard]] Meeting parse_meeting(const std::string& text);
 [[nodiscard]] std::string text_of(const Meeting& meeting);
 
-// Nobody knows the host by this name, or does not yet.
+// The host's name doesn't resolve, or not yet.
 class HostUnknown : public BootstrapError {
   using BootstrapError::BootstrapError;
 };
 
-// What "HOST:PORT" or "[IPV6]:PORT" stands for; at least one. May ask the network for a name.
+// Resolves "HOST:PORT" or "[IPV6]:PORT" to at least one address. May ask the network for a name.
 // Throws HostUnknown, or another BootstrapError.
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
-// Whether the host is a name that stands for loopback here, as a host's own does on Debian
-// (127.0.1.1), and surely for something else on other hosts.
+// True if the host is a name that means loopback here and another machine elsewhere. On Debian a
+// host's own name does (127.0.1.1).
 [[nodiscard]] bool is_loopback_here_alone(const std::string& address,
                                           const std::vector<Endpoint>& endpoints);
-// Listens at `address`, without blocking; at every address of this host if it is such a name, or
-// one of several addresses. Throws BootstrapError.
+// Opens a non-blocking listening socket at `address`. If that is such a name, or a name with
+// several addresses, it listens at every address of this host. Throws BootstrapError.
 [[nodiscard]] Descriptor listen_at(const std::string& address);
 // Listens at every address of this host, at a free port. Throws BootstrapError.
 [[nodiscard]] Descriptor listen_everywhere();

@@ -87,8 +87,8 @@ std::optional<JobPlace> job_place_from_environment() {
 
 bool started_by_pmix() {
   if (variable("PMIX_RANK") && variable("PMIX_NAMESPACE")) return true;
-  // srun sets the step's variables; in a batch script, or in a step of one task (a shell), a job
-  // may well start ranks of its own.
+  // srun sets the step's variables. In a batch script, or in a step of one task (a shell), a job
+  // may start ranks of its own.
   if (const auto rank = variable("SLURM_PROCID"); rank && variable("SLURM_STEP_NODELIST")) {
     const bool has_step_tasks = variable("SLURM_STEP_NUM_TASKS").has_value();
     const char* const name = has_step_tasks ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of libpmix is used, as its header declares it. Declared here once more, so that neither this
-// tree's build nor its users need that header: the layouts have been the same since PMIx 2 and are
-// what its standard promises (https://pmix.github.io/pmix-standard). Where the header is there, a
-// test compares it with this one.
+// The part of libpmix that Hawser uses, declared as in libpmix's header. This copy spares the build
+// and users that header. The layouts have been the same since PMIx 2, and the standard guarantees
+// them (https://pmix.github.io/pmix-standard). If the header is installed, a test compares it with
+// this file.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace hawser::engine::pmix {
 
 using Status = int;
 inline constexpr Status kSuccess = 0;
-inline constexpr Status kOperationSucceeded = -157;  // of a call with a callback: none will come
+inline constexpr Status kOperationSucceeded = -157;  // complete: no callback will come
 
 inline constexpr std::uint32_t kWildcardRank = UINT32_MAX - 1;  // PMIX_RANK_WILDCARD: the job
 inline constexpr std::uint8_t kGlobalScope = 3;                 // PMIX_GLOBAL
@@ -43,7 +43,7 @@ struct Value {
     std::uint16_t uint16;
     std::uint32_t uint32;
     std::uint64_t uint64;
-    std::array<std::uint64_t, 3> room;  // for the largest that there is
+    std::array<std::uint64_t, 3> room;  // room for the largest member
   };
 };
 

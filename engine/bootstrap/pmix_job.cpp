@@ -10,7 +10,7 @@ namespace hawser::engine {
 namespace {
 
 constexpr const char* kKey = "hawser.rendezvous";
-// The first character of what is put.
+// The first character of a published text.
 constexpr char kAddress = '@';
 constexpr char kReason = '!';
 
@@ -60,7 +60,7 @@ void PmixJob::finalize() noexcept {
 std::string PmixJob::meet(const std::string& own, std::uint32_t timeout_ms) {
   if (place_.rank == 0) pmix_->put(kKey, kAddress + own);
   if (!pmix_->fence(timeout_ms)) {
-    open_ = false;  // it would wait for those who don't come
+    open_ = false;  // finalizing would wait for the missing ranks
     throw PmixError("PMIx_Fence",
                     "not all " + std::to_string(place_.size) + " ranks came within " +
                         seconds_of(timeout_ms) +
@@ -90,7 +90,7 @@ void PmixJob::give_up(const std::string& reason, std::uint32_t timeout_ms) noexc
     pmix_->put(kKey, kReason + reason);
     open_ = pmix_->fence(timeout_ms);
   } catch (...) {
-    open_ = false;  // they find out by their timeout
+    open_ = false;  // the other ranks notice by their timeout
   }
   finalize();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job whose ranks a PMIx launcher starts: where this one stands, and how the address of rank 0's
-// rendezvous gets to the others. Rank 0 puts it, all pass one fence, the others get it. After that
-// PMIx is done with: who dies later is noticed by others.
+// A job whose ranks a PMIx launcher starts. It gives this rank's place, and passes the address of
+// rank 0's rendezvous to the others. Rank 0 puts the address, all ranks pass one fence, and the
+// others get it. PMIx is not used after that: it does not detect ranks that die later; others do.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@ namespace hawser::engine {
 
 class PmixJob {
  public:
-  // Asks the launcher for rank and size, and for their like on this host; HAWSER_RENDEZVOUS, if it
-  // is set, is the rendezvous, and nobody needs to meet. Throws hawser::Error.
+  // Asks the launcher for rank and size, in the job and on this host. If HAWSER_RENDEZVOUS is set,
+  // it gives the rendezvous, and meet() is not needed. Throws hawser::Error.
   explicit PmixJob(std::unique_ptr<Pmix> pmix);
-  ~PmixJob();  // finalizes, unless some did not come to the fence
+  ~PmixJob();  // finalizes, unless a rank missed the fence
   PmixJob(const PmixJob&) = delete;
   PmixJob& operator=(const PmixJob&) = delete;
 
-  // Without a rendezvous where meet() has to find it.
+  // The place; its rendezvous is empty if meet() has to find it.
   [[nodiscard]] const JobPlace& place() const noexcept { return place_; }
 
-  // Of all ranks, once: rank 0 gives the address at which it listens, the others get it. Waits at
-  // most `timeout_ms` for all of them, and as long again for the answer. Throws PmixError, or
-  // hawser::Error with the words of a rank 0 that gave up.
+  // Each rank calls it once. Rank 0 passes the address at which it listens, and the others receive
+  // it. Waits at most `timeout_ms` for all of them, and as long again for the answer. Throws
+  // PmixError, or hawser::Error with the reason of a rank 0 that gave up.
   [[nodiscard]] std::string meet(const std::string& own, std::uint32_t timeout_ms);
 
-  // Instead of it, of a rank 0 that can't listen: the others get the reason. Nothing, of others.
+  // Called instead of meet() by a rank 0 that can't listen. The others get the reason. No effect on
+  // other ranks.
   void give_up(const std::string& reason, std::uint32_t timeout_ms) noexcept;
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pmix by libpmix, which is loaded when it is asked for: most jobs are started by others, and hosts
-// that have no PMIx run the same command.
+// Implements Pmix over libpmix, which is loaded on demand. Other launchers start most jobs, and
+// hosts without PMIx run the same command.
 //
-// Fences and gets go by the calls with a callback, and this thread waits for that itself: launchers
-// differ in whether they heed PMIX_TIMEOUT (Open MPI 4.1's does not for a fence). A callback that
-// comes too late finds what it needs, which it shares with whoever waited.
+// Fences and gets use the calls with a callback, and this thread waits for the callback itself.
+// Launchers differ in whether they respect PMIX_TIMEOUT (Open MPI 4.1 ignores it for a fence). The
+// callback and the waiting thread share the Answer, so a late callback still finds it.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace hawser::engine {
 namespace {
 
 constexpr const char* kLibrary = "libpmix.so.2";      // of PMIx 2 to 5
-constexpr std::uint32_t kLauncherTimeoutMs = 20'000;  // for what needs no other rank
+constexpr std::uint32_t kLauncherTimeoutMs = 20'000;  // for calls that need no other rank
 
-// What a callback brings.
+// The result that a callback delivers.
 class Answer {
  public:
   static void done(pmix::Status status, void* context) { deliver(status, nullptr, context); }
@@ -31,7 +31,7 @@ class Answer {
     deliver(status, value, context);
   }
 
-  // False: no callback in time.
+  // Returns false if no callback came in time.
   [[nodiscard]] bool wait(std::uint32_t timeout_ms) {
     std::unique_lock lock(mutex_);
     return came_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return is_here_; });
@@ -41,7 +41,7 @@ class Answer {
   [[nodiscard]] const std::optional<std::uint32_t>& number() const { return number_; }
 
  private:
-  // In a thread of the library's; the value is the library's, too.
+  // Runs in a thread of the library. The library also owns the value.
   static void deliver(pmix::Status status, const pmix::Value* value, void* context) {
     const std::unique_ptr<std::shared_ptr<Answer>> held(
         static_cast<std::shared_ptr<Answer>*>(context));
@@ -63,7 +63,7 @@ class Answer {
       case pmix::kInt: number_ = static_cast<std::uint32_t>(std::max(0, value.integer)); break;
       case pmix::kSize: number_ = static_cast<std::uint32_t>(value.size); break;
       case pmix::kUint64: number_ = static_cast<std::uint32_t>(value.uint64); break;
-      default: break;  // as if it were not known
+      default: break;  // another type: as if the value were unknown
     }
   }
 
@@ -75,7 +75,7 @@ class Answer {
   std::optional<std::uint32_t> number_;
 };
 
-// Never unloaded: its threads may still run.
+// Never unloaded, because the library's threads may still run.
 class Library : public Pmix {
  public:
   Library() {
@@ -132,7 +132,7 @@ class Library : public Pmix {
     const pmix::Status status = fence_(nullptr, 0, &collect, 1, Answer::done, held.get());
     if (status == pmix::kOperationSucceeded) return true;
     check("PMIx_Fence", status, "");
-    static_cast<void>(held.release());  // the callback's
+    static_cast<void>(held.release());  // the callback frees it
     if (!answer->wait(timeout_ms)) return false;
     check("PMIx_Fence", answer->status(), "; a rank may have ended before it came here");
     return true;
@@ -167,14 +167,14 @@ class Library : public Pmix {
                               std::to_string(status) + ")" + advice);
   }
 
-  // Null: no answer in time.
+  // Returns null if no answer came in time.
   std::shared_ptr<Answer> ask(const pmix::Process& process, const std::string& key,
                               std::uint32_t timeout_ms) {
     auto answer = std::make_shared<Answer>();
     auto held = std::make_unique<std::shared_ptr<Answer>>(answer);
     check("PMIx_Get(" + key + ")", get_(&process, key.c_str(), nullptr, 0, Answer::got, held.get()),
           "");
-    static_cast<void>(held.release());  // the callback's
+    static_cast<void>(held.release());  // the callback frees it
     if (!answer->wait(timeout_ms)) return nullptr;
     return answer;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hawser.h over engine.hpp: values converted, exceptions kept in. What the calls mean is decided
-// elsewhere. c_api_inside.cpp has statistics, events and traces.
+// The C API, hawser.h, over engine.hpp. It only converts values and turns exceptions into statuses.
+// c_api_inside.cpp has statistics, events and traces.
 #include "engine/c_api/c_api.hpp"
 
 #include <algorithm>
@@ -53,11 +53,11 @@ static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               static_cast<std::uint64_t>(hawser::kNoMessage) == HAWSER_NO_MESSAGE &&
               static_cast<std::uint64_t>(hawser::kNoRegistration) == HAWSER_NO_REGISTRATION &&
               hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
-// Their size is part of the interface.
+// The sizes are part of the ABI.
 static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
 
-// A caller's struct as this library knows it: what an older caller does not have is 0. False: the
-// caller is newer, and may ask for what is not known here.
+// Copies a caller's struct into this library's version of it. Fields that an older caller lacks
+// become 0. Returns false for a newer caller, which may ask for something unknown here.
 template <class Struct>
 bool take(const Struct* given, Struct& taken) {
   taken = Struct{};
@@ -116,7 +116,7 @@ hawser_envelope envelope_of(const hawser::Envelope& from) {
   return {from.tag, from.bytes, from.immediate, static_cast<std::uint32_t>(from.peer), 0};
 }
 
-// Polls in batches, as the C structs are others; `first` makes the first one, which may wait.
+// Polls in batches, because the C structs differ. `first` polls the first batch, and may wait.
 template <class First>
 std::size_t poll_with(hawser_endpoint& endpoint, hawser_completion* out, std::size_t count,
                       First&& first) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the C API share: its handles, and how what is thrown becomes a status.
+// Shared by the files of the C API: its handles, and the conversion of exceptions to statuses.
 #pragma once
 
 #include <array>
@@ -23,16 +23,17 @@ inline constexpr std::size_t kBatch = 64;
 }  // namespace hawser::c_api
 
 struct hawser_endpoint {
-  hawser_trace_hook trace = nullptr;  // before the endpoint, which calls it to its end
+  hawser_trace_hook trace = nullptr;  // before `endpoint`, which calls it until its end
   void* trace_context = nullptr;
   std::unique_ptr<hawser::Endpoint> endpoint;
-  // Of the one thread that polls or waits: 4 KiB that its stack, perhaps a fibre's, need not have.
+  // Used by the one thread that polls or waits. It keeps 4 KiB off the stack, which may be a
+  // fibre's.
   std::array<hawser::Completion, hawser::c_api::kBatch> batch;
 };
 
 namespace hawser::c_api {
 
-// The same numbers on both sides.
+// True if the C++ and the C constant have the same number.
 template <class Enum>
 constexpr bool same(Enum value, int number) {
   return static_cast<int>(value) == number;
@@ -40,13 +41,13 @@ constexpr bool same(Enum value, int number) {
 
 constexpr hawser_status code(Status status) { return static_cast<hawser_status>(status); }
 
-// Cut, with its terminating 0.
+// Copies as much of the text as fits, with a terminating 0.
 void copy_text(std::string_view text, char* out, std::size_t bytes);
 
-// For hawser::EndpointConfig::trace; the context is the hawser_endpoint.
+// The hook for hawser::EndpointConfig::trace. The context is the hawser_endpoint.
 void call_trace_hook(void* context, const TraceRecord& record);
 
-// Runs what may throw, and tells what was thrown.
+// Runs a function that may throw, and reports the exception as a status and a text.
 template <class Function>
 hawser_status guarded(char* error, std::size_t error_bytes, Function&& function) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hawser.h over nics.hpp and address.hpp.
+// The C API, hawser.h, over nics.hpp and address.hpp.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -15,7 +15,7 @@ using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
 
 static_assert(hawser::kMaxAddressBytes == HAWSER_MAX_ADDRESS_BYTES);
-static_assert(sizeof(hawser_host_nic) == 208);  // part of the interface
+static_assert(sizeof(hawser_host_nic) == 208);  // part of the ABI
 
 std::span<const std::byte> bytes_at(const void* address, size_t bytes) {
   return {static_cast<const std::byte*>(address), address == nullptr ? 0 : bytes};

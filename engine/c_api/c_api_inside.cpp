@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hawser.h over engine.hpp: statistics, events, verdicts and traces.
+// The C API, hawser.h, over engine.hpp: statistics, events, verdicts and traces.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -91,13 +91,13 @@ static_assert(same(hawser::Blame::nobody, HAWSER_BLAME_NOBODY) &&
               same(hawser::Blame::local_nic, HAWSER_BLAME_LOCAL_NIC) &&
               same(hawser::Blame::remote_nic, HAWSER_BLAME_REMOTE_NIC) &&
               same(hawser::Blame::link, HAWSER_BLAME_LINK));
-// Their size is part of the interface.
+// The sizes are part of the ABI.
 static_assert(sizeof(hawser_nic_stats) == 160 && sizeof(hawser_path_stats) == 72 &&
               sizeof(hawser_peer_stats) == 32 && sizeof(hawser_event) == 40 &&
               sizeof(hawser_verdict) == 24 &&
               sizeof(hawser_trace_record) == sizeof(hawser::TraceRecord));
 
-// Converted at a time: they lie on a stack that may be small.
+// Events converted per batch, kept few because they lie on a stack that may be small.
 constexpr std::size_t kEvents = 16;
 
 // ---- the array of statistics: counters, gauges, drops
@@ -155,7 +155,7 @@ hawser_nic_stats nic_stats_of(const hawser::NicStats& from) {
   return to;
 }
 
-// The names of an enumeration's values.
+// Returns the name of an enumeration's value, or "?".
 template <class Rows>
 const char* name_in(const Rows& rows, std::size_t value) {
   return value < rows.size() ? rows[value].name.data() : "?";

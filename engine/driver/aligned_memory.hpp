@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw memory that starts on a cache line; its pages are touched only when used, and those of large
-// pieces go back to the system with their owner (proto/base/pages.hpp).
+// Raw memory that starts on a cache line. The system backs a page only when it is first used. Large
+// blocks return to the system when their owner is destroyed (proto/base/pages.hpp).
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 
 namespace hawser::engine {
 
-// Throws Error, in the name of `whose`.
+// Throws Error, with `whose` in its text.
 [[nodiscard]] inline Descriptor make_event_descriptor(const std::string& whose) {
   Descriptor fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!fd) throw system_error(whose + ": no event descriptor can be made");
@@ -25,7 +25,7 @@ namespace hawser::engine {
 inline void raise_event(int fd) {
   const CancellationHold hold;
   const std::uint64_t one = 1;
-  (void)!::write(fd, &one, sizeof one);  // full means that it is readable anyway
+  (void)!::write(fd, &one, sizeof one);  // if it is full, it is readable anyway
 }
 
 inline void lower_event(int fd) {
@@ -34,7 +34,7 @@ inline void lower_event(int fd) {
   (void)!::read(fd, &count, sizeof count);
 }
 
-// -1: without limit.
+// Waits until the descriptor is readable or the time is over; -1 means without limit.
 inline void wait_for_event(int fd, int milliseconds) {
   const CancellationHold hold;
   pollfd polled{fd, POLLIN, 0};

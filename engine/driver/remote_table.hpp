@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles that a driver has given out: address -> dense handle, counted. No heap after
-// construction; a look-up is a hash chain, so that opening many remotes stays linear in all.
+// The handles that a driver has given out: a counted map from addresses to dense handles. It uses
+// no heap after construction. A look-up follows a hash chain, so opening n remotes takes time
+// linear in n.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,13 @@ class RemoteTable {
 
   struct Opened {
     proto::RemoteHandle handle = proto::kNoRemote;  // kNoRemote: every handle is in use
-    bool is_new = false;                            // the caller fills in what belongs to it
+    bool is_new = false;                            // the caller must fill in its own data
   };
-  // The same address gives the same handle for as long as any opening of it is not closed.
+  // Opens an address. It has the same handle until all its openings are closed.
   [[nodiscard]] Opened open(const proto::NicAddress& address);
 
-  // Ends one opening. True if it was the last: the handle is free. False too for a handle that
-  // isn't open.
+  // Ends one opening. True if it was the last, so that the handle is free. False also for a handle
+  // that isn't open.
   bool close(proto::RemoteHandle handle);
 
   [[nodiscard]] bool is_open(proto::RemoteHandle handle) const {

@@ -25,7 +25,7 @@ bool read_header(std::span<const std::byte> bytes, Header& header) {
   return true;
 }
 
-// An optimistic address (RFC 4429) may be used while its detection lasts.
+// The kernel lets sockets use an optimistic address (RFC 4429) while its detection still runs.
 AddressState state_of(std::uint32_t flags) {
   if ((flags & IFA_F_DADFAILED) != 0) return AddressState::duplicate;
   const bool is_optimistic = (flags & IFA_F_OPTIMISTIC) != 0;
@@ -48,7 +48,7 @@ std::optional<StatedAddress> parse_address(std::span<const std::byte> body) {
          attribute.rta_len <= body.size()) {
     const auto value = body.subspan(sizeof attribute, attribute.rta_len - sizeof attribute);
     const bool is_local = attribute.rta_type == IFA_LOCAL;
-    // IFA_ADDRESS of a point-to-point link is the other end's.
+    // On a point-to-point link, IFA_ADDRESS is the other end's address.
     if ((is_local || (attribute.rta_type == IFA_ADDRESS && !has_local)) &&
         value.size() == sizeof address.ip) {
       std::memcpy(&address.ip, value.data(), sizeof address.ip);
@@ -63,7 +63,7 @@ std::optional<StatedAddress> parse_address(std::span<const std::byte> body) {
   return is_whole ? std::optional(address) : std::nullopt;
 }
 
-// False when the answer is over.
+// Returns false when the answer is complete.
 bool append_messages(std::span<const std::byte> bytes, std::vector<StatedAddress>& addresses) {
   nlmsghdr header{};
   while (read_header(bytes, header) && header.nlmsg_len >= sizeof header &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's word on this host's IPv6 addresses: RTM_GETADDR of rtnetlink(7).
+// The states of this host's IPv6 addresses, as the kernel reports them: RTM_GETADDR of
+// rtnetlink(7).
 #pragma once
 
 #include <netinet/in.h>
@@ -20,13 +21,14 @@ struct StatedAddress {
   AddressState state = AddressState::preferred;
 };
 
-// The IPv6 addresses of messages that answer RTM_GETADDR. A malformed message ends the reading.
+// The IPv6 addresses of messages that answer RTM_GETADDR. Parsing stops at a malformed message.
 [[nodiscard]] std::vector<StatedAddress> parse_address_states(std::span<const std::byte> messages);
 
-// Asks the kernel. Empty where it doesn't answer: then nothing is known against any address.
+// Asks the kernel. Empty if it doesn't answer; callers then treat every address as usable.
 [[nodiscard]] std::vector<StatedAddress> read_address_states();
 
-// The state of the address; `interface` is its scope (0: any). Nothing: the list doesn't have it.
+// Returns the state of the address, or nothing if the list lacks it. `interface` is its scope (0:
+// any).
 [[nodiscard]] std::optional<AddressState> state_in(std::span<const StatedAddress> addresses,
                                                    const in6_addr& ip, std::uint32_t interface);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an address names, in words: hawser::describe_address.
+// Describes an address in words: hawser::describe_address.
 #include <arpa/inet.h>
 
 #include <algorithm>

@@ -22,13 +22,13 @@ struct AddressWaitHooks {
   std::function<void(const std::string&)> tell;       // a line for people
 };
 
-// Returns when the address is anything but tentative, or nothing is known of it. `name` names it
+// Returns when the address is no longer tentative, or when its state is unknown. `name` names it
 // for people. Throws hawser::Error if it is a duplicate, or still tentative after some 5 s.
 void await_address(const std::string& name, const AddressWaitHooks& hooks);
 
-// The same of this host's address; `interface` is its scope (0: any).
+// The same for this host's address `ip`; `interface` is its scope (0: any).
 void await_address(const std::string& name, const in6_addr& ip, std::uint32_t interface);
-// The same of the address that a UDP NIC is named by.
+// The same for the address that names a UDP NIC.
 void await_address(const std::string& text);
 
 }  // namespace hawser::engine

@@ -15,7 +15,7 @@
 namespace hawser::engine {
 namespace {
 
-// What a registered receive ring of a verbs NIC and its headers take, roughly.
+// Rough size of a verbs NIC's registered memory: its receive ring and its headers.
 constexpr std::uint64_t kMemlockPerNic = 64 << 20;
 
 std::optional<std::uint64_t> read_number(const char* path) {
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> read_number(const char* path) {
   return {};
 }
 
-// "Name:   123 kB" of a file in /proc.
+// Reads "Name:   123 kB" from a file in /proc.
 std::optional<std::uint64_t> read_field(const char* path, const std::string& name, int base) {
   std::ifstream file(path);
   std::string line;
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> limit(__rlimit_resource resource) {
   return value.rlim_cur == RLIM_INFINITY ? HostLimits::kUnlimited : value.rlim_cur;
 }
 
-// By trying: a process may have CAP_NET_ADMIN in a user namespace that the network is not of.
+// Finds out by trying. CAP_NET_ADMIN in a user namespace doesn't count for a network outside of it.
 bool may_exceed_rmem_max() {
   const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   constexpr int kBytes = 65536;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this host allows, and what to do where it allows too little.
+// The limits of this host, with advice where they are too low.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hawser::engine {
 struct HostLimits {
   static constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
-  // Nothing where the system doesn't say.
+  // Empty if the system doesn't report it.
   std::optional<std::uint64_t> memlock_bytes;   // RLIMIT_MEMLOCK
   std::optional<std::uint64_t> rmem_max_bytes;  // net.core.rmem_max
   std::optional<std::uint64_t> wmem_max_bytes;  // net.core.wmem_max
@@ -34,8 +34,8 @@ struct LimitRow {
   std::string advice;  // one sentence, or empty: nothing to do
 };
 
-// The table that `hawser info` prints, for an engine with these tunables and `threads` engine
-// threads.
+// Builds the table that `hawser info` prints, for an engine with these tunables and `threads`
+// engine threads.
 [[nodiscard]] std::vector<LimitRow> describe(const HostLimits& limits, const Tunables& tunables,
                                              unsigned threads = 0);
 

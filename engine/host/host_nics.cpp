@@ -39,7 +39,7 @@ std::string address_text(const sockaddr* address) {
   return {};
 }
 
-// A number in a file of sysfs; 0 if it isn't there, or the kernel doesn't know (-1).
+// Reads a number from a file of sysfs; 0 if the file is missing or the kernel doesn't know (-1).
 std::uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
   double number = 0;
@@ -54,7 +54,7 @@ AddressState state_of(const sockaddr* address, std::span<const engine::StatedAdd
   return engine::state_in(states, v6.sin6_addr, v6.sin6_scope_id).value_or(AddressState::preferred);
 }
 
-// Why no socket can have the address; empty: one can.
+// Explains why no socket can bind the address; empty if one can.
 std::string socket_refusal(const sockaddr* address) {
   sockaddr_in6 any{};
   const bool is_v6 = address->sa_family == AF_INET6;
@@ -67,7 +67,7 @@ std::string socket_refusal(const sockaddr* address) {
   return std::string("the system refuses a socket there: ") + std::strerror(errno);
 }
 
-// What keeps a NIC from being used, though its interface is up.
+// Finds what keeps a NIC from being used although its interface is up.
 void look_for_obstacles(HostNic& nic, const sockaddr* address,
                         std::span<const engine::StatedAddress> states) {
   nic.address_state = state_of(address, states);
@@ -112,7 +112,7 @@ std::vector<HostNic> host_nics() {
   const engine::CancellationHold hold;
   std::vector<HostNic> nics;
   for (const engine::VerbsPortInfo& port : engine::verbs_ports()) {
-    if (port.name == "*") continue;  // says why there is no list
+    if (port.name == "*") continue;  // this row only explains why there is no list
     HostNic nic;
     nic.name = "verbs:" + port.name;
     const engine::VerbsPortName parts = engine::parse_verbs_port(port.name);

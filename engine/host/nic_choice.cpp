@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice among a host's NICs: hawser::choose_nics. Pure, but for the calls that ask the host.
+// Chooses among a host's NICs: hawser::choose_nics. Pure, except for the calls that ask the host.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -18,8 +18,8 @@ using engine::NicItem;
 constexpr std::size_t kMostNics = 16;  // of an engine
 constexpr const char* kListVariable = "HAWSER_NICS";
 
-// The bridges that managers of containers and of virtual machines make. Each host has the same
-// address on its own, and nothing beyond the host is behind it.
+// True for the bridges that managers of containers and of virtual machines make. Every host has the
+// same address on its own bridge, and the bridge leads to nothing beyond the host.
 bool is_host_only(const HostNic& nic) {
   constexpr std::array<std::string_view, 6> kHeads{"docker", "virbr", "cni",
                                                    "podman", "lxcbr", "lxdbr"};
@@ -34,7 +34,7 @@ bool is_host_only(const HostNic& nic) {
          name.find_first_not_of("0123456789abcdef", kDockerNetwork.size()) == std::string::npos;
 }
 
-// Why no pattern chooses this NIC; empty: one may.
+// Explains why no pattern chooses this NIC; empty if one may.
 std::string unfitness(const HostNic& nic) {
   switch (nic.address_state) {
     case AddressState::preferred: break;
@@ -49,7 +49,7 @@ std::string unfitness(const HostNic& nic) {
   return nic.up ? std::string() : nic.device + " is down";
 }
 
-// Whether somebody who gave no names would want to hear of it.
+// True if a user who named no NIC would want to know that this one is left out.
 bool is_surprising(const HostNic& nic) {
   return nic.address_state == AddressState::tentative ||
          nic.address_state == AddressState::duplicate || (is_udp(nic) && !nic.obstacle.empty());
@@ -82,7 +82,7 @@ class Chooser {
  private:
   using Group = std::vector<NicCandidate*>;
 
-  // Gives a reason to those that are excluded, and to those that no pattern chooses.
+  // Gives a reason to excluded NICs, and to those that no pattern chooses.
   void leave_out() {
     for (NicCandidate& candidate : choice_.candidates) {
       const auto item = std::ranges::find_if(
@@ -105,7 +105,7 @@ class Chooser {
     return group;
   }
 
-  // Those of which `is_lesser` is true leave the group if there are others.
+  // Removes the NICs for which `is_lesser` is true from the group, if others remain.
   template <class Predicate>
   static void prefer_others(Group& group, const char* reason, Predicate is_lesser) {
     const auto lesser =
@@ -157,7 +157,7 @@ class Chooser {
     take(group, "chosen by " + item.text);
   }
 
-  // The engine says why it can't be had, if so.
+  // Takes the NIC as named. If it is unavailable, the engine says why.
   void choose_exactly(const NicItem& item) {
     choice_.nics.push_back(item.pattern);
     for (NicCandidate& candidate : choice_.candidates) {
@@ -191,7 +191,7 @@ class Chooser {
     for (const NicItem& item : items_) tell_of_prefix(item);
   }
 
-  // A device that has another address in use is there all the same.
+  // A device that is in use by another address needs no note.
   void tell_of(const NicCandidate& candidate) {
     const HostNic& nic = candidate.nic;
     if (candidate.chosen || candidate.reason != unfitness(nic) || !is_surprising(nic)) return;
@@ -206,7 +206,7 @@ class Chooser {
         items_, [&](const NicItem& item) { return !item.is_negated && item.matches(nic); });
   }
 
-  // NCCL's names are the first letters of names; here they are whole.
+  // In NCCL a name matches every interface that begins with it. Here names must match whole.
   void tell_of_prefix(const NicItem& item) {
     if (!item.is_negated || !item.is_by_name()) return;
     for (const NicCandidate& candidate : choice_.candidates) {
@@ -224,7 +224,7 @@ class Chooser {
   std::string_view list_;
   std::vector<NicItem> items_;
   NicChoice choice_;
-  std::set<std::string> devices_;  // interfaces of which an address is chosen
+  std::set<std::string> devices_;  // interfaces that have a chosen address
   std::vector<const NicItem*> without_match_;
 };
 

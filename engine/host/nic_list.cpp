@@ -38,7 +38,7 @@ bool has_wildcard(std::string_view text) {
   return text.find_first_of(kWildcards) != std::string_view::npos;
 }
 
-// The whole address as a prefix.
+// Parses an address as a prefix of full length.
 std::optional<IpPrefix> parse_ip(const std::string& text) {
   IpPrefix ip;
   if (::inet_pton(AF_INET, text.c_str(), ip.address.data()) == 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list that chooses NICs, read: the grammar of hawser::choose_nics in hawser/nics.hpp.
+// Parses the list that chooses NICs: the grammar of hawser::choose_nics in hawser/nics.hpp.
 #pragma once
 
 #include <array>
@@ -31,21 +31,21 @@ struct NicItem {
   };
   Kind kind = Kind::exact;
   bool is_negated = false;
-  std::string text;     // as it was written, without its negation
+  std::string text;     // as written, without its negation
   std::string pattern;  // a NIC's name, or the pattern
   IpPrefix prefix;
 
   [[nodiscard]] bool matches(const HostNic& nic) const;
-  // A NIC that somebody names, as opposed to one that a prefix or a word happens to include.
+  // True for a NIC that the user names, false for one that a prefix or a word happens to include.
   [[nodiscard]] bool is_by_name() const {
     return kind == Kind::any_name || kind == Kind::interface_name || kind == Kind::rdma_name;
   }
 };
 
-// Throws NicChoiceError, without candidates.
+// Throws NicChoiceError, with no candidates in it.
 [[nodiscard]] std::vector<NicItem> parse_nic_list(std::string_view list);
 
-// Whether the text is the name of one NIC: engines need not ask the host what it stands for.
+// True if the text names one NIC, so that engines need not ask the host to expand it.
 [[nodiscard]] bool is_nic_name(std::string_view text);
 
 [[nodiscard]] bool is_udp(const HostNic& nic);

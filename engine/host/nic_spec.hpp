@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The string that names a NIC, read.
+// Parses the string that names a NIC.
 #pragma once
 
 #include <cstdint>

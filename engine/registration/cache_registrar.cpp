@@ -87,7 +87,7 @@ void CacheRegistrar::serve() {
 bool CacheRegistrar::register_pages(Place& place) {
   const PageRange& pages = place.watch.pages;
   if (!userfault_.watch(place.watch)) return false;
-  // After it is watched: from here on every change is seen.
+  // The pages are watched by now, so every change from here on is seen.
   if (is_private_memory(pages)) {
     const Status status =
         pinning_.pin_some({pages.data(), pages.bytes()}, &place.watch.mapping, place.pins);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers and deregisters for the cache, in a thread that may block.
+// Registers and deregisters memory for the cache, in a thread that may block.
 //
-// Each slot has a stage, which says whose it is: the datapath hands it over by `asked` or
-// `dropped`, the other thread hands it back by `registered`, `refused` or `gone`. What is watched
-// is watched before it is pinned: a mapping that changes while the kernel pins is seen too.
+// Each slot's stage tells who owns it. The datapath hands a slot over by `asked` or `dropped`. The
+// other thread returns it by `registered`, `refused` or `gone`. Memory is watched before it is
+// pinned, so that a mapping that changes while the kernel pins is noticed, too.
 #pragma once
 
 #include <atomic>
@@ -18,31 +18,33 @@ namespace hawser::engine {
 
 class CacheRegistrar final : public Registrar {
  public:
-  // `news` are told when a slot comes back or goes stale, `wake` makes somebody call serve. All
-  // arguments outlive this.
+  // `news` is told when a slot comes back or goes stale. `wake` makes the other thread call serve.
+  // All arguments outlive this.
   CacheRegistrar(std::size_t slots, const Pinning& pinning, Userfault& userfault, News& news,
                  std::function<void()> wake);
-  // serve is not called any more. What is registered stays the NICs', who end it when they end.
+  // Requires that serve is not called any more. The NICs keep the registrations, and end them when
+  // they are destroyed.
   ~CacheRegistrar() override;
 
-  // The datapath.
+  // For the datapath.
   void ask(Slot slot, const PageRange& pages) override;
   [[nodiscard]] bool is_reading(Slot slot) const override;
   void forget(Slot slot) override;
   void drop(Slot slot) override;
-  // Passes on what has come back or gone stale.
+  // Tells the cache which slots have come back or gone stale.
   void deliver(RegistrationCache& cache);
 
-  // The thread that may block: does what was asked for.
+  // For the thread that may block: does the work that was asked for.
   void serve();
-  // The last refusal that isn't for want of memory of the right kind; ok if there was none. Once.
+  // Returns the last refusal, except refusals for memory of the wrong kind; ok if there was none.
+  // Returns each once.
   [[nodiscard]] Status take_refusal();
 
  private:
   enum class Stage : std::uint8_t { idle, asked, registered, refused, standing, dropped, gone };
   struct Place {
     std::atomic<Stage> stage{Stage::idle};
-    bool stale = false;  // and the cache was told
+    bool stale = false;  // the cache has been told
     Watch watch;
     Pins pins{};
   };

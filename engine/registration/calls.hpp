@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of the public API on registrations, for whoever makes an endpoint's progress:
-// `on_datapath` runs a function on the thread that does, and returns when it has run.
+// The public API's calls on registrations, for both kinds of endpoint. `on_datapath` runs a
+// function on the thread that makes the endpoint's progress, and returns when it has run.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ bool is_wanted(const Tunables& tunables) {
   return tunables.registration_cache_bytes > 0 && tunables.registration_cache_entries > 0;
 }
 
-// Why there is none, or an empty string.
+// Explains why there is no cache; empty if there is one.
 std::string complaint(const Tunables& tunables, std::shared_ptr<Userfault>& userfault) {
   if (!is_wanted(tunables)) return "its tunables turn it off";
   if (!registered_memory_survives_fork()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registered memory of one endpoint: the program's registrations, the cache, and the thread
-// that may block for them. Where no NIC pins memory there is no thread and nothing to cache.
+// that may block for them. If no NIC pins memory, there is no thread and nothing to cache.
 #pragma once
 
 #include <atomic>
@@ -31,12 +31,13 @@ class EndpointMemory {
   EndpointMemory& operator=(const EndpointMemory&) = delete;
 
   [[nodiscard]] Registrations& registrations() { return registrations_; }
-  // Why sends' memory is not registered by itself, in a sentence; empty if it is.
+  // Explains in a sentence why sends' memory is not registered automatically; empty if it is.
   [[nodiscard]] const std::string& why_no_cache() const { return why_no_cache_; }
-  // Readable when turn has something to do; -1 where that is never.
+  // Readable when turn has work; -1 if it never has.
   [[nodiscard]] int descriptor() const { return pinning_.empty() ? -1 : news_.descriptor(); }
 
-  // The datapath: a send begins; once a turn; into the endpoint's statistics.
+  // For the datapath: send is called when a send begins, turn once a turn. add_to adds to the
+  // endpoint's statistics.
   void send(const void* data, std::uint64_t bytes) {
     if (cache_) cache_->send(data, bytes);
   }
@@ -58,11 +59,11 @@ class EndpointMemory {
   std::optional<CacheRegistrar> registrar_;
   std::optional<RegistrationCache> cache_;
   std::atomic<bool> stopping_{false};
-  bool told_of_refusal_ = false;  // the helping thread's
+  bool told_of_refusal_ = false;  // used by the helping thread
   std::thread thread_;
 };
 
-// What `hawser info` says of the cache on this host, in a sentence.
+// Describes the cache on this host in a sentence, for `hawser info`.
 [[nodiscard]] std::string describe_registration_cache(const Tunables& tunables);
 
 }  // namespace hawser::engine

@@ -48,7 +48,7 @@ bool parse(std::string_view text, Line& line) {
 bool is_private_memory(const PageRange& pages) {
   const Descriptor maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (!maps) return false;
-  std::array<char, 16384> text;  // a line is at most a path longer than its numbers
+  std::array<char, 16384> text;  // the longest line is a path and its numbers
   std::size_t have = 0;
   std::uintptr_t known_to = pages.begin;
   for (;;) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of memory lies at an address.
+// The kind of memory at an address.
 #pragma once
 
 #include "engine/registration/page_range.hpp"
 
 namespace hawser::engine {
 
-// Whether all of it is mapped, and is private memory of no file. Only that can be watched: what
-// becomes of a file's or of shared memory's pages (truncated, punched) happens elsewhere. Asks the
-// kernel, in milliseconds where there are thousands of mappings; doesn't allocate.
+// True if all of it is mapped, and is private memory without a file. Only such memory can be
+// watched: pages of files and of shared memory can change elsewhere (truncated, punched). Asks the
+// kernel, which takes milliseconds with thousands of mappings. Doesn't allocate.
 [[nodiscard]] bool is_private_memory(const PageRange& pages);
 
 }  // namespace hawser::engine

@@ -8,8 +8,8 @@ namespace hawser::engine {
 News::News() : event_(make_event_descriptor("Registration")) {}
 
 void News::tell() noexcept {
-  // Once more afterwards: else take() could see the news before the descriptor has them, and leave
-  // it readable. And before, as who is woken by the descriptor must find them.
+  // Set it again after the raise, since take() could see the news before the descriptor is raised,
+  // and leave it readable. Set it before, too: a thread woken by the descriptor must find the news.
   there_.store(true, std::memory_order_release);
   raise_event(event_.get());
   there_.store(true, std::memory_order_release);

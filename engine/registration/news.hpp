@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the thread that makes an endpoint's progress that others have something for it, asleep or
-// not.
+// Tells the thread that makes an endpoint's progress, whether asleep or not, that other threads
+// have work for it.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ class News {
  public:
   News();  // throws hawser::Error
 
-  // Any thread, that of the userfaults too: neither allocates nor waits.
+  // For any thread, the userfault thread included. Neither allocates nor waits.
   void tell() noexcept;
-  // The thread that is told: whether there were some since the last time.
+  // For the thread that is told: true if there was news since the last call.
   [[nodiscard]] bool take() noexcept;
 
   // Readable from a tell to the take that sees it.

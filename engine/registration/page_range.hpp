@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole pages of the process's addresses: what is registered, watched and counted.
+// A range of whole pages of the process's address space: the unit that is registered, watched and
+// counted.
 #pragma once
 
 #include <unistd.h>
@@ -29,7 +30,7 @@ inline std::uintptr_t page_bytes() {
   return bytes;
 }
 
-// The pages that these bytes lie in; they don't reach beyond the end of the addresses.
+// The pages that contain these bytes. The bytes must not reach beyond the end of the address space.
 [[nodiscard]] inline PageRange pages_of(const void* data, std::uint64_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t mask = page_bytes() - 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of many ranges of pages hold a given one.
+// Finds which of many ranges of pages contain a given one.
 //
-// Ranges may overlap, but none holds another one: who adds a range first takes out those that it
-// holds, and adds none that another one holds. So in the order of their begins they are in the
-// order of their ends too: those that hold a given range stand side by side, as do those that it
-// holds, and two binary searches find them.
+// Ranges may overlap, but none contains another. Before adding a range, the caller removes those
+// that it contains, and adds none that another one contains. The order of the begins is therefore
+// also the order of the ends. The ranges that contain a given range are neighbours, and so are
+// those that it contains, so two binary searches find them.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +21,25 @@ class RangeMap {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Row {
     PageRange range;
-    std::uint32_t name = kNone;  // whatever the caller says
+    std::uint32_t name = kNone;  // chosen by the caller
   };
 
   explicit RangeMap(std::size_t capacity) { rows_.reserve(capacity); }
 
-  // Those that hold all of `range`, and those that it holds; in order, until the next change.
+  // The ranges that contain `range`, and those that it contains, in order. Valid until the next
+  // change.
   [[nodiscard]] std::span<const Row> holders_of(const PageRange& range) const;
   [[nodiscard]] std::span<const Row> held_by(const PageRange& range) const;
 
-  // There is room; no range holds it, and it holds none.
+  // Requires room, and that no range contains this one or is contained in it.
   void add(const PageRange& range, std::uint32_t name);
-  // A range that is there.
+  // Removes a range, which must be present.
   void remove(const PageRange& range);
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
 
  private:
-  std::vector<Row> rows_;  // its room is never given up
+  std::vector<Row> rows_;  // its capacity never shrinks
 };
 
 }  // namespace hawser::engine

@@ -28,7 +28,7 @@ void RegistrationCache::send(const void* data, std::uint64_t bytes) {
   }
   ++stats_.misses;
   if (!holders.empty()) {
-    // Asked for already; or refused, and perhaps no longer.
+    // It was asked for already; or refused, and by now it may succeed.
     const Slot slot = holders.front().name;
     Entry& entry = entries_[slot];
     if (entry.state != State::refused || ++entry.turned_away < kRefusedSends) return;
@@ -52,7 +52,7 @@ void RegistrationCache::ask(const PageRange& pages) {
   registrar_.ask(slot, pages);
 }
 
-// False: one of them is about to be registered, which is not undone.
+// Returns false if one of them is being registered, which can't be undone.
 bool RegistrationCache::take_out_within(const PageRange& pages) {
   const auto within = map_.held_by(pages);
   if (std::ranges::any_of(within, [&](const RangeMap::Row& row) {
@@ -71,7 +71,7 @@ bool RegistrationCache::take_out_within(const PageRange& pages) {
   return true;
 }
 
-// What leaves makes room later: as much leaves as is needed, and then the send is not waited for.
+// Evicts as much as is needed. The room appears later, and the send does not wait for it.
 bool RegistrationCache::make_room(std::uint64_t bytes) {
   const auto used = [&] { return entries_.size() - free_.size(); };
   while (used() - leaving_ + 1 > limits_.entries ||

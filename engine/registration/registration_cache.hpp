@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the memory that is sent from is kept registered: whole pages, found again by the next
-// send from them.
+// The cache of registrations: it keeps memory of sends registered, in whole pages, for the next
+// send from it.
 //
-// The datapath's, and free of input and output: a Registrar does what blocks. An entry is
+// It belongs to the datapath and does no I/O: a Registrar does everything that blocks. States of an
+// entry:
 //
 //   registering --> ready --> retiring --> dropping --> (gone)
 //        |  \                    ^
@@ -11,14 +12,14 @@
 //
 //   registering  asked of the registrar; sends from it are copied
 //   ready        the NICs read it in place
-//   refused      it can't be had: sends are copied, and it is asked for again after so many of them
+//   refused      it can't be registered: sends are copied; after some of them it is asked for again
 //   retiring     forgotten by the NICs, which may still read it for sends that have not ended
 //   dropping     read by nobody; the registrar ends the registration
 //
-// Invariants. What a NIC reads is never dropped. All bytes that are or may be pinned (entries of
-// every state but `refused`) are within the limit, all entries too: what leaves makes room once it
-// is gone, and until then sends are copied. No send waits. Only ready, registering and refused
-// entries are found.
+// Invariants. An entry that a NIC reads is never dropped. All bytes that are or may be pinned
+// (entries of every state but `refused`) are within the limit, and so is the number of all entries.
+// An evicted entry makes room only once it is gone; until then sends are copied. No send waits.
+// Look-ups find only ready, registering and refused entries.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +31,26 @@
 
 namespace hawser::engine {
 
-// What the cache has done for it. Calls never block.
+// The cache's interface to the work that blocks. Its calls never block.
 class Registrar {
  public:
   using Slot = std::uint32_t;
   virtual ~Registrar() = default;
-  // Answered by RegistrationCache::answered. After a good answer NICs read the pages in place.
+  // Asks for a registration. RegistrationCache::answered brings the answer. After success NICs read
+  // the pages in place.
   virtual void ask(Slot slot, const PageRange& pages) = 0;
-  // Whether a NIC may still read the pages, for sends that have not ended.
+  // True if a NIC may still read the pages, for sends that have not ended.
   [[nodiscard]] virtual bool is_reading(Slot slot) const = 0;
-  // No NIC begins to read the pages any more.
+  // From now on no NIC begins to read the pages.
   virtual void forget(Slot slot) = 0;
-  // Ends the registration, which was forgotten and is not read; answered by gone.
+  // Ends a registration that was forgotten and is not read. RegistrationCache::gone confirms it.
   virtual void drop(Slot slot) = 0;
 };
 
 struct RegistrationLimits {
   std::uint64_t bytes = 0;
   std::uint64_t entries = 0;
-  std::uint64_t min_bytes = 0;  // of a send; what is shorter is copied
+  std::uint64_t min_bytes = 0;  // shorter sends are copied
 };
 
 struct RegistrationStats {
@@ -63,9 +65,9 @@ struct RegistrationStats {
 class RegistrationCache {
  public:
   using Slot = Registrar::Slot;
-  // Sends from a refused entry until it is asked for again.
+  // Sends from a refused entry before it is asked for again.
   static constexpr std::uint32_t kRefusedSends = 256;
-  // Of the entries unused for longest, how many are looked at for one that nobody reads.
+  // How many of the least recently used entries to search for one that nobody reads.
   static constexpr std::size_t kEvictionLook = 16;
 
   // Slots are 0 to limits.entries - 1. `registrar` outlives this.
@@ -73,19 +75,19 @@ class RegistrationCache {
 
   // A send of these bytes begins.
   void send(const void* data, std::uint64_t bytes);
-  // Drops what is read no more.
+  // Drops entries that are no longer read.
   void turn();
 
-  // From the registrar.
+  // Called for the registrar.
   void answered(Slot slot, bool registered);
   void gone(Slot slot);
-  // The addresses mean other memory now, or none.
+  // The addresses now refer to other memory, or to none.
   void changed(Slot slot);
 
   [[nodiscard]] const RegistrationStats& stats() const { return stats_; }
-  // All that is or may be pinned.
+  // All bytes that are or may be pinned.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  // That are pinned, or may be.
+  // Entries that are or may be pinned.
   [[nodiscard]] std::size_t registrations() const {
     return entries_.size() - free_.size() - refused_;
   }
@@ -96,9 +98,9 @@ class RegistrationCache {
   struct Entry {
     PageRange pages;
     State state = State::none;
-    bool found = false;             // it is in the map
-    std::uint32_t turned_away = 0;  // sends, since it was refused
-    Slot older = kNone;             // neighbours in the order of use; ready and refused ones
+    bool found = false;             // true: look-ups find it
+    std::uint32_t turned_away = 0;  // sends since it was refused
+    Slot older = kNone;             // neighbours in the order of use; for ready and refused entries
     Slot newer = kNone;
   };
 
@@ -121,8 +123,8 @@ class RegistrationCache {
   Slot oldest_ = kNone;
   Slot newest_ = kNone;
   std::uint64_t bytes_ = 0;
-  std::uint64_t leaving_bytes_ = 0;  // of these, retiring and dropping
-  std::uint64_t leaving_ = 0;        // entries retiring and dropping
+  std::uint64_t leaving_bytes_ = 0;  // of these, in retiring and dropping entries
+  std::uint64_t leaving_ = 0;        // number of retiring and dropping entries
   std::uint64_t refused_ = 0;
   RegistrationStats stats_;
 };

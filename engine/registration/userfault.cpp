@@ -19,7 +19,7 @@
 #include "engine/background_thread.hpp"
 #include "engine/system_error.hpp"
 
-// Older headers don't have it: only faults of user mode, which everybody may ask for.
+// Missing in older headers: handle only faults of user mode, which needs no privilege.
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -31,8 +31,8 @@ constexpr std::uint64_t kEvents =
     UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP;
 constexpr std::size_t kBatch = 16;
 
-// What a child of fork closes: while it had the descriptor, events of its parent would still wait
-// for a reader when the parent's own is closed.
+// The descriptor that a child of fork closes. If the child kept it open, the parent's events would
+// still wait for a reader after the parent has closed its own.
 std::atomic<int> inherited{-1};
 void close_inherited() {
   const int fd = inherited.exchange(-1);
@@ -95,7 +95,8 @@ void Userfault::run() {
     if (fds[0].revents != 0) read_events();
     if (fds[1].revents != 0) break;
   }
-  // Here and not later: nobody reads any more, and what a thread frees at its end may be watched.
+  // Close it here and not later: nobody reads any more, and memory that a thread frees at its end
+  // may be watched.
   const std::lock_guard lock(mutex_);
   int own = events_.get();
   inherited.compare_exchange_strong(own, -1);
@@ -117,7 +118,8 @@ void Userfault::read_events() {
       } else if (message.event == UFFD_EVENT_REMAP) {
         const auto& remap = message.arg.remap;
         mark({remap.from, remap.from + remap.len});
-        // The pages took the registration along, to where nobody has asked for it.
+        // The moved pages took the registration along to their new address, where nobody asked for
+        // it.
         ignore({remap.to, remap.to + remap.len});
       }
     }
@@ -133,12 +135,12 @@ void Userfault::mark(const PageRange& pages) {
   }
 }
 
-// Those parts alone that no watch needs.
+// Ignores only the parts that no watch needs.
 void Userfault::ignore(const PageRange& pages) const {
   std::uintptr_t begin = pages.begin;
   while (begin < pages.end) {
     std::uintptr_t end = pages.end;
-    std::uintptr_t after = pages.end;  // of the watch that the part ends at
+    std::uintptr_t after = pages.end;  // end of the watch at which the part ends
     for (const Watch* watch = first_; watch != nullptr; watch = watch->next) {
       if (watch->pages.end <= begin || watch->pages.begin >= pages.end) continue;
       if (watch->pages.begin <= begin) {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns from the kernel when watched addresses come to mean other memory: munmap, mremap,
-// madvise(MADV_DONTNEED and the like), brk, and a mapping placed over them.
+// Learns from the kernel when watched addresses come to refer to other memory: by munmap, mremap,
+// madvise(MADV_DONTNEED and the like), brk, or a mapping placed over them.
 //
-// A userfaultfd is registered for write protection that is never used, so nobody ever faults: what
-// it brings are the events. The kernel keeps a thread that changes a watched mapping in its system
-// call until the event is read, and reading is done between two marks:
+// A userfaultfd is registered for write protection that is never used, so nobody ever faults, and
+// only its events arrive. The kernel blocks a thread that changes a watched mapping in its system
+// call until the event is read. Reading happens between two marks:
 //
-//   in doubt := true;  read the event;  mark the watches that it concerns;  in doubt := false
+//   in doubt := true;  read the event;  mark the watches that it concerns;  in doubt := false.
 //
-// So once the call has returned, whoever looks sees the doubt or the mark, and never a mapping that
-// only seems to hold (proto::Mapping). This is how libfabric's and UCX's monitors do it, with a
-// lock where there is a doubt here: nobody who sends waits.
+// Once the call has returned, other threads therefore see the doubt or the mark. They never see a
+// mapping that only seems to hold (proto::Mapping). The monitors of libfabric and UCX work the same
+// way, with a lock in place of the doubt. With the doubt no sender waits.
 //
-// Deadlock. Any thread may be in such a call, holding whatever it holds, an allocator's locks too,
-// until this thread has read. So the thread neither allocates nor frees nor logs, and the only lock
-// that it takes is held by others for a few ioctls and never over anything that maps or unmaps.
+// Deadlock. Any thread may be blocked in such a call until this thread has read the event. It may
+// hold any locks, even an allocator's. This thread therefore neither allocates nor frees nor logs.
+// It takes only one lock, which others hold for a few ioctls and never while they map or unmap.
 //
-// One a process: a mapping has only one userfaultfd. A forked child has no part in it.
+// There is one per process, because a mapping can have only one userfaultfd. A forked child has no
+// part in it.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@
 
 namespace hawser::engine {
 
-// Its owner's; from watch to unwatch it stays where it is.
+// A watch. Its owner keeps it at the same address from watch to unwatch.
 struct Watch {
   PageRange pages;
   News* news = nullptr;  // told when the mapping changes
@@ -46,16 +47,16 @@ struct Watch {
 
 class Userfault {
  public:
-  // The process's; it ends with its last user. Null if the kernel refuses: `why` is a sentence
-  // then.
+  // Returns the process's object, which ends with its last user. Returns null if the kernel
+  // refuses, with a sentence in `why`.
   [[nodiscard]] static std::shared_ptr<Userfault> shared(std::string& why);
   ~Userfault();
   Userfault(const Userfault&) = delete;
   Userfault& operator=(const Userfault&) = delete;
 
-  // Any thread but this one's own; neither allocates. The mapping of `watch` holds from here on
-  // until it changes. False: this memory can't be watched (not all of it is mapped, or somebody
-  // else watches it).
+  // For any thread but this object's own. Neither call allocates. From here on the mapping of
+  // `watch` holds until it changes. False: this memory can't be watched (not all of it is mapped,
+  // or another userfaultfd watches it).
   [[nodiscard]] bool watch(Watch& watch);
   void unwatch(Watch& watch);
 
@@ -70,7 +71,7 @@ class Userfault {
   Descriptor events_;
   Descriptor stop_;
   std::atomic<bool> in_doubt_{false};
-  std::mutex mutex_;  // over the list, and over what is registered with the kernel
+  std::mutex mutex_;  // guards the list, and the registrations with the kernel
   Watch* first_ = nullptr;
   std::thread thread_;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of endpoints, where a carrier has little room for them.
+// Short addresses of endpoints, for launchers and libraries that carry few bytes.
 //
-// Endpoint::address() names every NIC and takes 32 + 48 bytes a NIC. Launchers and libraries often
-// hand on 56 or 64 bytes at most. A short address names the endpoint and as many of its NICs as
-// fit, first ones first; `connect` takes it as it takes a long one, and the handshake tells the
-// rest, so that afterwards there is no difference. Until then only the NICs that it names are
-// called: if all of them are dead, the peer is not found (it may still call itself).
+// Endpoint::address() names every NIC and takes 32 bytes and 48 more per NIC. Launchers and
+// libraries often pass on 56 or 64 bytes at most. A short address names the endpoint and as many of
+// its NICs as fit, the first ones first. `connect` takes either form. The handshake exchanges the
+// other NICs, so an established session is the same with both. The first handshake packets go only
+// to the NICs that the short address names. If all of them are dead, `connect` doesn't find the
+// peer (the peer may still call this endpoint).
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,9 @@ namespace hawser {
 // Longest address, long or short.
 inline constexpr std::size_t kMaxAddressBytes = 2048;
 
-// Writes the short form of `address` to `out`: 11 bytes, and for each NIC 11 (UDP over IPv4) to
-// 41. Returns how many bytes that are; 0 if `address` is not one, or not even its first NIC fits.
-// An address that is short already is copied, if all of it fits.
+// Writes the short form of `address` to `out`: 11 bytes, and 11 (UDP over IPv4) to 41 bytes per
+// NIC. Copies an address that is short already, if all of it fits. Returns the number of bytes
+// written; 0 if `address` is not an address, or if not even its first NIC fits.
 [[nodiscard]] std::size_t shorten_address(std::span<const std::byte> address,
                                           std::span<std::byte> out) noexcept;
 
@@ -28,8 +29,8 @@ inline constexpr std::size_t kMaxAddressBytes = 2048;
 // 0 if it is not an address.
 [[nodiscard]] std::uint64_t endpoint_id_of(std::span<const std::byte> address) noexcept;
 
-// What a long or short address names, for people: "endpoint 7: udp:10.0.0.1 (ports 4711 and 4712),
-// RoCE 10.0.1.1". Not for programs: the words may change.
+// Describes a long or short address for people: "endpoint 7: udp:10.0.0.1 (ports 4711 and 4712),
+// RoCE 10.0.1.1". Programs should not parse it: the words may change.
 [[nodiscard]] std::string describe_address(std::span<const std::byte> address);
 
 }  // namespace hawser

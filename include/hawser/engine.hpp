@@ -8,18 +8,18 @@
 //   endpoint->send(peer, context, tag, data, bytes, {}, operation);
 //   while (endpoint->wait(completions, timeout_ns) == 0) ...
 //
-// Threads. With `threads = 0` progress is inline: it is made by poll, wait and the destructor of
-// the one thread that uses the endpoint, and no other thread may call into it. With `threads >= 1`
-// engine threads make the progress; all calls on messages may then come from any thread, poll and
-// wait from one thread at a time.
+// Threads. With `threads = 0` progress is inline: poll, wait and the destructor make it, on the one
+// thread that uses the endpoint. No other thread may call into that endpoint. With `threads >= 1`
+// engine threads make the progress. Any thread may then make any call on messages, but only one
+// thread at a time may poll or wait.
 //
-// Cancellation (pthread_cancel). `wait` ends a thread that is cancelled, where it blocks: it
-// unwinds with no completion taken, and others go on with the endpoint. No other call is a
-// cancellation point, constructors and destructors included. The cancellation type must be
-// deferred, which it is unless the program changes it.
+// Cancellation (pthread_cancel). `wait` is a cancellation point where it blocks: the cancelled
+// thread unwinds without having taken a completion, and other threads can go on using the endpoint.
+// No other call is a cancellation point, constructors and destructors included. The cancellation
+// type must be deferred, which is the default.
 //
 // Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
-// what to do. Nothing throws after that: calls answer with a Status.
+// what to do. Nothing throws after that: calls return a Status.
 #pragma once
 
 #include <cstddef>
@@ -43,44 +43,46 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What is wrong with `spec`, as EngineConfig::faults and Engine::inject_fault take it
-// (docs/faults.md): a sentence that names the word; "" if nothing is. Opens nothing, so that a word
-// that this NIC can't do ("corrupt" where packets have no checksum of ours) is right here, and
-// refused there.
+// Checks `spec`, a fault specification as EngineConfig::faults and Engine::inject_fault take it
+// (docs/faults.md). Returns a sentence that names the wrong word, or "" if all words are right.
+// Opens no NIC. It therefore accepts a word that a particular NIC can't do ("corrupt" where packets
+// carry no checksum of Hawser's) and that the NIC would refuse.
 [[nodiscard]] std::string complaint_about_faults(std::string_view spec);
 
 struct EngineConfig {
-  // One string a NIC: "udp:ADDRESS" (IPv4 or IPv6, of this host), "verbs:DEVICE[:PORT][@GID_INDEX]"
-  // (a port of an RDMA device), or "memory:FABRIC" (all engines of this process that name the same
-  // FABRIC reach each other). An entry may also be a list that chooses NICs of this host, as in
-  // "if:eth*,!docker*" (choose_nics of hawser/nics.hpp). At least 1, at most 16; no address and no
-  // port twice.
+  // One string per NIC, at least 1 and at most 16, with no address and no port twice:
+  //   `udp:ADDRESS`: an IPv4 or IPv6 address of this host.
+  //   `verbs:DEVICE[:PORT][@GID_INDEX]`: a port of an RDMA device.
+  //   `memory:FABRIC`: all engines of this process that name the same FABRIC reach each other.
+  // An entry may also be a list that chooses NICs of this host, such as "if:eth*,!docker*"
+  // (choose_nics of hawser/nics.hpp).
   std::vector<std::string> nics{};
   // Engine threads; 0 = inline progress.
   unsigned threads = 0;
   Tunables tunables{};
   // Faults that every NIC injects, for tests and stress runs, e.g.
-  // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: no fault layer at all.
-  // The grammar is in docs/faults.md.
+  // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: there is no fault layer
+  // at all. docs/faults.md has the grammar.
   std::string faults{};
-  // The variables HAWSER_<TUNABLE> of the environment outweigh `tunables`. An adapter that has
-  // variables of its own reads both, and sets this.
+  // False: the environment variables HAWSER_<TUNABLE> override `tunables`. An adapter that has
+  // variables of its own reads both kinds itself, and sets this.
   bool ignore_environment = false;
 };
 
 struct EndpointConfig {
-  // Stable name of this endpoint in the job (a rank, for example); unique among those that talk to
-  // each other. 0: drawn at random.
+  // Stable name of this endpoint in the job (a rank, for example), unique among the endpoints that
+  // talk to each other. 0: drawn at random.
   std::uint64_t endpoint_id = 0;
-  // Grows with every restart of the same endpoint (a bootstrap hands it out); a peer replaces a
-  // session that lives only by a higher one, and calls with another one fail (`stale_epoch`).
-  // 0: taken from the system's clock.
+  // Grows with every restart of the same endpoint; a bootstrap hands it out. While a session lives,
+  // its peer accepts another process of the same id only with a higher epoch, and refuses any other
+  // (`stale_epoch`). 0: taken from the system's clock.
   std::uint64_t epoch = 0;
-  // Secret that all endpoints of a job share; handshakes whose MAC does not agree are dropped.
-  // At most 64 bytes; empty means that anyone may connect.
+  // Secret that all endpoints of a job share, at most 64 bytes. Peers drop a handshake whose MAC
+  // does not match. Empty: anyone may connect.
   std::vector<std::byte> job_secret{};
-  // Sees what happens (hawser/trace.hpp, which says what it may do), from the first packet to the
-  // end of the endpoint's destructor; it and its context outlive the endpoint. Null: no trace.
+  // Called for each trace record, from the first packet to the end of the endpoint's destructor.
+  // hawser/trace.hpp says what the hook may do. The hook and its context must outlive the endpoint.
+  // Null: no trace.
   TraceHook trace = nullptr;
   void* trace_context = nullptr;
 };
@@ -93,135 +95,154 @@ class Endpoint {
 
   [[nodiscard]] virtual const Address& address() const noexcept = 0;
 
-  // Names the endpoint with this address as a peer; the handshake runs by itself, and operations
-  // may be posted at once. The same address twice gives the same peer, until its session has ended
-  // and its place is another's. An endpoint that connects to this one is named too, with an event.
-  //   ok: `peer` is set · again: max_peers are in use, by sessions that live or whose messages
-  //   nobody has received · invalid_argument: not an address of this version, or one's own ·
-  //   no_route: no NIC here can send to any that it names · endpoint_closed.
+  // Names the endpoint with this address as a peer. The handshake runs in the background, and
+  // operations may be posted at once. The same address gives the same peer again, unless its
+  // session has ended and its place belongs to another by now. An endpoint that connects to this
+  // one becomes a peer too, and an event announces it.
+  //   `ok`: `peer` is set.
+  //   `again`: max_peers are in use: their sessions live, or have messages left to receive.
+  //   `invalid_argument`: not an address of this version, or this endpoint's own.
+  //   `no_route`: no NIC here can send to any NIC that the address names.
+  //   `endpoint_closed`: this endpoint is closing.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
 
   // Sends `bytes` bytes at `data` (may be null if bytes = 0).
-  //   ok: the bytes are the engine's, unchanged, until the completion of `operation`.
-  //   else: nothing was taken.  again: max_operations or max_messages_per_peer reached ·
-  //   invalid_argument: `data` is null, `bytes` too many, or they lie partly in a dma-buf that is
-  //   registered, and partly not. With engine threads the last is told by the completion.
+  //   `ok`: the engine owns the bytes, which must not change, until the completion of `operation`.
+  //   Any other status: nothing was taken, and the caller owns the bytes.
+  //   `again`: max_operations or max_messages_per_peer is reached.
+  //   `invalid_argument`: `data` is null, `bytes` is too large, or only a part of the bytes lies in
+  //     a registered dma-buf. With engine threads the completion reports the dma-buf case.
   [[nodiscard]] virtual Status send(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                     const void* data, std::uint64_t bytes,
                                     const SendOptions& options, OperationId& operation) = 0;
 
-  // Receives one message with this context whose tag agrees with `tag` in the bits set in `mask`,
-  // from `peer` or kAnyPeer. Messages of one peer match in the order in which they were sent,
+  // Receives one message with this context, from `peer` or kAnyPeer. Its tag must equal `tag` in
+  // the bits that `mask` sets. Messages of one peer match in the order in which it sent them, and
   // receives in the order in which they were posted.
-  //   ok: the buffer is the engine's to write until the completion; nothing writes to it after.
-  //   else: nothing was taken.
+  //   `ok`: the engine owns the buffer and may write to it until the completion, and not after.
+  //   Any other status: nothing was taken, and the caller owns the buffer.
   [[nodiscard]] virtual Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                        std::uint64_t mask, void* data, std::uint64_t bytes,
                                        const ReceiveOptions& options, OperationId& operation) = 0;
 
-  // Looks for an unmatched message. ok: `envelope` is set · again: none is here, and one may come ·
-  // unknown_peer, endpoint_closed, or how the session ended: none is here, and none will come.
+  // Looks for an unmatched message.
+  //   `ok`: `envelope` is set.
+  //   `again`: none is here, and one may still come.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: none is here,
+  //     and none will come.
   [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope) = 0;
 
-  // As probe, and takes the message out of matching: no receive gets it any more, only who has its
-  // name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). It goes on counting among
-  // max_receive_messages.
-  //   ok: `envelope` and `message` are set · else: as probe · unsupported: not an endpoint of this
-  //   engine, but somebody else's that has no claims.
+  // As probe, and takes the message out of matching: no receive gets it any more, only
+  // receive_claimed with its name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). The message
+  // still counts towards max_receive_messages.
+  //   `ok`: `envelope` and `message` are set.
+  //   `unsupported`: the endpoint is another implementation of this interface that has no claims.
+  //   Any other status: as probe.
   [[nodiscard]] virtual Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
                                      std::uint64_t mask, Envelope& envelope, MessageId& message);
 
-  // Receives a claimed message. Into a buffer that is too short, or of no bytes, to be rid of it,
-  // it is `truncated`, as with any receive.
-  //   ok: the name is used up, the buffer is the engine's until the completion · again,
-  //   invalid_argument: nothing was taken, the claim stands · unknown_operation: no such claim; its
-  //   session may have ended before all of the message was here. With engine threads that is told
-  //   by the completion.
+  // Receives a claimed message. If the buffer is shorter than the message, the message is
+  // `truncated`, as with any receive. A caller may discard a message by receiving it into 0 bytes.
+  //   `ok`: the name is used up, and the engine owns the buffer until the completion.
+  //   `again`, `invalid_argument`: nothing was taken, and the claim stands.
+  //   `unknown_operation`: no such claim; its session may have ended before the whole message was
+  //     here. With engine threads the completion reports that.
   [[nodiscard]] virtual Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
                                                const ReceiveOptions& options,
                                                OperationId& operation);
 
-  // Gives a claimed message back to matching, in the place that its age gives it: to the oldest
-  // receive posted meanwhile that it matches, or among the unmatched ones.
-  //   ok: the name is used up · unknown_operation: as above.
+  // Returns a claimed message to matching. It goes to the oldest receive posted meanwhile that
+  // matches it, or else back among the unmatched messages, at the position of its age.
+  //   `ok`: the name is used up.
+  //   `unknown_operation`: as above.
   [[nodiscard]] virtual Status put_back(MessageId message);
 
-  // Asks to cancel an operation; its completion comes in any case, and until then its buffer is the
-  // engine's as before. A receive is cancelled at once, if no message has matched it. Of a send the
-  // receiver decides: if no receive has matched it there (and, at level `accepted`, not all of it
-  // has been accepted) it is as if it had never been sent, and later messages don't wait for it.
-  //   ok: the completion will say `cancelled`, or how it ended if it was matched first ·
-  //   too_late: known to be matched, it goes on · unknown_operation: it has its final status, or
-  //   never was.
+  // Asks to cancel an operation. Its completion always comes, and until then the engine owns the
+  // buffer. A receive that no message has matched is cancelled at once. For a send the receiver
+  // decides: it cancels if no receive has matched the message and, at level `accepted`, not all of
+  // it has been accepted. Then it is as if the message had never been sent, and later messages
+  // don't wait for it.
+  //   `ok`: the completion will say `cancelled`, or how the operation ended if it was matched
+  //     first.
+  //   `too_late`: the operation is known to be matched, and goes on.
+  //   `unknown_operation`: it has its final status, or never existed.
   [[nodiscard]] virtual Status cancel(OperationId operation) = 0;
 
-  // Inline: sends what may leave now, and looks at nothing that has come. For who calls `send` and
-  // may not poll soon; without it small messages that are sent together share packets, which costs
-  // less. With engine threads it does nothing, as these send by themselves.
+  // Inline: sends what may leave now, without looking at what has arrived. For callers of `send`
+  // that may not poll soon. Without it, small messages sent together share packets, which costs
+  // less. With engine threads it does nothing, because they send by themselves.
   virtual void flush();
 
-  // Makes progress (inline) and hands out completions, oldest first. Returns how many; never
+  // Makes progress (inline) and hands out completions, oldest first. Returns their number. Never
   // blocks.
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 
-  // As poll, but waits up to `timeout_ns` for the first completion: spins, yields, then blocks. A
-  // cancellation point.
+  // As poll, but waits up to `timeout_ns` for the first completion: it spins, yields, then blocks.
+  // A cancellation point.
   virtual std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) = 0;
 
-  // Readable when poll has something to do; for the caller's own event loop. Owned by the endpoint.
+  // Readable when poll has something to do, for the caller's own event loop. The endpoint owns it.
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  // Tells the peer, once and without waiting, and drops the session and its operations, which
-  // complete with endpoint_closed. Its place is free for a newcomer who needs it, once what the
-  // peer has delivered is received.
+  // Tells the peer once, without waiting, and drops the session. Its operations complete with
+  // endpoint_closed. A newcomer may take the peer's place once all messages that the peer has
+  // delivered are received.
   [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
 
-  // Lingers up to close_timeout for the final statuses of what was sent. Then it tells every peer,
-  // again and again until each has answered, for half of close_timeout more at most, and completes
-  // what is left with endpoint_closed. After it, only poll is of use. A peer whose progress is
-  // inline answers only in its own calls: where one thread has several endpoints that talk to each
-  // other, each but the last would linger for 1.5 close_timeout; disconnect them first, when all is
-  // settled.
+  // Waits up to close_timeout for the final statuses of messages sent. Then tells every peer,
+  // repeatedly, until each has answered or half of close_timeout more has passed. Completes all
+  // remaining operations with endpoint_closed. Afterwards only poll is of use.
+  // A peer with inline progress answers only during its own calls. If one thread has several
+  // endpoints that talk to each other, each but the last would therefore wait for 1.5
+  // close_timeout. Disconnect them first, when all their operations are complete.
   virtual void close() = 0;
 
   // Snapshots; callable from any thread, may allocate.
   [[nodiscard]] virtual EndpointStats stats() const = 0;
   [[nodiscard]] virtual std::vector<NicStats> nic_stats() const = 0;
   [[nodiscard]] virtual Status peer_stats(PeerId peer, PeerStats& stats) const = 0;
-  // Who is to blame for paths on which nothing passes: the verdicts that stand, oldest first, at
-  // most 64. Events tell of their beginning and end.
+  // Verdicts on who is to blame for paths that carry nothing: those that stand, oldest first, at
+  // most 64. Events report when a verdict begins and ends.
   [[nodiscard]] virtual std::vector<Verdict> verdicts() const;
-  // Hands out events, oldest first; returns how many. With engine threads from any thread.
+  // Hands out events, oldest first, and returns their number. With engine threads any thread may
+  // call it.
   virtual std::size_t poll_events(std::span<Event> events) = 0;
 
-  // Registers memory with every NIC that asks for that, so that sends from it go out in place. It
-  // is never needed: what is not registered is copied, or registered by the cache
-  // (docs/registration.md). Blocks while the system pins the pages. Before the memory is unmapped
-  // or freed it must be deregistered. `why`, if not null and the answer isn't `ok`, gets a sentence
-  // that says what to do; the log has it too.
-  //   ok: `registration` is set; the memory stays the caller's, who may read and write it ·
-  //   again: max_registrations stand · invalid_argument: null, of no bytes, or not mapped ·
-  //   overlapping, too_large, lock_limit: see Status · nic_error: a NIC refuses · endpoint_closed ·
-  //   unsupported: not an endpoint of this engine. In all these cases nothing was taken.
+  // Registers memory with every NIC that needs it, so that sends from it go out without a copy. It
+  // is never required: sends from unregistered memory are copied, or the cache registers it
+  // (docs/registration.md). Blocks while the system pins the pages. Deregister the memory before it
+  // is unmapped or freed. `why`, if not null and the status isn't `ok`, gets a sentence that says
+  // what to do. The log has it too.
+  //   `ok`: `registration` is set. The memory stays the caller's, who may read and write it.
+  //   Any other status: nothing was taken.
+  //   `again`: max_registrations are in use.
+  //   `invalid_argument`: null, 0 bytes, or not mapped.
+  //   `overlapping`, `too_large`, `lock_limit`: see Status.
+  //   `nic_error`: a NIC refuses.
+  //   `endpoint_closed`: this endpoint is closing.
+  //   `unsupported`: the endpoint is another implementation of this interface.
   [[nodiscard]] virtual Status register_memory(const void* data, std::uint64_t bytes,
                                                RegistrationId& registration,
                                                std::string* why = nullptr);
-  // As register_memory, of another device's memory. Sends name it by `range.address`, where the
-  // processor reads nothing as long as it is registered: it is deregistered, or released, when all
-  // sends from it have completed, and not before.
-  //   unsupported: also if a NIC of this endpoint, or the system, takes no dma-bufs, or faults are
-  //   injected · nic_error: also while a device is away.
+  // As register_memory, for another device's memory. Sends name it by `range.address`; the
+  // processor never reads there while the memory is registered. Deregister or release it only after
+  // all sends from it have completed.
+  //   `unsupported`: also if a NIC of this endpoint, or the system, takes no dma-bufs, or if faults
+  //     are injected.
+  //   `nic_error`: also while a device is away.
   [[nodiscard]] virtual Status register_dmabuf(const DmabufRange& range,
                                                RegistrationId& registration,
                                                std::string* why = nullptr);
-  // Blocks while the system lets go of the pages.
-  //   ok: the memory is not registered any more · in_use: a NIC still reads it, and nothing changed
-  //   · unknown_operation: no such registration, or it was deregistered before.
+  // Ends a registration. Blocks while the system unpins the pages.
+  //   `ok`: the memory is no longer registered.
+  //   `in_use`: a NIC still reads it, and nothing changed.
+  //   `unknown_operation`: no such registration, or it was deregistered before.
   [[nodiscard]] virtual Status deregister_memory(RegistrationId registration,
                                                  std::string* why = nullptr);
-  // As deregister_memory, for who can't wait: what a NIC still reads is deregistered as soon as its
-  // sends have ended, by the endpoint; no later send goes out of it in place.
+  // As deregister_memory, for callers that can't wait. Later sends no longer read the memory
+  // in place. If a NIC still reads it, the endpoint deregisters it as soon as those sends have
+  // ended.
   virtual void release_memory(RegistrationId registration);
 
  protected:
@@ -261,11 +282,11 @@ class Engine {
 
   [[nodiscard]] std::size_t nic_count() const noexcept;
 
-  // Changes the faults of one NIC while it runs; only if config.faults was not empty.
-  // `spec` is one of the grammar of docs/faults.md, with "kill", "revive", "kill:event",
-  // "revive:event", "rate=BYTES_PER_S" among it.
-  //   unsupported: the engine has no fault layer, or the NIC can't do that (the log says what) ·
-  //   invalid_argument: the log says which word.
+  // Changes the faults of one NIC while it runs. Requires that config.faults was not empty. `spec`
+  // follows the grammar of docs/faults.md, including "kill", "revive", "kill:event", "revive:event"
+  // and "rate=BYTES_PER_S".
+  //   `unsupported`: the engine has no fault layer, or the NIC can't do that (the log says what).
+  //   `invalid_argument`: the log names the wrong word.
   [[nodiscard]] Status inject_fault(std::size_t nic, std::string_view spec);
 
  private:

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to NICs, paths and peers, and why: events, and verdicts on who is to blame.
+// Events about NICs, paths and peers, each with its reason, and verdicts on who is to blame.
 //
-// Every change of state is told once, with its reason:
+// An event announces every change of state once:
 //
-//   NIC    UP <-> DOWN by its driver's word (nic_down, nic_up); a new address (nic_moved)
+//   NIC    UP <-> DOWN when its driver reports it (nic_down, nic_up). Also a new address
+//          (nic_moved).
 //   path   UP -> SUSPECT -> DOWN -> PROBING -> UP, and the short cuts between them (path_suspect,
-//          path_down, path_probing, path_up). A path appears with its session, UP and untold; a
-//          bridge appears DOWN and is told of from its first answer on
-//   operations  that wait for a peer and make no progress, while it is heard, are told of once in
-//          peer_timeout (operation_stalled), as long as that lasts
-//   peer   calling -> established -> failed (peer_calling, peer_established, peer_failed). That a
-//          stranger has called is not told before its session is established: nobody may fill the
-//          ring of events from outside
+//          path_down, path_probing, path_up). A new session's paths start UP without an event. A
+//          bridge starts DOWN, and its events begin with its first answer.
+//   peer   calling -> established -> failed (peer_calling, peer_established, peer_failed). A
+//          stranger's call raises no event before its session is established. Otherwise anybody
+//          could fill the ring of events from outside.
 //
-// Events wait in a ring until they are polled. When it is full the oldest goes, as the newest ones
-// tell the present state: EndpointStats::events_lost counts that, and Event::number shows where.
+// An operation may wait for a peer that is heard and yet make no progress. As long as that lasts,
+// operation_stalled reports it once per peer_timeout.
+//
+// Events wait in a ring until they are polled. When the ring is full the oldest event goes, because
+// the newest ones show the present state. EndpointStats::events_lost counts the lost events, and
+// gaps in Event::number show where they were.
 #pragma once
 
 #include <array>
@@ -103,12 +106,12 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
     "`peer` is heard, yet for peer_timeout nothing that waits for it moved: `reason` says why") \
   X(peer_refused, "`endpoint_id` calls, and max_peers others are here; told once a second")
 
-// Who is to blame for paths on which nothing passes.
+// The one to blame for paths that carry nothing.
 enum class Blame : std::uint8_t {
   nobody,
   local_nic,   // `nic`
   remote_nic,  // `remote_nic` of `peer`
-  link,        // what is between `nic` and `remote_nic` of `peer`
+  link,        // the network between `nic` and `remote_nic` of `peer`
 };
 [[nodiscard]] constexpr std::string_view to_string(Blame blame) noexcept {
   switch (blame) {
@@ -120,7 +123,7 @@ enum class Blame : std::uint8_t {
   return "?";
 }
 
-// poll_events returns them in order.
+// An event; poll_events returns them in order.
 struct Event {
   enum class Kind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -137,7 +140,7 @@ struct Event {
   std::uint8_t nic = 0;
   std::uint8_t remote_nic = 0;
   std::uint64_t time_ns = 0;
-  std::uint64_t number = 0;  // from 0; where one is left out, events were lost
+  std::uint64_t number = 0;  // from 0; a gap shows that events were lost
 };
 
 struct EventText {
@@ -150,14 +153,14 @@ inline constexpr std::array<EventText, static_cast<std::size_t>(Event::Kind::cou
 #undef HAWSER_TEXT
 }};
 
-// A verdict that stands. It informs, nothing is done about it.
+// A verdict that stands. It only informs: the engine takes no action on it.
 //
-// In the matrix of local NICs (rows) and remote ones (columns) a dead row is the fault of the local
-// NIC, a dead column that of the remote one, one dead cell that of the link. Each needs two
-// opposite NICs that are alive elsewhere, a link that both its NICs are; a NIC whose driver, or
-// peer, says that it is down needs none. Where two witnesses can't be had (one peer, and two NICs
-// or fewer) nobody is blamed, nor while a peer is not heard at all. What lasts for less than 100 ms
-// is not told.
+// Consider the matrix of local NICs (rows) and remote NICs (columns). A dead row is the fault of
+// the local NIC, a dead column that of the remote NIC, and a single dead cell that of the link.
+// To blame a NIC takes as witnesses two opposite NICs that are alive elsewhere. To blame a link
+// takes both of its NICs alive elsewhere. A NIC whose driver, or whose peer, reports it down needs
+// no witness. Nobody is blamed where two witnesses don't exist (one peer, and two NICs or fewer),
+// or while a peer is not heard at all. A fault shorter than 100 ms raises no verdict.
 struct Verdict {
   Blame blame = Blame::nobody;
   Reason reason = Reason::none;   // driver, peer_said, witnesses

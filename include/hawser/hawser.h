@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public API for C, and for whatever speaks C: hawser/engine.hpp function by function.
+/* The public API for C, and for languages that call C: hawser/engine.hpp, function by function.
  *
- * What a call does, which thread may make it, what each status means and who owns a buffer when is
- * said there and in hawser/status.hpp; the statuses have the same numbers. Nothing throws.
+ * hawser/engine.hpp and hawser/status.hpp say what each call does, which threads may make it, what
+ * each status means and who owns a buffer when. Statuses have the same numbers. Nothing throws.
  *
- * Versions. A program passes HAWSER_ABI_VERSION, as it was compiled, to hawser_engine_create, which
- * refuses one that this library does not offer. Within a version structs that a caller fills in may
- * grow at their end: struct_size is the caller's sizeof, what lies beyond has its default. Structs
- * that the library fills in stay as they are.
+ * Versions. A program passes the HAWSER_ABI_VERSION that it was compiled with to
+ * hawser_engine_create, which refuses a version that this library does not offer. Within a version,
+ * structs that a caller fills in may grow at their end: struct_size is the caller's sizeof, and
+ * fields beyond it have their defaults. Structs that the library fills in never change.
  *
- * Threads that end. hawser_wait is a cancellation point (pthread_cancel), where it blocks: its
- * thread ends there with no completion taken, and other threads go on with the endpoint. No other
- * function is one: in all others cancellation is held off, and acts after they have returned. A
- * thread whose cancellation type is asynchronous must not call any, as POSIX has it for nearly all
- * functions.
+ * Cancellation (pthread_cancel). hawser_wait is a cancellation point where it blocks: the cancelled
+ * thread ends without having taken a completion, and other threads can go on using the endpoint. No
+ * other function is one: they hold cancellation off until they have returned. A thread whose
+ * cancellation type is asynchronous must not call any function here, as with nearly all of POSIX.
  *
- * Stacks. docs/api.md has the table of what the functions need.
+ * Stacks. docs/api.md has a table of the stack that the functions need.
  */
 #pragma once
 
@@ -31,11 +30,11 @@ extern "C" {
 typedef struct hawser_engine hawser_engine;
 typedef struct hawser_endpoint hawser_endpoint;
 
-/* Its low 16 bits are the peer's place, below max_peers: see PeerId in hawser/types.hpp. */
+/* A peer. The low 16 bits are its place, below max_peers: see PeerId in hawser/types.hpp. */
 typedef uint32_t hawser_peer;
 #define HAWSER_PEER_PLACE(peer) ((peer)&0xffffu)
 typedef uint64_t hawser_operation;
-typedef uint64_t hawser_message; /* a claimed one */
+typedef uint64_t hawser_message; /* a claimed message */
 typedef uint64_t hawser_registration;
 
 #define HAWSER_ANY_PEER UINT32_MAX
@@ -70,9 +69,9 @@ enum {
   HAWSER_NO_ROUTE,
   HAWSER_PEER_FULL
 };
-/* "ok", "again", ...; "?" for what is no status. */
+/* "ok", "again", ...; "?" for other values. */
 const char* hawser_status_name(hawser_status status);
-/* 1 for the statuses that mean that the session to the peer is gone. */
+/* 1 for the statuses that mean that the session with the peer is gone. */
 int hawser_is_peer_failure(hawser_status status);
 
 typedef uint8_t hawser_level;
@@ -126,7 +125,7 @@ typedef struct hawser_completion {
   uint16_t context;
   hawser_operation_kind kind;
   hawser_status status;
-  uint8_t released; /* 0: the bytes come back with a second completion */
+  uint8_t released; /* 0: a second completion will return the bytes */
   uint8_t outcome_unknown;
   uint8_t reserved[14];
 } hawser_completion;
@@ -148,64 +147,69 @@ typedef struct hawser_tunable {
 
 typedef struct hawser_engine_config {
   size_t struct_size;
-  const char* const* nics; /* "udp:127.0.0.1", ..., or lists as "if:eth0"; none twice */
+  const char* const* nics; /* "udp:127.0.0.1", ..., or lists such as "if:eth0"; no NIC twice */
   size_t nic_count;
-  const hawser_tunable* tunables; /* those that are not to have their default */
+  const hawser_tunable* tunables; /* those that differ from their default */
   size_t tunable_count;
   const char* faults; /* NULL: no fault layer */
   uint32_t threads;
-  uint64_t ignore_environment; /* 1: HAWSER_<TUNABLE> variables don't outweigh `tunables` */
+  uint64_t ignore_environment; /* 1: HAWSER_<TUNABLE> variables don't override `tunables` */
 } hawser_engine_config;
 
-/* Opens an engine; it is ended by hawser_engine_destroy, after its endpoints.
- *   HAWSER_OK: *engine is set · HAWSER_UNSUPPORTED: another version of this header ·
- *   else: `error`, if it is not NULL, has what is wrong, in a sentence cut to error_bytes with its
- *   terminating 0; HAWSER_INVALID_ARGUMENT where the configuration is at fault, HAWSER_AGAIN where
- *   memory is short, HAWSER_NIC_ERROR otherwise. */
+/* Opens an engine. End it with hawser_engine_destroy, after all its endpoints.
+ *   HAWSER_OK: *engine is set.
+ *   HAWSER_UNSUPPORTED: this library does not offer that ABI version.
+ *   HAWSER_INVALID_ARGUMENT: the configuration is wrong.
+ *   HAWSER_AGAIN: memory is short.
+ *   HAWSER_NIC_ERROR: any other failure.
+ * On failure `error`, if not NULL, gets a sentence that says what is wrong, cut to error_bytes with
+ * its terminating 0. */
 hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_config* config,
                                    hawser_engine** engine, char* error, size_t error_bytes);
 void hawser_engine_destroy(hawser_engine* engine);
 size_t hawser_engine_nic_count(const hawser_engine* engine);
 hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, const char* spec);
 
-/* Whether the words of `spec` are those of docs/faults.md; needs no engine, so that a word which a
- * NIC can't do is right here.
- *   HAWSER_OK · HAWSER_INVALID_ARGUMENT: `error`, if it is not NULL, has the first wrong word and
- * why it is, in a sentence cut to error_bytes with its terminating 0. */
+/* Checks the words of `spec` against docs/faults.md. It needs no engine, and therefore accepts a
+ * word that a particular NIC can't do.
+ *   HAWSER_OK: all words are right.
+ *   HAWSER_INVALID_ARGUMENT: `error`, if not NULL, gets a sentence about the first wrong word, cut
+ *   to error_bytes with its terminating 0. */
 hawser_status hawser_check_faults(const char* spec, char* error, size_t error_bytes);
 
-/* The table of tunables: the i-th one's name, unit and reason; 0 if there are not so many. The
- * strings are static. Any of the pointers may be NULL. */
+/* Reads row `i` of the table of tunables. Returns 0 if there is no such row. The strings are
+ * static. Any of the pointers may be NULL. */
 int hawser_tunable_row(size_t i, const char** name, const char** unit, const char** reason,
                        uint64_t* default_value, uint64_t* minimum, uint64_t* maximum);
 
 /* ---- NICs of this host, addresses: hawser/nics.hpp, hawser/address.hpp ---- */
 
 typedef struct hawser_host_nic {
-  char name[128]; /* cut, as is device, with its terminating 0 */
+  char name[128]; /* cut like device, with its terminating 0 */
   char device[64];
   uint64_t bits_per_second; /* 0: not known */
   uint32_t mtu;             /* 0: not known */
   uint8_t up;
   uint8_t loopback;
-  uint8_t usable;        /* one of those that one would use together: hawser::usable_nics() */
+  uint8_t usable;        /* among the NICs to use together: hawser::usable_nics() */
   uint8_t address_state; /* 0: preferred; 1: deprecated; 2: tentative; 3: duplicate (RFC 4862) */
 } hawser_host_nic;
 
-/* Fills in the first `count` of them; returns how many there are. */
+/* Fills in the first `count` NICs of this host. Returns how many there are. */
 size_t hawser_host_nics(hawser_host_nic* nics, size_t count);
 
-/* Returns how many bytes the short form takes, 0 if `address` is none or doesn't fit. */
+/* Writes the short form of `address` to `out`. Returns its length in bytes; 0 if `address` is not
+ * an address or its first NIC doesn't fit. */
 size_t hawser_shorten_address(const void* address, size_t bytes, void* out, size_t out_bytes);
-/* 0 if it is not an address. */
+/* Returns the id of the endpoint that the address names; 0 if it is not an address. */
 uint64_t hawser_endpoint_id_of(const void* address, size_t bytes);
-/* What it names, for people, cut to `text_bytes` with its final 0. Returns the length of all of it.
- */
+/* Describes the address for people, cut to `text_bytes` with its terminating 0. Returns the length
+ * of the whole text. */
 size_t hawser_describe_address(const void* address, size_t bytes, char* text, size_t text_bytes);
 
 /* ---- endpoints ---- */
 
-/* hawser/trace.hpp: what the hook sees, and what it may do. */
+/* Tracing. hawser/trace.hpp says what the hook sees, and what it may do. */
 typedef uint8_t hawser_trace_kind;
 enum {
   HAWSER_TRACE_PACKET_SENT = 0,
@@ -249,14 +253,14 @@ typedef struct hawser_trace_record {
   uint8_t remote_nic;
   uint8_t slot;
   uint8_t generation;
-  uint8_t more; /* of packets: messages that share it, behind `message` */
+  uint8_t more; /* of packets: messages in it after `message` */
   uint8_t reserved;
 } hawser_trace_record;
 
 typedef void (*hawser_trace_hook)(void* context, const hawser_trace_record* record);
 
-/* "packet_sent", ..., and the name of a record's cause, "" if its kind has none; "?" for what is no
- * kind. */
+/* "packet_sent", ..., and the name of a record's cause ("" if its kind has none). "?" for a value
+ * that is not a kind. */
 const char* hawser_trace_kind_name(hawser_trace_kind kind);
 const char* hawser_trace_cause_name(hawser_trace_kind kind, uint8_t cause);
 
@@ -270,17 +274,20 @@ typedef struct hawser_endpoint_config {
   void* trace_context;
 } hawser_endpoint_config;
 
-/* `config` may be NULL. Statuses and `error` as for hawser_engine_create. */
+/* `config` may be NULL. Statuses and `error` are as for hawser_engine_create. */
 hawser_status hawser_endpoint_create(hawser_engine* engine, const hawser_endpoint_config* config,
                                      hawser_endpoint** endpoint, char* error, size_t error_bytes);
-/* Closes first. */
+/* Closes the endpoint first. */
 void hawser_endpoint_destroy(hawser_endpoint* endpoint);
 
-/* The address blob; lives as long as the endpoint. */
+/* The address blob. The endpoint owns it. */
 const void* hawser_endpoint_address(const hawser_endpoint* endpoint, size_t* bytes);
-/* HAWSER_OK: `peer` is set. HAWSER_AGAIN: max_peers are in use. HAWSER_INVALID_ARGUMENT: not an
- * address, or one's own. HAWSER_NO_ROUTE: no NIC here can send to any that it names.
- * HAWSER_ENDPOINT_CLOSED. */
+/* Names the endpoint with this address as a peer.
+ *   HAWSER_OK: `peer` is set.
+ *   HAWSER_AGAIN: max_peers are in use.
+ *   HAWSER_INVALID_ARGUMENT: not an address, or this endpoint's own.
+ *   HAWSER_NO_ROUTE: no NIC here can send to any NIC that the address names.
+ *   HAWSER_ENDPOINT_CLOSED: this endpoint is closing. */
 hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, size_t bytes,
                              hawser_peer* peer);
 hawser_status hawser_disconnect(hawser_endpoint* endpoint, hawser_peer peer);
@@ -311,8 +318,8 @@ size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, si
                    uint64_t timeout_ns);
 int hawser_fd(const hawser_endpoint* endpoint);
 
-/* ---- registration of memory (docs/registration.md); `why`, if it is not NULL and the answer isn't
- * HAWSER_OK, gets a sentence that says what to do, cut to why_bytes with its terminating 0 ---- */
+/* ---- registration of memory (docs/registration.md); `why`, if not NULL, gets a sentence that says
+ * what to do when a call fails, cut to why_bytes with its terminating 0 ---- */
 
 typedef struct hawser_dmabuf_range {
   size_t struct_size;
@@ -334,11 +341,11 @@ void hawser_release_memory(hawser_endpoint* endpoint, hawser_registration regist
 
 /* ---- looking inside; statuses: HAWSER_OK, or HAWSER_AGAIN where memory is short ---- */
 
-/* The endpoint's counters, gauges, and drops by reason have places in one array: the i-th one's
- * name and what it counts, static strings; 0 if there are not so many. Within an ABI version the
- * number may grow, and a name's place may change: look for the name. */
+/* One array holds the endpoint's counters, gauges, and drops by reason. Reads the name of the i-th
+ * one and what it counts, both static strings. Returns 0 if there are fewer. Within an ABI version
+ * their number may grow and a name's place may change: search for the name. */
 int hawser_stat_row(size_t i, const char** name, const char** text);
-/* Fills in the first `count`. */
+/* Fills in the first `count` values. */
 hawser_status hawser_stats(const hawser_endpoint* endpoint, uint64_t* values, size_t count);
 
 typedef uint8_t hawser_path_state;
@@ -361,7 +368,7 @@ typedef struct hawser_nic_stats {
   uint8_t reserved[7];
 } hawser_nic_stats;
 
-/* Fills in up to `*count`, and says in it how many NICs there are. */
+/* Fills in up to `*count` NICs, then sets `*count` to how many there are. */
 hawser_status hawser_endpoint_nic_stats(const hawser_endpoint* endpoint, hawser_nic_stats* nics,
                                         size_t* count);
 
@@ -388,12 +395,12 @@ typedef struct hawser_peer_stats {
   uint64_t last_heard_ns_ago;
   uint8_t established;
   hawser_status failure;
-  uint8_t at_rest;         /* quiet for long: it has no paths until it is woken */
+  uint8_t at_rest;         /* long quiet: it has no paths until it is woken */
   uint8_t failure_reason;  /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
-  uint32_t fragment_bytes; /* payload of a full packet of the session; 0: there is none */
+  uint32_t fragment_bytes; /* payload of a full packet of the session; 0: no session */
 } hawser_peer_stats;
 
-/* As above for the peer's paths; also HAWSER_UNKNOWN_PEER. */
+/* The same for the paths of one peer; may also return HAWSER_UNKNOWN_PEER. */
 hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser_peer peer,
                                          hawser_peer_stats* stats, hawser_path_stats* paths,
                                          size_t* count);
@@ -448,7 +455,7 @@ enum {
   HAWSER_REASON_NICS_DOWN,
   HAWSER_REASON_STALE_EPOCH
 };
-/* "nic_down", "driver" and a sentence, ...; "?" for what is none. The strings are static. */
+/* "nic_down", "driver" and a sentence, ...; "?" for other values. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);
 const char* hawser_reason_name(hawser_reason reason);
 const char* hawser_reason_text(hawser_reason reason);
@@ -464,7 +471,7 @@ enum {
 typedef struct hawser_event {
   uint64_t endpoint_id;
   uint64_t time_ns;
-  uint64_t number; /* from 0; where one is left out, events were lost */
+  uint64_t number; /* from 0; a gap shows that events were lost */
   hawser_peer peer;
   hawser_event_kind kind;
   hawser_reason reason;
@@ -487,7 +494,7 @@ typedef struct hawser_verdict {
   uint8_t remote_nic;
 } hawser_verdict;
 
-/* Fills in up to `*count` of the verdicts that stand, and says in it how many there are. */
+/* Fills in up to `*count` of the verdicts that stand, then sets `*count` to how many there are. */
 hawser_status hawser_endpoint_verdicts(const hawser_endpoint* endpoint, hawser_verdict* verdicts,
                                        size_t* count);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this host has for EngineConfig::nics, and the choice among it.
+// The NICs of this host that EngineConfig::nics can name, and the choice among them.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,29 @@
 
 namespace hawser {
 
-// The kernel's word on an IPv6 address (RFC 4862, section 5). An address of any other kind is
-// preferred.
+// State of an IPv6 address as the kernel reports it (RFC 4862, section 5). An address of any other
+// kind is preferred.
 enum class AddressState : std::uint8_t {
   preferred = 0,
-  deprecated = 1,  // its preferred lifetime is over; it works, and nothing new should use it
-  tentative = 2,   // duplicate address detection has not ended: no socket can have it yet
-  duplicate = 3,   // duplicate address detection found another host with it: no socket can have it
+  deprecated = 1,  // its preferred lifetime is over; it works, but nothing new should use it
+  tentative = 2,   // duplicate address detection is still running: no socket can bind it yet
+  duplicate = 3,   // duplicate address detection found it on another host: no socket can bind it
 };
 
 struct HostNic {
   std::string name;    // as in EngineConfig::nics: "udp:10.0.0.1", "verbs:mlx5_0:1"
   std::string device;  // "eth0", "mlx5_0"
-  bool up = false;     // can be used
+  bool up = false;     // it can be used
   bool loopback = false;
   std::uint32_t mtu = 0;              // bytes; 0: not known
   std::uint64_t bits_per_second = 0;  // of the link; 0: not known
   AddressState address_state = AddressState::preferred;
-  std::string obstacle{};  // why it can't be used, in some words; empty: it can
+  std::string obstacle{};  // for people: why it can't be used; empty if it can
 };
 
-// Every address of this host that a UDP NIC may use, loopback last, and every port of an RDMA
-// device, these first. IPv6 link-local addresses are left out. Asks the system, and may block.
+// Lists every address of this host that a UDP NIC may use, and every port of an RDMA device. RDMA
+// ports come first, loopback last. Leaves out IPv6 link-local addresses. Asks the system, and may
+// block.
 [[nodiscard]] std::vector<HostNic> host_nics();
 
 // One NIC of the host, and whether it was chosen.
@@ -46,12 +47,11 @@ struct NicCandidate {
 struct NicChoice {
   std::vector<std::string> nics;         // the chosen ones, as EngineConfig::nics takes them
   std::vector<NicCandidate> candidates;  // every NIC of the host, in the order of host_nics()
-  std::vector<std::string> notes;  // lines that the user should see: NICs that could not be had,
-                                   // items that match nothing
+  std::vector<std::string> notes;        // for the user: unavailable NICs, items without a match
 };
 
-// The list is malformed, or chooses nothing. The text names each NIC of the host with the reason
-// why it was not chosen.
+// Thrown if the list is malformed or chooses nothing. The text names each NIC of the host and the
+// reason why it was not chosen.
 class NicChoiceError : public Error {
  public:
   NicChoiceError(const std::string& text, std::vector<NicCandidate> candidates)
@@ -62,30 +62,32 @@ class NicChoiceError : public Error {
   std::vector<NicCandidate> candidates_;
 };
 
-// Chooses NICs by a list that may be the same for all hosts of a job. Items are separated by
-// commas:
+// Chooses NICs by a list that may be the same for all hosts of a job. Commas separate the items:
 //
 //   udp:ADDRESS, verbs:DEVICE..., memory:FABRIC   this NIC, whether or not host_nics() lists it
-//   if:NAME      the network interface of that name; * and ? are wildcards, as in a shell
+//   if:NAME      the network interface of that name; * and ? are wildcards, as in a shell.
 //   net:PREFIX   addresses of that prefix, as in net:10.0.0.0/8 or net:fd00::/8
 //   udp, verbs   the network interfaces; the RDMA ports
 //   NAME, PREFIX, ADDRESS   the same without a word before it; NAME is an interface or RDMA device
 //   !ITEM        not these. A ^ before the first item negates all of them, as NCCL and UCX have it
 //
-// NICs come in the order of the items. Patterns choose what is up and whose address is preferred,
-// one address of each device (IPv4 if there is one), and loopback only where nothing else matches.
-// Without an item that includes, the first of these groups that has a member is chosen: the RDMA
-// ports; the network interfaces but for bridges of container managers (docker0, virbr0 and their
-// like); those bridges; loopback. At most 16.
+// NICs come in the order of the items. Patterns choose NICs that are up and whose address is
+// preferred. They choose one address per device (IPv4 if there is one), and loopback only if
+// nothing else matches. At most 16 NICs are chosen.
+// If no item includes anything, the list chooses the first of these groups that has a member:
+// 1. The RDMA ports.
+// 2. The network interfaces, except bridges of container managers (docker0, virbr0 and the like).
+// 3. Those bridges.
+// 4. Loopback.
 //
 // Throws NicChoiceError. Asks the system, and may block.
 [[nodiscard]] NicChoice choose_nics(std::string_view list);
 // The same among NICs that the caller names.
 [[nodiscard]] NicChoice choose_nics(std::string_view list, std::span<const HostNic> host);
 
-// The names of those that one would use together: what HAWSER_NICS of the environment chooses, or
-// else what an empty list does. Empty if it isn't set and no NIC of this host can be used. Throws
-// NicChoiceError if it is set and chooses nothing.
+// Returns the NICs that one would use together: the choice of the environment variable HAWSER_NICS,
+// or else the choice of an empty list. Empty if the variable isn't set and no NIC of this host can
+// be used. Throws NicChoiceError if the variable is set and chooses nothing.
 [[nodiscard]] std::vector<std::string> usable_nics();
 
 }  // namespace hawser

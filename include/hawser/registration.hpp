@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is registered for as long as an object lives.
+// A registration of memory that an object owns and ends with its own life.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace hawser {
 
-// Ends before its endpoint, and before the memory is unmapped or freed.
+// Owns one registration, or none. Destroy it before its endpoint, and before the memory is unmapped
+// or freed.
 class Registration {
  public:
   Registration() = default;
-  // Owns `id`, which `endpoint` gave.
+  // Takes ownership of `id`, which `endpoint` returned.
   Registration(Endpoint& endpoint, RegistrationId id) noexcept : endpoint_(&endpoint), id_(id) {}
   ~Registration() { release(); }
   Registration(Registration&& other) noexcept
@@ -32,13 +33,13 @@ class Registration {
   [[nodiscard]] explicit operator bool() const noexcept { return endpoint_ != nullptr; }
   [[nodiscard]] RegistrationId id() const noexcept { return id_; }
 
-  // As Endpoint::release_memory; then this is empty.
+  // As Endpoint::release_memory. Afterwards this object owns nothing.
   void release() noexcept {
     if (endpoint_ != nullptr) endpoint_->release_memory(id_);
     endpoint_ = nullptr;
     id_ = kNoRegistration;
   }
-  // As Endpoint::deregister_memory. ok: then this is empty · else: it is as before.
+  // As Endpoint::deregister_memory. After `ok` this object owns nothing; else it is unchanged.
   [[nodiscard]] Status deregister(std::string* why = nullptr) {
     if (endpoint_ == nullptr) return Status::unknown_operation;
     const Status status = endpoint_->deregister_memory(id_, why);
@@ -54,7 +55,8 @@ class Registration {
   RegistrationId id_ = kNoRegistration;
 };
 
-// As Endpoint::register_memory. ok: `registration` owns it; what it owned before is released.
+// As Endpoint::register_memory. After `ok`, `registration` owns the new one and has released the
+// one that it owned before.
 [[nodiscard]] inline Status register_memory(Endpoint& endpoint, const void* data,
                                             std::uint64_t bytes, Registration& registration,
                                             std::string* why = nullptr) {
@@ -64,7 +66,7 @@ class Registration {
   return status;
 }
 
-// As Endpoint::register_dmabuf, likewise.
+// As Endpoint::register_dmabuf, with the same ownership as register_memory above.
 [[nodiscard]] inline Status register_dmabuf(Endpoint& endpoint, const DmabufRange& range,
                                             Registration& registration,
                                             std::string* why = nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters and gauges that an endpoint shows. All counters run freely from the endpoint's start.
+// Counters and gauges of an endpoint. Counters start at 0 with the endpoint and are never reset.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace hawser {
 
-// Why a received packet, or a part of it, was dropped. Counted, never asserted on.
+// Reasons to drop a received packet, or a part of it. Each is counted, never asserted on.
 #define HAWSER_DROP_REASONS(X)                                          \
   X(too_short, "shorter than its headers say")                          \
   X(bad_version, "another wire version")                                \
@@ -55,8 +55,9 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 #undef HAWSER_TEXT
 }};
 
-// Whether runs without any fault have some of it: what came twice, or after the end of what it was
-// for. All others show that somebody sends what he should not, or a limit that is too low.
+// True for reasons that occur even in runs without any fault: the packet came twice, or its
+// session, path or message had ended. Any other reason shows a sender that misbehaves, or a limit
+// that is too low.
 [[nodiscard]] constexpr bool is_late(DropReason reason) noexcept {
   using enum DropReason;
   return reason == stale_session || reason == stale_path || reason == old_path_number ||
@@ -129,16 +130,16 @@ struct EndpointStats {
 #undef HAWSER_FIELD
   std::array<std::uint64_t, kDropReasons> drops{};
 
-  // Gauges of this moment.
+  // Gauges: values at this moment.
   std::uint64_t operations_pending = 0;
   std::uint64_t packets_in_flight = 0;
-  std::uint64_t sends_unreleased = 0;  // have their final status, and a NIC still holds their bytes
-  std::uint64_t buffers_in_use = 0;    // packet buffers outside the pool; 0 when all is quiet
+  std::uint64_t sends_unreleased = 0;  // have their final status, but a NIC still holds their bytes
+  std::uint64_t buffers_in_use = 0;    // packet buffers taken from the pool; 0 when all is quiet
   std::uint64_t unexpected_bytes_held = 0;
   std::uint64_t messages_unmatched = 0;  // here or announced, without a receive; claimed ones too
   std::uint64_t messages_claimed = 0;
   std::uint64_t peers_awake = 0;
-  std::uint64_t peers_at_rest = 0;  // known, and kept as a record alone
+  std::uint64_t peers_at_rest = 0;  // known peers that are kept only as a record of their session
   std::uint64_t registrations = 0;  // of memory, by the program and by the cache
   std::uint64_t registered_bytes = 0;
 };
@@ -154,7 +155,7 @@ inline constexpr auto kCounters = std::to_array<CounterRow>({
 #undef HAWSER_ROW
 });
 
-// How a path, or all paths of a NIC together, stand.
+// State of a path, or of all paths of a NIC together.
 enum class PathState : std::uint8_t { up, suspect, down, probing };
 [[nodiscard]] constexpr std::string_view to_string(PathState state) noexcept {
   switch (state) {
@@ -166,21 +167,22 @@ enum class PathState : std::uint8_t { up, suspect, down, probing };
   return "?";
 }
 
-// One local NIC as this endpoint sees it, all peers together.
+// One local NIC as this endpoint sees it, summed over all peers.
 struct NicStats {
   std::string name;
-  // The best state of its paths; of those that are UP only the ones heard since a path of this NIC
-  // went DOWN count, and one that leaves three probe timeouts unanswered counts as SUSPECT.
+  // The best state of the NIC's paths. An UP path counts only if the peer was heard on it since a
+  // path of this NIC went DOWN. An UP path that leaves three probe timeouts unanswered counts as
+  // SUSPECT.
   PathState state = PathState::up;
   std::uint64_t packets_sent = 0;
-  std::uint64_t data_packets_sent = 0;  // of these, with a path number: those that can be lost
+  std::uint64_t data_packets_sent = 0;  // those with a path number, which can be detected as lost
   std::uint64_t bytes_sent = 0;         // on the wire, headers included
   std::uint64_t packets_received = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t packets_lost = 0;
   std::uint64_t retransmits = 0;
   std::uint64_t overruns = 0;
-  std::uint64_t srtt_ns = 0;       // mean of its UP paths; 0 before a sample
+  std::uint64_t srtt_ns = 0;       // mean over its UP paths; 0 before the first sample
   std::uint64_t window_bytes = 0;  // sum of its paths' congestion windows
   std::uint64_t bytes_in_flight = 0;
 };
@@ -194,7 +196,7 @@ struct PathStats {
   std::uint64_t srtt_ns = 0;
   std::uint64_t rttvar_ns = 0;
   std::uint64_t min_fabric_delay_ns = 0;
-  std::uint64_t delivered_bytes = 0;  // acknowledged, running
+  std::uint64_t delivered_bytes = 0;  // acknowledged so far
   std::uint64_t window_bytes = 0;
   std::uint64_t bytes_in_flight = 0;
   std::uint64_t packets_sent = 0;
@@ -205,9 +207,9 @@ struct PeerStats {
   PeerId peer = kAnyPeer;
   std::uint64_t endpoint_id = 0;
   bool established = false;
-  bool at_rest = false;  // has been quiet; it has no paths until it is woken
+  bool at_rest = false;  // has been quiet, and has no paths until it is woken
   Status failure = Status::ok;
-  std::uint32_t fragment_bytes = 0;  // payload of a full packet of the session; 0: there is none
+  std::uint32_t fragment_bytes = 0;      // payload of a full packet of the session; 0: no session
   Reason failure_reason = Reason::none;  // why it failed, as its event says
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call or a completion can say. Every value states who owns the arguments afterwards.
+// Statuses that calls and completions return. Each states who owns the arguments afterwards.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,30 @@
 namespace hawser {
 
 enum class Status : std::uint8_t {
-  // The call was taken, or the operation ended as asked.
+  // The call was accepted, or the operation ended as asked.
   ok = 0,
-  // A limit is reached or nothing is there yet. Nothing was taken: every buffer is still the
-  // caller's. Poll, then call again.
+  // A limit is reached, or nothing is there yet. Nothing was taken: the caller still owns every
+  // buffer. Poll, then call again.
   again,
   // An argument is out of range. Nothing was taken.
   invalid_argument,
-  // No such peer: it was never connected, or its session has ended, and its place was given to
-  // another. Nothing was taken.
+  // No such peer: it was never connected, or its session has ended and its place belongs to another
+  // peer. Nothing was taken.
   unknown_peer,
-  // No such operation: it has completed already, or never was. Nothing changed.
+  // No such operation: it has completed already, or never existed. Nothing changed.
   unknown_operation,
-  // Cancel came too late: the operation is matched and ends by its own completion.
+  // The cancel came too late: the operation is matched and ends with its own completion.
   too_late,
-  // Completion of a receive: the message was longer than the buffer, whose bytes are all written.
-  // Completion of a send at level `delivered`: the same, seen from the other side.
+  // Completion of a receive: the message was longer than the buffer. All bytes of the buffer are
+  // written. Completion of a send at level `delivered`: the receiver truncated the message.
   truncated,
-  // Completion: the operation was cancelled. A receive's buffer was not written; of a send nothing
+  // Completion: the operation was cancelled. A receive's buffer was not written. No byte of a send
   // is delivered, now or later.
   cancelled,
   // Completion: the handshake did not finish within peer_timeout. No byte was delivered.
   peer_unreachable,
-  // Completion: no path answered for peer_timeout. Whether a send arrived is unknown, here and
-  // below, if Completion::outcome_unknown says so; else it has surely not.
+  // Completion: no path answered for peer_timeout. Here and in the statuses below, a send may have
+  // arrived if Completion::outcome_unknown is set; otherwise it surely has not.
   peer_timeout,
   // Completion: the peer came back as a new incarnation.
   peer_restarted,
@@ -41,30 +41,30 @@ enum class Status : std::uint8_t {
   endpoint_closed,
   // This build, NIC or session does not offer what was asked. Nothing was taken.
   unsupported,
-  // The operating system or the NIC refused; the log has its words. Nothing was taken.
+  // The operating system or the NIC refused; the log has its error text. Nothing was taken.
   nic_error,
-  // Completion of a receive: for peer_timeout the store of messages without a receive has been full
-  // (max_receive_messages) while messages that this receive may wait for were turned away. The
-  // buffer was not written. Receive what lies there (probe tells), or raise the limit.
+  // Completion of a receive: the store of unmatched messages (max_receive_messages) has been full
+  // for peer_timeout. Meanwhile it turned away messages that this receive may wait for. The buffer
+  // was not written. Receive the stored messages (probe finds them), or raise the limit.
   store_full,
-  // A NIC still reads from the memory: sends from it have not ended. Its registration stands; poll
-  // until they have completed, then call again.
+  // A NIC still reads from the memory, because sends from it have not ended. The registration
+  // stands. Poll until they have completed, then call again.
   in_use,
-  // The memory shares bytes with a registration that stands. Nothing was taken: use that one, or
-  // deregister it first.
+  // The memory shares bytes with a registration that stands. Nothing was taken. Use that
+  // registration, or deregister it first.
   overlapping,
-  // More bytes than a NIC can register at once. Nothing was taken: register it in parts.
+  // More bytes than a NIC can register at once. Nothing was taken. Register them in parts.
   too_large,
-  // The operating system locks no more memory for this process. Nothing was taken: raise the limit
+  // The operating system locks no more memory for this process. Nothing was taken. Raise the limit
   // (`ulimit -l`, or memlock in /etc/security/limits.conf), or deregister something.
   lock_limit,
   // No NIC of this endpoint can send to any NIC that the address names: they differ in kind, IP
-  // version or fabric. Nothing was taken: compare both ends' NICs (describe_address).
+  // version or fabric. Nothing was taken. Compare the NICs of both ends (describe_address).
   no_route,
-  // Completion: the peer has answered, for 5/4 of peer_timeout, that it has no place for another
-  // one: its max_peers are taken by peers that live or whose messages it has not received. No byte
-  // was delivered. Raise max_peers there, have it receive what waits and disconnect those that it
-  // needs no more, or call again later.
+  // Completion: the peer has answered for 5/4 of peer_timeout that all of its max_peers are in use.
+  // They are in use by live peers, or by peers whose messages it has not received. No byte was
+  // delivered. Raise max_peers there, let it receive waiting messages and disconnect unneeded
+  // peers, or call again later.
   peer_full,
 };
 
@@ -97,7 +97,7 @@ enum class Status : std::uint8_t {
   return "?";
 }
 
-// True for the statuses that mean that the session to the peer is gone.
+// True for the statuses that mean that the session with the peer is gone.
 [[nodiscard]] constexpr bool is_peer_failure(Status status) noexcept {
   return status == Status::peer_unreachable || status == Status::peer_timeout ||
          status == Status::peer_restarted || status == Status::peer_closed ||

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hook that sees every packet, message and change of state of an endpoint as it happens.
 //
-// It is called on the thread that makes the endpoint's progress (the caller's own where progress is
-// inline, and then also in send, receive, ...), in the middle of the protocol's work, and is part
-// of its cost. It may look at the record, copy it to memory of its own, and count. It must not call
-// into the library, throw, or wait for anything; whatever it spends delays the answer to every
-// peer. The record lives until the hook returns. One endpoint's calls come one after the other,
-// those of several endpoints on several threads at once if they share a hook.
+// The endpoint calls the hook on the thread that makes its progress, in the middle of the
+// protocol's work. With inline progress that is the caller's own thread, also during send, receive
+// and so on. The hook may look at the record, copy it to memory of its own, and count. It must not
+// call into the library, throw, or wait for anything: the time it takes delays the answer to every
+// peer. The record is valid until the hook returns. Calls for one endpoint never overlap. Endpoints
+// that share a hook may call it at once, on several threads.
 //
-// Without a hook each place that would call it costs one branch that is always predicted.
+// Without a hook, each place that would call it costs one well-predicted branch.
 #pragma once
 
 #include <array>
@@ -60,14 +60,14 @@ inline constexpr std::array<TraceKindText, kTraceKinds> kTraceKindTexts{{
 #undef HAWSER_TEXT
 }};
 
-// Which layer declared a packet lost.
+// The rule that declared a packet lost.
 enum class TraceLoss : std::uint8_t {
-  gap = 1,     // later ones of its path arrived
+  gap = 1,     // later packets of its path arrived
   request,     // the receiver asked for it
   evacuation,  // its path is silent, dead or gone
 };
 enum class TraceSession : std::uint8_t { idle, calling, answered, ready, failed };
-// As on the wire.
+// Statuses with the values that they have on the wire.
 enum class TraceStatus : std::uint8_t {
   accepted = 1,
   no_room,
@@ -78,21 +78,21 @@ enum class TraceStatus : std::uint8_t {
   matched,
 };
 
-// The name of a record's cause, "" where its kind has none. The string is static.
+// Returns the name of a record's cause, or "" if its kind has none. The string is static.
 [[nodiscard]] std::string_view trace_cause_name(TraceKind kind, std::uint8_t cause) noexcept;
 
 inline constexpr std::uint64_t kNoTraceNumber = ~std::uint64_t{0};
 inline constexpr std::uint32_t kNoTraceIndex = 0xffffffffu;
 inline constexpr std::uint8_t kNoTraceNic = 0xff;
 
-// What does not apply has the values above, and cause and detail are 0.
+// One record. Fields that don't apply have the values above; cause and detail are then 0.
 struct TraceRecord {
   std::uint64_t time_ns = 0;                   // the clock of Event::time_ns
-  std::uint64_t endpoint_id = 0;               // the peer's; 0: not known
+  std::uint64_t endpoint_id = 0;               // the peer's; 0: unknown
   std::uint64_t operation = kNoTraceNumber;    // OperationId
-  std::uint64_t message = kNoTraceNumber;      // its number among its sender's to its receiver
+  std::uint64_t message = kNoTraceNumber;      // its number, from its sender to its receiver
   std::uint64_t path_number = kNoTraceNumber;  // of a packet
-  std::uint32_t peer = kNoTraceIndex;          // its place
+  std::uint32_t peer = kNoTraceIndex;          // the peer's place
   std::uint32_t fragment = kNoTraceIndex;
   std::uint32_t bytes =
       0;  // of packets: payload, 0 if messages share it; of messages: all, cut to 32 bits
@@ -103,7 +103,7 @@ struct TraceRecord {
   std::uint8_t remote_nic = kNoTraceNic;
   std::uint8_t slot = kNoTraceNic;  // of the path, at its sender
   std::uint8_t generation = 0;
-  std::uint8_t more = 0;  // of packets: messages that share it, behind `message`
+  std::uint8_t more = 0;  // of packets: messages in it after `message`
   std::uint8_t reserved = 0;
 };
 static_assert(sizeof(TraceRecord) == 64 && std::is_trivially_copyable_v<TraceRecord>);

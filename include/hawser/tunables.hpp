@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every tunable of every folder, in one table: name, unit, default, range, hostile extremes,
-// reason.
+// The table of all tunables: name, unit, default, range, hostile extremes, reason.
 //
-// `hawser info` prints the table, docs/tunables.md is checked against it, and the storm draws from
-// [hostile_low, hostile_high], which may make the engine slow but never wrong. A tunable is set in
-// a Tunables value, by `set("name", value)`, or by the environment variable HAWSER_<NAME>.
+// `hawser info` prints the table, and a check compares docs/tunables.md with it. The storm draws
+// from [hostile_low, hostile_high]; these values may make the engine slow but never wrong. Set a
+// tunable in a Tunables value, by `set("name", value)`, or by the environment variable
+// HAWSER_<NAME>.
 //
-// To add one: add a row here, use it through the Tunables that the object was made with, add its
-// row to docs/tunables.md. A knob that nobody varies is a constant instead.
+// To add a tunable: add a row here, use it through the Tunables that the object was made with, and
+// add its row to docs/tunables.md. A value that nobody varies is a constant instead.
 #pragma once
 
 #include <array>
@@ -129,7 +129,8 @@ struct Tunables {
   HAWSER_TUNABLES(HAWSER_FIELD)
 #undef HAWSER_FIELD
 
-  // invalid_argument: no tunable of that name, or the value is out of its range; nothing changed.
+  // Sets one tunable. `invalid_argument`: no tunable of that name, or the value is out of its
+  // range; nothing changed.
   [[nodiscard]] inline Status set(std::string_view name, std::uint64_t value) noexcept;
 };
 

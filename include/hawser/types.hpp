@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary of the public API: peers, tags, hints, completions.
+// The types of the public API: peers, tags, hints, completions.
 #pragma once
 
 #include <cstddef>
@@ -11,50 +11,50 @@
 
 namespace hawser {
 
-// Names a peer at the endpoint that returned it. Its low 16 bits are the peer's place there, which
-// is small and dense: peer_place() indexes an array of max_peers. A place is given to another peer
-// when one is needed, its session has ended, and nothing of it is left to be received. The name of
-// the peer before is unknown from then on; it comes again after 65535 other peers at that place.
+// Names a peer at the endpoint that returned it. Its low 16 bits are the peer's place there. Places
+// are small and dense: peer_place() can index an array of max_peers. The endpoint gives a place to
+// another peer when it needs one, the session has ended, and no message of it is left to receive.
+// The earlier peer's name is then unknown. It is reused after 65535 other peers at that place.
 enum class PeerId : std::uint32_t {};
 inline constexpr PeerId kAnyPeer{0xffffffffu};
 
-// Below max_peers; not for kAnyPeer.
+// The peer's place, below max_peers. Not for kAnyPeer.
 [[nodiscard]] constexpr std::uint32_t peer_place(PeerId peer) {
   return static_cast<std::uint32_t>(peer) & 0xffffu;
 }
 
-// Names an operation at its endpoint from the call that accepted it until its completion is polled.
-// Never reused within 2^32 operations.
+// Names an operation at its endpoint, from the call that accepted it until its completion is
+// polled. Never reused within 2^32 operations.
 enum class OperationId : std::uint64_t {};
 inline constexpr OperationId kNoOperation{~std::uint64_t{0}};
 
-// Names a message that was claimed, at the endpoint that claimed it, until it is received or put
-// back. Never reused within 2^32 messages.
+// Names a claimed message at the endpoint that claimed it, until it is received or put back. Never
+// reused within 2^32 messages.
 enum class MessageId : std::uint64_t {};
 inline constexpr MessageId kNoMessage{~std::uint64_t{0}};
 
-// Names a registration of memory at the endpoint that has it, until it is deregistered. Never
+// Names a registration of memory at the endpoint that made it, until it is deregistered. Never
 // reused within 2^32 registrations.
 enum class RegistrationId : std::uint64_t {};
 inline constexpr RegistrationId kNoRegistration{~std::uint64_t{0}};
 
-// A part of another device's memory, as a dma-buf.
+// A part of another device's memory, given as a dma-buf.
 struct DmabufRange {
-  int fd = -1;                    // read in the call; stays the caller's
+  int fd = -1;                    // read during the call; stays the caller's
   std::uint64_t offset = 0;       // where in the dma-buf it begins
   std::uint64_t bytes = 0;        // more than 0
-  const void* address = nullptr;  // by which sends name it; the processor reads nothing there
+  const void* address = nullptr;  // the name that sends use; the processor reads nothing there
 };
 
 // Longest message, in bytes.
 inline constexpr std::uint64_t kMaxMessageBytes = (std::uint64_t{1} << 40) - 1;
 
-// Which contexts are whose: an application takes 0 to 0x7fff, collectives 0x8000 to 0xbfff,
-// adapters (libfabric, NCCL) 0xc000 to 0xffff. A message matches only receives of its own context.
+// Contexts by owner: applications use 0 to 0x7fff, collectives 0x8000 to 0xbfff, adapters
+// (libfabric, NCCL) 0xc000 to 0xffff. A message matches only receives of its own context.
 inline constexpr std::uint16_t kCollectiveContext = 0x8000;
 inline constexpr std::uint16_t kAdapterContext = 0xc000;
 
-// When a send completes.
+// The event that completes a send.
 enum class Level : std::uint8_t {
   accepted,   // all bytes are in the receiver's memory; a receive need not be posted yet
   delivered,  // matched and placed in the receive's buffer (a synchronous send)
@@ -70,13 +70,13 @@ enum class Collective : std::uint8_t {
   barrier,
 };
 
-// What the caller knows of the traffic pattern; it shapes loss-detection timers and priorities and
-// never changes what is delivered. All zero means: no idea.
+// The caller's knowledge of the traffic pattern. It shapes loss-detection timers and priorities,
+// and never changes what is delivered. All zero: nothing is known.
 struct Hint {
   std::uint32_t group = 0;    // the messages with this number (per sender and receiver) make up one
                               // step that is complete only when all of them are; 0 = no group
   std::uint16_t members = 0;  // how many messages the receiver awaits in that group; more than 4
-                              // share what may come before it has granted anything
+                              // share the bytes that they may send before a grant
   std::uint16_t step = 0;     // this step's index, from 0
   std::uint16_t steps = 0;    // steps in all
   Collective collective = Collective::none;
@@ -103,13 +103,13 @@ struct Completion {
   OperationKind kind = OperationKind::send;
   Status status = Status::ok;
   std::uint16_t context = 0;
-  // The buffer is the caller's again. False only of a send that failed while a NIC holds on to its
-  // bytes: the status is final, the bytes must stay as they are, and a second completion of the
-  // same operation, equal but for this, gives them back. A send that ended well (or was cancelled)
-  // has one completion, when both is true.
+  // The caller owns the buffer again. False only for a send that failed while a NIC still holds its
+  // bytes: the status is final, but the bytes must not change yet. A second completion of the
+  // operation, equal but for this field, then returns them. A send that ended well (or was
+  // cancelled) has one completion, which comes when both are true.
   bool released = true;
-  // A send that failed with its session may have arrived. False: it has surely not (not all of it
-  // had left), or its status says what became of it.
+  // True: this send failed with its session and may have arrived. False: it surely has not arrived
+  // (not all of it had left), or its status says what became of it.
   bool outcome_unknown = false;
   PeerId peer = kAnyPeer;           // of a cancelled wildcard receive: kAnyPeer
   std::uint64_t tag = 0;            // the message's own tag
@@ -118,7 +118,7 @@ struct Completion {
   std::uint64_t immediate = 0;      // the sender's
 };
 
-// What `probe` found: the oldest unmatched message that the arguments match.
+// The result of `probe`: the oldest unmatched message that matches the arguments.
 struct Envelope {
   PeerId peer = kAnyPeer;
   std::uint64_t tag = 0;
@@ -126,8 +126,8 @@ struct Envelope {
   std::uint64_t immediate = 0;
 };
 
-// An endpoint's address: a blob to hand to others by any means (a file, a rendezvous, MPI).
-// At most 2048 bytes. It names the endpoint, its NICs and its incarnation.
+// An endpoint's address: an opaque blob of at most 2048 bytes. Pass it to others by any means (a
+// file, a rendezvous, MPI). It names the endpoint, its NICs and its incarnation.
 using Address = std::vector<std::byte>;
 
 }  // namespace hawser

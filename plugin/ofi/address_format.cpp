@@ -72,7 +72,7 @@ std::optional<AddressBytes> checked_name(const std::optional<PortName>& name) {
   return pack_name(*name);
 }
 
-// "ID/HEX" of an endpoint's own address.
+// Parses "ID/HEX" of an endpoint's own address.
 std::optional<AddressBytes> from_hex(std::string_view text) {
   AddressBytes bytes{};
   const std::size_t slash = text.find('/');

@@ -21,10 +21,10 @@
 namespace hawser::ofi {
 namespace {
 
-// An fi_addr_t is used again when so many others are free: who holds on to one that he has removed
-// shall not reach somebody else by it soon.
+// An fi_addr_t is reused only when this many others are free. A program that still holds a removed
+// one then doesn't soon reach another peer by it.
 constexpr std::size_t kLeastFree = 1024;
-// Hosts of one symmetric insertion.
+// Limit of hosts in one symmetric insertion.
 constexpr std::size_t kMostSymmetric = 65536;
 
 int close_vector(struct fid* fid) {
@@ -34,7 +34,7 @@ int close_vector(struct fid* fid) {
   return 0;
 }
 
-// Of addresses and names alike.
+// Checks the arguments of insertions, of addresses and of names alike.
 bool are_good(const fid_av* vector, std::uint64_t flags, void* context) {
   return vector != nullptr && (flags & ~(FI_MORE | FI_SYNC_ERR)) == 0 &&
          ((flags & FI_SYNC_ERR) == 0 || context != nullptr);
@@ -57,7 +57,8 @@ int insert(fid_av* av, const void* addresses, std::size_t count, fi_addr_t* out,
   }
 }
 
-// By the system's resolver, or as a string of FI_ADDR_STR. None: `why` is set.
+// Resolves a node by the system's resolver, or parses a string of FI_ADDR_STR. On failure returns
+// none and sets `why`.
 std::optional<AddressBytes> find_node(const AddressVector& vector, const char* node,
                                       const char* service, std::string& why) {
   const int family = family_of(vector.format());
@@ -93,8 +94,8 @@ int insert_service(fid_av* av, const char* node, const char* service, fi_addr_t*
   }
 }
 
-// The name of the host that comes `steps` after: "10.0.0.9" and 2 is "10.0.0.11", "node08" and 3 is
-// "node11". "": there is none.
+// The name of the host that comes `steps` later: "10.0.0.9" and 2 give "10.0.0.11", "node08" and 3
+// give "node11". Returns "" if there is none.
 std::string later_node(const std::string& node, std::size_t steps) {
   std::array<unsigned char, sizeof(in6_addr)> ip{};
   for (const int family : {AF_INET, AF_INET6}) {
@@ -168,8 +169,8 @@ int lookup(fid_av* av, fi_addr_t address, void* out, std::size_t* bytes) {
   }
 }
 
-// In our own format "hawser:" and the endpoint's id, as events and logs name it; else the string
-// that FI_ADDR_STR has for it.
+// In our own format "hawser:" and the endpoint's id, as events and logs name it. In other formats
+// the string that FI_ADDR_STR has for it.
 std::string text_of(std::uint32_t format, const void* address) {
   if (format == FI_ADDR_STR) return address != nullptr ? static_cast<const char*>(address) : "";
   const std::optional<AddressBytes> read = read_address(format, address);
@@ -257,7 +258,8 @@ int AddressVector::insert(std::span<const std::optional<AddressBytes>> addresses
     }
   }
   if (asked.empty()) return taken;
-  // Who sends from there is known by this fi_addr, even if nothing is ever sent to it.
+  // Ask even if nothing is ever sent there: messages from the endpoint must be known by this
+  // fi_addr.
   const std::lock_guard lock(endpoints_mutex_);
   for (Endpoint* endpoint : endpoints_) endpoint->ask(asked);
   return taken;
@@ -344,7 +346,7 @@ void AddressVector::remove(Endpoint& endpoint) {
 int open_address_vector(fid_domain* domain, fi_av_attr* attr, fid_av** vector, void* context) {
   const fi_av_attr none{};
   const fi_av_attr& asked = attr != nullptr ? *attr : none;
-  // Named ones are shared among processes; FI_EVENT wants an event queue.
+  // Named address vectors are shared among processes; FI_EVENT requires an event queue.
   if (asked.name != nullptr || (asked.flags & FI_EVENT) != 0) return -FI_ENOSYS;
   if (asked.flags != 0 || asked.rx_ctx_bits > 0) return -FI_EINVAL;
   const fi_av_type type = asked.type == FI_AV_UNSPEC ? FI_AV_TABLE : asked.type;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fid_av: addresses of endpoints, 56 bytes each (address_format.hpp), and port names of endpoints
-// that have to be asked for theirs. An fi_addr_t is an index for maps and tables alike, and none is
-// used again soon. That of a port name stands for the endpoint that answered first, for as long as
-// it is there.
+// that must be asked for their addresses. An fi_addr_t is an index, for maps and tables alike, and
+// is not reused soon. The fi_addr_t of a port name stands for the endpoint that answered first, for
+// as long as it is inserted.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -26,21 +26,21 @@ class AddressVector : public fid_av {
   AddressVector(Domain& domain, std::size_t count, void* context);
   ~AddressVector();
 
-  // Those that are none in the AV's format are refused. `errors`: one for each address, or null.
-  // Returns how many were taken.
+  // Inserts addresses; refuses elements that are no address in the AV's format. `errors` has one
+  // element per address, or is null. Returns how many were inserted.
   int insert(std::span<const std::optional<AddressBytes>> addresses, fi_addr_t* out, int* errors);
   int remove(const fi_addr_t* addresses, std::size_t count);
-  // Of an endpoint. False: nobody has answered for the port name yet, or there is no such fi_addr.
+  // Returns an endpoint's address. False: no answer for the port name yet, or no such fi_addr.
   [[nodiscard]] bool find(fi_addr_t address, AddressBytes& bytes);
-  // As it was inserted.
+  // Returns the address as it was inserted.
   [[nodiscard]] bool inserted(fi_addr_t address, AddressBytes& bytes);
-  // None: it was inserted by its address, or there is no such fi_addr.
+  // Returns none if it was inserted by its address, or if there is no such fi_addr.
   [[nodiscard]] std::optional<PortName> name_of(fi_addr_t address);
-  // Somebody answered for a port name. The first answer counts.
+  // Stores an answer for a port name. Only the first answer counts.
   void set_answer(fi_addr_t address, const AddressBytes& bytes);
-  // Port names that nobody has answered for yet.
+  // The port names without an answer.
   [[nodiscard]] std::vector<fi_addr_t> unanswered();
-  // Of an endpoint's id; FI_ADDR_NOTAVAIL if it was never inserted.
+  // The fi_addr of an endpoint's id; FI_ADDR_NOTAVAIL if it was never inserted.
   [[nodiscard]] fi_addr_t find(std::uint64_t endpoint_id);
 
   void add(Endpoint& endpoint);
@@ -53,16 +53,16 @@ class AddressVector : public fid_av {
  private:
   Domain& domain_;
   std::size_t expected_;
-  // Endpoints' locks come before the entries', and the list's before theirs.
+  // Order of locks: endpoints_mutex_, then an endpoint's lock, then mutex_.
   std::mutex endpoints_mutex_;
   std::vector<Endpoint*> endpoints_;
   [[nodiscard]] fi_addr_t add_locked(const AddressBytes& bytes);
   void erase_locked(fi_addr_t address);
 
-  std::mutex mutex_;                               // of the entries
-  std::vector<AddressBytes> entries_;              // of one that was removed: zeros
-  std::deque<fi_addr_t> free_;                     // of these, the oldest first
-  std::unordered_map<fi_addr_t, PortName> names_;  // of those inserted by one
+  std::mutex mutex_;                               // guards the entries
+  std::vector<AddressBytes> entries_;              // zeros for a removed one
+  std::deque<fi_addr_t> free_;                     // removed entries, the oldest first
+  std::unordered_map<fi_addr_t, PortName> names_;  // of entries that were inserted by a port name
   std::unordered_map<std::uint64_t, fi_addr_t> by_id_;
 };
 

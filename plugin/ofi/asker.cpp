@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstWait{20};
 constexpr std::chrono::milliseconds kLongestWait{500};
-constexpr std::size_t kRoom = sizeof(NamePacket) + 1;  // what is longer shows that it is
-constexpr int kMostDropped = 64;                       // in a turn
-constexpr std::size_t kMostRequests = 256;             // in a turn
+constexpr std::size_t kRoom = sizeof(NamePacket) + 1;  // one byte more, to notice longer datagrams
+constexpr int kMostDropped = 64;                       // per turn
+constexpr std::size_t kMostRequests = 256;             // per turn
 constexpr std::chrono::milliseconds kBurstWait{5};
 
 Descriptor open_socket(bool& is_mapped) {
@@ -51,7 +51,7 @@ Asker::Asker(Clock::duration patience)
   if (!good) throw std::system_error(errno, std::generic_category(), "asking for a port name");
 }
 
-// An outsider that sees no request must not be able to guess it.
+// Unpredictable, so that an outsider who sees no request can't guess it.
 std::uint64_t Asker::new_nonce() {
   std::uint64_t nonce = 0;
   do {
@@ -67,7 +67,7 @@ void Asker::ask(fi_addr_t address, const PortName& name, Clock::time_point now) 
   const Uncancelled uncancelled;
   Asked asked{.name = name, .nonce = new_nonce(), .next_at = now, .wait = kFirstWait};
   asked.give_up_at = now + patience_;
-  // At once: the program may go on to compute.
+  // Send it at once, because the program may compute for long.
   if (asked_.size() < kMostRequests) send_request(asked, now);
   by_nonce_.emplace(asked.nonce, address);
   asked_.emplace(address, asked);
@@ -77,7 +77,8 @@ void Asker::ask(fi_addr_t address, const PortName& name, Clock::time_point now) 
 
 void Asker::push(fi_addr_t address, Operation& operation, Clock::time_point now) {
   Asked& asked = asked_.at(address);
-  // Nobody waited till now: what was asked for ahead of need says nothing of how long this waits.
+  // The patience begins with the first waiting operation. A request sent ahead of need doesn't
+  // count.
   if (asked.waiting.empty()) asked.give_up_at = now + patience_;
   asked.waiting.push(operation);
 }
@@ -114,7 +115,7 @@ void Asker::send_request(Asked& asked, Clock::time_point now) {
   NamePacket packet;
   packet.nonce = asked.nonce;
   const SocketAddress to = is_mapped_ ? to_mapped_socket(asked.name) : to_socket(asked.name);
-  // One that can't leave is sent again, as one that got lost.
+  // A request that can't be sent is repeated, like one that was lost.
   (void)::sendto(socket_.get(), &packet, sizeof packet, MSG_NOSIGNAL, to.get(), to.length);
   asked.next_at = now + asked.wait;
   asked.wait = std::min<Clock::duration>(2 * asked.wait, kLongestWait);
@@ -142,7 +143,7 @@ bool Asker::read_answer(fi_addr_t& address, AddressBytes& bytes) {
     const ssize_t length = ::recv(socket_.get(), received.data(), received.size(), 0);
     if (length < 0 && errno == EAGAIN) return false;
     ++i;
-    if (length < 0) continue;  // nobody listens there, as yet
+    if (length < 0) continue;  // nobody listens there yet
     NamePacket packet;
     const bool good = read_name_packet({received.data(), static_cast<std::size_t>(length)},
                                        NameKind::answer, packet);

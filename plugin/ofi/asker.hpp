@@ -2,12 +2,13 @@
 // Asks for the addresses behind port names, for one endpoint, and keeps the operations that wait
 // for them.
 //
-// It decides when a request is sent: at once, then again after 20 ms, and after twice as long each
-// time, up to 500 ms. A name that nobody answers for so long as a peer may be silent
-// (peer_timeout_ms) is given up, with the operations that wait for it.
+// Timers: a request is sent at once, then again after 20 ms, and after twice as long each time, up
+// to 500 ms. A name without an answer for peer_timeout_ms is given up, with the operations that
+// wait for it.
 //
-// Invariants: a name is asked for once at a time, whatever waits for it. Every waiting operation
-// belongs to a name that is asked for. An answer counts only with the nonce of its request.
+// Invariants: a name has at most one request outstanding, however many operations wait for it.
+// Every waiting operation belongs to a name that is being asked for. An answer counts only with the
+// nonce of its request.
 #pragma once
 
 #include <chrono>
@@ -30,22 +31,23 @@ class Asker {
   // Throws std::system_error.
   explicit Asker(Clock::duration patience);
 
-  // Readable when an answer has come, or a request is due.
+  // Readable when an answer has come, or when a request is due.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   [[nodiscard]] bool is_empty() const { return asked_.empty(); }
   [[nodiscard]] bool is_asking(fi_addr_t address) const { return asked_.contains(address); }
 
   void ask(fi_addr_t address, const PortName& name, Clock::time_point now);
-  // Waits for a name that is asked for.
+  // Makes the operation wait for a name that is being asked for.
   void push(fi_addr_t address, Operation& operation, Clock::time_point now);
-  // Asks for it no more. The caller gets the operations that waited for it.
+  // Stops asking for a name. The caller gets the operations that waited for it.
   [[nodiscard]] OperationQueue stop(fi_addr_t address);
-  // The oldest that waits with a program's context; null: none does.
+  // Removes the oldest waiting operation with this context of the program; null if there is none.
   [[nodiscard]] Operation* take(void* op_context);
   [[nodiscard]] bool has_sends() const;
 
-  // Sends the requests that are due, and reads the answers that have come. Each name that ended is
-  // handed to `ended`, with its address if there is an answer, and with what waited for it.
+  // Sends the requests that are due, and reads the answers that have come. Calls `ended` for each
+  // name that ended, with its address if there is an answer, and with the operations that waited
+  // for it.
   template <class Ended>
   void turn(Clock::time_point now, Ended&& ended) {
     fi_addr_t address = FI_ADDR_NOTAVAIL;
@@ -61,7 +63,7 @@ class Asker {
     set_timer(now);
   }
 
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // that were no answers
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // they were no answers
 
  private:
   struct Asked {
@@ -81,7 +83,7 @@ class Asker {
   void set_timer(Clock::time_point now);
 
   Clock::duration patience_;
-  bool is_mapped_;  // the socket's family is IPv6, and it serves IPv4, too
+  bool is_mapped_;  // the socket is an IPv6 one that also serves IPv4
   Descriptor socket_;
   Descriptor timer_;
   Descriptor epoll_;

@@ -41,7 +41,7 @@ ssize_t read_error(fid_cq* queue, fi_cq_err_entry* entry, std::uint64_t) {
   return queue_of(queue).read_error(*entry);
 }
 
-// What is there is handed out, however many were hoped for by the condition.
+// Returns the entries that are there, whatever number the condition asks for.
 ssize_t wait_and_read(fid_cq* queue, void* entries, std::size_t count, const void*, int timeout) {
   return queue_of(queue).wait_and_read(entries, count, nullptr, timeout);
 }
@@ -134,15 +134,16 @@ bool CompletionQueue::is_asked_for_more() {
 }
 
 ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sources) {
-  // Who wants none wants progress.
+  // A read of no entries only makes progress.
   if (count > 0) {
     const ssize_t taken = take(entries, count, sources);
     if (taken != -FI_EAGAIN) {
       idle_reads_.found();
       return taken;
     }
-    // Who reads until nothing is left has what he waited for. A turn now would send what is owed
-    // for that by itself, and his answer could not carry it.
+    // A program that reads until the queue is empty already has the entry it waited for. A turn now
+    // would send the acknowledgement by itself. Without that turn the program's next message can
+    // carry the acknowledgement.
     if (is_asked_for_more()) return -FI_EAGAIN;
   }
   progress();
@@ -172,7 +173,7 @@ ssize_t CompletionQueue::read_error(fi_cq_err_entry& entry) {
     operation = finished_.pop();
     if (finished_.empty()) quiet();
   }
-  // Asks the endpoint, whose lock comes before ours.
+  // Ask the endpoint before locking, because its lock comes before ours.
   std::string text;
   if (has_details(operation->status)) text = operation->endpoint->describe(*operation);
   const Lock lock(mutex_);

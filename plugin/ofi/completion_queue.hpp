@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_cq: finished operations in the order in which they finished.
+// fid_cq: finished operations, in the order in which they finished.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -20,10 +20,10 @@ class CompletionQueue : public fid_cq, public EventSink {
   ~CompletionQueue();
 
   void push(Operation& operation);
-  // Those of an endpoint that closes.
+  // Drops the entries of an endpoint that is closing.
   void drop(const Endpoint& endpoint);
 
-  // As fi_cq_readfrom and so on; `sources` may be null.
+  // As fi_cq_readfrom and the like. `sources` may be null.
   ssize_t read(void* entries, std::size_t count, fi_addr_t* sources);
   ssize_t read_error(fi_cq_err_entry& entry);
   ssize_t wait_and_read(void* entries, std::size_t count, fi_addr_t* sources, int timeout_ms);
@@ -31,17 +31,17 @@ class CompletionQueue : public fid_cq, public EventSink {
   [[nodiscard]] bool has_entries();
 
  private:
-  // -FI_EAGAIN: there is nothing.
+  // Returns -FI_EAGAIN if there is no entry.
   ssize_t take(void* entries, std::size_t count, fi_addr_t* sources);
-  // Whether the last look took the last entry; says so once.
+  // True, once, if the last read took the last entry.
   bool is_asked_for_more();
 
   Domain& domain_;
   fi_cq_format format_;
-  Mutex mutex_;  // of what follows
+  Mutex mutex_;  // guards the members below
   OperationQueue finished_;
   bool was_emptied_ = false;
-  std::string error_text_;  // of the last error that was read
+  std::string error_text_;  // of the last error read
 };
 
 int open_completion_queue(fid_domain* domain, fi_cq_attr* attr, fid_cq** queue, void* context);

@@ -80,7 +80,8 @@ std::string complaint_about_names() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    // Tunables and NICs may do without the first three letters; the other settings may not.
+    // Users may write tunables and NICs without "FI_", since Hawser reads those, but not the other
+    // settings.
     if (name == kNicsOfLibrary) continue;
     const std::string whole = "FI_" + std::string(name);
     const bool is_setting = std::ranges::any_of(kSettings, [&](const Setting& setting) {
@@ -119,7 +120,7 @@ std::string read_tunables(Config& config) {
   return {};
 }
 
-// What chooses the NICs, and the variable that has it.
+// The list that chooses the NICs, and the variable that holds it.
 struct NicList {
   std::string variable;
   std::string text;
@@ -188,7 +189,7 @@ std::string read_settings(Config& config) {
   if (!complaint.empty()) return "FI_HAWSER_FAULT_PLAN: " + complaint;
   complaint = complaint_about_faults(config.faults);
   if (!complaint.empty()) return "FI_HAWSER_FAULTS: " + complaint;
-  // Faults are injected into a fault layer, which has to be there from the start.
+  // Faults need a fault layer, which must exist from the start.
   if (!config.fault_plan.empty() && config.faults.empty()) config.faults = "loss=0";
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_cntr: how many operations have ended, well and otherwise.
+// fid_cntr: counts operations that ended well, and those that failed.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -22,12 +22,12 @@ class Counter : public fid_cntr, public EventSink {
   void set(std::uint64_t value);
   void add_error(std::uint64_t value);
   void set_error(std::uint64_t value);
-  // Makes progress for a read.
+  // Makes progress before a read.
   void look();
-  // Without progress.
+  // The values, without progress.
   [[nodiscard]] std::uint64_t value() const { return value_; }
   [[nodiscard]] std::uint64_t errors() const { return errors_; }
-  // 0, -FI_EAVAIL for an error meanwhile, -FI_ETIMEDOUT.
+  // Returns 0, -FI_EAVAIL if an error occurred meanwhile, or -FI_ETIMEDOUT.
   int wait(std::uint64_t threshold, int timeout_ms);
   int try_wait();
 
@@ -37,7 +37,7 @@ class Counter : public fid_cntr, public EventSink {
   void changed();
 
   Domain& domain_;
-  Mutex mutex_;  // of changes, so that who is about to sleep misses none
+  Mutex mutex_;  // held for changes, so that a thread about to sleep misses none
   std::atomic<std::uint64_t> value_{0};
   std::atomic<std::uint64_t> errors_{0};
 };

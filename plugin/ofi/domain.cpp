@@ -103,7 +103,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* co
     if (name != kName) {
       if (std::ranges::count(config.nics, name) == 0) return -FI_ENODATA;
       config.nics = {name};
-      // A plan counts NICs: what is not about this one is not for it.
+      // A plan numbers the domain's NICs, and this domain has only NIC 0. Remove the other faults.
       std::erase_if(config.fault_plan, [](const PlannedFault& fault) { return fault.nic > 0; });
     }
     *domain = new Domain(object_of<Fabric>(fabric), *info, std::move(config), context);

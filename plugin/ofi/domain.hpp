@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_domain: the NICs that its endpoints use, and memory that the program registered.
+// fid_domain: the NICs that its endpoints use, and the memory that the program registered.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -24,10 +24,10 @@ class Domain : public fid_domain {
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] bool is_locking() const { return locking_; }
   [[nodiscard]] unsigned threads() const { return threads_; }
-  // Of its AVs and endpoints (address_format.hpp).
+  // Format of its AVs' and endpoints' addresses (address_format.hpp).
   [[nodiscard]] std::uint32_t address_format() const { return address_format_; }
   [[nodiscard]] bool has_rdma() const;
-  // What the program was written for.
+  // The libfabric version that the program was written for.
   [[nodiscard]] std::uint32_t api_version() const { return fabric_.api_version; }
 
   void add(Endpoint& endpoint);
@@ -43,11 +43,11 @@ class Domain : public fid_domain {
 
  private:
   Fabric& fabric_;
-  Config config_;  // its NICs are this domain's
+  Config config_;  // its NICs are those of this domain
   bool locking_;
   unsigned threads_;
   std::uint32_t address_format_;
-  std::mutex mutex_;  // of the list
+  std::mutex mutex_;  // guards the list
   std::vector<Endpoint*> endpoints_;
 };
 

@@ -18,7 +18,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::size_t kExtraOperations = 4096;
-// That copy their bytes, each with a place for them.
+// Sends that copy their bytes, each with a place for them.
 constexpr std::size_t kInjects = 4096;
 constexpr std::size_t kCopied = 1024;
 
@@ -77,8 +77,9 @@ fi_ops_ep endpoint_ops = [] {
 
 std::size_t or_usual(std::size_t asked, std::size_t usual) { return asked != 0 ? asked : usual; }
 
-// What was left out is any address, and a port of the system's choice where there has to be one. In
-// our own format libraries put another endpoint's address there, which asks for nothing.
+// Reads the source address. A missing part means any address, or a port of the system's choice if
+// one is needed. In our own format libraries put another endpoint's address there, which is
+// ignored.
 bool source_of(const fi_info& info, Source& source) {
   source.at.is_v6 = family_of(info.addr_format) == AF_INET6;
   if (info.src_addr == nullptr) return true;
@@ -87,7 +88,7 @@ bool source_of(const fi_info& info, Source& source) {
   return read.has_value() || info.addr_format == FI_FORMAT_UNSPEC;
 }
 
-// A program that asks for few is told when it has posted as many.
+// A program that asks for few receives gets -FI_EAGAIN when it has posted that many.
 std::size_t most_receives(std::size_t asked) {
   return asked < kThreadReceiveOperations ? asked : std::max(asked, kMostReceives);
 }
@@ -153,8 +154,8 @@ void Endpoint::release_memory(RegistrationId id) {
   if (endpoint_) endpoint_->release_memory(id);
 }
 
-// An address that is nobody's yet is connected to; our own goes by the mirror. One that is a port
-// name is asked for first.
+// Finds the peer for an fi_addr_t. Connects to an address without a peer. Our own address leads to
+// the mirror, and a port name is asked for first.
 ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
   if (asker_) settle_locked(to);
   route.from = endpoint_.get();
@@ -185,7 +186,7 @@ ssize_t Endpoint::source_locked(fi_addr_t from, Route& route) {
   return answer;
 }
 
-// Messages to ourselves come from a second endpoint, so that they are matched among all others.
+// Sends messages to ourselves from a second endpoint, so that they are matched among all others.
 ssize_t Endpoint::make_mirror_locked(fi_addr_t own) {
   try {
     if (!mirror_) {

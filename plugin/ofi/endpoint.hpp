@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_ep: a Hawser endpoint with the words of libfabric. docs/ofi.md has the design.
+// fid_ep: a Hawser endpoint behind libfabric's interface. docs/ofi.md has the design.
 //
 //   endpoint_lifetime.cpp   open, bind, enable, close, options
 //   endpoint.cpp            the tables of calls; what all operations share
@@ -8,7 +8,7 @@
 //   endpoint_names.cpp      port names: being asked for the address, asking for those of others
 //   endpoint_progress.cpp   completions, faults by plan
 //
-// One lock guards all of it. Functions whose names end in _locked expect that it is held.
+// One lock guards the whole endpoint. Functions whose names end in _locked require that it is held.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -39,10 +39,10 @@ namespace hawser::ofi {
 inline constexpr std::uint16_t kTaggedContext = kAdapterContext;
 inline constexpr std::uint16_t kUntaggedContext = kAdapterContext + 1;
 
-// The halves of Hawser's 64 immediate bits: remote CQ data, and what goes with it.
+// The two halves of Hawser's 64 immediate bits: remote CQ data, and flags about the message.
 inline constexpr std::uint64_t kDataMask = 0xffffffff;
 inline constexpr std::uint64_t kHasData = std::uint64_t{1} << 32;
-inline constexpr std::uint64_t kSenderWaits = std::uint64_t{1} << 33;  // for an entry
+inline constexpr std::uint64_t kSenderWaits = std::uint64_t{1} << 33;  // for its entry
 
 struct SendCall {
   std::uint16_t context = kTaggedContext;
@@ -50,7 +50,7 @@ struct SendCall {
   std::size_t bytes = 0;
   fi_addr_t to = FI_ADDR_UNSPEC;
   std::uint64_t tag = 0;
-  std::uint64_t flags = 0;  // FI_REMOTE_CQ_DATA: `remote_data` goes along
+  std::uint64_t flags = 0;  // FI_REMOTE_CQ_DATA: send `remote_data` along
   std::uint64_t remote_data = 0;
   void* op_context = nullptr;
   bool is_silent = false;  // fi_inject: no entry, no context
@@ -84,7 +84,8 @@ class Endpoint : public fid_ep {
   ssize_t receive(const ReceiveCall& call);
   ssize_t cancel(void* op_context);
   void progress();
-  // Nobody may sleep until something comes: it would not be told.
+  // True if no thread may sleep until something comes, because it would not be woken for
+  // everything.
   [[nodiscard]] bool must_be_turned();
   [[nodiscard]] ssize_t sends_left();
   [[nodiscard]] ssize_t receives_left();
@@ -93,16 +94,16 @@ class Endpoint : public fid_ep {
   [[nodiscard]] std::uint64_t receive_flags() const { return receive_flags_; }
 
   void forget(fi_addr_t address);
-  // For the addresses behind these port names.
+  // Asks for the addresses behind these port names.
   void ask(std::span<const fi_addr_t> addresses);
-  // A sentence on why it failed.
+  // Explains in a sentence why the operation failed.
   [[nodiscard]] std::string describe(const Operation& operation);
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes, RegistrationId& id,
                                        std::string& why);
   void release_memory(RegistrationId id);
 
  private:
-  // What binds to the endpoint in one direction.
+  // The objects bound to the endpoint in one direction.
   struct Side {
     CompletionQueue* queue = nullptr;
     Counter* counter = nullptr;
@@ -126,7 +127,7 @@ class Endpoint : public fid_ep {
   void watch(bool on);
   template <class Function>
   void for_each_sink(Function&& function) {
-    // Each once, though one may be bound for both directions.
+    // Each sink once, though it may be bound for both directions.
     std::array<EventSink*, 4> sinks{sending_.queue, receiving_.queue, sending_.counter,
                                     receiving_.counter};
     for (std::size_t i = 0; i < sinks.size(); ++i) {
@@ -139,19 +140,19 @@ class Endpoint : public fid_ep {
   void keep_promises();
   [[nodiscard]] std::uint64_t promised_sends();
 
-  // Who sends to whom for this call.
+  // The sending endpoint and the peer of a call.
   struct Route {
     hawser::Endpoint* from = nullptr;
     PeerId peer = kAnyPeer;
-    // The peer's address is not known yet: `asker_` takes what is for it.
+    // The peer's address is not known yet: `asker_` takes operations for it.
     [[nodiscard]] bool is_asked() const { return from == nullptr; }
   };
   ssize_t route_locked(fi_addr_t to, Route& route);
-  // Of a receive: from anybody if none is named.
+  // The route of a receive: from any peer if none is named.
   ssize_t source_locked(fi_addr_t from, Route& route);
   ssize_t make_mirror_locked(fi_addr_t own);
   std::byte* copy_locked(const Operation& operation, const SendCall& call);
-  // Whether a message has gone to or fro.
+  // True if a message has arrived at or from that peer.
   [[nodiscard]] bool has_met_locked(const Route& route) const;
   ssize_t begin_send_locked(Operation& operation, bool flush);
   [[nodiscard]] Status submit_locked(Operation& operation);
@@ -163,7 +164,7 @@ class Endpoint : public fid_ep {
   ssize_t receive_locked(const ReceiveCall& call);
   Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
   ssize_t post_locked(Operation& operation);
-  // Hands a receive to Hawser, or lets it wait for its turn.
+  // Hands a receive to Hawser, or makes it wait for its turn.
   ssize_t place_receive_locked(Operation& operation);
   ssize_t peek_locked(const ReceiveCall& call, Route route);
   ssize_t receive_claimed_locked(const ReceiveCall& call);
@@ -177,14 +178,14 @@ class Endpoint : public fid_ep {
   void fail_locked(Operation& operation, int error, Status status);
   void fail_waiting_locked(PeerId peer, Status status);
   [[nodiscard]] std::string describe_locked(Status status, PeerId name);
-  // Why what has to do with a peer fails: on standard error, once a peer.
+  // Reports on standard error, once per peer, why operations with that peer fail.
   void tell_locked(Status status, PeerId name);
-  // -FI_EAGAIN. What it waits for is told if that goes on and on.
+  // Returns -FI_EAGAIN. If that goes on for long, reports which limit is reached.
   ssize_t no_room_locked(const char* limit);
   void fill_from_locked(Operation& operation, const Envelope& envelope);
 
   [[nodiscard]] bool is_any_receive_waiting() const;
-  // Whether the tagged message is that of a receive that waits.
+  // True if a waiting receive matches the tagged message.
   [[nodiscard]] bool is_awaited_locked(const Envelope& envelope) const;
   void advance_waiting_locked();
   void advance_locked(OperationQueue& queue);
@@ -209,10 +210,10 @@ class Endpoint : public fid_ep {
   [[nodiscard]] std::string describe_silence(fi_addr_t address);
 
   Domain& domain_;
-  std::uint32_t format_;  // of fi_getname
+  std::uint32_t format_;  // as in fi_getname
   Source source_;
   std::uint64_t caps_;
-  std::uint64_t send_flags_;  // defaults of calls without flags
+  std::uint64_t send_flags_;  // defaults for calls without flags
   std::uint64_t receive_flags_;
   std::size_t send_count_;
   std::size_t receive_count_;
@@ -223,40 +224,40 @@ class Endpoint : public fid_ep {
 
   Mutex mutex_;
   std::array<Completion, 32>
-      batch_{};  // of one turn; clearing it each time would cost as much as one
+      batch_{};  // of one turn; clearing it each turn would cost as much as a turn
   OperationPool sends_;
   OperationPool receives_;
-  OperationPool injects_;                // sends whose bytes are copied because they must be,
-  OperationPool copied_;                 // and those whose entries need not wait then
-  OperationPool extras_;                 // peeks, messages of multi-receive buffers
-  std::unique_ptr<std::byte[]> copies_;  // a place for each of `injects_`, then of `copied_`
+  OperationPool injects_;                // sends whose bytes must be copied,
+  OperationPool copied_;                 // and sends copied so that their entries need not wait
+  OperationPool extras_;                 // peeks, and messages of multi-receive buffers
+  std::unique_ptr<std::byte[]> copies_;  // places for the bytes of `injects_`, then of `copied_`
   WaitingSends waiting_sends_;
   std::uint64_t submitted_ = 0;       // sends that Hawser has
-  std::uint64_t most_submitted_ = 0;  // so that receives have the rest of max_operations
+  std::uint64_t most_submitted_ = 0;  // limit that leaves receives the rest of max_operations
   std::uint64_t posted_ = 0;          // receives that Hawser matches with messages
-  std::uint64_t most_posted_ = 0;     // so that sends have the rest
+  std::uint64_t most_posted_ = 0;     // limit that leaves sends the rest
   OperationQueue waiting_tagged_;     // receives that Hawser does not have yet
   OperationQueue waiting_untagged_;   // the same, and multi-receive buffers
-  Clock::time_point look_at_{};       // when those that wait look into the store again
+  Clock::time_point look_at_{};       // when waiting receives next look into the store
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;
   pid_t owner_ = ::getpid();  // a child of fork has a copy
   std::unique_ptr<hawser::Engine> engine_;
   std::unique_ptr<hawser::Endpoint> endpoint_;
-  std::unique_ptr<hawser::Endpoint> mirror_;  // sends to ourselves
+  std::unique_ptr<hawser::Endpoint> mirror_;  // sends messages to ourselves
   PeerId mirror_to_us_ = kAnyPeer;            // our name there
   PeerId us_to_mirror_ = kAnyPeer;            // its name here
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<NamePort> port_;       // where others ask for our address; null: nowhere
-  std::unique_ptr<NameThread> answers_;  // for us, where progress goes on by itself
-  std::unique_ptr<Asker> asker_;         // null: nobody is asked
-  Clock::time_point port_look_at_{};     // when requests are looked for again
-  Clock::duration patience_{};           // with somebody who doesn't answer
+  std::unique_ptr<NameThread> answers_;  // answers for us, with FI_PROGRESS_AUTO
+  std::unique_ptr<Asker> asker_;         // null: no name is being asked for
+  Clock::time_point port_look_at_{};     // when to look for requests again
+  Clock::duration patience_{};           // how long to wait for an answer
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
-  std::vector<PeerId> told_;  // by place: the peer of which that was told
-  std::uint64_t ended_ = 0;   // operations
+  std::vector<PeerId> told_;  // by place: the peer that was reported last
+  std::uint64_t ended_ = 0;   // number of ended operations
   Stall stall_;
 };
 

@@ -18,16 +18,16 @@ namespace {
 // See "Absence" in docs/ofi.md.
 constexpr std::uint64_t kInlinePeerTimeoutMs = 600000;
 constexpr std::uint64_t kInlineAbsenceMs = 65535;
-// Half of what a UDP socket holds: ranks that share a processor are turned once in some
-// milliseconds, and what was granted until then is all that comes.
+// Half of what a UDP socket holds. Ranks that share a processor run a turn only every few
+// milliseconds, and until then receive only what was granted before.
 constexpr std::uint64_t kInlineGrantStart = 2 << 20;
-// Sends that Hawser is given at once, to all peers and to one: beyond that they wait here, where
-// they cost less. One peer that takes nothing leaves room for others.
+// Sends that Hawser gets at once, to all peers and to one. Further sends wait here, where they cost
+// less. The limit for one peer leaves room for others if that peer accepts nothing.
 constexpr std::uint64_t kSubmitted = 32768;
 constexpr std::uint64_t kSubmittedToOne = 8192;
-// How long closing waits for messages that were reported as sent, where close_timeout is not set.
+// How long closing waits for messages that were reported as sent, unless close_timeout is set.
 constexpr std::uint64_t kPromiseMs = 60000;
-// At most between two looks meanwhile.
+// Longest pause between two turns meanwhile.
 constexpr int kLookMs = 1;
 
 std::uint64_t within(std::string_view tunable, std::uint64_t value) {
@@ -39,7 +39,7 @@ std::uint64_t within(std::string_view tunable, std::uint64_t value) {
 
 Endpoint::~Endpoint() {
   domain_.remove(*this);
-  // Nobody turns us any more from here on.
+  // From here on no sink runs turns of this endpoint.
   for_each_sink([&](EventSink& sink) {
     sink.remove(*this);
     --sink.users;
@@ -54,7 +54,8 @@ Endpoint::~Endpoint() {
 
 void Endpoint::close() {
   const Uncancelled uncancelled;
-  // In a child of fork: descriptors that are watched, and who waits for messages, are its parent's.
+  // In a child of fork: the watched descriptors, and the threads that wait for messages, belong to
+  // the parent.
   if (owner_ != ::getpid()) {
     if (answers_) answers_->abandon();
     return;
@@ -64,7 +65,8 @@ void Endpoint::close() {
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
   keep_promises();
   if (mirror_) {
-    // One thread can't answer for one of them while it closes the other.
+    // Disconnect the two first, since one thread can't answer for one of them while it closes the
+    // other.
     (void)mirror_->disconnect(mirror_to_us_);
     (void)endpoint_->disconnect(us_to_mirror_);
   }
@@ -82,8 +84,8 @@ void Endpoint::close() {
   engine_.reset();
 }
 
-// What waits may still leave. A message that the program was told is done can't be taken back: it
-// is seen through, or its loss is told.
+// Lets waiting sends leave. A message that was reported as sent can't be taken back, so closing
+// waits until it has arrived, or reports its loss.
 void Endpoint::keep_promises() {
   Config config = domain_.config();
   config.prefer("close_timeout_ms", kPromiseMs);
@@ -101,7 +103,7 @@ void Endpoint::keep_promises() {
                "raise FI_HAWSER_CLOSE_TIMEOUT_MS, or ask for completions of sends");
       return;
     }
-    // One thread may have both ends.
+    // The same thread may have both endpoints of a session.
     domain_.for_each_endpoint([](Endpoint& endpoint) { endpoint.progress(); });
     progress();
     pollfd readable{endpoint_->fd(), POLLIN, 0};
@@ -125,7 +127,7 @@ int Endpoint::bind(struct fid* other, std::uint64_t flags) {
       return 0;
     case FI_CLASS_CQ: return bind_queue(object_of<CompletionQueue, fid_cq>(other), flags);
     case FI_CLASS_CNTR: return bind_counter(object_of<Counter, fid_cntr>(other), flags);
-    case FI_CLASS_EQ: return 0;  // there is nothing to tell it
+    case FI_CLASS_EQ: return 0;  // this endpoint writes no events
     default: return -FI_EINVAL;
   }
 }
@@ -149,7 +151,7 @@ int Endpoint::bind_queue(CompletionQueue& queue, std::uint64_t flags) {
 }
 
 int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
-  // One-sided operations, which there are none of, may be counted too.
+  // Programs may also count one-sided operations. There are none, so their counts stay 0.
   constexpr std::uint64_t kOneSided = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   if ((flags & ~(FI_SEND | FI_RECV | kOneSided)) != 0) return -FI_EINVAL;
   const bool bound = sending_.counter == &counter || receiving_.counter == &counter;
@@ -164,7 +166,7 @@ hawser::EngineConfig Endpoint::engine_config() const {
   if (domain_.threads() == 0) {
     config.prefer("peer_timeout_ms", kInlinePeerTimeoutMs);
     config.prefer("longest_absence_ms", kInlineAbsenceMs);
-    // The next turn may be far away: nothing that could leave with this one waits for company.
+    // The next turn may be far off, so acknowledgements must not wait for other packets.
     config.prefer("max_ack_delay_us", 0);
     config.prefer("grant_start_bytes", kInlineGrantStart);
     config.prefer("max_receive_messages", kInlineMessages);
@@ -174,7 +176,8 @@ hawser::EngineConfig Endpoint::engine_config() const {
       std::min<std::uint64_t>(send_count_ + injects_.size() + copied_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();
   config.prefer("max_operations", within("max_operations", operations));
-  // Who raises it means receives and sends each: neither is to take the other's room.
+  // A user who raises max_operations means receives and sends each: neither may take the other's
+  // room.
   std::uint64_t& most = config.tunables.max_operations;
   if (most >= receive_count_) most = within("max_operations", std::max(most, operations));
   config.prefer("max_messages_per_peer", kSubmittedToOne);
@@ -185,12 +188,11 @@ hawser::EngineConfig Endpoint::engine_config() const {
   engine.threads = domain_.threads();
   engine.tunables = config.tunables;
   engine.faults = config.faults;
-  engine.ignore_environment = true;  // read already
+  engine.ignore_environment = true;  // the provider has read it already
   return engine;
 }
 
-// Sends and receives each have their share: neither takes the room of the other, whatever waits for
-// whatever.
+// Gives sends and receives a share each. Neither then takes the other's room, whichever kind waits.
 void Endpoint::share_operations(std::uint64_t operations) {
   const std::uint64_t others = receive_count_ + extras_.size();
   const bool is_enough = operations > others;
@@ -261,10 +263,10 @@ int Endpoint::enable() {
 void Endpoint::watch(bool on) {
   for_each_sink([&](EventSink& sink) {
     if (!sink.is_waitable()) return;
-    // An endpoint whose descriptor was asked for sets a timer with each turn from then on.
+    // Once an endpoint's descriptor has been asked for, each of its turns sets a timer.
     const std::array<int, 3> descriptors{
         endpoint_->fd(),
-        port_ && !answers_ ? port_->fd() : -1,  // a thread of its own looks at the port
+        port_ && !answers_ ? port_->fd() : -1,  // a thread of its own watches the port
         asker_ ? asker_->fd() : -1};
     for (const int descriptor : descriptors) {
       if (descriptor < 0) continue;

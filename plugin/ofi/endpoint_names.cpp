@@ -3,8 +3,8 @@
 // one asks for theirs.
 //
 // An endpoint has a port if its fi_info names one, or if its addresses are socket addresses. It
-// asks for a port name as soon as that is in the AV, so that it knows who sends from there. Sends
-// and receives for a peer that has not answered wait, in the order of the calls.
+// asks for a port name as soon as that is in the AV, so that messages from there have a known
+// source. Sends and receives for a peer that has not answered wait, in the order of the calls.
 #include <rdma/fi_errno.h>
 
 #include <string>
@@ -18,7 +18,7 @@
 namespace hawser::ofi {
 namespace {
 
-// Between two looks at the port. One costs a call of the system.
+// Interval between two looks at the port. Each costs a system call.
 constexpr std::chrono::microseconds kBetweenLooks{200};
 
 }  // namespace
@@ -27,12 +27,12 @@ void Endpoint::open_port() {
   const bool is_of_sockets = is_socket_format(format_);
   if (source_.at.port == 0 && !is_of_sockets) return;
   port_ = std::make_unique<NamePort>(source_.at, is_of_sockets);
-  // Where the program need not call for its messages to move, it need not call for this.
+  // With engine threads, messages progress without calls of the program. Requests must, too.
   if (domain_.threads() > 0) answers_ = std::make_unique<NameThread>(*port_, address_);
 }
 
-// A port that takes requests at any address goes by that of the first NIC that has one. An RDMA
-// port has none: any of the host's does.
+// The name of a port that takes requests at any address uses the address of the first NIC that has
+// one. An RDMA port has no such address: then any address of the host serves.
 PortName Endpoint::port_name() const {
   PortName name = port_->at();
   if (!name.is_any()) return name;
@@ -96,7 +96,8 @@ void Endpoint::turn_names_locked() {
   if (asker_->is_empty()) drop_asker_locked();
 }
 
-// An answer that comes late makes no descriptor readable that nobody reads.
+// Stops watching the descriptor first, so that a late answer doesn't make a descriptor readable
+// that nobody reads.
 void Endpoint::drop_asker_locked() {
   for_each_sink([&](EventSink& sink) {
     if (sink.is_waitable()) sink.forget(asker_->fd());
@@ -104,7 +105,7 @@ void Endpoint::drop_asker_locked() {
   asker_.reset();
 }
 
-// Another endpoint of the AV may have got the answer first.
+// Another endpoint of the AV may have received the answer first.
 void Endpoint::settle_locked(fi_addr_t address) {
   AddressBytes bytes;
   if (!asker_->is_asking(address) || !addresses_->find(address, bytes)) return;

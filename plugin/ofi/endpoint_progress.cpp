@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: completions become entries.
+// Progress: turns completions into entries.
 #include <rdma/fi_errno.h>
 
 #include <span>
@@ -22,22 +22,23 @@ void Endpoint::progress() {
   if (endpoint_) progress_locked();
 }
 
-// Hawser tells of completions, not of a message that a multi-receive buffer may take. Where packets
-// wake the waiting thread that is the same; an engine thread takes packets by itself. Nor does it
-// take sends that wait here.
+// Hawser's descriptor reports completions only, not a message that waits for a multi-receive
+// buffer. Without engine threads packets wake the waiting thread anyway. An engine thread, however,
+// takes packets by itself, and it doesn't take sends that wait here.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
   return domain_.threads() > 0 && (is_any_receive_waiting() || !waiting_sends_.empty());
 }
 
-// Whether a message came whose sender waits.
+// Runs a turn. Returns true if a message has arrived whose sender waits.
 bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
   const std::size_t count = endpoint.poll(batch_);
   bool waits = false;
   for (const Completion& completion : std::span(batch_).first(count)) {
     waits = waits || (completion.kind == OperationKind::receive &&
                       (completion.immediate & kSenderWaits) != 0);
-    // A buffer that a NIC still reads is not the program's yet, whatever became of the message.
+    // A buffer that a NIC still reads does not belong to the program yet, whatever became of the
+    // message.
     if (!completion.released) continue;
     finish_locked(*reinterpret_cast<Operation*>(completion.user_data), completion);
   }
@@ -52,8 +53,9 @@ void Endpoint::progress_locked() {
     const Status status = engine_->inject_fault(fault.nic, fault.spec);
     if (status != Status::ok) complain("FI_HAWSER_FAULT_PLAN: \"" + fault.spec + "\" is refused");
   }
-  // What is owed for a message leaves with the turn after the one that told of it. Its sender may
-  // wait for that, and our program compute for long before it calls again: one turn more, now.
+  // The status of a message leaves with the turn after the one that completed it. Its sender may
+  // wait for that status, while our program may compute for long before its next call. Run one more
+  // turn now.
   const bool is_owed = turn_locked(*endpoint_);
   if (mirror_) (void)turn_locked(*mirror_);
   if (!waiting_sends_.empty()) resume_sends_locked();
@@ -75,7 +77,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
     --submitted_;
     if (is_end_of_session(completion.status))
       fail_waiting_locked(name_of_locked(operation), completion.status);
-    // The receiver's buffer was too short, which is for the receiver to know.
+    // The receiver's buffer was too short, which only the receiver needs to know.
     if (completion.status == Status::truncated) operation.error = 0;
     operation.length = completion.bytes;
     return end_locked(operation);
@@ -100,7 +102,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   if (operation.parent != nullptr) {
     child_ended_locked(operation);
   } else {
-    operation.buffer = nullptr;  // told of multi-receive buffers only
+    operation.buffer = nullptr;  // reported only for multi-receive buffers
   }
   end_locked(operation);
 }
@@ -111,7 +113,7 @@ void Endpoint::end_locked(Operation& operation) {
     operation.error == 0 ? side.counter->add(1) : side.counter->add_error(1);
   }
   ++ended_;
-  // Libraries look into the context of whatever entry they get: without one there is none.
+  // Libraries dereference the context of every entry, so an operation without context gets none.
   const bool writes = operation.error != 0 ? !operation.is_silent : operation.writes_entry;
   if (writes && side.queue != nullptr) {
     side.queue->push(operation);
@@ -120,8 +122,8 @@ void Endpoint::end_locked(Operation& operation) {
   }
 }
 
-// The same that happened to what Hawser had: it would reach the peer's next life, without what came
-// before it.
+// Fails waiting sends like those that Hawser had. Otherwise they would reach the peer's next
+// incarnation, without the messages before them.
 void Endpoint::fail_waiting_locked(PeerId peer, Status status) {
   waiting_sends_.take_all(
       peer, [&](Operation& operation) { fail_locked(operation, error_of(status), status); });
@@ -167,7 +169,7 @@ std::string Endpoint::describe_locked(Status status, PeerId name) {
   return text;
 }
 
-// MPI libraries show the error's name at most, and nothing where an inject failed.
+// MPI libraries show at most the error's name, and nothing at all when an inject failed.
 void Endpoint::tell_locked(Status status, PeerId name) {
   if (status == Status::store_full) {
     complain(

@@ -29,7 +29,7 @@ class EventQueue : public fid_eq {
   ~EventQueue() { --fabric_.users; }
 
   ssize_t write(std::uint32_t kind, const void* data, std::size_t bytes);
-  // Waits for the first event; -1: for ever. FI_PEEK leaves it there.
+  // Waits for the first event; -1: without limit. FI_PEEK leaves the event there.
   ssize_t read(std::uint32_t& kind, void* out, std::size_t room, int timeout_ms,
                std::uint64_t flags);
 
@@ -127,7 +127,7 @@ ssize_t EventQueue::read(std::uint32_t& kind, void* out, std::size_t room, int t
 int open_event_queue(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** queue, void* context) {
   const fi_eq_attr none{};
   const fi_eq_attr& asked = attr != nullptr ? *attr : none;
-  // Without a descriptor of its own: fi_eq_sread waits.
+  // There is no descriptor; fi_eq_sread does the waiting.
   if (asked.wait_obj != FI_WAIT_NONE && asked.wait_obj != FI_WAIT_UNSPEC) return -FI_ENOSYS;
   *queue = new (std::nothrow) EventQueue(object_of<Fabric>(fabric), asked.size, context);
   return *queue == nullptr ? -FI_ENOMEM : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_eq. Nothing of ours happens asynchronously (connections are Hawser's own business, addresses
-// and memory are there when a call returns), so that an event queue holds what the program writes
-// to it. It is there for the many programs that open one, whatever the provider.
+// fid_eq. Nothing in this provider is asynchronous: Hawser handles connections itself, and
+// addresses and memory are ready when a call returns. An event queue therefore holds only what the
+// program writes to it. It exists because many programs open one, whatever the provider.
 #pragma once
 
 #include <rdma/fi_domain.h>

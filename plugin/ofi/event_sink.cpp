@@ -41,7 +41,7 @@ int EventSink::control(int command, void* argument) {
       *static_cast<int*>(argument) = waiting_->descriptor();
       return 0;
     case FI_GETWAITOBJ:
-      // UNSPEC lets us choose, and this is the choice.
+      // FI_WAIT_UNSPEC leaves the choice to the provider, which chooses FI_WAIT_FD.
       *static_cast<fi_wait_obj*>(argument) = object_ == FI_WAIT_UNSPEC ? FI_WAIT_FD : object_;
       return 0;
     default: return -FI_ENOSYS;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What completion queues and counters share: endpoints whose progress they make, and how threads
-// wait for what they tell.
+// The common part of completion queues and counters: the endpoints whose progress they make, and
+// the waiting of threads.
 //
-// Locks, in the order in which they are taken: the sink's members, an endpoint, the sink's state.
+// Order of locks: the sink's members, an endpoint, the sink's state.
 #pragma once
 
 #include <pthread.h>
@@ -31,22 +31,22 @@ class EventSink {
  public:
   EventSink(const Domain& domain, fi_wait_obj object);
 
-  // Each endpoint once. `descriptor`: of an enabled one.
+  // Adds each endpoint once. `descriptor` belongs to an enabled endpoint.
   void add(Endpoint& endpoint);
   void remove(Endpoint& endpoint);
   [[nodiscard]] bool is_waitable() const { return waiting_.has_value(); }
   void watch(int descriptor) { waiting_->watch(descriptor); }
   void forget(int descriptor) { waiting_->forget(descriptor); }
 
-  // Turns every endpoint once.
+  // Runs one turn of every endpoint.
   void progress();
-  // One of them has to be turned, come what may.
+  // True if an endpoint needs turns even if no descriptor becomes readable.
   [[nodiscard]] bool must_be_turned();
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
   int control(int command, void* argument);
-  // Calls `look` until it answers true, `stopped` is set, or the time is over (-1: never). Turns
-  // the endpoints between calls; blocks when that has been of no use for a while. A thread that is
-  // cancelled ends in it, between turns and without a lock.
+  // Calls `look` until it returns true, `stopped` is set, or the time is over (-1: no limit). Runs
+  // turns of the endpoints between calls, and blocks when those have been useless for a while. A
+  // cancellation point, between turns and without a lock.
   template <class Look>
   bool wait_until(Look&& look, int timeout_ms);
 
@@ -55,11 +55,11 @@ class EventSink {
     stopped_ = true;
     if (waiting_) waiting_->ring();
   }
-  // Something came. Under the lock of the sink's state, as the next one is.
+  // Reports that something came. Call it, like quiet(), under the lock of the sink's state.
   void ring(bool was_empty) {
     if (waiting_ && was_empty && (object_ == FI_WAIT_FD || sleepers_ > 0)) waiting_->ring();
   }
-  // Nothing is left.
+  // Reports that nothing is left.
   void quiet() {
     if (waiting_ && object_ == FI_WAIT_FD) waiting_->quiet();
   }
@@ -70,13 +70,13 @@ class EventSink {
   IdleReads idle_reads_;
 
  private:
-  // Until an endpoint has something to do, or so long. False: there are none, or too many.
+  // Blocks until an endpoint has work, or for `most`. False: there are no endpoints, or too many.
   bool block(std::chrono::nanoseconds most);
 
   static constexpr std::chrono::microseconds kSpin{50};
   static constexpr int kShortSleepMs = 1;
 
-  // Counts a thread while it sleeps, until its end there if it is cancelled.
+  // Counts a thread while it sleeps, even if it is cancelled then.
   class Sleeper {
    public:
     explicit Sleeper(std::atomic<unsigned>& count) : count_(count) { ++count_; }

@@ -24,7 +24,7 @@ int close_fabric(struct fid* fid) {
   return 0;
 }
 
-// 0: who waits for these descriptors now misses nothing.
+// Returns 0 if a thread that now waits for these descriptors misses nothing.
 int try_wait(fid_fabric*, struct fid** fids, int count) {
   for (int i = 0; i < count; ++i) {
     int answer = -FI_EINVAL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_fabric: what domains are opened on. There is one kind.
+// fid_fabric: the object on which domains are opened. There is one kind.
 #pragma once
 
 #include <rdma/fi_domain.h>

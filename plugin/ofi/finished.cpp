@@ -16,7 +16,7 @@ std::size_t write_entry(const Operation& operation, fi_cq_format format, std::by
   entry.buf = operation.buffer;
   entry.data = operation.data;
   entry.tag = operation.tag;
-  // Each format is the beginning of the next.
+  // Each format is a prefix of the next.
   std::size_t bytes = sizeof(fi_cq_tagged_entry);
   if (format == FI_CQ_FORMAT_CONTEXT) bytes = sizeof(fi_cq_entry);
   if (format == FI_CQ_FORMAT_MSG) bytes = sizeof(fi_cq_msg_entry);
@@ -45,7 +45,7 @@ void write_error(const Operation& operation, const std::string& text, std::uint3
     if (knows_size) entry.err_data_size = 0;
     return;
   }
-  // Who brings no memory of his own gets ours (fi_cq(3)).
+  // A program that brings no memory of its own gets ours (fi_cq(3)).
   if (knows_size && entry.err_data != nullptr && entry.err_data_size > 0) {
     const std::size_t length = std::min(entry.err_data_size - 1, text.size());
     std::memcpy(entry.err_data, text.data(), length);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program that reads again and again, and finds nothing, lets others have the processor.
+// Yields the processor for a program that reads repeatedly and finds nothing.
 //
-// Libfabric's reads do not block, and libraries call them in a loop that ends when something came.
-// Where ranks share a processor, such a loop keeps those from running that would bring it. So reads
-// that follow each other closely spin for spin_us, then one yields the processor. How long that
-// takes tells whether others want it. If so, each read that follows one in vain yields, until
-// yields come back at once. A read that stands alone never yields: its program has something else
-// to do.
+// Libfabric's reads do not block, and libraries call them in a loop until something comes. If ranks
+// share a processor, such a loop delays the very ranks that would send something. Reads that follow
+// each other closely therefore spin for spin_us, and then one yields the processor. The time that
+// the yield takes shows whether other threads want the processor. If so, each further read without
+// result yields, until yields return at once. A single read never yields, because its program has
+// other work.
 //
-// A read doesn't block instead. The processor of a thread that blocks falls idle where nobody else
-// wants it, and to wake it takes longer than a message's round trip: 40 us in a virtual machine.
-// Beside programs that compute, a yield costs a time slice, and being woken costs no less.
+// A read yields rather than blocks. If no other thread wants the processor of a blocked thread, the
+// processor falls idle. Waking it takes longer than a message's round trip: 40 us in a virtual
+// machine. If other programs compute on that processor, a yield costs a time slice, but waking
+// costs no less.
 #pragma once
 
 #include <atomic>
@@ -19,30 +20,30 @@
 
 namespace hawser::ofi {
 
-// Any thread. What threads tell it at the same moment may be lost, which costs a yield.
+// For any thread. An update may be lost if two threads make it at once, which costs a yield.
 class IdleReads {
  public:
   explicit IdleReads(std::uint64_t spin_us) : spin_(std::chrono::microseconds(spin_us)) {}
 
   // A read found something.
   void found() { last_.store(kNever, std::memory_order_relaxed); }
-  // A read found nothing. To be called without locks.
+  // A read found nothing. Call it without locks.
   void pause();
 
  private:
   using Nanos = std::chrono::nanoseconds;
   static constexpr std::int64_t kNever = 0;
-  // From one read's end to the next one's that follows it: more than a turn that brings nothing.
+  // Longest pause between two reads that follow each other: more than a turn that brings nothing.
   static constexpr Nanos kClosely = std::chrono::microseconds(20);
-  // Somebody else ran: the call alone takes less than 1 us.
+  // A yield this long means that another thread ran: the call alone takes less than 1 us.
   static constexpr Nanos kLate = std::chrono::microseconds(2);
-  // Yields that came back at once, after which nobody else is taken to want the processor.
+  // After this many quick yields in a row, no other thread is assumed to want the processor.
   static constexpr unsigned kPrompt = 16;
 
   Nanos spin_;
-  std::atomic<std::int64_t> last_{kNever};  // read in vain; of a steady clock
-  std::atomic<std::int64_t> since_{0};      // they have followed each other
-  std::atomic<unsigned> contended_{0};      // prompt yields until it isn't
+  std::atomic<std::int64_t> last_{kNever};  // last read without result, by a steady clock
+  std::atomic<std::int64_t> since_{0};      // start of the present series of reads
+  std::atomic<unsigned> contended_{0};      // quick yields until the processor counts as free
 };
 
 }  // namespace hawser::ofi

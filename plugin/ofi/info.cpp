@@ -77,7 +77,7 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   }
 }
 
-// fi_freeinfo frees it.
+// fi_freeinfo frees the address.
 bool fill_address(void*& address, std::size_t& length, const std::vector<std::byte>& bytes) {
   address = std::malloc(bytes.size());
   if (address == nullptr) return false;
@@ -86,10 +86,10 @@ bool fill_address(void*& address, std::size_t& length, const std::vector<std::by
   return true;
 }
 
-// FI_MR_BASIC and FI_MR_SCALABLE. Headers from 2.0 on warn of these names.
+// FI_MR_BASIC and FI_MR_SCALABLE, as numbers, because headers from 2.0 on warn about these names.
 constexpr int kOldRegistrationModes = 1 | 2;
 
-// Nothing has to be registered; before libfabric 1.5 that had to be said by a word.
+// Nothing has to be registered. Before libfabric 1.5 a mode had to say so.
 int registration_mode(std::uint32_t version, const fi_info* hints) {
   if (version >= FI_VERSION(1, 5) || hints == nullptr || hints->domain_attr == nullptr) return 0;
   return hints->domain_attr->mr_mode & kOldRegistrationModes;
@@ -108,10 +108,10 @@ void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, c
   take_hint(attr.control_progress, asked.control_progress);
   attr.data_progress =
       threads_of(config, progress_of(hints)) > 0 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
-  // What goes on by itself does for who would turn it by hand, too.
+  // A domain with automatic progress also serves programs that would make progress themselves.
   take_hint(attr.data_progress, asked.data_progress);
   attr.resource_mgmt = FI_RM_ENABLED;
-  attr.av_type = FI_AV_UNSPEC;  // an fi_addr is an index, and does for a map as well
+  attr.av_type = FI_AV_UNSPEC;  // an fi_addr is an index, which also serves as a map
   take_hint(attr.av_type, asked.av_type);
   attr.mr_mode = registration_mode(version, hints);
   attr.mr_key_size = sizeof(std::uint64_t);
@@ -129,14 +129,14 @@ const HostNic* find_nic(const std::vector<HostNic>& nics, const std::string& nam
   return found == nics.end() ? nullptr : &*found;
 }
 
-// What node, service and hints say of addresses.
+// The addresses that node, service and hints ask for.
 struct Wanted {
   std::uint32_t format = FI_FORMAT_UNSPEC;
-  std::optional<Source> source{};        // none: any
+  std::optional<Source> source{};        // empty: any
   std::vector<std::byte> destination{};  // in `format`; empty: none
 };
 
-// Where an endpoint of a domain of these NICs is asked for its address.
+// The port name at which endpoints of a domain of these NICs are asked for their addresses.
 PortName source_at(const std::vector<std::string>& members, const Wanted& wanted) {
   PortName at = wanted.source ? wanted.source->at : PortName{};
   at.is_v6 = at.is_v6 || family_of(wanted.format) == AF_INET6;
@@ -156,7 +156,7 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   if (!info) return info;
   info->caps =
       hints != nullptr && hints->caps != 0 ? hints->caps | FI_LOCAL_COMM | FI_REMOTE_COMM : kCaps;
-  // One who names neither direction means both.
+  // A program that names neither direction means both.
   if ((info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
   info->addr_format = wanted.format;
   Source source{.domain = domain, .at = source_at(members, wanted)};
@@ -170,7 +170,7 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   fill_endpoint(*info, hints);
   fill_queues(*info, hints, config);
   fill_domain(*info, hints, domain, config, version);
-  info->fabric_attr->name = ::strdup(kName);  // libfabric itself fills in prov_name
+  info->fabric_attr->name = ::strdup(kName);  // libfabric fills in prov_name itself
   info->fabric_attr->prov_version = kVersion;
   info->fabric_attr->api_version = version;
   if (members.size() == 1) {
@@ -182,16 +182,16 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   return info;
 }
 
-// NICs one by one are for who looks around or asks for one. Who says what his program needs gets
-// the domain of them all: Open MPI deals out what a provider lists among the ranks of a host, and a
-// rank that has one NIC loses all with it.
+// Single NICs are listed only for a program that explores, or asks for one. A program that states
+// its needs gets the domain of all NICs. Otherwise Open MPI would distribute the listed NICs among
+// the ranks of a host, and a rank with one NIC would lose everything with it.
 bool lists_nics(const fi_info* hints, bool by_source) {
   return by_source || hints == nullptr || hints->caps == 0 || hints->src_addr != nullptr ||
          (hints->domain_attr != nullptr && hints->domain_attr->name != nullptr);
 }
 
-// A source by its address is the domain of the NIC that has it. Where no NIC of UDP is used, RDMA
-// ports serve whatever address the host has.
+// A source given by its address stands for the domain of the NIC that has it. Without UDP NICs,
+// RDMA ports serve any address of the host.
 bool is_source(const std::string& domain, const std::vector<std::string>& nics,
                const Source& source) {
   if (!source.is_of(domain)) return false;
@@ -205,7 +205,7 @@ bool is_source(const std::string& domain, const std::vector<std::string>& nics,
   return domain == kName;
 }
 
-// Whether a domain of that name does. If not, FI_LOG_LEVEL=info tells why.
+// True if a domain of that name fits. If not, FI_LOG_LEVEL=info shows why.
 bool does(const fi_info* hints, const std::string& name, const Wanted& wanted,
           const Config& config) {
   const char* complaint = hints != nullptr ? complaint_about(*hints, name, config) : nullptr;
@@ -250,7 +250,8 @@ std::optional<PortName> find_node(const Request& request, std::uint32_t format) 
   return name;
 }
 
-// The source: node and service with FI_SOURCE, else the hints'. False: it can't be.
+// Finds the source: node and service with FI_SOURCE, else the hints' source. False: it is
+// impossible.
 bool want_source(const Request& request, Wanted& wanted) {
   const fi_info* const hints = request.hints;
   if (!request.names_source()) {
@@ -261,7 +262,7 @@ bool want_source(const Request& request, Wanted& wanted) {
   const std::optional<PortName> name = find_node(request, wanted.format);
   if (!name) return false;
   wanted.source = Source{.at = *name};
-  // Any address is not one of a family, unless the format is.
+  // An unspecified address has no family, unless the format has one.
   if (name->is_any() && !is_socket_format(wanted.format)) wanted.source->at.is_v6 = false;
   return true;
 }
@@ -280,13 +281,13 @@ bool want_destination(const Request& request, Wanted& wanted) {
     if (request.service == nullptr) wanted.destination = write_address(wanted.format, *own);
     return !wanted.destination.empty();
   }
-  // Without a service it says where to look, and nobody can be asked there.
+  // Without a service the result names a host, but no port to ask at.
   const std::optional<PortName> name = find_node(request, wanted.format);
   if (name) wanted.destination = write_name(wanted.format, *name);
   return name.has_value();
 }
 
-// The first format that does: FI_SOCKADDR leaves open which.
+// Tries the formats in turn and returns the first that fits: FI_SOCKADDR leaves the choice open.
 std::optional<Wanted> wanted_by(const Request& request) {
   const fi_info* const hints = request.hints;
   const std::uint32_t format =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fi_getinfo: which domains there are, what they and their endpoints can do, and which of that a
-// program's hints ask for. The first domain stands for all NICs together; the others, one a NIC,
-// come after it.
+// fi_getinfo: lists the domains, their capabilities and those of their endpoints, as far as a
+// program's hints ask for them. The first domain stands for all NICs together. After it comes one
+// domain per NIC.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -14,23 +14,23 @@
 
 namespace hawser::ofi {
 
-inline constexpr std::size_t kAddressBytes = 56;    // of an fi_av_insert (docs/ofi.md)
-inline constexpr std::size_t kCqDataBytes = 4;      // the other half of `immediate` says whether
-inline constexpr std::size_t kInjectBytes = 16384;  // copied, and free at once
-// Without a word of the program or of FI_HAWSER_MAX_OPERATIONS. Receives are posted to Hawser,
-// whose engine threads have tables that are written at the start; sends may wait outside.
+inline constexpr std::size_t kAddressBytes = 56;    // for one fi_av_insert (docs/ofi.md)
+inline constexpr std::size_t kCqDataBytes = 4;      // the rest of `immediate` tells if it is set
+inline constexpr std::size_t kInjectBytes = 16384;  // copied, so the buffer is free at once
+// Defaults if neither the program nor FI_HAWSER_MAX_OPERATIONS sets the number. Receives are posted
+// to Hawser, whose engine threads fill their tables at the start; sends may wait outside.
 inline constexpr std::size_t kSendOperations = 65536;
 inline constexpr std::size_t kReceiveOperations = 65536;
 inline constexpr std::size_t kThreadReceiveOperations = 16384;
-inline constexpr std::size_t kMostOperations = 1048576;  // of either kind that hints may ask for
-// Receives of an endpoint that asks for no fewer than it gets without a word, if there is memory
-// for them. Those that Hawser has no room for wait outside, too.
+inline constexpr std::size_t kMostOperations = 1048576;  // limit for hints, of either kind
+// Receives of an endpoint that asks for at least the default number, if there is memory for them.
+// Receives that Hawser has no room for also wait outside.
 inline constexpr std::size_t kMostReceives = 4194304;
-// Of endpoints without an engine thread, unless they are set: as many messages may wait for a
-// receive as receives for a message, 4096 bytes each. What isn't used takes no memory.
+// Defaults for endpoints without an engine thread: as many messages may wait for a receive as
+// receives for a message, 4096 bytes each. Unused room takes no memory.
 inline constexpr std::uint64_t kInlineMessages = 65536;
 inline constexpr std::uint64_t kInlineUnexpectedBytes = kInlineMessages * 4096;
-inline constexpr std::uint32_t kProtocol = 0x80004857u;  // a provider's own: the highest bit
+inline constexpr std::uint32_t kProtocol = 0x80004857u;  // the highest bit: a provider's own
 inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
 
 inline constexpr std::uint64_t kPrimaryCaps =
@@ -46,12 +46,11 @@ inline constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MULTI_RECV;
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info);
 
-// Why a domain of that name doesn't do for these hints, in some words; null if it does.
+// Explains in some words why a domain of that name doesn't fit these hints; null if it does.
 [[nodiscard]] const char* complaint_about(const fi_info& hints, const std::string& domain,
                                           const Config& config);
 
-// Engine threads of an endpoint: what was configured, else one if the program asks for
-// FI_PROGRESS_AUTO.
+// Engine threads of an endpoint: as configured, else one if the program asks for FI_PROGRESS_AUTO.
 [[nodiscard]] unsigned threads_of(const Config& config, fi_progress asked);
 
 }  // namespace hawser::ofi

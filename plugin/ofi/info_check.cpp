@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hints against what there is. What a program doesn't say (0, null) it leaves to the provider.
+// Checks hints against what a domain offers. A field that the program leaves unset (0, null) leaves
+// the choice to the provider.
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -10,7 +10,7 @@
 #include "plugin/ofi/provider.hpp"
 #include "plugin/ofi/uncancelled.hpp"
 
-// Behind ours, as it uses errno without including it.
+// Included after ours, because it uses errno without including it.
 #include <rdma/providers/fi_log.h>
 
 namespace hawser::ofi {
@@ -36,7 +36,7 @@ void complain(const std::string& text) {
 
 void say(const std::string& text) {
   const Uncancelled uncancelled;
-  // One call: lines of several processes don't mix.
+  // One call, so that lines of several processes don't mix.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 

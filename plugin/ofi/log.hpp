@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the provider says: through libfabric's log (FI_LOG_LEVEL), or plainly.
+// The provider's messages: through libfabric's log (FI_LOG_LEVEL), or on standard error.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace hawser::ofi {
 void log_info(const std::string& text);
 // Shown with FI_LOG_LEVEL=warn.
 void log_warning(const std::string& text);
-// On standard error too, as most programs have no log, and once for each text.
+// Shown on standard error too, since most programs show no log. Each text is shown once.
 void complain(const std::string& text);
 // On standard error.
 void say(const std::string& text);

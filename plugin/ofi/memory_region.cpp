@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can't be registered (too much, no memory to lock) is copied, as if it had not been asked
-// for: the program's call succeeds, the log says why. A registration holds for the endpoints that
-// are enabled by then; the others copy, or find it by Hawser's own cache.
+// fid_mr. If memory can't be registered (too much, or no memory to lock), sends from it are copied:
+// the program's call still succeeds, and the log says why. A registration holds for the endpoints
+// that are enabled at that time. The others copy, or use Hawser's own cache.
 //
-// Access by others may be asked for, as over all providers: MPI libraries register windows before
-// they look whether there are one-sided operations. There are none here (no endpoint has FI_RMA),
-// so that nobody can use the key.
+// A program may request remote access, as with other providers: MPI libraries register windows
+// before they check for one-sided operations. There are none here (no endpoint has FI_RMA), so
+// nobody can use the key.
 #include "plugin/ofi/memory_region.hpp"
 
 #include <rdma/fi_errno.h>
@@ -31,7 +31,7 @@ constexpr std::uint64_t kLocal = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 
 class MemoryRegion : public fid_mr {
  public:
-  // `is_sent`: the program sends from it, or receives into it.
+  // `is_sent`: the program sends from the memory, or receives into it.
   MemoryRegion(Domain& domain, const void* data, std::size_t bytes, bool is_sent, void* context);
   ~MemoryRegion();
 
@@ -48,7 +48,8 @@ int close_region(struct fid* fid) {
 fi_ops region_ops = [] {
   fi_ops ops{};
   ops.close = close_region;
-  // Neither endpoints nor counters need to know of it: there is nothing remote about it.
+  // Binding has no effect, because there is no remote access that endpoints or counters would need
+  // to know of.
   ops.bind = [](struct fid*, struct fid*, std::uint64_t) { return 0; };
   ops.control = [](struct fid*, int command, void*) {
     return command == FI_ENABLE ? 0 : -FI_ENOSYS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_mr. Nobody has to register memory; where a NIC is an RDMA port, doing so spares a copy.
+// fid_mr. Registration is optional; with an RDMA port it saves a copy.
 #pragma once
 
 #include <rdma/fi_domain.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fi_send, fi_recv and so on: untagged messages.
+// fi_send, fi_recv and the like: untagged messages.
 #include <rdma/fi_errno.h>
 #include <sys/uio.h>
 
@@ -9,7 +9,8 @@
 namespace hawser::ofi {
 namespace {
 
-// Calls without flags have the endpoint's; those of fi_sendmsg and fi_recvmsg stand alone.
+// Calls without flags use the endpoint's defaults. fi_sendmsg and fi_recvmsg use only their own
+// flags.
 ssize_t send(fid_ep* ep, const void* data, std::size_t bytes, void*, fi_addr_t to, void* context) {
   Endpoint& endpoint = object_of<Endpoint>(ep);
   return endpoint.send({.context = kUntaggedContext,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers that take several messages (FI_MULTI_RECV).
 //
-// Hawser's receives take one message each. What a buffer is for is therefore claimed as it comes,
-// and received into the next free place. So that messages are matched in the order of posting,
-// untagged receives wait from the oldest such buffer on, and are posted when it is used up
-// (waiting_receives.cpp).
+// Hawser's receives take one message each. The endpoint therefore claims each message for such a
+// buffer when it arrives, and receives it into the next free part of the buffer. Messages must
+// match in the order of posting. Untagged receives behind the oldest such buffer therefore wait,
+// and are posted when it is used up (waiting_receives.cpp).
 #include <rdma/fi_errno.h>
 
 #include "plugin/ofi/endpoint.hpp"
@@ -17,7 +17,8 @@ constexpr std::uint64_t kAlignment = 8;
 
 }  // namespace
 
-// One message more. False: none is here, or it can't be taken now.
+// Receives one more message into the buffer. Returns false if none is here, or it can't be received
+// now.
 bool Endpoint::fill_multi_locked(Operation& buffer) {
   Operation* const child = extras_.take(*this);
   if (child == nullptr) return false;
@@ -53,7 +54,7 @@ bool Endpoint::fill_multi_locked(Operation& buffer) {
   return true;
 }
 
-// Nothing more goes into the oldest buffer. The last of its messages gives it back.
+// Ends the oldest buffer. Its last message returns it to the program.
 void Endpoint::retire_locked(Operation& buffer) {
   waiting_untagged_.pop();
   buffer.is_used_up = true;
@@ -64,7 +65,8 @@ void Endpoint::retire_locked(Operation& buffer) {
   receiving_.queue->push(buffer);
 }
 
-// Before its entry is written. An error of a message is no error of the buffer.
+// Called before the message's entry is written. An error of a message is not an error of the
+// buffer.
 void Endpoint::child_ended_locked(Operation& child) {
   Operation& buffer = *child.parent;
   if (--buffer.children > 0 || !buffer.is_used_up) return;

@@ -18,7 +18,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr int kMostRequests = 64;
-constexpr std::size_t kRoom = sizeof(NamePacket) + 1;  // what is longer shows that it is
+constexpr std::size_t kRoom = sizeof(NamePacket) + 1;  // one byte more, to notice longer datagrams
 
 Descriptor bound(const SocketAddress& address, int only_v6) {
   const int family = address.get()->sa_family;
@@ -70,7 +70,7 @@ void NamePort::answer(const AddressBytes& address) {
     auto* const sender = reinterpret_cast<sockaddr*>(&from.storage);
     const ssize_t length = ::recvfrom(fd(), bytes.data(), bytes.size(), 0, sender, &from.length);
     if (length < 0 && errno == EAGAIN) return;
-    if (length < 0) continue;  // an error of an answer sent before
+    if (length < 0) continue;  // the error of an earlier answer
     NamePacket packet;
     if (!read_name_packet({bytes.data(), static_cast<std::size_t>(length)}, NameKind::request,
                           packet)) {
@@ -79,7 +79,7 @@ void NamePort::answer(const AddressBytes& address) {
     }
     packet.kind = NameKind::answer;
     packet.address = address;
-    // One that finds no room is asked for again.
+    // If the answer can't be sent, the other side asks again.
     (void)::sendto(fd(), &packet, sizeof packet, MSG_NOSIGNAL, from.get(), from.length);
     ++answered_;
   }
@@ -88,7 +88,7 @@ void NamePort::answer(const AddressBytes& address) {
 NameThread::NameThread(NamePort& port, const AddressBytes& address)
     : port_(port), address_(address), stop_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (stop_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  // The program's signals are for its own threads.
+  // Block signals in the thread, because the program's signals are for its own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The UDP port at which an endpoint is asked for its address. It holds nothing of those who ask.
+// The UDP port at which an endpoint is asked for its address. It keeps no state about those who
+// ask.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 namespace hawser::ofi {
 
-// A port can't be had; `number` is the system's errno.
+// Thrown if a port is unavailable; `number` is the system's errno.
 class PortError : public std::runtime_error {
  public:
   PortError(int number, const PortName& at);
@@ -26,17 +27,17 @@ class PortError : public std::runtime_error {
 
 class NamePort {
  public:
-  // Binds. An `at` without an address takes requests at every one of the host: of both families
-  // unless `is_of_one_family`. Port 0: the system chooses. Throws PortError.
+  // Binds the port. An `at` without an address takes requests at all addresses of the host, of both
+  // families unless `is_of_one_family`. Port 0: the system chooses. Throws PortError.
   NamePort(const PortName& at, bool is_of_one_family);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // With the port that it has got.
+  // The name, including the actual port.
   [[nodiscard]] const PortName& at() const { return at_; }
-  // Answers what has come, 64 requests at most.
+  // Answers the requests that have arrived, at most 64.
   void answer(const AddressBytes& address);
   [[nodiscard]] std::uint64_t answered() const { return answered_; }
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // that were no requests
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }  // they were no requests
 
  private:
   PortName at_;
@@ -45,7 +46,8 @@ class NamePort {
   std::atomic<std::uint64_t> dropped_{0};
 };
 
-// Answers while the program is elsewhere. It touches the port alone, so it needs no lock.
+// Answers requests in a thread while the program is elsewhere. It uses only the port, so it needs
+// no lock.
 class NameThread {
  public:
   // Throws std::system_error.
@@ -53,7 +55,7 @@ class NameThread {
   ~NameThread();
   NameThread(const NameThread&) = delete;
   NameThread& operator=(const NameThread&) = delete;
-  // In a child of fork: there is no such thread.
+  // For a child of fork, which has no such thread.
   void abandon() { (void)thread_.release(); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datagrams by which a port name becomes an address. A request and its answer have the same
-// form and size, so a request with a forged source makes nobody send more than was sent.
+// The datagrams that turn a port name into an address. A request and its answer have the same form
+// and size. A request with a forged source therefore can't amplify traffic.
 //
 //   0        4         5      6      8       16               72
 //   +--------+---------+------+------+-------+----------------+
@@ -10,8 +10,8 @@
 //   magic    tells strangers' datagrams apart
 //   version  1; others are dropped
 //   kind     1 request, 2 answer
-//   nonce    64 random bits of the one who asks, echoed: a host that can't read them can't answer
-//   address  of an answer: the endpoint's own (address_format.hpp); of a request zeros
+//   nonce    64 random bits of the asking endpoint, echoed: a host that can't read them can't
+//   answer address  of an answer: the endpoint's own (address_format.hpp); of a request zeros
 #pragma once
 
 #include <array>
@@ -34,13 +34,13 @@ struct NamePacket {
   std::uint8_t version = kNameVersion;
   NameKind kind = NameKind::request;
   std::uint16_t zero = 0;
-  std::uint64_t nonce = 0;  // nobody but its sender looks into it: no order of bytes
+  std::uint64_t nonce = 0;  // only its sender interprets it: no byte order
   AddressBytes address{};
 };
 static_assert(sizeof(NamePacket) == 72);
 static_assert(offsetof(NamePacket, nonce) == 8 && offsetof(NamePacket, address) == 16);
 
-// False: it is none of that kind.
+// Returns false if it is not a packet of that kind.
 [[nodiscard]] inline bool read_name_packet(std::span<const std::byte> bytes, NameKind kind,
                                            NamePacket& packet) {
   if (bytes.size() != sizeof packet) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_nic: what is known of a NIC, for fi_info and for who places ranks near NICs.
+// fid_nic: the known attributes of a NIC, for fi_info and for launchers that place ranks near NICs.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -8,7 +8,7 @@
 
 namespace hawser::ofi {
 
-// Owned by its fi_info, whose fi_freeinfo closes it. Null if memory is short.
+// The fi_info owns it, and fi_freeinfo closes it. Null if memory is short.
 [[nodiscard]] fid_nic* make_nic_object(const HostNic& nic);
 
 }  // namespace hawser::ofi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From libfabric's handles to our objects, which derive from them.
+// Converts libfabric's handles to our objects, which derive from them.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -8,7 +8,7 @@
 
 namespace hawser::ofi {
 
-// A fid_cq, fid_ep, ... begins with its fid.
+// A fid_cq, fid_ep and so on begins with its fid.
 template <class Object, class Handle>
 Object& object_of(struct fid* fid) {
   return static_cast<Object&>(*reinterpret_cast<Handle*>(fid));
@@ -18,7 +18,7 @@ Object& object_of(Handle* handle) {
   return static_cast<Object&>(*handle);
 }
 
-// No lock at all for a program that promises one thread a domain (FI_THREAD_DOMAIN).
+// Does nothing for a program that promises to use a domain from one thread (FI_THREAD_DOMAIN).
 class Mutex {
  public:
   explicit Mutex(bool used) noexcept : used_(used) {}

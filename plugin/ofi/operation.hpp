@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of one operation: from the program's call to the moment that its completion is read.
+// The record of one operation: it lives from the program's call until the program reads the
+// completion.
 //
-// Records live in pools, which are the only limit on what a program may have under way: an empty
-// pool is -FI_EAGAIN. That of the receives grows. A finished record is linked into its completion
-// queue, and given back by who reads it; so a completion queue needs no memory, and is never
-// overrun.
+// Records live in pools. These are the only limit on a program's operations in progress: an empty
+// pool returns -FI_EAGAIN. The pool of receives can grow. A finished record is linked into its
+// completion queue, and the read returns it to its pool. A completion queue therefore needs no
+// memory, and never overruns.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -30,30 +31,30 @@ struct Operation {
   Endpoint* endpoint = nullptr;
   void* context = nullptr;  // the program's
   OperationId id = kNoOperation;
-  PeerId peer = kAnyPeer;                // that it was posted for, then the one that it is of
-  fi_addr_t address = FI_ADDR_NOTAVAIL;  // that the program named for it
+  PeerId peer = kAnyPeer;  // the peer that it was posted for, then the peer of its message
+  fi_addr_t address = FI_ADDR_NOTAVAIL;  // the address that the program named
   fi_addr_t source = FI_ADDR_NOTAVAIL;
-  std::uint64_t flags = 0;  // of the entry
-  // Of a send that Hawser has not taken yet: its bytes, which it doesn't write to, how many, and
-  // its immediate bits. After that, and of receives, what the entry says.
+  std::uint64_t flags = 0;  // flags of the entry
+  // For a send that Hawser has not taken yet: its bytes (only read), their number, and its
+  // immediate bits. Later, and for receives: the values of the entry.
   std::byte* buffer = nullptr;
-  std::uint64_t length = 0;  // of the buffer, then what arrived
+  std::uint64_t length = 0;  // of the buffer, then of the message
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
   std::uint64_t overflow = 0;  // bytes that had no room
-  std::uint64_t ignore = 0;    // of a tagged receive that Hawser has not taken yet
+  std::uint64_t ignore = 0;    // for a tagged receive that Hawser has not taken yet
   int error = 0;               // FI_E...; 0: it ended well
-  Status status = Status::ok;  // why
+  Status status = Status::ok;  // the reason
   bool is_open = false;        // neither finished nor in its pool
   bool is_send = false;
-  bool is_delivered = false;  // a send that completes when a receive has it
+  bool is_delivered = false;  // a send that completes when a receive has the message
   bool writes_entry = true;   // if it ends well; errors are always written
-  bool is_silent = false;     // the program has no name for it any more
+  bool is_silent = false;     // the program can't refer to it any more
   bool is_by_mirror = false;  // a send to ourselves: `peer` is the mirror's name for us
-  bool is_discard = false;    // a receive that gets rid of a claimed message
+  bool is_discard = false;    // a receive that discards a claimed message
   bool is_posted = false;     // a receive that Hawser matches with a message
-  // A multi-receive buffer: how full it is, how many of its messages are on their way, whether no
-  // more goes in. Its messages have it as their parent.
+  // For a multi-receive buffer: how full it is, how many of its messages are in progress, and
+  // whether it is used up. It is the parent of its messages.
   bool is_multi = false;
   bool is_used_up = false;
   std::uint32_t children = 0;
@@ -61,8 +62,8 @@ struct Operation {
   Operation* parent = nullptr;
 };
 
-// take and give: under the endpoint's lock. give_later: from any thread. Holds `size` records, and
-// up to `most` if there is memory for them: it grows by `size` at a time.
+// take and give require the endpoint's lock. give_later may be called from any thread. The pool
+// holds `size` records. It grows by `size` at a time, up to `most`, if there is memory.
 class OperationPool {
  public:
   explicit OperationPool(std::size_t size, std::size_t most = 0)
@@ -92,7 +93,7 @@ class OperationPool {
     operation.next = free_;
     free_ = &operation;
   }
-  // Only `take` removes, and all at once: no record can come back behind anyone's back.
+  // Only `take` removes records, and it removes all at once, so the ABA problem can't occur.
   void give_later(Operation& operation) {
     operation.is_open = false;
     operation.next = returned_.load(std::memory_order_relaxed);
@@ -101,7 +102,7 @@ class OperationPool {
     }
   }
 
-  // The first that is in use and for which `condition` holds; null if there is none.
+  // Returns the first record that is in use and meets `condition`; null if there is none.
   template <class Condition>
   [[nodiscard]] Operation* find_open(Condition&& condition) {
     for (std::size_t i = 0; i < touched_; ++i) {
@@ -118,11 +119,11 @@ class OperationPool {
     });
     return count;
   }
-  // How many more it can hold at most.
+  // How many more records it can hold.
   [[nodiscard]] std::size_t left() {
     return most_ - count_open([](const Operation&) { return true; });
   }
-  // Of one of the first `size`.
+  // The index of one of the first `size` records.
   [[nodiscard]] std::size_t index_of(const Operation& operation) const {
     return static_cast<std::size_t>(&operation -
                                     reinterpret_cast<const Operation*>(chunks_.front().get()));
@@ -143,15 +144,15 @@ class OperationPool {
     return memory != nullptr;
   }
 
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;  // not written to before they are used
-  std::size_t size_;                                  // of each
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;  // not touched before they are used
+  std::size_t size_;                                  // records per chunk
   std::size_t most_;
   std::size_t touched_ = 0;
   Operation* free_ = nullptr;
   std::atomic<Operation*> returned_{nullptr};
 };
 
-// Operations in the order in which they came.
+// Operations in order of arrival.
 class OperationQueue {
  public:
   [[nodiscard]] bool empty() const { return head_ == nullptr; }
@@ -172,7 +173,7 @@ class OperationQueue {
     while (operation != nullptr && !condition(*operation)) operation = operation->next;
     return operation != nullptr;
   }
-  // Those for which `condition` holds, each handed to it once.
+  // Removes the operations for which `condition` returns true. It is called once for each.
   template <class Condition>
   void remove_if(Condition&& condition) {
     Operation* rest = head_;

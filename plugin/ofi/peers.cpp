@@ -9,7 +9,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::chrono::milliseconds kTendInterval{10};
-constexpr std::chrono::seconds kRecent{2};  // a refusal that is older says nothing of now
+constexpr std::chrono::seconds kRecent{2};  // an older refusal says nothing about the present
 
 constexpr std::size_t kLeastSwept = 64;
 
@@ -56,7 +56,7 @@ fi_addr_t Peers::source_of(PeerId peer) {
       by_place_[place].address != FI_ADDR_NOTAVAIL) {
     return by_place_[place].address;
   }
-  // Its first message: it called us, not we it.
+  // It is the peer's first message, and the peer has called us.
   PeerStats stats;
   if (endpoint_.peer_stats(peer, stats) != Status::ok) return FI_ADDR_NOTAVAIL;
   const fi_addr_t address = addresses_.find(stats.endpoint_id);
@@ -92,7 +92,7 @@ void Peers::forget(fi_addr_t address) {
   if (address >= peers_.size() || peers_[address] == kAnyPeer) return;
   const PeerId peer = std::exchange(peers_[address], kAnyPeer);
   Known& known = by_place_[peer_place(peer)];
-  if (known.peer != peer) return;  // its place is another's
+  if (known.peer != peer) return;  // its place belongs to another peer
   if (known.address == address) known.address = FI_ADDR_NOTAVAIL;
   if (--known.addresses > 0 || peer == own_) return;
   leaving_.push_back(peer);
@@ -122,8 +122,9 @@ void Peers::tend() {
   if (any_refused) (void)end_leaving();
 }
 
-// Ends the session of the oldest to which nothing is under way, and those that are at rest. What a
-// peer sends is received until then, as over other providers. True: a place is free now.
+// Ends the session of the oldest removed peer without sends in progress, and all those at rest.
+// Until then messages from these peers are received, as with other providers. Returns true if a
+// place is free now.
 bool Peers::end_leaving() {
   bool any = false;
   std::erase_if(leaving_, [&](PeerId peer) {

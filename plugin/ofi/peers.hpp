@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fi_addr_t and PeerId, each found from the other, for one endpoint. The sessions of removed
-// addresses go on until places are short: what their peers send is received, as over other
+// Maps fi_addr_t and PeerId to each other, for one endpoint. Sessions of removed addresses go on
+// until places are short. Until then messages from their peers are received, as with other
 // providers.
 #pragma once
 
@@ -21,31 +21,34 @@ class Peers {
   Peers(hawser::Endpoint& endpoint, AddressVector& addresses)
       : endpoint_(endpoint), addresses_(addresses) {}
 
-  // Connects at the first time. ok: `peer` is set · unknown_peer: no such fi_addr ·
-  // invalid_argument: it is the endpoint's own · again: max_peers are in use.
+  // Finds the peer of an address, and connects at the first time.
+  //   `ok`: `peer` is set.
+  //   `unknown_peer`: no such fi_addr.
+  //   `invalid_argument`: it is the endpoint's own.
+  //   `again`: max_peers are in use.
   [[nodiscard]] Status find(fi_addr_t address, PeerId& peer);
-  // For a PeerId that the endpoint does not know any more, as its place was another's since:
-  // connects anew. False: there is nobody to connect to.
+  // Connects again if the endpoint no longer knows the PeerId, because its place went to another
+  // peer. Returns false if there is no address to connect to.
   [[nodiscard]] bool renew(fi_addr_t address, PeerId& peer);
-  // FI_ADDR_NOTAVAIL: nobody has inserted its address.
+  // Returns FI_ADDR_NOTAVAIL if the peer's address was never inserted.
   [[nodiscard]] fi_addr_t source_of(PeerId peer);
-  // That a peer goes by this fi_addr, whatever its address.
+  // Assigns this fi_addr to a peer, whatever its address.
   void set(fi_addr_t address, PeerId peer);
-  // The same of the endpoint's own address, which lives as long as the endpoint.
+  // The same for the endpoint's own address, which lives as long as the endpoint.
   void set_own(fi_addr_t address, PeerId peer);
-  // A message to this peer or from it has arrived.
+  // A message to or from this peer has arrived.
   void met(PeerId peer);
   [[nodiscard]] bool has_met(PeerId peer) const;
   // The address was removed.
   void forget(fi_addr_t address);
-  // Now and then: somebody who calls may have found no place.
+  // Call it now and then: a calling peer may have found no place.
   void tend();
 
  private:
   struct Known {
     PeerId peer = kAnyPeer;
     fi_addr_t address = FI_ADDR_NOTAVAIL;  // the first of them
-    std::uint32_t addresses = 0;           // how many it goes by
+    std::uint32_t addresses = 0;           // number of fi_addrs that refer to it
     bool is_met = false;
   };
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer);
@@ -55,9 +58,9 @@ class Peers {
   hawser::Endpoint& endpoint_;
   AddressVector& addresses_;
   std::vector<PeerId> peers_;    // by fi_addr
-  std::vector<Known> by_place_;  // of a peer
-  std::vector<PeerId> leaving_;  // whose address was removed, the oldest first
-  std::size_t sweep_at_ = 64;    // so many are looked through for those that have ended
+  std::vector<Known> by_place_;  // by the peer's place
+  std::vector<PeerId> leaving_;  // peers whose address was removed, the oldest first
+  std::size_t sweep_at_ = 64;    // at this length, ended ones are removed
   Clock::time_point tended_at_{};
   PeerId own_ = kAnyPeer;
 };

@@ -29,7 +29,7 @@ class PollSet : public fid_poll {
  private:
   struct Member {
     struct fid* fid;
-    std::uint64_t seen;  // of a counter
+    std::uint64_t seen;  // last value seen, of a counter
   };
   [[nodiscard]] static bool has_news(Member& member);
   int find(void** contexts, int count);
@@ -79,7 +79,7 @@ PollSet::~PollSet() {
   --domain_.users;
 }
 
-// A queue as long as something is in it, a counter once for each change.
+// A queue counts as long as it has entries, a counter once for each change.
 bool PollSet::has_news(Member& member) {
   if (member.fid->fclass == FI_CLASS_CQ) {
     CompletionQueue& queue = object_of<CompletionQueue, fid_cq>(member.fid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_poll: completion queues and counters that are looked at together.
+// fid_poll: a set of completion queues and counters that the program polls together.
 #pragma once
 
 #include <rdma/fi_domain.h>

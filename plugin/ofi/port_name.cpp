@@ -34,7 +34,7 @@ bool read_scope(std::string_view text, std::uint32_t& scope) {
   return scope != 0;
 }
 
-// "10.0.0.1", "fe80::1%eth0".
+// Parses "10.0.0.1" or "fe80::1%eth0".
 std::optional<PortName> read_ip(std::string_view text) {
   PortName name;
   const std::size_t percent = text.find('%');
@@ -51,7 +51,7 @@ std::optional<PortName> read_ip(std::string_view text) {
   return name;
 }
 
-// "" or ":9228".
+// Parses "" or ":9228".
 bool read_port(std::string_view text, std::uint16_t& port) {
   if (text.empty()) return true;
   if (text.front() != ':') return false;
@@ -171,7 +171,7 @@ std::optional<PortName> look_up(const char* node, const char* service, const Loo
     return std::nullopt;
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
-  // IPv4 comes first where both do: fewer hosts lack it.
+  // If both families serve, IPv4 comes first, because fewer hosts lack it.
   for (const int family : {AF_INET, AF_INET6}) {
     for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
       if (info->ai_family == family) return from_socket(info->ai_addr, info->ai_addrlen);

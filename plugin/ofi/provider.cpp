@@ -20,7 +20,7 @@ fi_provider& provider() noexcept {
 
 }  // namespace hawser::ofi
 
-// libfabric looks for it in each lib*-fi.so that it finds, and calls it once.
+// libfabric looks for this symbol in each lib*-fi.so that it finds, and calls it once.
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini() {
   hawser::ofi::define_parameters();
   return &hawser::ofi::provider();

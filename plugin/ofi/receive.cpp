@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives, looks at what has come (FI_PEEK), claims, and cancelling.
+// Receives, peeks (FI_PEEK), claims, and cancellation.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ ssize_t Endpoint::receive(const ReceiveCall& call) {
   constexpr std::uint64_t kLooks = FI_PEEK | FI_CLAIM | FI_DISCARD;
   const bool is_tagged = call.context == kTaggedContext;
   const std::uint64_t others = is_tagged ? kLooks : FI_MULTI_RECV;
-  // Levels of completion say nothing of a receive: it ends when its bytes are in place.
+  // Levels of completion don't apply to a receive: it ends when its bytes are in place.
   if ((call.flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
                       FI_INJECT_COMPLETE | others)) != 0) {
     return -FI_EINVAL;
@@ -106,8 +106,8 @@ void Endpoint::fill_from_locked(Operation& operation, const Envelope& envelope) 
   if ((envelope.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
 }
 
-// Answered at once. What lies in a socket unread has not come: if nothing is found, the endpoint is
-// turned and asked again.
+// Answers at once. Unread packets in a socket have not arrived yet: if nothing is found, the
+// endpoint runs a turn and looks again.
 ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
   const bool claims = (call.flags & (FI_CLAIM | FI_DISCARD)) != 0;
   if (claims && claims_.size() == claims_.capacity()) {
@@ -121,7 +121,7 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
   Envelope envelope;
   MessageId message = kNoMessage;
   const auto look = [&] {
-    // Nothing is known of somebody who has not answered.
+    // A peer that has not answered has sent nothing.
     if (route.is_asked()) return Status::again;
     const PeerId peer = route.peer;
     Status status = Status::ok;
@@ -180,7 +180,7 @@ ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
   return answer;
 }
 
-// The oldest operation with this context. Its entry comes in any case.
+// Cancels the oldest operation with this context. Its entry comes in any case.
 ssize_t Endpoint::cancel(void* op_context) {
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
@@ -191,7 +191,7 @@ ssize_t Endpoint::cancel(void* op_context) {
         return false;
       }
       hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_ : *endpoint_;
-      // Too late is no error: the operation ends by itself.
+      // too_late is no error, because the operation then ends by itself.
       return owner.cancel(operation.id) != Status::unknown_operation;
     });
     if (found != nullptr) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the provider does not offer. libfabric calls function pointers without asking whether they
-// are there, so every table is filled: what is not ours answers -FI_ENOSYS.
+// The parts of libfabric that the provider does not offer. libfabric calls function pointers
+// without checking them, so every table is filled: functions that we lack return -FI_ENOSYS.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -16,13 +16,13 @@ template <class Result, class... Arguments>
 Result refuse_call(Arguments...) {
   return static_cast<Result>(-FI_ENOSYS);
 }
-// Fills what is empty.
+// Fills an empty slot.
 template <class Result, class... Arguments>
 void refuse(Result (*&slot)(Arguments...)) {
   if (slot == nullptr) slot = refuse_call<Result, Arguments...>;
 }
 
-// `ops` with its gaps filled.
+// Returns `ops` with its gaps filled.
 [[nodiscard]] fi_ops completed(fi_ops ops);
 [[nodiscard]] fi_ops_cm completed(fi_ops_cm ops);
 

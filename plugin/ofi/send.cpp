@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends. Who injects has his bytes copied, to a place of the record's own; all others lend them.
-// What Hawser has no room for waits (waiting_sends.hpp), so that a program is told -FI_EAGAIN only
-// if there are no records left: Open MPI makes progress in its own callbacks then, which it doesn't
-// survive.
+// Sends. An inject copies its bytes to a place that belongs to its record; all other sends lend
+// theirs. Sends that Hawser has no room for wait (waiting_sends.hpp). A program therefore gets
+// -FI_EAGAIN only if no records are left. That matters because Open MPI then makes progress inside
+// its own callbacks, which it doesn't survive.
 #include <rdma/fi_errno.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace hawser::ofi {
 namespace {
 
 constexpr std::uint64_t kDelivered = FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-// A completion with one of these flags tells of the peer. Others give the buffer back.
+// A completion with one of these flags reports on the peer. Others only return the buffer.
 constexpr std::uint64_t kArrived = FI_TRANSMIT_COMPLETE | kDelivered;
 
 std::uint64_t immediate_of(const SendCall& call, bool is_waited_for) {
@@ -31,7 +31,7 @@ constexpr const char* kUnderWay =
 
 }  // namespace
 
-// Where `operation` may lay its bytes.
+// Copies the bytes to the place that belongs to `operation`.
 std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& call) {
   const std::size_t index = operation.pool == &injects_
                                 ? injects_.index_of(operation)
@@ -56,7 +56,8 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
-  // A program whose first message finds nobody hears of that by its entry.
+  // If a program's first message finds no peer, its entry must report that, so it isn't written
+  // early.
   const bool may_be_early = (call.flags & kArrived) == 0 &&
                             ((call.flags & FI_INJECT_COMPLETE) != 0 || has_met_locked(route));
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
@@ -96,7 +97,8 @@ ssize_t Endpoint::send(const SendCall& call) {
   return answer;
 }
 
-// What Hawser has no room for waits here, and is the program's no more than if it were there.
+// Passes a send to Hawser. Without room there it waits here; for the program this makes no
+// difference.
 ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
   PeerId name = name_of_locked(operation);
   Status status = waiting_sends_.waits(name) ? Status::again : submit_locked(operation);
@@ -113,7 +115,7 @@ ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
     tell_locked(status, name);
     return status == Status::invalid_argument ? -FI_EMSGSIZE : answer_of(status);
   }
-  // Now: a program that goes on to compute has its messages on their way.
+  // Flush now, so that messages are on their way while the program computes.
   if (flush && domain_.config().flush) {
     (operation.is_by_mirror ? mirror_ : endpoint_)->flush();
   }
@@ -138,7 +140,7 @@ Status Endpoint::submit_locked(Operation& operation) {
   return status;
 }
 
-// The peer's name here, also of one that the mirror sends to.
+// The peer's name at our endpoint, also for a send by the mirror.
 PeerId Endpoint::name_of_locked(const Operation& operation) const {
   return operation.is_by_mirror ? us_to_mirror_ : operation.peer;
 }
@@ -159,7 +161,7 @@ void Endpoint::resume_sends_locked() {
   if (mirror_) mirror_->flush();
 }
 
-// One that waits.
+// Cancels a send that waits here.
 bool Endpoint::cancel_send_locked(void* op_context) {
   Operation* const operation = waiting_sends_.take(op_context);
   if (operation == nullptr) return false;
@@ -167,7 +169,8 @@ bool Endpoint::cancel_send_locked(void* op_context) {
   return true;
 }
 
-// The program has its buffer back; what becomes of the copy concerns it only if it fails.
+// Writes the entry of a copied send early. The program has its buffer back, and the fate of the
+// copy concerns it only if it fails.
 void Endpoint::write_early_locked(Operation& operation, Operation& entry) {
   entry.is_send = true;
   entry.context = operation.context;

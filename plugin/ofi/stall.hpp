@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether calls go on finding no room while nothing ends.
+// Detects that calls keep finding no room while no operation ends.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ class Stall {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kLong{10};
 
-  // A call found no room; so many operations have ended so far. True: that has gone on for long,
-  // which is said once.
+  // A call found no room; `ended` operations have ended so far. Returns true, once, when that has
+  // gone on for long.
   [[nodiscard]] bool no_room(Time now, std::uint64_t ended) {
     if (ended != ended_) {
       ended_ = ended;

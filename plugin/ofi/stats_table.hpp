@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FI_HAWSER_STATS: which NICs carried what.
+// FI_HAWSER_STATS: a table of the traffic of each NIC.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace hawser::ofi {
 
-// What is wrong with a file that a table is to be appended to, "" if nothing is. It is there then,
-// if it wasn't before.
+// Explains why a table can't be appended to the file; "" if it can. Creates the file if it doesn't
+// exist.
 [[nodiscard]] std::string complaint_about_place(const std::string& where);
 
-// `where`: "" nowhere, "1" standard error, else a file that it is appended to.
+// `where`: "" writes nothing, "1" to standard error, any other value appends to that file.
 void write_stats(const std::string& where, std::uint64_t endpoint_id,
                  const hawser::Endpoint& endpoint);
 

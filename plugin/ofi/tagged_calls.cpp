@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fi_tsend, fi_trecv and so on: tagged messages.
+// fi_tsend, fi_trecv and the like: tagged messages.
 #include <rdma/fi_errno.h>
 #include <sys/uio.h>
 
@@ -9,7 +9,7 @@
 namespace hawser::ofi {
 namespace {
 
-// Of untagged receives only, though an endpoint's default may be for both.
+// A flag of untagged receives only, though an endpoint's default may apply to both kinds.
 constexpr std::uint64_t kUntaggedOnly = FI_MULTI_RECV;
 
 ssize_t send(fid_ep* ep, const void* data, std::size_t bytes, void*, fi_addr_t to,

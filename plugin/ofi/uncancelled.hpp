@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs end their progress threads by pthread_cancel. Cancellation acts where fi_cq_sread,
-// fi_cntr_wait and fi_eq_sread wait, and nowhere else: what is noexcept, or has changed half of a
-// queue, calls the system under an Uncancelled.
+// Programs end their progress threads by pthread_cancel. Cancellation acts only where fi_cq_sread,
+// fi_cntr_wait and fi_eq_sread wait. All other code that is noexcept, or that has changed half of a
+// queue, makes its system calls under an Uncancelled.
 #pragma once
 
 #include <pthread.h>
 
 namespace hawser::ofi {
 
-// As long as it lives its thread isn't cancelled.
+// Disables cancellation of its thread during its lifetime.
 class Uncancelled {
  public:
   Uncancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_); }

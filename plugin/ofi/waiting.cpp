@@ -55,8 +55,8 @@ void Waiting::quiet() {
 }
 
 void Waiting::wait(int timeout_ms) const {
-  // Nobody looks at it. AddressSanitizer doesn't clear the frames that a cancelled thread leaves,
-  // so it isn't in one.
+  // The event is never read. It is not on the stack, because AddressSanitizer doesn't clear the
+  // frames of a cancelled thread.
   thread_local epoll_event event;
   ::epoll_wait(epoll_, &event, 1, timeout_ms);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives that Hawser does not have yet.
 //
-// Hawser holds max_operations receives and sends at a time. A program may post as many receives as
-// there is memory for. The first that finds no room waits here, and all later ones wait behind it,
-// in the order of posting. They are posted as others end. Tagged and untagged receives never match
-// the same message, so each kind has a queue of its own. Untagged ones also wait behind
+// Hawser holds max_operations receives and sends at a time, but a program may post as many receives
+// as there is memory for. The first receive without room waits here, and all later ones wait behind
+// it, in the order of posting. They are posted as others end. Tagged and untagged receives never
+// match the same message, so each kind has a queue of its own. Untagged ones also wait behind
 // multi-receive buffers (multi_receive.cpp).
 //
-// Messages that waiting receives are for may fill the store. The posted receives then wait for
-// messages that find no room there. Waiting receives therefore look into the store, too. No posted
-// receive matches what lies there. The oldest of those that wait gets it.
+// Messages for waiting receives may fill the store. Messages for the posted receives then find no
+// room there. Waiting receives therefore look into the store, too. No posted receive matches a
+// stored message, so the oldest waiting receive that matches gets it.
 #include <rdma/fi_errno.h>
 
 #include "plugin/ofi/endpoint.hpp"
@@ -18,7 +18,7 @@
 namespace hawser::ofi {
 namespace {
 
-// Looks into the store take this part of the time at most.
+// Share of the time that looks into the store may take: at most one part in this many.
 constexpr int kPartOfTime = 20;
 constexpr auto kLeastBetweenLooks = std::chrono::milliseconds(1);
 
@@ -58,9 +58,9 @@ void Endpoint::look_into_store_locked(OperationQueue& queue) {
   });
 }
 
-// The receive takes what matches it, if anything does. `older` are those before it, which have
-// looked in vain. A message that matches one of them came since then, by an engine thread, and is
-// that one's. `stops`: there is no room for more.
+// Makes the receive take a message that matches it, if there is one. `older` are the receives
+// before it, which have found nothing. A message that matches one of them arrived since, through an
+// engine thread, and belongs to that one. `stops` is set if there is no room for more.
 bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& older,
                                       bool& stops) {
   const bool is_tagged = (receive.flags & FI_TAGGED) != 0;
@@ -97,7 +97,7 @@ void Endpoint::advance_locked(OperationQueue& queue) {
   }
 }
 
-// A buffer, or a receive, that has not been posted to Hawser.
+// Cancels a buffer or a receive that has not been posted to Hawser.
 bool Endpoint::cancel_waiting_locked(void* op_context) {
   Operation* found = nullptr;
   for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) {
@@ -114,7 +114,7 @@ bool Endpoint::cancel_waiting_locked(void* op_context) {
     found->error = FI_ECANCELED;
     found->status = Status::cancelled;
   }
-  // Else when the last of its messages has come.
+  // A buffer with messages in progress is cancelled when the last of them has ended.
   if (found->children == 0) fail_locked(*found, FI_ECANCELED, Status::cancelled);
   advance_waiting_locked();
   return true;

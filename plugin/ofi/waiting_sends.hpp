@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends that Hawser has no room for yet. They wait here, oldest first, one queue a peer: what goes
-// to one peer stays in order, and a peer that is full holds up no other, while Hawser has places.
+// Sends that Hawser has no room for yet. They wait here, oldest first, in one queue per peer. Sends
+// to one peer thus stay in order, and a full peer delays no other while Hawser has room.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class WaitingSends {
   explicit WaitingSends(std::size_t max_peers) : queues_(max_peers) { peers_.reserve(max_peers); }
 
   [[nodiscard]] bool empty() const { return peers_.empty(); }
-  // Later sends to this peer must queue behind.
+  // True if sends to this peer wait. Later ones must queue behind them.
   [[nodiscard]] bool waits(PeerId peer) const { return !at(peer).empty(); }
 
   void push(PeerId peer, Operation& operation) {
@@ -27,8 +27,8 @@ class WaitingSends {
     queue.push(operation);
   }
 
-  // Offers each peer's sends to `submit`, oldest first, until it answers `again`. `end` gets those
-  // that it refuses for good. True: some were taken.
+  // Offers each peer's sends to `submit`, oldest first, until it returns `again`. `end` gets the
+  // sends that it refuses for good. Returns true if any was taken.
   template <class Submit, class End>
   bool retry(Submit&& submit, End&& end) {
     bool any = false;
@@ -43,16 +43,17 @@ class WaitingSends {
       }
     }
     std::erase_if(peers_, [this](PeerId peer) { return at(peer).empty(); });
-    // Where places are few, everybody is first now and then.
+    // Rotate the peers, so that each is first now and then when room is scarce.
     if (peers_.size() > 1) std::rotate(peers_.begin(), peers_.begin() + 1, peers_.end());
     return any;
   }
 
-  // Takes out those to a peer, or the oldest with a program's context, each handed to `end`.
+  // take_all removes the sends to a peer, and hands each to `end`. take removes the oldest send
+  // with a context of the program.
   template <class End>
   void take_all(PeerId peer, End&& end) {
     if (peer_place(peer) >= queues_.size() || !waits(peer)) return;
-    // At its place others may wait for its successor.
+    // Sends to the next peer at the same place may wait in this queue, too.
     queues_[peer_place(peer)].remove_if([&](Operation& operation) {
       if (!operation.is_by_mirror && operation.peer != peer) return false;
       end(operation);
@@ -79,7 +80,7 @@ class WaitingSends {
   [[nodiscard]] const OperationQueue& at(PeerId peer) const { return queues_[peer_place(peer)]; }
 
   std::vector<OperationQueue> queues_;  // by place
-  std::vector<PeerId> peers_;           // that have any
+  std::vector<PeerId> peers_;           // peers with waiting sends
 };
 
 }  // namespace hawser::ofi

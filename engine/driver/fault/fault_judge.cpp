@@ -28,8 +28,8 @@ bool FaultJudge::lost() {
   return lost;
 }
 
-// A token bucket and the queue before it, as one number: when the link will have sent all that it
-// has accepted. False: the queue is full.
+// A token bucket and the queue before it, kept as one number: the time at which the link will have
+// sent all that it accepted. Returns false if the queue is full.
 bool FaultJudge::queue_on_link(std::uint64_t bytes, Time now, Duration& wait) {
   const std::uint64_t rate = faults_.rate_bytes_per_s;
   const auto time_of = [rate](std::uint64_t n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides what becomes of each packet of one direction: rolls the dice of DirectionFaults, keeps
-// the state of the bursty channel and of the limited link. All randomness comes from the seed, and
-// from the same seed the same packets have the same fates.
+// Decides the fate of each packet of one direction. It draws from DirectionFaults, and keeps the
+// state of the bursty channel and of the limited link. All randomness comes from the seed, so the
+// same seed gives the same packets the same fates.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace hawser::engine {
 
-// What happens to one packet. All default: it passes.
+// The fate of one packet. With all defaults the packet passes.
 struct Fate {
-  bool drop = false;  // outweighs the rest
+  bool drop = false;  // overrides all others
   bool duplicate = false;
   bool corrupt = false;
   bool truncate = false;
-  std::uint32_t overtaken_by = 0;  // held back until so many later packets of its queue have passed
+  std::uint32_t overtaken_by = 0;  // waits until that many later packets of its queue have passed
   proto::Duration delay{};
 
   [[nodiscard]] bool passes() const {
@@ -31,8 +31,8 @@ struct Fate {
 
 class FaultJudge {
  public:
-  // A limited link lets this much through at once after a pause, and holds that much; what would
-  // wait behind more is lost.
+  // After a pause a limited link lets this much through at once. Its queue holds that much; packets
+  // beyond it are lost.
   static constexpr std::uint64_t kRateBurstBytes = 64 * 1024;
   static constexpr std::uint64_t kRateQueueBytes = 1024 * 1024;
 
@@ -41,15 +41,15 @@ class FaultJudge {
   void seed(std::uint64_t seed) { random_ = proto::Random(seed); }
   void set(const DirectionFaults& faults);
 
-  // No packet would have a fate.
+  // True if every packet passes.
   [[nodiscard]] bool idle() const { return idle_; }
   [[nodiscard]] Fate judge(std::uint64_t bytes, proto::Time now);
 
-  // The damage itself.
+  // Damages the datagram: flips 1 to 3 of its bits.
   void flip_bits(std::span<std::byte> datagram);
-  // A length from 1 to bytes - 1; a datagram of one byte keeps it.
+  // Draws a length from 1 to bytes - 1. A datagram of one byte keeps its length.
   [[nodiscard]] std::uint32_t shorter(std::uint32_t bytes);
-  // A fault that is off draws nothing: idle directions cost nothing.
+  // Draws only if the probability is above 0, so directions without faults cost nothing.
   [[nodiscard]] bool hits(double probability) {
     return probability > 0 && random_.chance(probability);
   }

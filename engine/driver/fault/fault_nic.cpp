@@ -16,7 +16,7 @@ using proto::Time;
 
 namespace {
 
-// A packet that nobody overtakes any more must not wait for ever.
+// Longest time that a reordered packet waits, if no later packet comes to overtake it.
 constexpr proto::Duration kReorderPatience = proto::milliseconds(1);
 
 std::uint64_t seed_of(std::uint64_t seed, std::uint64_t stream, Direction direction) {
@@ -60,7 +60,7 @@ std::optional<FaultSpecError> FaultNic::apply(std::string_view spec) {
     return FaultSpecError{"revive:moved", "needs a NIC that can take another address"};
   }
   if (actions.moves) move_();
-  // Who doesn't read events doesn't miss the seventeenth.
+  // If nobody reads events, dropping the seventeenth does no harm.
   if (actions.event && !events_.full()) HAWSER_ASSERT(events_.push({*actions.event}));
   if (actions.seed) {
     tx_.judge.seed(seed_of(*actions.seed, stream_, Direction::tx));
@@ -132,7 +132,7 @@ void FaultNic::place(Side& side, Slot slot, const Fate& fate) {
   }
 }
 
-// Held packets are lost with the NIC; those that it is sending are not to be had back.
+// Held packets are lost with the NIC. Those that the inner NIC is sending can't be taken back.
 void FaultNic::discard_held() {
   for (Side* side : {&tx_, &rx_}) {
     side->held.release_all();

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault NIC: wraps any NIC and does to its packets, both ways, what bad fabrics and dying NICs
-// do.
+// The fault NIC: wraps any NIC and does to its packets, in both directions, what bad fabrics and
+// dying NICs do.
 //
-// Faults come from a specification (docs/faults.md), by dice with a seed; a hook can give single
-// packets an exact fate ("drop fragment 7 once"). Without any fault, calls pass straight through.
+// A specification (docs/faults.md) gives faults probabilities, drawn from a seed. A hook can also
+// give single packets an exact fate ("drop fragment 7 once"). Without any fault, calls pass
+// straight through.
 //
-// What it holds back it has copied into slots of its own: the sender's buffers are free as soon as
-// that send is reaped, and views that rx_burst hands out stay valid as the contract says. Holding
-// takes time, which the owner tells: set_time before every turn, and again at next_release().
+// Packets that are held back are copied into the layer's own slots. The sender's buffers are
+// therefore free as soon as the send is reaped, and views from rx_burst stay valid as the contract
+// requires. Delays need a clock, which the owner provides: it calls set_time before every turn, and
+// again at next_release().
 //
-// A packet that was judged has been accepted: nothing is judged twice. So where the inner NIC takes
-// only a part of what passed, the rest waits in slots, goes first next time, and until it has gone
-// nothing more is taken. If the slots run out, sends meet back-pressure; arrivals are lost.
+// Each packet is judged once, and a judged packet counts as accepted. If the inner NIC takes only a
+// part of the packets that passed, the others wait in slots and go first next time. Until they have
+// gone, the layer accepts nothing more. When the slots run out, senders see back-pressure and
+// arrivals are lost.
 #pragma once
 
 #include <algorithm>
@@ -46,24 +49,25 @@ struct FaultPacket {
   std::span<const std::byte> payload;             // tx only
 };
 
-// Asked once about every packet while the NIC is alive. Nothing: the dice decide.
+// Called once for every packet while the NIC is alive. If it returns nothing, the packet's fate is
+// drawn.
 using FaultHook = std::function<std::optional<Fate>(const FaultPacket&)>;
 
 struct FaultNicConfig {
   std::uint64_t seed = 1;
-  // Set apart NICs with the same seed; the NIC's index, say.
+  // Distinguishes NICs with the same seed, for example by the NIC's index.
   std::uint64_t stream = 0;
-  // The longest datagram that may be held, and with it caps().max_datagram_bytes at most.
+  // The longest datagram that can be held. caps().max_datagram_bytes is at most this.
   std::uint32_t max_datagram_bytes = 4096 + proto::PacketBuffer::kBytes;
   std::uint32_t held_packets = 1024;  // per direction
   std::uint32_t completions = 4096;   // sends that wait in the fault layer for reap
   std::uint32_t max_remotes = 256;
   FaultHook hook{};
-  // Gives the NIC that is wrapped another address; without it `revive:moved` is refused.
+  // Gives the wrapped NIC another address. Without it `revive:moved` is refused.
   std::function<void()> move{};
 };
 
-// What was done, per direction; running freely.
+// Counts of the layer's actions, per direction. Never reset.
 struct FaultCounts {
   std::uint64_t dropped = 0;  // by loss, black holes, a full link queue or the NIC's death
   std::uint64_t duplicated = 0;
@@ -71,24 +75,24 @@ struct FaultCounts {
   std::uint64_t truncated = 0;
   std::uint64_t reordered = 0;
   std::uint64_t delayed = 0;
-  std::uint64_t overflowed = 0;  // arrivals lost because no slot was free, or too long for one
+  std::uint64_t overflowed = 0;  // arrivals lost because no slot was free or large enough
 };
 
 class FaultNic final : public proto::Nic {
  public:
-  // `pool` is the pool of `inner` too, and outlives both.
+  // `inner` uses the same `pool`, which outlives both.
   FaultNic(std::unique_ptr<proto::Nic> inner, proto::PacketPool& pool, FaultNicConfig config);
   ~FaultNic() override = default;
   FaultNic(const FaultNic&) = delete;
   FaultNic& operator=(const FaultNic&) = delete;
 
-  // Changes the faults; the thread that uses the NIC. An error (of parse_fault_spec, or of
-  // find_unsupported) names the bad word, and nothing has changed.
+  // Changes the faults. Only the thread that uses the NIC may call it. An error (of
+  // parse_fault_spec, or of find_unsupported) names the bad word, and then nothing has changed.
   [[nodiscard]] std::optional<FaultSpecError> apply(std::string_view spec);
 
-  // The time of this turn; sends what has become due.
+  // Sets the time of this turn, and sends what has become due.
   void set_time(proto::Time now);
-  // When set_time should be called next, at the latest; kNever if nothing waits for time.
+  // The latest time for the next set_time; kNever if nothing waits for time.
   [[nodiscard]] proto::Time next_release() const;
 
   [[nodiscard]] const FaultSettings& settings() const { return settings_; }
@@ -112,7 +116,7 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
-  // What is held back here the driver doesn't know of.
+  // The driver doesn't know of packets held back here, so the queue must be asked.
   [[nodiscard]] Outlook outlook(proto::Queue queue) override {
     return rx_passes_through() ? inner_->outlook(queue) : Outlook::ask;
   }
@@ -136,7 +140,7 @@ class FaultNic final : public proto::Nic {
   [[nodiscard]] bool pins_memory() const override { return inner_->pins_memory(); }
   [[nodiscard]] Status pin(const proto::MemoryRange& range, const proto::Mapping* mapping,
                            proto::PinnedMemory*& pinned) override {
-    if (range.dmabuf >= 0) return Status::unsupported;  // what is held back is copied
+    if (range.dmabuf >= 0) return Status::unsupported;  // held packets are copied
     return inner_->pin(range, mapping, pinned);
   }
   void unpin(proto::PinnedMemory* pinned) override { inner_->unpin(pinned); }
@@ -151,7 +155,7 @@ class FaultNic final : public proto::Nic {
 
  private:
   using Slot = HeldPackets::Slot;
-  // Slots for views of one rx_burst that must be copied, for both queues; nothing else takes them.
+  // Slots to copy the views of one rx_burst into, for both queues. Nothing else uses them.
   static constexpr std::size_t kStagingSlots = 2 * kMaxRxBurst;
   struct Side {
     FaultJudge judge;
@@ -162,7 +166,7 @@ class FaultNic final : public proto::Nic {
     std::uint64_t cookie = 0;
     proto::Time due{};
   };
-  // Packets to a remote that are held keep it open.
+  // A remote stays open while packets to it are held.
   struct Remote {
     std::uint32_t held = 0;
     std::uint32_t closes_waiting = 0;
@@ -170,24 +174,26 @@ class FaultNic final : public proto::Nic {
 
   [[nodiscard]] Fate judge(Side& side, const FaultPacket& packet);
   static void record(FaultCounts& counts, const Fate& fate);
-  // Puts the slot where `fate` wants it to wait.
+  // Puts the slot where `fate` makes it wait.
   void place(Side& side, Slot slot, const Fate& fate);
-  // Does to the copy in the slot the damage that `fate` asks for.
+  // Damages the copy in the slot as `fate` demands.
   void damage(Side& side, Slot slot, const Fate& fate);
 
   // Sending.
   [[nodiscard]] bool sendable(const proto::TxPacket& packet) const;
-  // Whether one more packet can be judged while `waiting` that passed are not handed over yet.
+  // True if one more packet can be judged while `waiting` packets have passed but are not handed
+  // over yet.
   [[nodiscard]] bool room_to_judge(std::size_t waiting) const;
   [[nodiscard]] Fate judge(const proto::TxPacket& packet);
   [[nodiscard]] bool tx_passes_through() const;
   [[nodiscard]] Slot hold(const proto::TxPacket& packet);
   void hold_with_fate(const proto::TxPacket& packet, const Fate& fate);
-  // Ends the caller's send here: gives the buffer back and queues the cookie.
+  // Ends the caller's send here: returns the buffer to the pool and queues the cookie.
   void complete(const proto::TxPacket& packet);
-  // Hands over what passed; what the inner NIC doesn't take becomes ready. False if anything did.
+  // Hands over packets that passed. Those that the inner NIC refuses become ready, and then it
+  // returns false.
   [[nodiscard]] bool send(std::span<const proto::TxPacket> passed);
-  // Sends what is ready. False if the inner NIC is full.
+  // Sends what is ready. Returns false if the inner NIC is full.
   bool send_ready();
   [[nodiscard]] std::size_t send_held(proto::Ring<Slot>& ready);
   void forget_remote_of(Slot slot);
@@ -203,12 +209,12 @@ class FaultNic final : public proto::Nic {
   // Receiving.
   [[nodiscard]] bool rx_passes_through() const;
   [[nodiscard]] Slot hold(const proto::RxPacket& packet);
-  // One burst of the inner NIC. True if its ring was seen empty.
+  // Takes one burst from the inner NIC. Returns true if its ring was seen empty.
   [[nodiscard]] bool receive_once(proto::Queue queue, std::span<proto::RxPacket> out,
                                   std::size_t& count);
   void receive(const proto::RxPacket& packet, std::span<proto::RxPacket> out, std::size_t& count);
   void hand_out_ready(proto::Queue queue, std::span<proto::RxPacket> out, std::size_t& count);
-  // Moves views into the inner NIC's memory to slots, so that it may be asked again.
+  // Copies views into the inner NIC's memory to slots, so that the inner NIC may be asked again.
   void stage(std::span<proto::RxPacket> packets);
   [[nodiscard]] proto::RxPacket hand_out(Slot slot);
 
@@ -224,9 +230,9 @@ class FaultNic final : public proto::Nic {
   std::vector<Remote> remotes_;
   proto::Ring<Completion> completions_;
   std::size_t own_sends_ = 0;                    // slots that the inner NIC is sending from
-  std::array<std::vector<Slot>, 2> handed_out_;  // by queue: slots behind the last rx_burst's views
+  std::array<std::vector<Slot>, 2> handed_out_;  // by queue: slots of the last rx_burst's views
   proto::Ring<proto::NicEvent> events_{16};
-  // Last, so that it goes first: until then it may read slots.
+  // Declared last so that it is destroyed first: until then it may read slots.
   std::unique_ptr<proto::Nic> inner_;
 };
 

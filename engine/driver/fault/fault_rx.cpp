@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving half of the fault NIC: fates of arrivals.
+// The receiving half of the fault NIC: the fates of arrivals.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,8 +13,8 @@ using proto::RxPacket;
 
 namespace {
 
-// Bursts that one call takes from the inner NIC while faults swallow them; it ends the call of a
-// dead NIC that somebody floods.
+// Bursts that one call takes from the inner NIC while faults swallow them. The bound ends a call on
+// a dead NIC that is being flooded.
 constexpr int kMaxRounds = 64;
 
 }  // namespace
@@ -28,7 +28,7 @@ std::size_t FaultNic::rx_burst(Queue queue, std::span<RxPacket> packets) {
   std::vector<Slot>& slots = handed_out_[static_cast<std::size_t>(queue)];
   for (const Slot slot : slots) rx_.held.free(slot);
   slots.clear();
-  // Also where none is asked for, which gives back what the inner NIC's senders have lent.
+  // Ask even if the caller wants no packets: that returns what senders have lent to the inner NIC.
   if (rx_passes_through() || packets.empty()) return inner_->rx_burst(queue, packets);
 
   std::size_t count = 0;
@@ -59,7 +59,7 @@ void FaultNic::receive(const RxPacket& packet, std::span<RxPacket> out, std::siz
     record(rx_.counts, fate);
     return;
   }
-  if (packet.datagram_bytes() > rx_.held.slot_bytes()) {  // not even to be staged
+  if (packet.datagram_bytes() > rx_.held.slot_bytes()) {  // it can't even be copied to a slot
     ++rx_.counts.overflowed;
     return;
   }

@@ -15,7 +15,7 @@ constexpr double kLongestNs = 3.6e12;  // an hour
 constexpr std::uint64_t kHighestRate = 1'000'000'000'000;
 constexpr std::uint32_t kDeepestReorder = 4096;
 
-// Each of these returns null if `text` was read into the output, else what is wrong.
+// Each of these parses `text` into the output and returns null, or returns the complaint.
 using Reason = const char*;
 
 Reason read_number(std::string_view text, double& value) {
@@ -60,7 +60,7 @@ Reason read_duration(std::string_view text, Duration& duration) {
   return kBad;
 }
 
-// Cuts the part before the first '/' off `rest`; `more` says whether another part follows.
+// Cuts the part before the first '/' off `rest`. `more` tells whether another part follows.
 std::string_view take_part(std::string_view& rest, bool& more) {
   const std::size_t slash = rest.find('/');
   more = slash != std::string_view::npos;
@@ -122,7 +122,7 @@ Reason read_blackhole(std::string_view text, FaultSettings& settings) {
   return nullptr;
 }
 
-// Words that take the prefix "tx." or "rx." (tx if none).
+// Reads words that take the prefix "tx." or "rx." (tx if none).
 Reason read_directed(std::string_view key, std::string_view value, DirectionFaults& faults,
                      bool& known) {
   known = true;
@@ -143,7 +143,7 @@ void set_dead(FaultSettings& settings, FaultActions& actions, bool dead, bool te
   if (tell) actions.event = dead ? NicEvent::Kind::down : NicEvent::Kind::up;
 }
 
-// Words without a value.
+// Reads words without a value.
 bool read_plain(std::string_view word, FaultSettings& settings, FaultActions& actions) {
   if (word == "kill" || word == "kill:event") {
     set_dead(settings, actions, true, word != "kill");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What faults a NIC injects, and the words that say so. The grammar is in docs/faults.md.
+// The faults that a NIC injects, and the parser of their specification. docs/faults.md has the
+// grammar.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 
 namespace hawser::engine {
 
-// Faults of the packets that go one way. Probabilities are per packet, 0 to 1.
+// Faults of packets in one direction. Probabilities are per packet, 0 to 1.
 struct DirectionFaults {
   double loss = 0;
-  // Gilbert-Elliott: before each packet the channel turns bad with burst_enter, and good again with
-  // burst_leave; in the bad state a packet is lost with burst_loss.
+  // Gilbert-Elliott: before each packet the channel turns bad with probability burst_enter, and
+  // good again with burst_leave. In the bad state a packet is lost with burst_loss.
   double burst_enter = 0;
   double burst_leave = 0;
   double burst_loss = 1;
   double duplicate = 0;
   double reorder = 0;
-  std::uint32_t reorder_depth = 3;  // packets of the same queue that overtake
+  std::uint32_t reorder_depth = 3;  // packets of the same queue that overtake it
   proto::Duration delay{};
   proto::Duration jitter{};  // added to delay, uniform in [0, jitter]
   double corrupt = 0;        // flips 1 to 3 bits
@@ -33,16 +34,16 @@ struct DirectionFaults {
 struct FaultSettings {
   DirectionFaults tx;
   DirectionFaults rx;
-  proto::Duration late_reap{};  // how long completed sends wait before reap tells of them
-  double partial_burst = 0;     // per tx_burst: takes only a random part of what it is offered
+  proto::Duration late_reap{};  // how long completed sends wait before reap reports them
+  double partial_burst = 0;     // per tx_burst: it accepts only a random part of the packets
   bool dead = false;
 };
 
-// What a specification asks for beyond settings that last.
+// Requests in a specification that act once, unlike settings, which last.
 struct FaultActions {
   std::optional<std::uint64_t> seed;
-  std::optional<proto::NicEvent::Kind> event;  // the last one named
-  bool moves = false;                          // takes another address
+  std::optional<proto::NicEvent::Kind> event;  // the last one that the specification names
+  bool moves = false;                          // the NIC takes another address
 };
 
 struct FaultSpecError {
@@ -50,14 +51,14 @@ struct FaultSpecError {
   std::string_view reason;  // static text
 };
 
-// Reads `spec` on top of `settings`: what it doesn't name stays. Doesn't allocate.
-// With an error, `settings` and `actions` are as before.
+// Parses `spec` on top of `settings`: settings that it doesn't name stay. Doesn't allocate. On an
+// error, `settings` and `actions` are unchanged.
 [[nodiscard]] std::optional<FaultSpecError> parse_fault_spec(std::string_view spec,
                                                              FaultSettings& settings,
                                                              FaultActions& actions);
 
-// The word that a NIC with these caps can't do, if there is one: damage on a fabric that is trusted
-// to deliver what was sent would be believed.
+// Returns the first word that a NIC with these caps can't do, if there is one. A fabric that is
+// trusted to deliver data intact can't be damaged: the protocol would believe the damaged data.
 [[nodiscard]] std::optional<FaultSpecError> find_unsupported(const FaultSettings& settings,
                                                              const proto::NicCaps& caps);
 

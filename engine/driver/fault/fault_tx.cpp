@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sending half of the fault NIC: fates of packets handed over, sends of what was held, reaping.
+// The sending half of the fault NIC: the fates of outgoing packets, sending of held packets,
+// reaping.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,10 +14,10 @@ using proto::TxPacket;
 
 namespace {
 
-// Packets judged before the inner NIC is asked to take them; each may need a slot if it refuses.
+// Packets judged before the inner NIC is asked to take them. Each needs a slot if it refuses.
 constexpr std::size_t kStretch = 64;
 
-// A packet, and its duplicate.
+// One slot for a packet and one for its duplicate.
 constexpr std::size_t kSlotsPerPacket = 2;
 
 }  // namespace
@@ -32,7 +33,7 @@ std::size_t FaultNic::tx_burst(std::span<const TxPacket> packets) {
   if (packets.size() > 1 && tx_.judge.hits(settings_.partial_burst)) {
     packets = packets.first(1 + tx_.judge.below(packets.size() - 1));
   }
-  std::size_t sent = 0;  // from here to `judged`: passed, and yet to be handed to the inner NIC
+  std::size_t sent = 0;  // from here to `judged`: packets that passed but are not handed over yet
   std::size_t judged = 0;
   bool taking = true;
   while (taking && judged < packets.size()) {
@@ -47,11 +48,11 @@ std::size_t FaultNic::tx_burst(std::span<const TxPacket> packets) {
     const Fate fate = judge(packet);
     if (fate.passes()) {
       if (!tx_.held.any_behind()) continue;
-      // It goes before whom it overtakes.
+      // Send it before the held packets that it overtakes.
       taking = send(packets.subspan(sent, judged - sent));
       tx_.held.passed(packet.queue);
     } else {
-      // Those before it go first: it may become ready at once.
+      // Send the packets before it first, because it may become ready at once.
       taking = send(packets.subspan(sent, judged - 1 - sent));
       hold_with_fate(packet, fate);
     }
@@ -87,7 +88,7 @@ bool FaultNic::send(std::span<const TxPacket> passed) {
   const std::size_t taken = inner_->tx_burst(passed);
   for (const TxPacket& packet : passed.subspan(taken)) {
     const Slot slot = hold(packet);
-    tx_.held[slot].overtakes = false;  // it did when it was judged
+    tx_.held[slot].overtakes = false;  // it overtook others when it was judged
     tx_.held.make_ready(slot);
     complete(packet);
   }
@@ -139,7 +140,7 @@ bool FaultNic::send_ready() {
   return true;
 }
 
-// Offers a batch from the front of `ready` to the inner NIC; returns how many it took.
+// Offers a batch from the front of `ready` to the inner NIC. Returns how many it took.
 std::size_t FaultNic::send_held(proto::Ring<Slot>& ready) {
   std::array<PacketBuffer*, kStretch> buffers;
   std::array<TxPacket, kStretch> packets;
@@ -174,7 +175,7 @@ HeldPackets::Slot FaultNic::own_slot(std::uint64_t cookie) const {
   return tx_.held.slot_of(reinterpret_cast<const std::byte*>(at));
 }
 
-// Takes what the inner NIC has reaped, as far as there is room: cookies to tell, slots to free.
+// Takes what the inner NIC has reaped, as far as there is room: cookies to report, slots to free.
 void FaultNic::collect() {
   std::array<std::uint64_t, kStretch> cookies;
   for (;;) {

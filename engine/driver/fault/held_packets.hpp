@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets of one direction that the fault layer holds back: a copy of each in a preallocated slot.
 //
-// A slot is free, then taken by its user, who fills it and puts it in one of three places:
+// A slot is free until its user takes it, fills it, and puts it in one of three places:
 //   until a time   a heap by (time, order of arrival)
-//   behind others  until so many packets of its queue have passed, or a time at the latest
+//   behind others  until that many packets of its queue have passed, or a time at the latest
 //   ready          a FIFO per queue, from which the user takes it
-// and who frees it when the copy is of no more use.
+// The user frees it when the copy is no longer needed.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct HeldPacket {
   std::uint16_t entropy = 0;
   proto::Queue queue = proto::Queue::data;
   bool congestion_experienced = false;
-  bool overtakes = true;  // counts as passing those held behind others, when it goes
+  bool overtakes = true;  // when it goes, it counts as passing the packets held behind others
 };
 
 class HeldPackets {
@@ -41,7 +41,7 @@ class HeldPackets {
   [[nodiscard]] std::size_t slot_bytes() const { return stride_; }
   [[nodiscard]] std::size_t slots() const { return packets_.size(); }
 
-  // Only with a free slot.
+  // Requires a free slot.
   [[nodiscard]] Slot take();
   void free(Slot slot) { free_.push_back(slot); }
 
@@ -51,11 +51,11 @@ class HeldPackets {
   void hold_behind(Slot slot, std::uint32_t packets, proto::Time latest);
   void make_ready(Slot slot) { HAWSER_ASSERT(ready(packets_[slot].queue).push(slot)); }
 
-  // A packet of `queue` went by those that are held behind others.
+  // A packet of `queue` overtakes those that are held behind others.
   void passed(proto::Queue queue);
-  // Makes ready what is due by `now`.
+  // Makes all packets ready that are due by `now`.
   void advance(proto::Time now);
-  // Makes ready whatever is held.
+  // Makes all held packets ready.
   void release_all();
 
   [[nodiscard]] proto::Ring<Slot>& ready(proto::Queue queue) {
@@ -63,12 +63,12 @@ class HeldPackets {
   }
   [[nodiscard]] bool any_behind() const { return !behind_.empty(); }
   [[nodiscard]] bool any_ready() const { return !ready_[0].empty() || !ready_[1].empty(); }
-  // Nothing is held or ready.
+  // True if nothing is held or ready.
   [[nodiscard]] bool idle() const { return timed_.empty() && behind_.empty() && !any_ready(); }
-  // When the next packet becomes ready by time; kNever if none will.
+  // The time at which the next packet becomes ready by time; kNever if none will.
   [[nodiscard]] proto::Time next_due() const;
 
-  // Whether `data` lies in a slot, and in which.
+  // The slot that `data` lies in, or kNoSlot.
   static constexpr Slot kNoSlot = std::numeric_limits<Slot>::max();
   [[nodiscard]] Slot slot_of(const std::byte* data) const;
 
@@ -77,7 +77,7 @@ class HeldPackets {
     proto::Time due;
     std::uint64_t order;
     Slot slot;
-    // std::push_heap keeps the greatest in front; we want the earliest.
+    // std::push_heap keeps the greatest element in front, and the earliest is wanted there.
     friend bool operator<(const Timed& a, const Timed& b) {
       return a.due != b.due ? b.due < a.due : b.order < a.order;
     }

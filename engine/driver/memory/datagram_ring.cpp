@@ -23,8 +23,8 @@ bool DatagramRing::claim(std::uint64_t& position) {
   for (;;) {
     const std::uint64_t released = released_.load(std::memory_order_acquire);
     if (released == kClosed) return false;
-    // Negative: others have claimed since, and the receiver has gone past it; so the exchange
-    // fails.
+    // Negative if other senders have claimed cells since and the receiver has passed this position.
+    // The exchange below then fails.
     const auto taken = static_cast<std::int64_t>(position - released);
     if (taken > static_cast<std::int64_t>(mask_)) {
       overruns_.fetch_add(1, std::memory_order_relaxed);
@@ -74,7 +74,7 @@ bool DatagramRing::take_back(std::uint64_t position) {
 }
 
 std::size_t DatagramRing::pop(std::span<proto::RxPacket> packets, proto::Queue queue) {
-  // Written only where it changes: senders read it for every packet.
+  // Store only on change, because senders read it for every packet.
   if (released_.load(std::memory_order_relaxed) != head_) {
     released_.store(head_, std::memory_order_release);
   }
@@ -93,7 +93,7 @@ std::size_t DatagramRing::pop(std::span<proto::RxPacket> packets, proto::Queue q
     } else if (holder == hold(head_, Holder::cell)) {
       packet.bytes += next.lent_bytes;
     } else {
-      break;  // as good as not published: its sender is copying it
+      break;  // not published yet: its sender is still copying it
     }
   }
   return count;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A receive ring in memory: a bounded queue of datagrams, any number of senders in any threads, one
-// receiver. (After Vyukov's bounded queue: each cell has a sequence number that says which datagram
-// it holds.)
+// A receive ring in memory: a bounded queue of datagrams with any number of senders, in any
+// threads, and one receiver. It follows Vyukov's bounded queue: the sequence number of a cell tells
+// which datagram the cell holds.
 //
 // A sender claims a cell, copies its datagram into it and publishes it. The receiver gets views
-// into the cells and gives all of them back on its next call. Nobody waits: a full ring drops. A
-// cell that is claimed and not published yet, because its sender was descheduled, holds back those
-// behind it, as a packet that is still on the wire would.
+// into the cells, and returns all of them with its next call. Nobody waits: a full ring drops. If a
+// sender is descheduled between claim and publication, its cell holds back those behind it, as a
+// packet that is still on the wire would.
 //
-// Of a payload the sender may also lend a view. It is the receiver's from when it is popped to when
-// the cell is given back; before, the sender may take it back, which copies it into the cell. Which
-// of both comes first is decided in the cell's `hold`, in one atomic step that names the datagram:
-// the cell may long hold another.
+// A sender may also lend a view of its payload. The receiver owns that view from its pop until it
+// returns the cell. Before the pop the sender may take the view back, which copies the payload into
+// the cell. The cell's `hold` decides between the two in one atomic step. `hold` also names the
+// datagram, because the cell may already hold a later one.
 #pragma once
 
 #include <atomic>
@@ -26,42 +26,44 @@ namespace hawser::engine {
 
 class DatagramRing {
  public:
-  // At least `slots` datagrams of up to `datagram_bytes` each; the slots are rounded up to a power
-  // of two.
+  // Holds at least `slots` datagrams of up to `datagram_bytes` each. The number of slots is rounded
+  // up to a power of two.
   DatagramRing(std::size_t slots, std::size_t datagram_bytes);
   DatagramRing(const DatagramRing&) = delete;
   DatagramRing& operator=(const DatagramRing&) = delete;
 
-  // Any thread. False if the ring is full or closed, or the datagram longer than a slot: it is
-  // dropped.
+  // For any thread. False if the datagram was dropped: the ring is full or closed, or the datagram
+  // is longer than a slot.
   bool push(std::span<const std::byte> header, std::span<const std::byte> payload);
 
-  // As push, but the payload, which is not empty, stays where it is and as it is until
-  // is_released(position) or take_back(position) say true. False: it is the caller's at once.
+  // As push, but the receiver reads the payload (not empty) in place. It must not change until
+  // is_released(position) or take_back(position) returns true. If lend returns false, the caller
+  // owns it at once.
   [[nodiscard]] bool lend(std::span<const std::byte> header, std::span<const std::byte> payload,
                           std::uint64_t& position);
-  // Who lent it: whether the receiver has given it back, or will never look at it. Once true, it
-  // is true for good.
+  // For the lender. True if the receiver has returned the payload, or will never look at it. Once
+  // true, it stays true.
   [[nodiscard]] bool is_released(std::uint64_t position) const {
     return released_.load(std::memory_order_acquire) > position;
   }
-  // Who lent it: copies it, if the receiver hasn't seen it. True: nothing reads it any more.
-  // False: the receiver is at it right now.
+  // For the lender. Copies the payload into the cell if the receiver hasn't seen it. True: nobody
+  // reads the lender's memory any more. False: the receiver is reading it right now.
   [[nodiscard]] bool take_back(std::uint64_t position);
 
-  // The receiver's thread. Views of the next datagrams, in order; invalidates the previous call's.
+  // For the receiver's thread. Returns views of the next datagrams, in order, and invalidates those
+  // of the previous call.
   [[nodiscard]] std::size_t pop(std::span<proto::RxPacket> packets, proto::Queue queue);
-  // The receiver's thread, which pops no more: all is given back, and what still comes is dropped.
+  // For the receiver's thread, which pops no more. Returns all cells; later datagrams are dropped.
   void close() { released_.store(kClosed, std::memory_order_release); }
 
-  // Datagrams dropped because the ring was full. Any thread.
+  // Datagrams dropped because the ring was full. For any thread.
   [[nodiscard]] std::uint64_t overruns() const { return overruns_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t slots() const { return mask_ + 1; }
 
  private:
   static constexpr std::uint64_t kClosed = ~std::uint64_t{0};  // released_: beyond every position
 
-  // Whose a lent payload is.
+  // The owner of a lent payload.
   enum class Holder : std::uint64_t { lender, receiver, copying, cell };
   [[nodiscard]] static constexpr std::uint64_t hold(std::uint64_t position, Holder holder) {
     return position << 2 | static_cast<std::uint64_t>(holder);
@@ -71,8 +73,8 @@ class DatagramRing {
     std::atomic<std::uint64_t> turn{0};  // p + 1: holds datagram p
     std::atomic<std::uint64_t> hold{0};
     const std::byte* lent = nullptr;
-    std::uint32_t bytes = 0;       // behind this
-    std::uint32_t lent_bytes = 0;  // at `lent`, or behind those
+    std::uint32_t bytes = 0;       // that follow this struct
+    std::uint32_t lent_bytes = 0;  // at `lent`, or behind those bytes
     // The datagram follows.
   };
   static_assert(sizeof(Cell) % 8 == 0, "datagrams are at least 8-byte aligned");
@@ -90,11 +92,11 @@ class DatagramRing {
   std::size_t stride_;
   AlignedMemory memory_;
 
-  alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};  // the senders'
+  alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};  // changed by senders
   std::atomic<std::uint64_t> overruns_{0};
-  // The receiver's, on a line of its own: cells before this one are the senders' again.
+  // The receiver's, on a cache line of its own. Senders own all cells before this position.
   alignas(kCacheLine) std::atomic<std::uint64_t> released_{0};
-  alignas(kCacheLine) std::uint64_t head_ = 0;  // the next to hand out
+  alignas(kCacheLine) std::uint64_t head_ = 0;  // the next cell to hand out
 };
 
 }  // namespace hawser::engine

@@ -9,8 +9,8 @@ namespace {
 
 using proto::NicAddress;
 
-// Address: kind, 7 zero bytes, the fabric's id, the NIC's number; both in host order, as no other
-// host can make use of them.
+// An address is its kind, 7 zero bytes, the fabric's id and the NIC's number. Both numbers are in
+// host order, because no other host can use them.
 constexpr std::size_t kIdAt = 8;
 constexpr std::size_t kNumberAt = 16;
 
@@ -24,8 +24,9 @@ Registry& registry() {
   return instance;
 }
 
-// Two fabrics of one process never share an id, and those of two processes hardly ever: an address
-// that strays into another process is refused there instead of naming somebody else.
+// Returns a new fabric id. Ids never repeat within a process, and hardly ever between two
+// processes. An address that strays into another process is therefore refused there, instead of
+// naming another NIC.
 std::uint64_t next_fabric_id() {
   static std::atomic<std::uint64_t> made{0};
   std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(&registry()) * 0x9e3779b97f4a7c15u;

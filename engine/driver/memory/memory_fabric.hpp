@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric inside one process: NICs that attach to it reach each other, from any thread.
+// A fabric inside one process: the NICs that attach to it reach each other, from any thread.
 //
-// The receive rings of a NIC belong to its port, which lives for as long as anybody sends to it;
-// so a NIC may be destroyed while others, in other threads, are sending to it.
+// A NIC's receive rings belong to its port, which lives as long as any sender uses it. A NIC may
+// therefore be destroyed while other threads are sending to it.
 #pragma once
 
 #include <atomic>
@@ -27,37 +27,37 @@ struct MemoryPort {
   [[nodiscard]] DatagramRing& ring(proto::Queue queue) {
     return queue == proto::Queue::data ? data : control;
   }
-  // By the receiver, which goes: what senders have lent is theirs again.
+  // Called by the receiver when it goes. Senders own the payloads again that they have lent.
   void close() {
     data.close();
     control.close();
   }
   DatagramRing data;
   DatagramRing control;
-  std::atomic<bool> takes_views{false};  // said by the receiver: of payloads
+  std::atomic<bool> takes_views{false};  // set by the receiver: it accepts views of payloads
 };
 
 class MemoryFabric {
  public:
-  // The fabric of that name in this process; it lives as long as somebody holds it.
+  // Returns the fabric of that name in this process. It lives as long as anybody holds it.
   [[nodiscard]] static std::shared_ptr<MemoryFabric> named(std::string_view name);
 
-  // A fabric that no name leads to. `id` is part of its NICs' addresses: the same construction
-  // gives the same addresses, as a simulation needs.
+  // Makes a fabric that can't be found by name. `id` is part of its NICs' addresses: the same
+  // construction gives the same addresses, as a simulation needs.
   explicit MemoryFabric(std::string name = "private", std::uint64_t id = 0);
 
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  // Any thread.
+  // For any thread.
   [[nodiscard]] proto::NicAddress attach(std::shared_ptr<MemoryPort> port);
   void detach(const proto::NicAddress& address);
 
-  // Whether it can be an address of this fabric. Any thread.
+  // True if it can be an address of this fabric. For any thread.
   [[nodiscard]] bool names(const proto::NicAddress& address) const;
-  // Any thread; doesn't block.
-  //   ok: `port` is the port, or null if its NIC is gone for good: what is sent there is lost
-  //   again: another thread is attaching or looking · invalid_argument: not an address of this
-  //   fabric.
+  // Finds the port of an address. For any thread; doesn't block.
+  //   `ok`: `port` is the port, or null if its NIC is gone for good. Datagrams to it are then lost.
+  //   `again`: another thread is attaching or looking.
+  //   `invalid_argument`: not an address of this fabric.
   [[nodiscard]] Status find(const proto::NicAddress& address, std::shared_ptr<MemoryPort>& port);
 
  private:
@@ -65,7 +65,7 @@ class MemoryFabric {
 
   std::string name_;
   std::uint64_t id_;
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards the members below
   std::map<std::uint64_t, std::shared_ptr<MemoryPort>> ports_;
   std::uint64_t next_number_ = 1;  // never reused
 };

@@ -18,7 +18,7 @@ using proto::TxPacket;
 
 namespace {
 
-// Payloads that one reap copies because it got no view back: some 10 us.
+// Payloads that one reap copies because their views have not come back: some 10 us.
 constexpr std::uint32_t kCopiedAtOnce = 64;
 
 const MemoryNicConfig& checked(const MemoryNicConfig& config) {
@@ -50,14 +50,14 @@ MemoryNic::MemoryNic(std::shared_ptr<MemoryFabric> fabric, const MemoryNicConfig
   caps_.max_datagram_bytes = config.max_datagram_bytes;
   caps_.entropies = config.entropies;
   caps_.needs_checksum = config.needs_checksum;
-  // A slot holds one datagram, of whatever length.
+  // A slot holds one datagram of any length.
   caps_.receive_bytes = std::uint64_t{port_->data.slots()} *
                         std::min(config.datagram_bytes, config.max_datagram_bytes);
 }
 
 MemoryNic::~MemoryNic() {
   fabric_->detach(address_);
-  port_->close();  // first, as it may have sent to itself
+  port_->close();  // before the sends, because it may have sent to itself
   while (!sends_.empty()) {
     const Send send = sends_.pop();
     while (send.lent_to != nullptr && !send.lent_to->take_back(send.position)) {
@@ -111,11 +111,11 @@ void MemoryNic::deliver(const TxPacket& packet, Send& send) {
   if (!remotes_.is_open(packet.remote)) return;
   MemoryPort* const port = remote_ports_[static_cast<std::uint32_t>(packet.remote)].get();
   if (port == nullptr) return;
-  // A full ring counts the loss by itself, at the receiver, whose loss it is.
+  // A full ring counts the loss itself, at the receiver.
   DatagramRing& ring = port->ring(packet.queue);
   const std::span<const std::byte> header(packet.buffer->bytes, packet.header_bytes);
   const std::span<const std::byte> payload(packet.payload, packet.payload_bytes);
-  // Nobody waits for a send without a cookie: its bytes may be gone before it is over.
+  // Nobody waits for a send without a cookie, so its bytes may be gone before the receiver is done.
   const bool may_lend = payload.size() >= kLentBytes && packet.cookie != TxPacket::kNoCookie;
   if (!may_lend || !port->takes_views.load(std::memory_order_relaxed)) {
     (void)ring.push(header, payload);

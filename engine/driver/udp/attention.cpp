@@ -19,7 +19,7 @@ std::size_t Attention::note_heard(Time now) {
     if (!queue.heard_in_turn) continue;
     ++heard;
     queue.heard_in_turn = false;
-    queue.warm_until = now + kWarm;  // asked now: it may hold more, of which poll knows nothing
+    queue.warm_until = now + kWarm;  // it was asked now, and may hold more that poll did not see
     keeps_coming_ = heard == 1 && order_.front() == i;
     const auto at = std::find(order_.begin(), order_.end(), i);
     std::rotate(order_.begin(), at, at + 1);

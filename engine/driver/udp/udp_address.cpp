@@ -23,7 +23,7 @@ using proto::NicAddress;
 
 constexpr std::uint32_t kUsualMtu = 1500;
 
-// Any, multicast and broadcast addresses name no host.
+// False for unspecified, multicast and broadcast addresses, which name no host.
 bool names_one_host(const SocketAddress& address) {
   if (address.is_v6()) {
     const in6_addr& ip = address.v6.sin6_addr;
@@ -48,8 +48,7 @@ IpBytes ip_of(const sockaddr& address) {
   return {reinterpret_cast<const std::byte*>(&v4.sin_addr), sizeof v4.sin_addr};
 }
 
-// How many leading bits of the interface's address make up its network, if `local` is in it; else
-// -1.
+// Length of the network prefix of the interface's address, if `local` is in that network; else -1.
 int matching_prefix(const ifaddrs& interface, const SocketAddress& local) {
   if (interface.ifa_addr == nullptr || interface.ifa_netmask == nullptr ||
       interface.ifa_addr->sa_family != local.any.sa_family) {
@@ -160,7 +159,7 @@ bool from_nic_address(const NicAddress& address, const SocketAddress& local, Soc
       std::memcpy(&out->v4.sin_addr, in + Layout::kIp, sizeof out->v4.sin_addr);
     }
   }
-  // What belongs to no field is zero: equal addresses are equal bytes.
+  // Unused bytes must be zero, so that equal addresses are equal bytes.
   return names_one_host(data) && address == to_nic_address(data, control);
 }
 

@@ -26,7 +26,7 @@ struct SocketAddress {
   void set_port(in_port_t port) { (is_v6() ? v6.sin6_port : v4.sin_port) = port; }
 };
 
-// Where the fields of a UDP NicAddress are; ports are big endian, IPv4 addresses zero-padded.
+// Offsets of the fields of a UDP NicAddress. Ports are big endian, IPv4 addresses zero-padded.
 struct UdpAddressLayout {
   static constexpr std::size_t kKind = 0;
   static constexpr std::size_t kFamily = 1;  // 4 or 6
@@ -36,26 +36,28 @@ struct UdpAddressLayout {
   static constexpr std::size_t kEnd = kIp + 16;
 };
 
-// "127.0.0.2", "::1", "fe80::1%eth0"; port 0. Throws Error if it isn't the address of one host.
+// Parses "127.0.0.2", "::1" or "fe80::1%eth0", with port 0. Throws Error if it isn't the address of
+// one host.
 [[nodiscard]] SocketAddress parse_local_address(const std::string& text);
 
 [[nodiscard]] bool is_link_local(const SocketAddress& address);
-// The same host's, whatever the ports; link-local ones are of a link.
+// True if both have the same IP address, whatever the ports. Link-local addresses must also be of
+// the same link.
 [[nodiscard]] bool is_same_ip(const SocketAddress& a, const SocketAddress& b);
 
-// "10.0.0.1", "fd00::1"; without port and scope.
+// "10.0.0.1" or "fd00::1", without port and scope.
 [[nodiscard]] std::string to_text(const SocketAddress& address);
 
 [[nodiscard]] proto::NicAddress to_nic_address(const SocketAddress& data,
                                                const SocketAddress& control);
 
 // False if `address` is not of the UDP kind and of the family of `local`, or is malformed. A
-// link-local remote is taken to be on the link of `local`.
+// link-local remote is assumed to be on the link of `local`.
 [[nodiscard]] bool from_nic_address(const proto::NicAddress& address, const SocketAddress& local,
                                     SocketAddress& data, SocketAddress& control);
 
-// The MTU of the interface that has `local`, or whose network it is in (127.0.0.2 is lo's); 1500 if
-// none is found.
+// The MTU of the interface that has `local`, or whose network contains it (127.0.0.2 is in lo's).
+// 1500 if there is none.
 [[nodiscard]] std::uint32_t interface_mtu(const SocketAddress& local);
 
 }  // namespace hawser::engine

@@ -21,7 +21,7 @@ Interfaces list_interfaces() {
   return {first, ::freeifaddrs};
 }
 
-// The address of an entry, with port 0. Nothing: it is of another family than `like`.
+// The address of an entry, with port 0. Nothing if its family differs from that of `like`.
 std::optional<SocketAddress> address_in(const ifaddrs& entry, const SocketAddress& like) {
   if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != like.any.sa_family) return {};
   SocketAddress address;
@@ -46,7 +46,7 @@ bool is_usable(const SocketAddress& local) {
   SocketAddress address = local;
   address.set_port(0);
   const Descriptor fd(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  // Whatever else is short (ports, descriptors), the address is no reason.
+  // Other shortages (ports, descriptors) say nothing against the address.
   return !fd || ::bind(fd.get(), &address.any, address.length()) == 0 || errno != EADDRNOTAVAIL;
 }
 

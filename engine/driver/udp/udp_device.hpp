@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network device that has a NIC's address, and the addresses that it has now.
+// The network device that has a NIC's address, and the device's present addresses.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct UdpDevice {
   std::string name;
 };
 
-// The device that has exactly this address. None for loopback: each of its addresses is a NIC of
-// its own, for tests and demonstrations.
+// The device that has exactly this address. Returns none for loopback: each of its addresses counts
+// as a NIC, for tests and demonstrations.
 [[nodiscard]] UdpDevice device_of(const SocketAddress& local);
 
-// Whether this host has it, and it is not tentative.
+// True if this host has the address and it is not tentative.
 [[nodiscard]] bool is_usable(const SocketAddress& local);
 
-// An address of that device for a NIC that had `before`: of the same family and scope, and usable.
+// A usable address of that device for a NIC that had `before`, of the same family and scope.
 [[nodiscard]] std::optional<SocketAddress> address_like(const SocketAddress& before,
                                                         const std::string& device);
 

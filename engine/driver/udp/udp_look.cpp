@@ -11,8 +11,8 @@ namespace hawser::engine {
 using proto::Queue;
 
 namespace {
-constexpr std::array kQueues{Queue::data, Queue::control};  // as descriptors() has them
-// A question to the watch costs a system call.
+constexpr std::array kQueues{Queue::data, Queue::control};  // in the order of descriptors()
+// Asking the watch costs a system call.
 constexpr proto::Duration kFollowInterval = proto::milliseconds(1);
 constexpr proto::Duration kRetryInterval = proto::milliseconds(1000);
 }  // namespace
@@ -48,7 +48,7 @@ void UdpLook::decide_anew() {
     }
   }
   const bool looks = attention_.begin_turn(now_, due_);
-  // A question costs as much as a look, and brings what is there.
+  // Asking a single queue costs as much as a look at it, and also receives its packets.
   const bool one_is_left = attention_.asked() + 1 == attention_.count();
   if (looks && !one_is_left) look();
   queue = 0;
@@ -67,7 +67,7 @@ void UdpLook::look() {
   for (std::size_t i = 0; i < watched_.size(); ++i) {
     pollfd& watched = watched_[i];
     watched.revents = 0;
-    // poll skips what is negative.
+    // poll skips negative descriptors.
     if ((watched.fd < 0) != attention_.asks(i)) watched.fd = ~watched.fd;
   }
   const CancellationHold hold;

@@ -21,11 +21,11 @@ using proto::TxPacket;
 namespace {
 
 constexpr std::size_t kGiveBatch = 64;
-// Full messages that one system call should send: entering the kernel costs up to a fifth of what
-// one of them does. More would be long on their way to the first cache that holds them all.
+// Full messages that one system call should send. Entering the kernel costs up to a fifth of
+// sending one of them. Larger bursts would only fit into a larger, slower cache.
 constexpr std::uint32_t kMessagesPerCall = 4;
 
-// A datagram, or a segmented message whole.
+// Largest UDP payload: a datagram, or a segmented message as a whole.
 std::uint32_t max_message(const SocketAddress& local) {
   return kMaxIpBytes - udp_headers(local.is_v6());
 }
@@ -128,7 +128,7 @@ std::uint32_t UdpNic::max_datagram_to(const NicAddress& remote) {
 std::size_t UdpNic::tx_burst(std::span<const TxPacket> packets) {
   packets =
       packets.first(std::min<std::size_t>(packets.size(), cookies_.capacity() - cookies_.size()));
-  if (!here_) {  // lost: without its address the kernel would choose another
+  if (!here_) {  // lost: without the address the kernel would choose another source
     complete(packets);
     return packets.size();
   }
@@ -218,7 +218,7 @@ void UdpNic::return_at(const SocketAddress& address) {
   }
   here_ = true;
   told_here_ = false;
-  // A device that was made anew has another index.
+  // A device that was removed and made again has a new index.
   if (const UdpDevice device = device_of(local_); device.index != 0) device_ = device;
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
     if (remotes_.is_open(static_cast<RemoteHandle>(i))) choose_device(addresses_[i]);

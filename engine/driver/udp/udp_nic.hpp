@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The UDP NIC: an IP address of this host, with a data and a control socket on it. No hardware and
-// no privilege needed. The kernel copies at the send, so buffers are free at once and the cookies
-// come with the next reap.
+// The UDP NIC: an IP address of this host, with a data and a control socket on it. It needs no
+// special hardware and no privilege. The kernel copies packets when they are sent, so buffers are
+// free at once. The next reap returns their cookies.
 //
-// One entropy: a path hashes on the data sockets' ports.
+// The NIC has one entropy: switches hash its paths on the ports of the data sockets.
 //
-// The NIC is the device that has the address, but for loopback's addresses, each of which is a NIC
-// of its own. What it sends goes by that device where the routing tables have equal ways by others
-// (udp_route.hpp). If the device loses the address, the NIC says `down`; it says `up` when the
-// address is back, or with another one that the device has got, on the same sockets. What else goes
-// wrong with the device shows as silence.
+// A NIC stands for the device that has its address. Loopback's addresses are the exception: each is
+// a NIC of its own. If the routing tables have equal routes by several devices, the NIC sends by
+// its own device (udp_route.hpp). If the device loses the address, the NIC reports `down`. It
+// reports `up` when the device has that address back, or another one, on the same sockets. Other
+// failures of the device show only as silence.
 #pragma once
 
 #include <cstddef>
@@ -38,17 +38,16 @@ struct UdpNicConfig {
   std::uint64_t receive_bytes = 4 * 1024 * 1024;  // asked of the kernel for each socket
   std::uint32_t max_remotes = 256;
   std::uint32_t send_slots = 4096;           // sends between tx_burst and reap
-  std::uint32_t datagram_bytes = 4096 + 64;  // of a full packet, to tell caps().burst and
-                                             // caps().receive_bytes
-  // Off: as on a kernel without it.
+  std::uint32_t datagram_bytes = 4096 + 64;  // of a full packet, for caps().burst and receive_bytes
+  // Off: behave as on a kernel without the feature.
   bool segment = true;   // UDP_SEGMENT
   bool coalesce = true;  // UDP_GRO
   bool screen = true;    // SO_ATTACH_REUSEPORT_CBPF
-  // Off: as over a fabric with an end-to-end check of its own.
+  // Off: behave as over a fabric with an end-to-end check of its own.
   bool checksum = true;
 };
 
-// Per socket; running freely.
+// Counters per socket, never reset.
 struct UdpQueueStats {
   UdpSendStats send;
   UdpReceiveStats receive;
@@ -56,32 +55,33 @@ struct UdpQueueStats {
 
 class UdpNic final : public proto::Nic {
  public:
-  // `pool` outlives the NIC. Throws Error: no such address here, no port free, not permitted.
+  // `pool` outlives the NIC. Throws Error if this host has no such address, no port is free, or
+  // permission is missing.
   UdpNic(const UdpNicConfig& config, proto::PacketPool& pool);
   UdpNic(const UdpNic&) = delete;
   UdpNic& operator=(const UdpNic&) = delete;
 
   [[nodiscard]] UdpQueueStats stats(proto::Queue queue) const;
-  // The newest since the last time.
+  // The newest change since the last call.
   [[nodiscard]] std::optional<UdpWayNews> take_news();
 
-  // `look`, which outlives the use of this, decides which queues are asked; without one, all are.
+  // `look` decides which queues are asked; without one, all are. It must outlive its use here.
   void follow(UdpLook& look) { look_ = &look; }
   void expect(proto::Queue queue, Outlook outlook) { port(queue).outlook = outlook; }
-  // Whether rx_burst has brought something since the last time, or will without a system call.
+  // True if rx_burst has brought something since the last call, or can do so without a system call.
   [[nodiscard]] bool take_heard(proto::Queue queue) {
     Port& from = port(queue);
     return std::exchange(from.heard, false) || from.receiver.holds_some();
   }
 
-  // Whether it is a device, whose address may change.
+  // True if the NIC has a device, whose address may change.
   [[nodiscard]] bool has_device() const { return !device_.name.empty(); }
-  // Has the device still its address, or another one? After a change of this host's addresses, and
-  // now and then while is_lost().
+  // Checks whether the device still has its address, or another one. Call it after a change of this
+  // host's addresses, and now and then while is_lost().
   void look_at_address();
   [[nodiscard]] bool is_lost() const { return !here_; }
 
-  // As it was opened; the address may be another one by now.
+  // The name at opening. The address may have changed since.
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const proto::NicCaps& caps() const override { return caps_; }
   [[nodiscard]] const proto::NicAddress& address() const override { return address_; }
@@ -111,7 +111,7 @@ class UdpNic final : public proto::Nic {
     bool segments;
     UdpSender sender;
     UdpReceiver receiver;
-    std::optional<UdpScreen> screen;  // goes before the socket
+    std::optional<UdpScreen> screen;  // destroyed before the socket
     Outlook outlook = Outlook::ask;
     bool heard = false;
   };
@@ -121,14 +121,14 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] const Port& port(proto::Queue queue) const {
     return queue == proto::Queue::data ? data_ : control_;
   }
-  // Which device is to be named with sends there; 0: none.
+  // The device to name when sending to `remote`; 0: none.
   [[nodiscard]] std::uint32_t device_to(const SocketAddress& remote) const;
   [[nodiscard]] std::uint32_t whole_bytes_to(const SocketAddress& remote) const;
   void choose_device(UdpRemote& remote);
-  // The NIC works again, at that address.
+  // Resumes work at that address.
   void return_at(const SocketAddress& address);
   [[nodiscard]] bool rebind(const SocketAddress& address);
-  // Ends the sends of packets whose bytes the kernel has, or which are lost.
+  // Completes packets whose bytes the kernel has, or which are lost.
   void complete(std::span<const proto::TxPacket> packets);
 
   proto::PacketPool& pool_;
@@ -136,9 +136,9 @@ class UdpNic final : public proto::Nic {
   SocketAddress local_;
   UdpDevice device_;
   bool here_ = true;       // the device has the address
-  bool bound_ = true;      // so have the sockets
-  bool fell_ = false;      // an event is due: down
-  bool told_here_ = true;  // an event was: up
+  bool bound_ = true;      // the sockets have the address
+  bool fell_ = false;      // a `down` event is due
+  bool told_here_ = true;  // an `up` event was sent
   std::uint32_t max_datagram_bytes_;
   RemoteTable remotes_;
   std::vector<UdpRemote> addresses_;  // by handle
@@ -149,7 +149,7 @@ class UdpNic final : public proto::Nic {
   UdpLook* look_ = nullptr;
   bool screens_;
   std::optional<proto::Screen> screen_;
-  std::uint64_t screened_before_ = 0;  // at addresses that it had
+  std::uint64_t screened_before_ = 0;  // at earlier addresses
   proto::Ring<std::uint64_t> cookies_;
 };
 

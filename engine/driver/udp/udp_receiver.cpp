@@ -34,7 +34,7 @@ T value_of(const cmsghdr& control) {
 struct Notes {
   std::uint32_t piece = 0;  // 0: not coalesced
   bool congestion_experienced = false;
-  std::uint32_t device = 0;  // 0: not said
+  std::uint32_t device = 0;  // 0: the kernel did not report it
 };
 
 Notes read_notes(const msghdr& header) {
@@ -57,7 +57,8 @@ Notes read_notes(const msghdr& header) {
   return notes;
 }
 
-// Moves the pieces apart so that each starts aligned; from the last, as each moves up.
+// Moves the pieces apart so that each starts aligned. It begins with the last, because each moves
+// up.
 void align_pieces(std::byte* data, std::uint32_t bytes, std::uint32_t piece) {
   for (std::uint32_t i = (bytes - 1) / piece; i > 0; --i) {
     const std::uint32_t from = i * piece;
@@ -90,8 +91,8 @@ std::size_t UdpReceiver::receive(std::span<RxPacket> packets) {
     prepared_ = 0;
   }
   std::size_t count = hand_out(packets);
-  // Each call but the last brings something; the bound ends the turn of one that is flooded with
-  // malformed messages.
+  // Each call but the last brings something. The bound limits a turn that is flooded with malformed
+  // messages.
   for (std::size_t calls = 0; count < packets.size() && calls < kMaxCalls; ++calls) {
     const bool empty = fill(packets.size() - count);
     count += hand_out(packets.subspan(count));
@@ -102,7 +103,8 @@ std::size_t UdpReceiver::receive(std::span<RxPacket> packets) {
 }
 
 bool UdpReceiver::fill(std::size_t want) {
-  // Nothing is pending, and the datagrams handed out in this call occupy fewer slabs than they are.
+  // Nothing is pending here, and the datagrams handed out in this call occupy at most as many
+  // slabs.
   const std::size_t messages = std::clamp<std::size_t>(want / pieces_per_message_, 1, kBatch);
   HAWSER_ASSERT(free_.size() >= messages);
   for (std::size_t i = prepared_; i < messages; ++i) {
@@ -135,7 +137,7 @@ bool UdpReceiver::fill(std::size_t want) {
 
 std::size_t UdpReceiver::call(unsigned messages) {
   const CancellationHold hold;
-  // A pending socket error is reported by one call and gone with it.
+  // A pending socket error is reported by one call and then cleared, so the call is repeated.
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     ++stats_.calls;
     const int received = ::recvmmsg(fd_, batch_.headers.data(), messages, MSG_DONTWAIT, nullptr);

@@ -14,13 +14,14 @@
 namespace hawser::engine {
 namespace {
 
-// A question, and room for its answer.
+// A question to rtnetlink, with room for its answer.
 class Question {
  public:
   explicit Question(const SocketAddress& to) {
     route_.rtm_family = static_cast<unsigned char>(to.any.sa_family);
     route_.rtm_dst_len = bits_of(to);
-    // The entry of the table, and no guess that the remote is on the link where there is none.
+    // Asks for the table's entry. Without an entry there must be no answer, rather than a guess
+    // that the remote is on the link.
     route_.rtm_flags = RTM_F_FIB_MATCH;
     add_address(RTA_DST, to);
   }
@@ -31,7 +32,7 @@ class Question {
   }
   void by(std::uint32_t device) { add(RTA_OIF, std::as_bytes(std::span(&device, 1))); }
 
-  // The answer's bytes; none if there is no such route.
+  // Returns the bytes of the answer; none if there is no such route.
   [[nodiscard]] std::span<const std::byte> ask(int fd) {
     nlmsghdr header{};
     header.nlmsg_len = static_cast<std::uint32_t>(NLMSG_LENGTH(sizeof route_) + used_);
@@ -74,7 +75,7 @@ UdpRoute read_route(std::span<const std::byte> answer) {
   if (answer.size() < NLMSG_LENGTH(sizeof route)) return {};
   std::memcpy(&header, answer.data(), sizeof header);
   std::memcpy(&route, answer.data() + NLMSG_HDRLEN, sizeof route);
-  // To an address of this host none is named.
+  // Packets to an address of this host need no device.
   if (header.nlmsg_type != RTM_NEWROUTE || route.rtm_type != RTN_UNICAST) return {};
   std::span<const std::byte> rest = answer.subspan(NLMSG_LENGTH(sizeof route));
   while (rest.size() >= sizeof(rtattr)) {
@@ -93,7 +94,7 @@ UdpRoute read_route(std::span<const std::byte> answer) {
 
 }  // namespace
 
-// Without it (a sandbox) the tables' own choice stands.
+// If there is no socket (a sandbox), the routing tables' own choice stands.
 UdpRoutes::UdpRoutes() : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) {}
 
 UdpRoute UdpRoutes::find(const SocketAddress& from, const SocketAddress& to,

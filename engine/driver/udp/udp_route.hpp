@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over which device the kernel's routing tables send to a remote. A NIC is a device. Where two
-// devices lead to a remote equally well, the kernel sends everything by one of them, so each NIC
-// names its own with what it sends.
+// Finds the device over which the kernel's routing tables send to a remote. A NIC stands for a
+// device. If two devices lead to a remote equally well, the kernel sends everything by one of them,
+// so each NIC names its own device with each send.
 //
-// A more specific route that leads elsewhere (a tunnel) stays in force. Where the tables can't be
-// asked, their own choice does.
+// A more specific route that leads elsewhere (a tunnel) stays in force. If the tables can't be
+// asked, their own choice stands.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace hawser::engine {
 
 struct UdpRoute {
-  std::uint32_t device = 0;  // its index; 0: there is no route, or none that leads over one device
+  std::uint32_t device = 0;  // its index; 0: no route, or none over a single device
   std::uint8_t prefix_bits = 0;
 };
 
@@ -23,12 +23,12 @@ class UdpRoutes {
  public:
   UdpRoutes();
 
-  // By any device, or by that one alone.
+  // Finds the route by any device, or by `device` alone if it isn't 0.
   [[nodiscard]] UdpRoute find(const SocketAddress& from, const SocketAddress& to,
                               std::uint32_t device = 0) const;
 
-  // The device that must be named with what `from`, an address of `device`, sends to `to`. 0: the
-  // tables' own choice is right.
+  // The device to name when `from`, an address of `device`, sends to `to`. 0: the routing tables
+  // already choose the right one.
   [[nodiscard]] std::uint32_t device_to_name(std::uint32_t device, const SocketAddress& from,
                                              const SocketAddress& to) const;
 

@@ -17,11 +17,11 @@ namespace {
 
 namespace wire = proto::wire;
 
-// What the program returns: a socket of the port, by the order in which they were bound.
+// Results of the program: the index of a socket of the port, in the order of binding.
 constexpr std::uint32_t kWanted = 0;
 constexpr std::uint32_t kStrange = 1;
 
-// BPF loads words in network byte order, the wire has them little-endian.
+// BPF loads words in network byte order; the wire has them little-endian.
 static_assert(std::endian::native == std::endian::little);
 constexpr std::uint32_t as_loaded(std::uint32_t word) { return __builtin_bswap32(word); }
 
@@ -29,7 +29,8 @@ bool attach(int fd, const proto::Screen& screen, proto::Queue queue) {
   constexpr std::uint32_t kVersionAt = offsetof(wire::CommonHeader, version);
   constexpr std::uint32_t kTypeAt = offsetof(wire::CommonHeader, type);
   constexpr std::uint32_t kReceiverAt = offsetof(wire::CommonHeader, receiver);
-  // Handshakes come on the data queue, from whoever doesn't know our names yet. No byte is 256.
+  // Handshakes come on the data queue, from endpoints that don't know our peer indices yet. 256
+  // matches no byte.
   const std::uint32_t hello =
       queue == proto::Queue::data ? static_cast<std::uint32_t>(wire::PacketType::hello) : 256;
   std::array<sock_filter, 11> program{{
@@ -55,7 +56,7 @@ bool set_option(int fd, int option, int value) {
 
 }  // namespace
 
-// The port was bound without sharing, so that no other program's is taken for it.
+// The port was first bound without sharing, so that another program's port is never joined.
 UdpScreen::UdpScreen(int fd, const SocketAddress& local, const proto::Screen& screen,
                      proto::Queue queue)
     : fd_(::socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {

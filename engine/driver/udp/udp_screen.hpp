@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps strangers' datagrams out of a socket's receive buffer: the kernel looks at the first words
-// of each, and what can't be meant for this endpoint goes to a second socket on the same port,
-// whose buffer is as small as the kernel makes it and which nobody reads. So a flood of them
-// neither takes room from packets that are expected nor costs the poll loop anything; the second
-// socket's drops are their number.
+// Keeps strangers' datagrams out of a socket's receive buffer. The kernel inspects the first words
+// of each datagram. Those that can't be meant for this endpoint go to a second socket on the same
+// port. Nobody reads that socket, and its buffer is as small as the kernel allows. A flood of them
+// therefore takes no room from expected packets and costs the poll loop nothing. The second
+// socket's drop counter counts them.
 //
-// It is a classic BPF program that chooses among the sockets of a port (SO_ATTACH_REUSEPORT_CBPF,
-// Linux 4.5), which takes no privilege. Whatever it lets through is still checked by the endpoint.
+// A classic BPF program chooses among the sockets of the port (SO_ATTACH_REUSEPORT_CBPF, Linux
+// 4.5), which needs no privilege. The endpoint still checks everything that the screen lets
+// through.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,16 @@ namespace hawser::engine {
 
 class UdpScreen {
  public:
-  // Of the bound socket `fd` with the address `local`, which outlives the screen. Where the kernel
-  // refuses, everything goes to `fd` as before: active() says so.
+  // Screens the bound socket `fd` with the address `local`, which outlives the screen. If the
+  // kernel refuses, active() is false and `fd` gets every datagram as before.
   UdpScreen(int fd, const SocketAddress& local, const proto::Screen& screen, proto::Queue queue);
   ~UdpScreen();
   UdpScreen(const UdpScreen&) = delete;
   UdpScreen& operator=(const UdpScreen&) = delete;
 
   [[nodiscard]] bool active() const { return fd_ >= 0; }
-  // Datagrams kept away, but for the one or two that the smallest buffer holds. A segmented message
-  // counts once.
+  // Datagrams kept away, except for the one or two that the smallest buffer holds. A segmented
+  // message counts once.
   [[nodiscard]] std::uint64_t count() const;
 
  private:

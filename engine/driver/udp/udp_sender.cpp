@@ -18,7 +18,7 @@ std::uint32_t length_of(const TxPacket& packet) {
   return packet.header_bytes + packet.payload_bytes;
 }
 
-// Says something more with a message.
+// Attaches a control message.
 template <typename Value>
 void put_note(msghdr& header, std::span<std::byte> room, int level, int type, const Value& value) {
   cmsghdr note{};
@@ -32,7 +32,7 @@ void put_note(msghdr& header, std::span<std::byte> room, int level, int type, co
   header.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-// By that device, from the address that the socket has: else the kernel would choose one.
+// Sends by that device, from the socket's own address, since otherwise the kernel would choose one.
 void put_device(msghdr& header, std::span<std::byte> room, std::uint32_t device,
                 const SocketAddress& local) {
   if (local.is_v6()) {
@@ -90,7 +90,7 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
       add(next);
       total += bytes;
       ++end;
-      if (bytes < segment) break;  // only the last may be shorter
+      if (bytes < segment) break;  // only the last segment may be shorter
     }
   }
   messages_[message_count_] = {first, end, &remote, segment};
@@ -135,7 +135,7 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
       ++stats_.full;
       done += message.first;
       return Outcome::full;
-    case EINVAL:    // segments longer than the path's MTU
+    case EINVAL:    // segments longer than the path MTU
     case EMSGSIZE:  // the same, on newer kernels
     case EIO:       // the device can't checksum segments
     case EOPNOTSUPP:
@@ -144,7 +144,7 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
         return Outcome::retry;
       }
       [[fallthrough]];
-    default:  // unreachable, filtered, too long: as good as lost on the way
+    default:  // unreachable, filtered or too long: treated as lost on the way
       stats_.lost += message.end - message.first;
       stats_.last_error = error;
       done += message.end;
@@ -162,7 +162,7 @@ void UdpSender::tell(UdpWayNews::Kind kind, const Message& message) {
   news_ = UdpWayNews{kind, remote.data, message.segment, remote.whole_bytes};
 }
 
-// Until the next look at the way.
+// Stops segmenting until the next look at the path.
 void UdpSender::give_up_segments(const Message& message) {
   UdpRemote& remote = *message.remote;
   ask_for_way(remote);
@@ -175,7 +175,7 @@ void UdpSender::give_up_segments(const Message& message) {
   remote.refused_bytes = message.segment;
 }
 
-// Of a message that the kernel took.
+// Counts a message that the kernel took.
 void UdpSender::count(const Message& message) {
   UdpRemote& remote = *message.remote;
   const std::size_t packets = message.end - message.first;
@@ -199,7 +199,7 @@ void UdpSender::count(const Message& message) {
   }
 }
 
-// The call for one message is 0.1 us cheaper than the one for many.
+// For one message, sendmsg is 0.1 us cheaper than sendmmsg.
 int UdpSender::submit(std::size_t messages) {
   const CancellationHold hold;
   if (messages > 1) {
@@ -213,7 +213,7 @@ std::size_t UdpSender::send(std::span<const TxPacket> packets) {
   while (done < packets.size()) {
     const std::span<const TxPacket> rest = packets.subspan(done);
     const std::size_t messages = lay_out(rest);
-    if (messages == 0) return packets.size();  // none of the rest can be sent
+    if (messages == 0) return packets.size();  // no remaining packet can be sent
     ++stats_.calls;
     const int sent = submit(messages);
     if (sent < 0) {

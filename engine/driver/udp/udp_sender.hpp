@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sending side of one UDP socket: neighbours of a burst that go to the same remote and have the
-// same length travel as one message, which the kernel or the device cuts up (UDP_SEGMENT); many
-// messages go by one system call. Headers and payloads are gathered, nothing is copied here.
+// The sending side of one UDP socket. Neighbours of a burst with the same remote and the same
+// length travel as one message, which the kernel or the device segments (UDP_SEGMENT). One system
+// call sends many messages. Headers and payloads are gathered, not copied.
 //
-// The kernel refuses segments that are longer than the MTU of the way, or that the device can't
-// make. Such packets go one by one then, the long ones in IP fragments. That is not for ever: after
-// every `patience` large packets that went alone, the way's MTU is asked for anew, and segments are
-// tried where it has room for them. The sender counts packets because it has no clock; and where
-// few are sent, it does not matter how.
+// The kernel refuses segments that are longer than the path MTU, or that the device can't make.
+// Such packets then go one by one, the long ones in IP fragments. After every `patience` large
+// packets that went alone, the sender asks for the path MTU again, and resumes segmentation if
+// segments fit. The sender counts packets because it has no clock. With few packets the delay does
+// not matter.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,20 +34,20 @@ struct UdpRemote {
   SocketAddress data;
   SocketAddress control;
   std::uint32_t device = 0;         // named with each send; 0: the routing tables choose
-  std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes whole, as last asked for
-  bool segment = true;              // not refused for another reason than their length
-  std::uint32_t refused_bytes = 0;  // segments of this length were refused last; 0: none are
-  std::uint32_t alone = 0;          // large packets sent alone since the way was looked at
-  std::uint32_t patience = kFirstPatience;  // of these, until the next look
+  std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes unfragmented, as last asked
+  bool segment = true;              // false: refused for another reason than the length
+  std::uint32_t refused_bytes = 0;  // length of the segments refused last; 0: none are refused
+  std::uint32_t alone = 0;          // large packets sent alone since the last look at the path
+  std::uint32_t patience = kFirstPatience;  // such packets until the next look
 };
 
-// What has become of long packets to a remote.
+// A change in how long packets reach a remote.
 struct UdpWayNews {
   enum class Kind : std::uint8_t { fragmented, unsegmented, resumed };
   Kind kind = Kind::resumed;
   SocketAddress to;
-  std::uint32_t bytes = 0;        // of such a packet
-  std::uint32_t whole_bytes = 0;  // what the way carries whole
+  std::uint32_t bytes = 0;        // length of such a packet
+  std::uint32_t whole_bytes = 0;  // longest datagram that the path carries unfragmented
 };
 
 struct UdpSendStats {
@@ -56,7 +56,7 @@ struct UdpSendStats {
   std::uint64_t datagrams = 0;
   std::uint64_t full = 0;         // times that the kernel had no room
   std::uint64_t lost = 0;         // datagrams that could not be sent
-  std::uint64_t fragmented = 0;   // datagrams longer than their way carries whole
+  std::uint64_t fragmented = 0;   // datagrams too long for their path to carry whole
   std::uint64_t unsegmented = 0;  // times that segmentation to a remote was given up
   std::uint64_t resumed = 0;      // times that it was taken up again
   int last_error = 0;             // errno of the last loss
@@ -67,25 +67,25 @@ inline constexpr std::uint32_t kMaxSegments = 64;  // UDP_MAX_SEGMENTS of older 
 struct UdpSendLimits {
   bool segment = true;
   std::uint32_t datagram_bytes = 0;
-  std::uint32_t message_bytes = 0;  // of all segments together
+  std::uint32_t message_bytes = 0;  // limit for all segments together
 };
 
-// As longest_whole_datagram: to a remote, from the socket's address.
+// As longest_whole_datagram, to a remote from the socket's address.
 using UdpWayLength = std::function<std::uint32_t(const SocketAddress&)>;
 
 class UdpSender {
  public:
-  // `local` is the socket's address, `remotes` says which handles are open, `addresses` holds what
-  // belongs to them; all outlive this.
+  // `local` is the socket's address. `remotes` tells which handles are open, and `addresses` holds
+  // their data. All outlive this.
   UdpSender(int fd, const SocketAddress& local, proto::Queue queue, const UdpSendLimits& limits,
             UdpWayLength way, const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
 
-  // Sends a prefix of `packets`, all of this queue; returns its length. What cannot be sent counts
-  // as sent. The kernel has copied the bytes: the buffers are free.
+  // Sends a prefix of `packets`, which are all of this queue, and returns its length. Packets that
+  // can't be sent count as sent. The kernel has copied the bytes, so the buffers are free.
   [[nodiscard]] std::size_t send(std::span<const proto::TxPacket> packets);
 
   [[nodiscard]] const UdpSendStats& stats() const { return stats_; }
-  // The newest since the last time.
+  // The newest change since the last call.
   [[nodiscard]] std::optional<UdpWayNews> take_news() { return std::exchange(news_, std::nullopt); }
 
  private:
@@ -101,14 +101,15 @@ class UdpSender {
   enum class Outcome : std::uint8_t { retry, full };
 
   [[nodiscard]] bool sendable(const proto::TxPacket& packet) const;
-  // Lays out messages from the front of `packets`; returns how many.
+  // Lays out messages from the front of `packets`. Returns their number.
   [[nodiscard]] std::size_t lay_out(std::span<const proto::TxPacket> packets);
-  // Lays out one message that starts at `packets[first]`; false if the arrays are full.
+  // Lays out one message that starts at `packets[first]`. Returns false if the arrays are full.
   [[nodiscard]] bool lay_out_one(std::span<const proto::TxPacket> packets, std::size_t first);
   void add(const proto::TxPacket& packet);
-  // Gives them to the kernel, which takes a prefix; returns its length, or -1 with errno set.
+  // Gives the messages to the kernel, which takes a prefix. Returns its length, or -1 with errno
+  // set.
   [[nodiscard]] int submit(std::size_t messages);
-  // The first message was refused with `error`; `done` moves on if it is given up.
+  // The kernel refused the first message with `error`. Advances `done` if the message is given up.
   [[nodiscard]] Outcome refused(int error, std::size_t& done);
   void give_up_segments(const Message& message);
   void count(const Message& message);

@@ -44,7 +44,7 @@ void set_option(int fd, int level, int option, int value) {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// Privileged processes may go beyond the system's maximum.
+// Privileged processes may exceed the system's maximum.
 void set_buffer(int fd, int forced_option, int option, std::uint64_t bytes) {
   const auto value =
       static_cast<int>(std::min<std::uint64_t>(bytes, std::numeric_limits<int>::max() / 2));
@@ -53,7 +53,8 @@ void set_buffer(int fd, int forced_option, int option, std::uint64_t bytes) {
   }
 }
 
-// Sends ECN-capable (ECT(0)), so that switches mark instead of dropping, and shows what was marked.
+// Marks packets ECN-capable (ECT(0)), so that switches mark instead of dropping, and asks for the
+// mark of each arrival.
 void use_ecn(int fd, bool v6) {
   constexpr int kEct0 = 2;
   if (v6) {
@@ -80,7 +81,7 @@ UdpSocket::UdpSocket(const SocketAddress& local, std::uint64_t receive_bytes,
     fail(name, error);
   }
   set_buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, receive_bytes);
-  // What is sent waits in the queue of a slower device: as much as may be waiting to be received.
+  // Sent packets wait in the queue of a slower device. Allow as much there as for receiving.
   set_buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, receive_bytes);
   use_ecn(fd_, local.is_v6());
 }
@@ -91,8 +92,9 @@ bool UdpSocket::rebind(const SocketAddress& local) {
   SocketAddress to = local;
   to.set_port(0);
   socklen_t length = sizeof to;
-  set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 0);  // a screen has shared it: no stranger's port
-  // A socket whose port the kernel chose lets go of it when it is disconnected, and can be bound.
+  set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 0);  // set by a screen; don't share a stranger's port
+  // Disconnecting a socket whose port the kernel chose releases the port, so that it can be bound
+  // again.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
   if (::connect(fd_, &nobody, sizeof nobody) != 0 || ::bind(fd_, &to.any, to.length()) != 0 ||
@@ -128,11 +130,12 @@ std::uint64_t drops_of(int fd) {
   return info[SK_MEMINFO_DROPS];
 }
 
-// A received packet is charged by what it occupies ("truesize"). Measured on Linux 6.x loopback and
-// on both sides of its steps: a struct of 256 bytes, and headers, datagram and trailer rounded up
-// to a power of two, 576 at least. Coalesced datagrams are charged little more than their length,
-// so the single one is the worse case. A quarter of the buffer may be freed late: the kernel gives
-// memory of packets that were read back in batches (udp_rmem_release).
+// Estimates how many bytes of datagrams fit into a receive buffer. The kernel charges a packet by
+// the memory that it occupies ("truesize"). On Linux 6.x loopback that is a struct of 256 bytes,
+// plus headers, datagram and trailer rounded up to a power of two, at least 576. Coalesced
+// datagrams are charged little more than their length, so the single datagram is the worst case. A
+// quarter of the buffer may be freed late, because the kernel frees memory in batches
+// (udp_rmem_release).
 std::uint64_t datagram_bytes_in(std::uint64_t receive_buffer, std::uint32_t datagram_bytes) {
   constexpr std::uint64_t kPacketStruct = 256;
   constexpr std::uint64_t kAround = 424;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bound UDP socket, set up for datagrams in bulk.
+// One bound UDP socket, set up for bulk datagrams.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@ namespace hawser::engine {
 
 class UdpSocket {
  public:
-  // Binds a free port of `local`. `receive_bytes` is asked of the kernel, which may give less.
-  // `name` is for errors: throws Error.
+  // Binds a free port of `local`. Asks the kernel for `receive_bytes`, of which it may give less.
+  // Throws Error, with `name` in its text.
   UdpSocket(const SocketAddress& local, std::uint64_t receive_bytes, const std::string& name);
   ~UdpSocket();
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
-  // Binds it to a free port of another address of the same family. The descriptor and all options
-  // stay, and so does what has come and was not read. False: it has no address until this succeeds.
+  // Binds the socket to a free port of another address of the same family. The descriptor, all
+  // options and unread arrivals stay. False: the socket has no address until a rebind succeeds.
   [[nodiscard]] bool rebind(const SocketAddress& local);
 
   [[nodiscard]] int fd() const { return fd_; }
-  [[nodiscard]] const SocketAddress& address() const { return address_; }  // with its port
+  [[nodiscard]] const SocketAddress& address() const { return address_; }  // including its port
 
-  // Whether the kernel segments large sends (UDP_SEGMENT).
+  // True if the kernel segments large sends (UDP_SEGMENT).
   [[nodiscard]] bool can_segment() const;
-  // Asks for coalesced arrivals (UDP_GRO); false if the kernel has none.
+  // Asks for coalesced arrivals (UDP_GRO). Returns false if the kernel doesn't support them.
   bool coalesce();
 
-  // What the kernel charges received packets to: SO_RCVBUF as it reads back.
+  // The limit that received packets are charged to: SO_RCVBUF as it reads back.
   [[nodiscard]] std::uint64_t receive_buffer() const;
-  // Messages dropped since the socket was made because that was full; a coalesced one counts once.
+  // Messages dropped because that limit was reached. A coalesced message counts once.
   [[nodiscard]] std::uint64_t drops() const { return drops_of(fd_); }
 
  private:
@@ -43,7 +43,7 @@ class UdpSocket {
   SocketAddress address_;
 };
 
-// How many bytes of datagrams of this length a receive buffer holds at least, coalesced or not.
+// Bytes of datagrams of this length that a receive buffer holds at least, coalesced or not.
 [[nodiscard]] std::uint64_t datagram_bytes_in(std::uint64_t receive_buffer,
                                               std::uint32_t datagram_bytes);
 

@@ -22,10 +22,10 @@ UdpWatch::UdpWatch()
   }
 }
 
-// The messages are not read: some may be lost (ENOBUFS), and the host is asked anyway.
+// The messages' contents are ignored: some may be lost (ENOBUFS), and the host is asked anyway.
 bool UdpWatch::take_changes() {
   if (!socket_) return false;
-  constexpr int kMost = 64;  // of the rest a later call hears
+  constexpr int kMost = 64;  // a later call takes the rest
   std::array<std::byte, 4096> message;
   bool any = false;
   for (int i = 0; i < kMost; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hears from the kernel that addresses of this host have come or gone.
+// Learns from the kernel when addresses of this host come or go.
 #pragma once
 
 #include "engine/descriptor.hpp"
@@ -8,12 +8,12 @@ namespace hawser::engine {
 
 class UdpWatch {
  public:
-  // Where the system permits none (a sandbox), nothing is ever heard.
+  // If the system forbids it (a sandbox), the watch never reports a change.
   UdpWatch();
 
-  // Readable when something may have changed; -1: nothing is heard.
+  // Readable when something may have changed; -1: changes are never reported.
   [[nodiscard]] int descriptor() const { return socket_.get(); }
-  // Whether something may have changed since the last time. A system call or two.
+  // True if something may have changed since the last call. Takes a system call or two.
   [[nodiscard]] bool take_changes();
 
  private:

@@ -10,7 +10,7 @@
 namespace hawser::engine {
 namespace {
 
-// The kernel tells the MTU of a way only of a connected socket, and ours are not.
+// The kernel reveals a path's MTU only for a connected socket, and ours are not connected.
 std::uint32_t mtu_of_connected(int fd, const SocketAddress& from, const SocketAddress& to) {
   int mtu = 0;
   socklen_t length = sizeof mtu;
@@ -29,7 +29,8 @@ std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote,
   from.set_port(0);
   const Descriptor fd(::socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd) return 0;
-  // Before Linux 5.7 it takes a privilege; without it the answer is that of the tables' own choice.
+  // Before Linux 5.7 this needs a privilege. Without it the answer is for the device that the
+  // routing tables choose.
   if (!device.empty()) {
     (void)::setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, device.data(),
                        static_cast<socklen_t>(device.size()));

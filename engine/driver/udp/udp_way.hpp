@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way from an address of this host to a remote, as the kernel's routes have it. A route's MTU
-// may be smaller than its device's (VPN, WireGuard, Cilium), and the kernel learns it from routers
-// on the way, too (path MTU discovery).
+// The MTU of the path from an address of this host to a remote, according to the kernel's routes. A
+// route's MTU may be smaller than its device's (VPN, WireGuard, Cilium). The kernel also learns it
+// from routers on the path (path MTU discovery).
 //
-// Nothing is kept: each question goes to the kernel, so the answer is that of this moment. It takes
-// about five system calls and a port for as long as these.
+// Nothing is cached: each question goes to the kernel, so the answer is current. It takes about
+// five system calls, and briefly a port.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace hawser::engine {
 
 inline constexpr std::uint32_t kMaxIpBytes = 65535;
 
-// IP and UDP headers of a datagram from such an address.
+// Bytes of the IP and UDP headers of a datagram.
 [[nodiscard]] constexpr std::uint32_t udp_headers(bool is_v6) { return 8 + (is_v6 ? 40 : 20); }
 
-// The MTU of the way from `local` to `remote`, by that device if one is named. 0: at this moment no
-// socket can be had, or no route to `remote`.
+// The MTU of the path from `local` to `remote`, by `device` if it is named. Returns 0 if at this
+// moment no socket is available, or there is no route to `remote`.
 [[nodiscard]] std::uint32_t way_mtu(const SocketAddress& local, const SocketAddress& remote,
                                     std::string_view device = {});
 
-// The longest datagram, without headers, that goes there in one piece; 0 as above.
+// The longest datagram, without headers, that goes there unfragmented; 0 as above.
 [[nodiscard]] std::uint32_t longest_whole_datagram(const SocketAddress& local,
                                                    const SocketAddress& remote,
                                                    std::string_view device = {});

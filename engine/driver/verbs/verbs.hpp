@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verbs as the rest of the engine sees them, whether this build has libibverbs or not.
+// The interface of the verbs driver, the same in builds with and without libibverbs.
 #pragma once
 
 #include <chrono>
@@ -21,67 +21,67 @@ struct VerbsPortName {
   friend bool operator==(const VerbsPortName&, const VerbsPortName&) = default;
   std::string device;
   std::uint8_t port = 1;
-  std::optional<std::uint32_t> gid_index{};  // else chosen: see verbs_gid.hpp
+  std::optional<std::uint32_t> gid_index{};  // empty: chosen by verbs_gid.hpp
 };
 
-// Throws Error.
+// Parses such a name. Throws Error.
 [[nodiscard]] VerbsPortName parse_verbs_port(std::string_view text);
 [[nodiscard]] std::string to_string(const VerbsPortName& name);
 
 struct VerbsNicConfig {
   VerbsPortName port;
-  // Of this NIC's queue pairs: datagrams with another one are dropped by the device. Strangers
-  // don't know it if it is random. Below 2^31.
+  // QKey of this NIC's queue pairs, below 2^31. The device drops datagrams with another one, and
+  // strangers don't know a random one.
   std::uint32_t qkey = 0;
-  std::uint64_t receive_bytes = 4 * 1024 * 1024;  // of full datagrams, in the data ring
-  std::uint32_t datagram_bytes = 4096;            // of a full packet, to tell caps().receive_bytes
-  std::uint32_t send_slots = 1024;                // sends of a queue between tx_burst and reap
+  std::uint64_t receive_bytes = 4 * 1024 * 1024;  // total of full datagrams in the data ring
+  std::uint32_t datagram_bytes = 4096;            // size of a full packet, for caps().receive_bytes
+  std::uint32_t send_slots = 1024;                // sends per queue between tx_burst and reap
   std::uint32_t max_remotes = 256;
-  std::uint32_t max_regions = 1024;  // of registered memory in use
-  std::uint16_t entropies = 8;       // flow labels to each remote, on RoCE
-  std::uint8_t traffic_class = 0;    // on RoCE; its low two bits are ECN's, and 0 or 2
+  std::uint32_t max_regions = 1024;  // registered regions in use at once
+  std::uint16_t entropies = 8;       // flow labels per remote, on RoCE
+  std::uint8_t traffic_class = 0;    // on RoCE; its low two bits belong to ECN and are 0 or 2
   std::uint8_t service_level = 0;    // 0 to 15
-  // For how long the NIC is kept down at most if it fails again and again (verbs_damping.hpp), by
-  // this clock, which one thread of the driver's own asks; 0: for no time.
+  // The longest time that a NIC which fails repeatedly is kept down (verbs_damping.hpp); 0: none.
+  // `clock` measures it. Only one thread of the driver calls `clock`.
   std::chrono::milliseconds longest_hold{2500};
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
 // Opens the port and makes the NIC. `pool` outlives it. Throws Error: no such device, no
-// permission, too little lockable memory, no GID, port down; or a build without libibverbs.
+// permission, too little lockable memory, no GID, port down, or a build without libibverbs.
 [[nodiscard]] std::unique_ptr<proto::Nic> open_verbs_nic(const VerbsNicConfig& config,
                                                          proto::PacketPool& pool);
 
-// What `hawser info` says of one port.
+// A port as `hawser info` describes it.
 struct VerbsPortInfo {
   std::string name;  // as in VerbsPortName
-  // State, speed, MTU, the GID that would be used, LID and P_Key; or why it can't be used.
+  // State, speed, MTU, the GID that would be used, LID and P_Key; or why the port can't be used.
   std::string description{};
   bool usable = false;
-  // Datagrams turned away since the device is there, of all its users, up to 65535.
+  // Datagrams refused since the device exists, for all its users, up to 65535.
   std::uint32_t pkey_violations = 0;
-  bool roce = false;  // of a usable one: else InfiniBand
+  bool roce = false;  // of a usable port; false: InfiniBand
 };
-// Opens the port, and closes it again. A build without libibverbs says so.
+// Opens the port and closes it again. In a build without libibverbs the description says so.
 [[nodiscard]] VerbsPortInfo verbs_port(const VerbsPortName& name);
-// All, without GID index. Empty without devices, and in a build without libibverbs. If they can't
-// be listed, one that can't be used, `*`, says why.
+// All ports, without GID index. Empty without devices, and in a build without libibverbs. If the
+// ports can't be listed, the only entry is `*`, which is unusable and says why.
 [[nodiscard]] std::vector<VerbsPortInfo> verbs_ports();
 
-// Why no verbs NIC sends with these, in half a sentence; empty if one does.
+// Explains in half a sentence why no verbs NIC can send with these values; empty if one can.
 [[nodiscard]] std::string complaint_about_marks(std::uint64_t traffic_class,
                                                 std::uint64_t service_level);
 
-// The UDP source ports of RoCE packets to a remote, by entropy, one for each flow label: what
-// switches and bonds spread by. Devices whose driver goes by the label have them (soft RoCE
-// doesn't). Empty in a build without libibverbs.
+// The UDP source ports of RoCE packets to a remote, one per entropy. Switches and bonds spread
+// packets by them. They apply to devices whose driver derives the port from the flow label (soft
+// RoCE doesn't). Empty in a build without libibverbs.
 [[nodiscard]] std::vector<std::uint16_t> roce_source_ports();
 
-// Whether this build has libibverbs.
+// True if this build has libibverbs.
 [[nodiscard]] bool has_verbs() noexcept;
 
-// Whether a fork leaves the device with the pages that the parent goes on writing to, and the child
-// with all of its memory. Else registered memory and forks don't go together.
+// True if, after a fork, the device keeps the pages that the parent writes to, and the child has
+// all of its memory. Otherwise a process with registered memory must not fork.
 [[nodiscard]] bool registered_memory_survives_fork() noexcept;
 
 }  // namespace hawser::engine

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A build without libibverbs.
+// The verbs driver of a build without libibverbs.
 #include "engine/driver/verbs/verbs.hpp"
 #include "hawser/engine.hpp"
 

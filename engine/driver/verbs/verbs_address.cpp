@@ -10,7 +10,7 @@ using Layout = VerbsAddressLayout;
 using proto::NicAddress;
 
 constexpr std::uint32_t kMaxQpn = 0xffffff;
-constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are the fabric's own
+constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are reserved for management
 constexpr std::uint32_t kReservedQkeys = 0x80000000;
 
 template <class T>
@@ -75,7 +75,7 @@ bool from_nic_address(const NicAddress& bytes, VerbsAddress& address) {
   const bool sensible = address.link == VerbsAddress::Link::ethernet
                             ? !is_zero(address.gid) && address.lid == 0
                             : address.link == VerbsAddress::Link::infiniband && address.lid != 0;
-  return sensible && to_nic_address(address) == bytes;  // what isn't used is zero
+  return sensible && to_nic_address(address) == bytes;  // unused bytes must be zero
 }
 
 bool can_address(const VerbsAddress& local, const VerbsAddress& remote) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the other side needs to reach a verbs NIC: link layer, LID or GID, the numbers of its two
-// queue pairs and their QKey; and which of them a NIC here can reach.
+// The address of a verbs NIC: link layer, LID or GID, the numbers of its two queue pairs, and their
+// QKey. Also decides which addresses a local NIC can reach.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@ namespace hawser::engine {
 
 using Gid = std::array<std::byte, 16>;
 
-// ::ffff:a.b.c.d, which is how RoCE writes an IPv4 address.
+// True for ::ffff:a.b.c.d, which is how RoCE writes an IPv4 address.
 [[nodiscard]] bool is_ipv4(const Gid& gid);
-// fe80::/10: reaches one link and no further.
+// True for fe80::/10, which reaches only its own link.
 [[nodiscard]] bool is_link_local(const Gid& gid);
 
 struct VerbsAddress {
@@ -29,7 +29,7 @@ struct VerbsAddress {
   Gid gid{};
 };
 
-// Where the fields of a verbs NicAddress are; numbers are little endian.
+// Offsets of the fields of a verbs NicAddress. Numbers are little endian.
 struct VerbsAddressLayout {
   static constexpr std::size_t kKind = 0;
   static constexpr std::size_t kLink = 1;
@@ -43,14 +43,14 @@ struct VerbsAddressLayout {
 
 [[nodiscard]] proto::NicAddress to_nic_address(const VerbsAddress& address);
 
-// False if `bytes` is not of the verbs kind or malformed.
+// False if `bytes` is malformed, or not of the verbs kind.
 [[nodiscard]] bool from_nic_address(const proto::NicAddress& bytes, VerbsAddress& address);
 
-// Whether a packet from `local` can have `remote` in its headers: the same link layer, and for RoCE
-// the same IP version. Whether there is a route is another question.
+// True if a packet from `local` can carry `remote` in its headers: both have the same link layer
+// and, for RoCE, the same IP version. A route may still be missing.
 [[nodiscard]] bool can_address(const VerbsAddress& local, const VerbsAddress& remote);
 
-// The same for all queue pairs behind one port: what an address handle depends on.
+// The part of the address that all queue pairs behind one port share. Address handles depend on it.
 [[nodiscard]] proto::NicAddress destination_of(const VerbsAddress& address);
 
 }  // namespace hawser::engine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A completion queue, polled one completion at a time where the provider offers that
-// (ibv_start_poll: without its lock, and reading only what is asked for), and by copies otherwise.
-// One thread at a time uses it.
+// A completion queue. If the provider supports it, completions are polled one at a time
+// (ibv_start_poll), without the provider's lock and reading only the fields that are needed.
+// Otherwise they are polled as copies. Only one thread at a time may use it.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace hawser::engine {
 
-// Of a failed one only the number and the status mean anything.
+// A completion. If it failed, only the number and the status are valid.
 struct VerbsCompletion {
   std::uint64_t id = 0;
   ibv_wc_status status = IBV_WC_SUCCESS;
@@ -23,8 +23,8 @@ struct VerbsCompletion {
 
 class VerbsCompletions {
  public:
-  VerbsCompletions() = default;  // none
-  // `channel` may be null. Null itself, with errno set, if the device refuses.
+  VerbsCompletions() = default;  // no queue
+  // `channel` may be null. The object is null, with errno set, if the device refuses.
   VerbsCompletions(const VerbsPort& port, std::uint32_t entries, ibv_comp_channel* channel);
 
   [[nodiscard]] explicit operator bool() const { return queue_ != nullptr; }
@@ -32,13 +32,14 @@ class VerbsCompletions {
   void reset() { *this = VerbsCompletions(); }
 
   static constexpr int kMost = 64;
-  // Calls take(const VerbsCompletion&) for up to `most` (1 to kMost) of what is there. Returns how
-  // many there were: fewer means that the queue was seen empty; below 0 it refuses to say.
+  // Calls take(const VerbsCompletion&) for up to `most` (1 to kMost) completions. Returns their
+  // number: fewer than `most` means that the queue was seen empty. Returns below 0 if the queue
+  // can't be polled.
   template <class Take>
   [[nodiscard]] int poll(int most, Take take) {
     return extended_ != nullptr ? poll_each(most, take) : poll_copies(most, take);
   }
-  // Takes out all that is there. False if it refuses to be polled.
+  // Takes out all completions. Returns false if the queue can't be polled.
   [[nodiscard]] bool discard();
 
  private:
@@ -78,7 +79,7 @@ class VerbsCompletions {
   }
 
   VerbsCompletionQueue queue_;
-  ibv_cq_ex* extended_ = nullptr;  // the same, if it is one
+  ibv_cq_ex* extended_ = nullptr;  // the same queue, if it is an extended one
 };
 
 }  // namespace hawser::engine

@@ -12,16 +12,16 @@ namespace {
 
 constexpr std::uint32_t kLookAtMost = 64;
 constexpr std::uint8_t kHopLimit = 64;
-// ECN-capable (ECT(0)), so that switches mark instead of dropping.
+// ECN-capable (ECT(0)), so that switches mark packets instead of dropping them.
 constexpr unsigned kEcnBits = 3;
 constexpr unsigned kEcnCapable = 2;
 constexpr std::chrono::milliseconds kRetryAfter{250};
 
 }  // namespace
 
-// The source port is 0xc000 plus the label's low 14 bits, exclusive-or its high 6. Consecutive
-// multiples of an odd number are distinct in 14 bits, and far apart. 0 would leave it to the
-// device.
+// The source port is 0xc000 plus the label's low 14 bits, exclusive-or its high 6 bits. Consecutive
+// multiples of an odd number are distinct in 14 bits and far apart. The label 0 would let the
+// device choose.
 std::uint32_t flow_label(std::uint16_t entropy) {
   constexpr std::uint32_t kLowBits = 0x3fff;
   return (entropy + 1u) * 0x1e37u & kLowBits;
@@ -64,7 +64,7 @@ Status VerbsDestinations::use(const VerbsAddress& remote, const SendPositions& d
     wake = true;
     return Status::again;
   }
-  (void)places_.close(place.handle);  // was only a look-up
+  (void)places_.close(place.handle);  // this was only a look-up
   switch (destination.state.load(std::memory_order_acquire)) {
     case State::ready:
       ++destination.uses;
@@ -84,7 +84,7 @@ void VerbsDestinations::release(std::uint32_t index, const SendPositions& sent) 
   Destination& destination = destinations_[index];
   HAWSER_ASSERT(destination.uses > 0);
   --destination.uses;
-  // A use that has sent nothing takes nothing back of what others have sent.
+  // A use that has sent nothing must not reduce the positions of others' sends.
   destination.sent.data = std::max(destination.sent.data, sent.data);
   destination.sent.control = std::max(destination.sent.control, sent.control);
 }
@@ -172,7 +172,7 @@ void VerbsDestinations::drop_handles() {
 }
 
 bool VerbsDestinations::make(std::uint32_t index) {
-  const CancellationHold hold;  // older kernels take commands by write(2)
+  const CancellationHold hold;  // older kernels take commands by write(2), a cancellation point
   const VerbsAddress& address = destinations_[index].address;
   const VerbsQuality& quality = shape_.quality;
   ibv_ah_attr attributes{};
@@ -185,7 +185,7 @@ bool VerbsDestinations::make(std::uint32_t index) {
   attributes.grh.traffic_class =
       static_cast<std::uint8_t>((quality.traffic_class & ~kEcnBits) | kEcnCapable);
   std::memcpy(attributes.grh.dgid.raw, address.gid.data(), address.gid.size());
-  // Shown together: one that was shown may be in flight, and can't be taken back.
+  // Publish all handles together: a published one may be in flight and can't be destroyed.
   std::vector<ibv_ah*> made(shape_.entropies, nullptr);
   for (std::uint16_t entropy = 0; entropy < shape_.entropies; ++entropy) {
     attributes.grh.flow_label = flow_label(entropy);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address handles by destination: one for each flow label that packets to a port may carry.
 //
-// Making an address handle asks the kernel, which may have to ask the network first (a second if
-// nobody answers). So the datapath asks for a destination and gets `again` until it is ready, and
-// the resolver's threads make and destroy the handles. A destination's state says whose it is:
+// To make an address handle the kernel may have to ask the network first, for a second if nobody
+// answers. The datapath therefore asks for a destination and gets `again` until it is ready. The
+// resolver's threads make and destroy the handles. A destination's state tells who owns it:
 //
 //   free -> wanted -> making -> ready -> doomed -> destroying -> gone -> free
 //             ^         |        | ^                ^
@@ -12,15 +12,15 @@
 //                       v         +-----------------+
 //                      free
 //
-// wanted, making, remaking, doomed and destroying are the resolver's, free, failed and gone the
-// datapath's; ready and stale are left by whoever is first.
+// The resolver owns wanted, making, remaking, doomed and destroying. The datapath owns free, failed
+// and gone. Either may move a destination out of ready or stale, whichever is first.
 //
-// All queue pairs behind a port share its destination. What is ready stays, as a cache, until its
-// place is needed by another and no send is in flight that carries its handles.
+// All queue pairs behind a port share its destination. A ready destination stays as a cache. It
+// goes when another one needs its place and no send in flight carries its handles.
 //
-// Where the port has another GID, or its device is another one, the handles are of no use: they are
-// dropped, and those of destinations that are ready become stale: they are made anew, and are null
-// until then.
+// If the local port has another GID, or is on another device, all handles are useless and are
+// dropped. Ready destinations become stale: their handles are null until the resolver has made new
+// ones.
 #pragma once
 
 #include <atomic>
@@ -47,17 +47,17 @@ struct SendPositions {
   }
 };
 
-// A flow label whose RoCE source port, which switches hash on, differs from that of every other
-// entropy.
+// Returns a flow label for an entropy. Switches hash on the RoCE source port, and this label's port
+// differs from that of every other entropy.
 [[nodiscard]] std::uint32_t flow_label(std::uint16_t entropy);
 
-// What every packet of a NIC asks of switches.
+// The service that every packet of a NIC asks of switches.
 struct VerbsQuality {
-  std::uint8_t traffic_class = 0;  // its low two bits are ECN's, and replaced by ECT(0)
+  std::uint8_t traffic_class = 0;  // its low two bits belong to ECN and become ECT(0)
   std::uint8_t service_level = 0;  // 0 to 15
 };
 
-// Null while there is none.
+// Null while there is no handle.
 using VerbsHandle = std::atomic<ibv_ah*>;
 
 class VerbsDestinations {
@@ -69,36 +69,37 @@ class VerbsDestinations {
   };
   // `port` outlives this.
   VerbsDestinations(const VerbsPort& port, const Shape& shape);
-  // After the resolver has ended and the queue pairs are destroyed.
+  // Requires that the resolver has ended and the queue pairs are destroyed.
   ~VerbsDestinations();
   VerbsDestinations(const VerbsDestinations&) = delete;
   VerbsDestinations& operator=(const VerbsDestinations&) = delete;
 
   [[nodiscard]] std::uint16_t entropies() const { return shape_.entropies; }
 
-  // Datapath. Looks up where `remote` is.
-  //   ok: `index` is used until a release · again: not yet, or no place; `wake` is set if the
-  //   resolver has work. Sends before `done` are over.
+  // For the datapath. Looks up the destination of `remote`. Sends before `done` have ended.
+  //   `ok`: `index` is in use until a release.
+  //   `again`: not ready yet, or no place is free; `wake` is set if the resolver has work.
   [[nodiscard]] Status use(const VerbsAddress& remote, const SendPositions& done,
                            std::uint32_t& index, bool& wake);
-  // Datapath. Ends one use; of its sends those before `sent` may still carry the handles.
+  // For the datapath. Ends one use. Its sends before `sent` may still carry the handles.
   void release(std::uint32_t index, const SendPositions& sent);
-  // Datapath, while used. By entropy.
+  // For the datapath, while in use. Handles by entropy.
   [[nodiscard]] std::span<const VerbsHandle> handles(std::uint32_t index) const {
     return {&handles_[std::size_t{index} * shape_.entropies], shape_.entropies};
   }
 
-  // Resolver, any of its threads at once. Does one thing that is to be done: makes what is wanted,
-  // or destroys what is doomed. What has failed is tried again, if `retries`, once it is due.
-  // Returns whether anything was found to do, and whether that failed; if nothing was, `next` is
-  // when something is due.
+  // For the resolver, any number of its threads at once. Does one piece of work: makes a wanted
+  // destination, or destroys a doomed one. With `retries` it also retries failed ones that are due.
+  // Returns whether it found work, and whether that work failed. If it found none, `next` is the
+  // time when some is due.
   using Clock = std::chrono::steady_clock;
   struct Looked {
     bool found = false;
     bool failed = false;
     Clock::time_point next = Clock::time_point::max();
   };
-  // Between finding something and doing it `claimed` is called: another thread may look on.
+  // `claimed` is called between finding the work and doing it, so that another thread can look for
+  // more.
   template <class Claimed>
   [[nodiscard]] Looked serve(bool retries, Clock::time_point now, Claimed claimed) {
     Looked looked;
@@ -109,8 +110,8 @@ class VerbsDestinations {
     return looked;
   }
 
-  // While the resolver rests, and with nothing in flight: destroys all handles. What is in use is
-  // made anew, by `port` as it is then.
+  // Requires that the resolver is paused and nothing is in flight. Destroys all handles.
+  // Destinations in use get new ones, made by `port` as it is then.
   void drop_handles();
 
  private:
@@ -129,17 +130,17 @@ class VerbsDestinations {
   struct Destination {
     std::atomic<State> state{State::free};
     VerbsAddress address;
-    std::uint32_t uses = 0;  // the datapath's
-    SendPositions sent;      // the datapath's: the last that may carry the handles
-    // kAtOnce if it has not failed since it was wanted first, or has become stale.
+    std::uint32_t uses = 0;  // changed by the datapath
+    SendPositions sent;      // changed by the datapath: the last sends with its handles
+    // kAtOnce if it has not failed since it was first wanted, or since it has become stale.
     std::atomic<Clock::time_point> retry_at{kAtOnce};
   };
   static constexpr Clock::time_point kAtOnce = Clock::time_point::min();
 
-  // Frees a place, or has the resolver free one.
+  // Frees a place, or makes the resolver free one.
   void make_room(const SendPositions& done, bool& wake);
   void forget(std::uint32_t index);
-  // Finds something to be done and makes it the caller's.
+  // Finds a piece of work and gives it to the caller.
   [[nodiscard]] std::uint32_t claim(bool retries, Clock::time_point now, Looked& looked);
   [[nodiscard]] static bool try_claim(Destination& destination, bool retries, Clock::time_point now,
                                       Looked& looked);
@@ -152,11 +153,11 @@ class VerbsDestinations {
 
   const VerbsPort& port_;
   Shape shape_;
-  RemoteTable places_;  // by destination; one opening for as long as it isn't free
+  RemoteTable places_;  // by destination; each that isn't free has one opening
   std::unique_ptr<Destination[]> destinations_;
   std::unique_ptr<VerbsHandle[]> handles_;
   std::uint32_t hand_ = 0;                   // where make_room looks next
-  std::atomic<std::uint32_t> look_from_{0};  // where claim does: so that each gets its turn
+  std::atomic<std::uint32_t> look_from_{0};  // where claim looks next, so that each gets its turn
 };
 
 }  // namespace hawser::engine

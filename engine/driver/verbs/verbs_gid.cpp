@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kNever = std::numeric_limits<int>::max();
 
-// The lower, the better.
+// Lower is better.
 int rank(const GidEntry& entry) {
   if (entry.index > kMaxGidIndex) return kNever;
   switch (entry.kind) {

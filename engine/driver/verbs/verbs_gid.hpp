@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a port's GIDs a NIC uses. People should not have to know: on RoCE the table has several
-// (each address of the interface, each once per RoCE version), and the wrong one reaches nobody.
+// Chooses which of a port's GIDs a NIC uses, so that users need not know. On RoCE the table has
+// several (each address of the interface, once per RoCE version), and a wrong one reaches nobody.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,21 @@ struct GidEntry {
 // "RoCE v2, IPv4" and the like, for people.
 [[nodiscard]] std::string_view description_of(const GidEntry& entry);
 
-// An address handle has a byte for the index; what lies behind can't be used.
+// An address handle has one byte for the index, so GIDs with a higher one can't be used.
 inline constexpr std::uint32_t kMaxGidIndex = 255;
 
-// RoCE v2 before all: it is routed, and its UDP source port spreads paths. Among those IPv4, as
-// every fabric carries it, before routable IPv6, before link-local; the lowest index of equals.
-// RoCE v1 only reaches its own Ethernet segment and is never chosen. Nothing if none is left.
+// Prefers RoCE v2, which is routed and whose UDP source port spreads paths. Among those it prefers
+// IPv4, which every fabric carries, then routable IPv6, then link-local, then the lowest index.
+// RoCE v1 reaches only its own Ethernet segment and is never chosen. Returns nothing if no GID is
+// left.
 [[nodiscard]] std::optional<GidEntry> choose_gid(std::span<const GidEntry> table);
 
-// What a NIC that uses `present` uses after the table has changed: the same GID for as long as it
-// is there, wherever it lies, even if a better one has come, as who moves needlessly is away for a
-// moment at every peer. Else the best of the same sort (InfiniBand; RoCE v2 over IPv4, over
-// routable IPv6, over link-local), as the peers' NICs can't be addressed from another one, and
-// addresses of a link that comes up may follow it. Nothing if there is none.
+// Chooses after the table has changed, for a NIC that uses `present`. It keeps that GID as long as
+// it exists, at any index and even if a better one has come. A needless move would make the NIC
+// briefly unreachable for every peer. Otherwise it takes the best GID of the same sort (InfiniBand;
+// RoCE v2 over IPv4, over routable IPv6, over link-local). The peers' NICs can't be addressed from
+// another sort, and addresses of that sort may still appear on a link that is coming up. Returns
+// nothing if there is none.
 [[nodiscard]] std::optional<GidEntry> choose_gid_again(std::span<const GidEntry> table,
                                                        const GidEntry& present);
 

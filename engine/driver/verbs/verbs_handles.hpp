@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of libibverbs' objects. Each is destroyed before what it was made of: members that use
-// others are declared after them.
+// Owners of libibverbs' objects. An object must be destroyed before those that it was made of, so
+// members that use others are declared after them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ struct VerbsDeleter {
   }
 };
 
-// A newer call of libibverbs was refused because the provider doesn't have it.
+// True if a newer call of libibverbs failed because the provider doesn't support it.
 inline bool is_not_offered(int error) {
   return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }

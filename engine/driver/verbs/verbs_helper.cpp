@@ -15,7 +15,7 @@ namespace hawser::engine {
 namespace {
 
 constexpr int kRetryMilliseconds = 250;
-// Of a repair, in a row: then more is made anew.
+// Refusals of a repair in a row, after which more of the NIC is made anew.
 constexpr unsigned kMostRefusals = 8;
 constexpr std::chrono::seconds kLookEvery{1};
 
@@ -59,8 +59,8 @@ bool VerbsHelper::take_repaired() {
 }
 
 void VerbsHelper::tell() {
-  // Afterwards too: else quiet() could take the news before the descriptor has them. And before,
-  // as who is woken may find this thread asleep behind the raise, and must be able to quiet it.
+  // Set it again after the raise, since quiet() could take the news before the descriptor is
+  // raised. Set it before, too: a thread woken by the raise must be able to quiet the descriptor.
   has_news_.store(true, std::memory_order_release);
   raise_event(news_.get());
   has_news_.store(true, std::memory_order_release);
@@ -117,10 +117,10 @@ void VerbsHelper::take_from_device() {
 
 void VerbsHelper::restore() {
   const bool anew = damage_ == VerbsDamage::device;
-  if (anew) events_ = -1;  // is closed
+  if (anew) events_ = -1;  // the descriptor is closed
   if (!anew && !is_up_) return look_for_device();
   if (is_held()) {
-    if (anew) repair_.drop_device();  // who removes it may wait for that
+    if (anew) repair_.drop_device();  // the driver may wait for this before it removes the device
     return look_for_device();
   }
   switch (repair_.restore(damage_)) {
@@ -150,7 +150,7 @@ void VerbsHelper::refused() {
   damage_ = VerbsDamage{static_cast<std::uint8_t>(static_cast<std::uint8_t>(damage_) + 1)};
 }
 
-// A driver that can't take a device from its users tells nobody that it is to go.
+// A driver that can't take a device from its users announces no removal, so look for the device.
 void VerbsHelper::look_for_device() {
   if (damage_ == VerbsDamage::device || Clock::now() - looked_at_ < kLookEvery) return;
   looked_at_ = Clock::now();
@@ -197,7 +197,7 @@ void VerbsHelper::take(const ibv_async_event& event) {
   }
 }
 
-// While the NIC is repaired, or its port is down, the end of that looks.
+// Skipped while the port is down or a repair runs, because both look at the port when they end.
 void VerbsHelper::look_at_port() {
   look_ = false;
   if (!is_up_ || state_.load(std::memory_order_acquire) == State::asked) return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verbs NIC does beside its datapath, in a thread that sleeps: listening to the device's
-// events, and bringing back what has failed: at once, or if it fails again and again after a hold
-// (verbs_damping.hpp). Address handles have threads of their own (verbs_resolver.hpp), as making
-// them blocks.
+// The work of a verbs NIC beside its datapath, in a thread that mostly sleeps. It listens to the
+// device's events, and repairs what has failed. It repairs at once, or after a hold if the NIC
+// fails repeatedly (verbs_damping.hpp). Making address handles blocks, so other threads do that
+// (verbs_resolver.hpp).
 //
-// What is asked of it at every turn is a load of an atomic.
+// A turn of the datapath only loads an atomic from it.
 #pragma once
 
 #include <atomic>
@@ -31,18 +31,19 @@ class VerbsHelper {
   // Ends the thread.
   void stop();
 
-  // The datapath. Whether the NIC may work, as far as its port and its device say: false until a
-  // repair if anything of it has failed, or its address is another one.
+  // For the datapath. True if port and device allow the NIC to work. False from a failure of any
+  // part, or a change of the address, until the repair.
   [[nodiscard]] bool is_sound() const {
     return port_up_.load(std::memory_order_acquire) && !damaged_.load(std::memory_order_acquire);
   }
-  // The datapath asks for a repair, and touches nothing of the device until it is done. At some
-  // time before the device has let go of all sends. It takes note of each once.
+  // For the datapath. Asks for a repair; the datapath must not touch the device until it is done.
+  // Before that, take_let_go reports that the device has released all sends. take_let_go and
+  // take_repaired each return true once.
   void ask_for_repair(VerbsDamage least);
   [[nodiscard]] bool take_let_go();
   [[nodiscard]] bool take_repaired();
 
-  // Readable after a change; until the next quiet().
+  // Readable from a change until the next quiet().
   [[nodiscard]] int descriptor() const { return news_.get(); }
   void quiet();
 
@@ -51,7 +52,7 @@ class VerbsHelper {
   using Clock = std::chrono::steady_clock;
 
   void run();
-  // How long to sleep while a repair is asked for.
+  // How long to sleep while a repair is pending.
   [[nodiscard]] int retry_milliseconds() const;
   void listen();
   void serve();
@@ -60,16 +61,16 @@ class VerbsHelper {
   void restore();
   void refused();
   void look_for_device();
-  // False if the device will have none any more.
+  // Returns false if the device will send no more events.
   [[nodiscard]] bool read_events();
   void take(const ibv_async_event& event);
-  // The port may be another one than before.
+  // Checks whether the port has changed.
   void look_at_port();
   void damage(VerbsDamage least);
   void tell();
 
   VerbsRepair& repair_;
-  std::function<Clock::time_point()> clock_;  // of the damping
+  std::function<Clock::time_point()> clock_;  // measures the damping
   Descriptor wake_;
   Descriptor news_;
   std::atomic<bool> stopping_{false};
@@ -80,13 +81,13 @@ class VerbsHelper {
   std::atomic<State> state_{State::none};
   std::atomic<VerbsDamage> asked_{VerbsDamage::none};
 
-  // The thread's.
+  // Used only by the thread.
   VerbsDamage damage_ = VerbsDamage::none;
-  VerbsDamage taken_ = VerbsDamage::none;  // by as much
+  VerbsDamage taken_ = VerbsDamage::none;  // damage that take_from_device has handled
   unsigned refusals_ = 0;
   VerbsDamping damping_;
   bool repairing_ = false;
-  int events_ = -1;  // the device's descriptor
+  int events_ = -1;  // the device's event descriptor
   bool is_up_ = true;
   bool look_ = false;
   Clock::time_point looked_at_{};

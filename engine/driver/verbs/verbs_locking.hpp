@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registering the driver's own memory: without it there is no NIC.
+// Registers the driver's own memory, without which there is no NIC.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace hawser::engine {
 
-// Throws Error, with what to do, if the memory can't be locked.
+// Throws Error, with advice, if the memory can't be locked.
 [[nodiscard]] VerbsMemory lock_memory(const VerbsPort& port, std::byte* data, std::size_t bytes,
                                       int access);
 
-// What follows "can't be made: " of a queue, whose rings a device's driver locks, too.
+// Ends the sentence "... can't be made: " about a queue. The device's driver locks memory for its
+// rings, too.
 [[nodiscard]] std::string reason_of_refusal(int error);
 
 }  // namespace hawser::engine

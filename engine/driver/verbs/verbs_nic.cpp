@@ -19,7 +19,7 @@ using proto::TxPacket;
 
 namespace {
 
-// Control packets are small and few: acks and grants are coalesced.
+// Control packets are small and few, because acknowledgements and grants are coalesced.
 constexpr std::uint32_t kControlReceives = 512;
 constexpr std::uint32_t kControlCopies = 64;
 constexpr std::uint32_t kDataCopies = 256;
@@ -30,7 +30,7 @@ std::uint32_t send_slots(const VerbsNicConfig& config) {
   return std::bit_ceil(std::clamp(config.send_slots, 64u, kMaxSlots));
 }
 
-// Of a full packet, no longer than a datagram may be.
+// Size of a full packet, at most that of a datagram.
 std::uint32_t full_datagram(const VerbsNicConfig& config, const VerbsPort& port) {
   return std::clamp(config.datagram_bytes, 1u, port.facts.mtu_bytes);
 }
@@ -62,11 +62,11 @@ const VerbsNicConfig& checked(const VerbsNicConfig& config) {
   return config;
 }
 
-// Every request completes when the queue pairs fail, not only those that asked for it.
+// When the queue pairs fail, every request completes, not only those that asked for it.
 std::uint32_t send_entries(const VerbsNicConfig& config) { return 2 * send_slots(config); }
 
 VerbsDestinations::Shape destinations_shape(const VerbsNicConfig& config, const VerbsPort& port) {
-  // On InfiniBand a flow label changes nothing.
+  // On InfiniBand a flow label has no effect.
   const bool labels = port.facts.link == VerbsAddress::Link::ethernet;
   return {config.max_remotes,
           labels ? config.entropies : std::uint16_t{1},
@@ -93,13 +93,13 @@ VerbsNic::VerbsNic(const VerbsNicConfig& config, proto::PacketPool& pool)
   local_.qkey = config.qkey;
   caps_.max_datagram_bytes = port_.facts.mtu_bytes;
   caps_.entropies = destinations_.entropies();
-  caps_.needs_checksum = false;  // ICRC, end to end
+  caps_.needs_checksum = false;  // the ICRC protects packets end to end
   caps_.receive_bytes = std::uint64_t{queue_config(config, port_, Queue::data).receive_slots -
                                       VerbsReceiver::kReserve} *
                         full_datagram(config, port_);
   caps_.link_bytes_per_s = port_.facts.link_bytes_per_s;
   adopt_address();
-  (void)restart();  // a device that refuses already now is told of by events
+  (void)restart();  // if the device refuses already now, events report it
 }
 
 VerbsNic::~VerbsNic() {

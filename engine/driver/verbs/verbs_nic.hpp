@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs NIC: one port of an RDMA device, with a data and a control UD queue pair on it.
 //
-// Sends complete on one queue for both pairs, receives on one each. What may block (repairs) and
-// what comes from the device by itself (events) is the helper's, address handles are the
-// resolver's.
+// Both pairs share one completion queue for sends, and each has its own for receives. The helper
+// does what may block (repairs), and handles events of the device. The resolver makes address
+// handles.
 //
-// A failure, of whatever kind: the port is down, or has another GID or LID; a queue pair or a
-// completion queue is of no use any more; the device is removed. The NIC says `down`, and from then
-// on touches nothing of the device's: what is sent is lost. The helper has the device let go of all
-// sends, at once, and they come out of reap. Then, as soon as port and device allow it, it makes
-// anew what is damaged (verbs_repair.hpp), and the NIC says `up`, maybe with another address. If it
-// fails again and again it stays down for a while longer (verbs_damping.hpp).
+// Failures are: the port is down, or has another GID or LID; a queue pair or completion queue has
+// failed; the device is removed. The NIC then reports `down`, and does not touch the device any
+// more: packets sent are lost. The helper at once makes the device release all sends, which come
+// out of reap. When port and device allow it, the helper makes the damaged parts anew
+// (verbs_repair.hpp), and the NIC reports `up`, maybe with another address. A NIC that fails
+// repeatedly stays down for a while longer (verbs_damping.hpp).
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@
 
 namespace hawser::engine {
 
-// Per queue; running freely.
+// Counters per queue, never reset.
 struct VerbsQueueStats {
   VerbsSendStats send;
   VerbsReceiveStats receive;
@@ -57,9 +57,8 @@ class VerbsNic final : public proto::Nic {
   [[nodiscard]] std::size_t rx_burst(proto::Queue queue,
                                      std::span<proto::RxPacket> packets) override;
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override;
-  // A UD queue pair drops what it has no buffer for and tells nobody: counted are the times that
-  // the ring was found without a buffer, whether one datagram was lost then, or many, or (just
-  // filled) none.
+  // A UD queue pair silently drops datagrams that it has no buffer for. This counts how often the
+  // ring had no buffer left, whether that lost one datagram, many or none.
   [[nodiscard]] std::uint64_t overruns() const override;
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override;
   [[nodiscard]] bool arm() override;
@@ -82,10 +81,11 @@ class VerbsNic final : public proto::Nic {
   [[nodiscard]] SendPositions tails() const;
   [[nodiscard]] SendPositions done() const;
   void take_send_completions();
-  // Until the NIC is repaired.
+  // Stops the NIC until it is repaired.
   void stop();
   void give_up();
-  // After a repair: where the NIC is now. False if the device refuses to work.
+  // Resumes after a repair, at the NIC's present address. Returns false if the device refuses to
+  // work.
   [[nodiscard]] bool restart();
   void adopt_address();
 
@@ -103,7 +103,7 @@ class VerbsNic final : public proto::Nic {
   proto::NicCaps caps_;
   bool up_ = true;
   VerbsRepair repair_;
-  VerbsHelper helper_;  // the first to go: it uses all the others
+  VerbsHelper helper_;  // destroyed first, because it uses all the others
 };
 
 }  // namespace hawser::engine

@@ -26,9 +26,10 @@ class DeviceList {
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
 
-  // False if the library could not tell.
+  // False if the library could not list the devices.
   [[nodiscard]] bool is_known() const { return devices_ != nullptr; }
-  // Why not, and what to do. Empty if it is known, or the kernel has no RDMA and so no device.
+  // Explains why not, and what to do. Empty if the list is known, or if the kernel has no RDMA and
+  // so no device.
   [[nodiscard]] std::string complaint() const {
     if (is_known() || error_ == ENOSYS) return {};
     return std::string("the list of RDMA devices can't be read: ") + std::strerror(error_) +
@@ -54,8 +55,8 @@ std::string names_of(const DeviceList& list) {
   return names;
 }
 
-// Whether this user may not open the device's file. The library looks for it in a second place, and
-// tells what it found there.
+// True if this user may not open the device's file. The library also looks in a second place, and
+// reports only what it found there.
 bool is_barred(const ibv_device& device) {
   const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
   return ::access(file.c_str(), F_OK) == 0 && ::access(file.c_str(), R_OK | W_OK) != 0;
@@ -87,7 +88,7 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   throw Error(what + ": the device can't be opened: " + std::strerror(error) + kAdviceOnDriver);
 }
 
-// Codes of 256 (XDR) and more have a field of their own, which headers before rdma-core 52 lack.
+// Codes of 256 (XDR) and more are in another field, which headers before rdma-core 52 lack.
 template <class Attributes>
 unsigned speed_code(const Attributes& port) {
   if constexpr (requires { port.active_speed_ex; }) {
@@ -96,7 +97,7 @@ unsigned speed_code(const Attributes& port) {
   return port.active_speed;
 }
 
-// Speed and width are codes of the InfiniBand specification; the speed is of a lane.
+// Speed and width are codes of the InfiniBand specification. The speed is per lane.
 std::uint64_t bytes_per_s(const ibv_port_attr& port) {
   constexpr std::array<std::pair<unsigned, std::uint64_t>, 9> kMbitPerLane{{{1, 2500},
                                                                             {2, 5000},
@@ -130,7 +131,8 @@ GidEntry entry_of(const ibv_gid_entry& from) {
   return entry;
 }
 
-// Of all ports of the device. They are told together or, if there are more than room, not at all.
+// Reads the GIDs of all ports of the device. The library returns all of them or, if they don't fit,
+// none.
 std::vector<ibv_gid_entry> read_gids(ibv_context& context, const std::string& what) {
   constexpr std::size_t kUsual = 256;
   constexpr std::size_t kMost = 65536;
@@ -165,7 +167,7 @@ std::string list_of(const std::vector<GidEntry>& table) {
   return indices.empty() ? "none" : indices;
 }
 
-// `present` is null for a port that is opened first.
+// `present` is null when the port is opened for the first time.
 GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::string& what,
                   const GidEntry* present) {
   const std::vector<GidEntry> table = gids_of(context, name.port, what);
@@ -195,7 +197,7 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
                              : ": write one of these after the @, or leave that out"));
 }
 
-// "; it has 1 and 2", as far as the device says so.
+// "; it has ports 1 to 2", if the device reports its ports.
 std::string ports_of(ibv_context& context) {
   ibv_device_attr device{};
   if (ibv_query_device(&context, &device) != 0 || device.phys_port_cnt == 0) return "";
@@ -222,20 +224,20 @@ std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
                 "); update the drivers in user space (rdma-core, ibverbs-providers)");
   }
   const std::uint32_t bytes = 128u << attributes.active_mtu;  // IBV_MTU_256 is 1
-  // A packet without payload may fill its buffer.
+  // A packet without payload may fill its buffer, so a datagram must hold a whole buffer.
   if (bytes >= proto::PacketBuffer::kBytes) return bytes;
   throw Error(what + ": its MTU of " + std::to_string(bytes) +
               " bytes is too small, 1024 is the least; raise that of its interface (`ip link`): "
               "1500 makes 1024, 4200 makes 4096");
 }
 
-// The queue pairs use the first entry. 0 stands for none, and reaches nobody.
+// The queue pairs use the first entry. The key 0 means none, and reaches nobody.
 std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std::string& what) {
   std::uint16_t key = 0;  // as on the wire
   if (ibv_query_pkey(&context, name.port, 0, &key) != 0) {
     throw Error(what + ": its P_Key can't be read: " + std::strerror(errno) + kAdviceOnDriver);
   }
-  if (key != 0) return ntohs(key);  // asked for in network byte order
+  if (key != 0) return ntohs(key);  // libibverbs returns it in network byte order
   throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
               "put the port into a partition (its P_Key at index 0)");
 }
@@ -287,8 +289,8 @@ std::string violations_of(const VerbsPortFacts& facts) {
 
 std::string summary_of(const VerbsPortFacts& facts) {
   constexpr double kGbit = 125e6;
-  // Two ports hear each other if their keys differ in this bit at most, and one of them has it:
-  // limited members don't hear each other.
+  // Two ports can communicate only if their keys agree in all other bits and at least one of them
+  // has this bit set. Limited members can't communicate with each other.
   constexpr unsigned kFullMember = 0x8000;
   std::ostringstream text;
   text << "up, ";
@@ -307,9 +309,9 @@ std::string summary_of(const VerbsPortFacts& facts) {
   return text.str();
 }
 
-// Soft RoCE offers them, and up to rdma-core 63 gets them wrong: the lengths of what has more than
-// one part (wr_set_sge_list, wr_set_inline_data_list), and completions are skipped
-// (ibv_next_poll that finds nothing, and then ibv_end_poll).
+// False for soft RoCE, which offers the newer calls, but wrongly up to rdma-core 63. It miscounts
+// lengths of requests with several parts (wr_set_sge_list, wr_set_inline_data_list). It also skips
+// completions if ibv_end_poll follows an ibv_next_poll that found nothing.
 bool are_newer_calls_sound(ibv_context* context) {
   constexpr std::uint32_t kSoftRoceVendor = 0xffffff;
   ibv_device_attr attributes{};
@@ -371,7 +373,7 @@ std::vector<VerbsPortInfo> verbs_ports() {
   for (ibv_device* const device : list.devices()) {
     const VerbsContext context(ibv_open_device(device));
     ibv_device_attr attributes{};
-    attributes.phys_port_cnt = 1;  // one line for a device that doesn't answer, too
+    attributes.phys_port_cnt = 1;  // a device that doesn't answer gets one line, too
     if (context) (void)ibv_query_device(context.get(), &attributes);
     for (int number = 1; number <= attributes.phys_port_cnt; ++number) {
       ports.push_back(verbs_port(
@@ -383,8 +385,8 @@ std::vector<VerbsPortInfo> verbs_ports() {
 
 bool has_verbs() noexcept { return true; }
 
-// The kernel copies pinned pages for the child at once (since 5.12). Where it doesn't, the library
-// can hide the pages from children (RDMAV_FORK_SAFE), which is worse for memory of all kinds.
+// Since 5.12 the kernel copies pinned pages for the child at once. On older kernels the library can
+// hide the pages from children (RDMAV_FORK_SAFE), which is worse for all kinds of memory.
 bool registered_memory_survives_fork() noexcept {
   return ibv_is_fork_initialized() == IBV_FORK_UNNEEDED;
 }

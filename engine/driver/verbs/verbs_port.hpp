@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One port of an RDMA device, opened: context, protection domain, and what the port says of itself.
+// One open port of an RDMA device: context, protection domain, and the port's attributes.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace hawser::engine {
 
-// What a port says of itself, which may change while it is open.
+// The port's attributes, which may change while it is open.
 struct VerbsPortFacts {
   VerbsAddress::Link link = VerbsAddress::Link::ethernet;
   std::uint16_t lid = 0;
-  std::uint16_t pkey = 0;  // at index 0, which the queue pairs use
+  std::uint16_t pkey = 0;  // at index 0, the entry that the queue pairs use
   GidEntry gid{};
   std::uint32_t mtu_bytes = 0;         // of a datagram, without GRH
   std::uint64_t link_bytes_per_s = 0;  // 0: unknown
-  // Since the device is there, of all its users, up to 65535.
+  // Counted since the device exists, for all its users, up to 65535.
   std::uint32_t qkey_violations = 0;
   std::uint32_t pkey_violations = 0;
 };
 
-// What refuses where this follows is the kernel or the provider.
+// Ends a sentence about a refusal by the kernel or the provider.
 inline constexpr const char* kAdviceOnDriver =
     "; look whether its driver is in order (`rdma link`, `dmesg`), and load it anew if not";
 
@@ -38,16 +38,16 @@ struct VerbsPort {
   [[nodiscard]] std::uint8_t number() const { return asked.port; }
 };
 
-// Throws Error, with what to do.
+// Throws Error, with advice.
 [[nodiscard]] VerbsPort open_verbs_port(const VerbsPortName& name);
-// Asks the open port again, for who has used `facts` so far: of its GIDs choose_gid_again says
-// which. Throws Error, with what is wrong: the NIC can't work until it is changed.
+// Queries the open port again, for a NIC that has used `facts` so far; choose_gid_again picks the
+// GID. Throws Error if something is wrong that keeps the NIC from working.
 [[nodiscard]] VerbsPortFacts read_verbs_port(const VerbsPort& port);
-// Opens the device anew, which may be another one of the name by now; before, all that was made of
-// it is destroyed. Throws Error, and then `port` has neither context nor domain.
+// Opens the device anew; another device may have the name by now. All objects made from the old
+// one must be destroyed before. If it throws Error, `port` has neither context nor domain.
 void reopen_verbs_port(VerbsPort& port);
-// Whether the device that is open is the host's still. A driver that can't take a device from its
-// users waits for them to close it, and all that is seen of that is here.
+// True if the host still has the open device. A driver that can't take a device from its users
+// waits for them to close it. This is the only sign of that.
 [[nodiscard]] bool is_listed(const VerbsPort& port);
 
 }  // namespace hawser::engine

@@ -7,7 +7,7 @@
 namespace hawser::engine {
 namespace {
 
-// All of `text` as a number up to `maximum`.
+// Parses all of `text` as a number up to `maximum`.
 std::optional<std::uint32_t> number(std::string_view text, std::uint32_t maximum) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -46,7 +46,7 @@ int VerbsPoster::build(ibv_send_wr* requests, ibv_send_wr*& refused) {
       ibv_wr_set_sge_list(extended_, static_cast<std::size_t>(request->num_sge), request->sg_list);
     }
   }
-  refused = requests;  // all or none
+  refused = requests;  // the device takes all or none
   return ibv_wr_complete(extended_);
 }
 

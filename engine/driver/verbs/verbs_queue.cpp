@@ -12,8 +12,8 @@ namespace hawser::engine {
 namespace {
 
 constexpr std::uint32_t kPartsPerSend = 2;
-// Datagrams up to this travel inside their requests: acks, probes and small messages. More would
-// make every request longer.
+// Datagrams up to this length travel inside their requests: acknowledgements, probes and small
+// messages. A higher limit would make every request longer.
 constexpr std::uint32_t kInlineBytes = 128;
 
 ibv_qp_init_attr attributes_of(const VerbsQueueConfig& config, ibv_cq* send, ibv_cq* receive,
@@ -30,7 +30,8 @@ ibv_qp_init_attr attributes_of(const VerbsQueueConfig& config, ibv_cq* send, ibv
   return attributes;
 }
 
-// Reset, Init, Ready to Receive, Ready to Send. Zero or an error number.
+// Brings the pair through Init and Ready to Receive to Ready to Send. Returns zero or an error
+// number.
 int bring_up(ibv_qp* pair, std::uint8_t port, std::uint32_t qkey) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -68,7 +69,7 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
                     VerbsReceiver::Shape{config.queue, config.receive_slots, max_datagram_bytes_});
 }
 
-// A device may have no room inside requests. One that takes the place of another must have as much.
+// A device may not support inline data. A replacement device must support as much as the first.
 void VerbsQueue::make_pair(ibv_cq* send_completions) {
   for (;;) {
     const ibv_qp_init_attr attributes =
@@ -83,7 +84,7 @@ void VerbsQueue::make_pair(ibv_cq* send_completions) {
               " receives can be made: " + reason_of_refusal(errno));
 }
 
-// Before the memory that it reads and writes.
+// Must run before the memory is freed that the pair reads and writes.
 void VerbsQueue::close() {
   stop();
   pair_.reset();

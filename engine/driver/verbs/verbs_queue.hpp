@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A UD queue pair with its two sides. Setting it up, and again after a failure, is apart from what
-// goes through it.
+// A UD queue pair with its sending and receiving side. This file sets it up, and again after a
+// failure. The datapath is in the two sides.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class VerbsQueue {
   VerbsQueue(const VerbsQueue&) = delete;
   VerbsQueue& operator=(const VerbsQueue&) = delete;
 
-  // Destroys the pair: the device has let go of everything. Only reap may follow.
+  // Destroys the pair, so the device releases everything. Only reap may follow.
   void close();
 
   [[nodiscard]] std::uint32_t number() const { return pair_->qp_num; }
@@ -41,18 +41,18 @@ class VerbsQueue {
   [[nodiscard]] const VerbsReceiver& receiver() const { return *receiver_; }
   [[nodiscard]] bool is_broken() const { return sender_->is_broken() || receiver_->is_broken(); }
 
-  // Before a repair: nothing is posted any more, and the datapath touches none of the device's
-  // objects, until a restart.
+  // Call it before a repair. Nothing is posted any more, and the datapath touches no object of the
+  // device, until a restart.
   void stop();
-  // After one. False if the device refuses.
+  // Call it after a repair. Returns false if the device refuses.
   [[nodiscard]] bool restart();
 
-  // A repair, while stopped; these may block, and run in the helper's thread.
-  //   reset: takes everything from the device; number and QKey stay. False if it refuses.
-  //   discard: empties the completion queue of receives. False if it refuses to be polled.
-  //   release: destroys the pair, its completion queue and its registrations.
-  //   renew: makes them again, with another number. Throws Error.
-  //   make_ready: after reset or renew. False if the device refuses.
+  // The steps of a repair, while stopped. They may block, and run in the helper's thread.
+  //   `reset`: takes everything from the device; number and QKey stay. False if it refuses.
+  //   `discard`: empties the completion queue of receives. False if it can't be polled.
+  //   `release`: destroys the pair, its completion queue and its registrations.
+  //   `renew`: makes them again, with another number. Throws Error.
+  //   `make_ready`: after reset or renew. False if the device refuses.
   [[nodiscard]] bool reset();
   [[nodiscard]] bool discard() { return completions_.queue.discard(); }
   void release();

@@ -30,8 +30,8 @@ std::size_t stride_of(std::uint32_t datagram_bytes) {
   return kDataOffset + (datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// RoCE over IPv6 and InfiniBand have an IPv6 header there; RoCE over IPv4 has 20 bytes of anything,
-// which may look like one, and then the IP header.
+// On InfiniBand and RoCE over IPv6 an IPv6 header is there. On RoCE over IPv4 there are 20
+// undefined bytes, which may look like one, and then the IP header.
 bool is_marked(const std::byte* grh, VerbsReceiver::Route route) {
   constexpr unsigned kCongestionExperienced = 3;
   const auto byte = [grh](std::size_t i) { return std::to_integer<unsigned>(grh[i]); };
@@ -93,15 +93,15 @@ void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
     post.request = {index, nullptr, &post.part, 1};
   }
   pair_ = pair;
-  armed_ = fired_ = false;  // this queue has not been asked to wake anybody
+  armed_ = fired_ = false;  // the new queue has no armed notification
 }
 
 void VerbsReceiver::stop() {
   if (stopped_) return;
   take_all([this](const Arrival& arrival) { HAWSER_ASSERT(pending_.push(arrival)); });
-  // What the device still completes is nobody's arrival, and is to wake nobody.
+  // Completions after this point are not arrivals, and must not wake anybody.
   (void)::epoll_ctl(watch_.get(), EPOLL_CTL_DEL, completions_.channel->fd, nullptr);
-  // Whoever destroys the queue would wait for this.
+  // Destroying the queue would wait for this acknowledgement.
   if (unacknowledged_ > 0) ibv_ack_cq_events(completions_.queue.get(), unacknowledged_);
   unacknowledged_ = 0;
   broken_ = stopped_ = true;
@@ -138,7 +138,8 @@ bool VerbsReceiver::restart(Route route) {
     return false;
   }
   broken_ = stopped_ = false;
-  fired_ = armed_;  // what completed before may have, or what comes before anybody arms
+  // A completion may have raised an event before, or may raise one before the next arm.
+  fired_ = armed_;
   std::fill(held_.begin(), held_.end(), false);
   for (const std::uint32_t index : std::span(lent_).first(lent_count_)) held_[index] = true;
   for (std::uint32_t i = 0; i < pending_.size(); ++i) held_[pending_.at(i).slot] = true;
@@ -152,7 +153,8 @@ bool VerbsReceiver::restart(Route route) {
   return !broken_;
 }
 
-// All, before anything is posted: so that it shows when the device has none left.
+// Takes all completions before anything is posted, so that it shows when the device has no buffer
+// left.
 template <class Keep>
 void VerbsReceiver::take_all(Keep keep) {
   constexpr int kMost = VerbsCompletions::kMost;
@@ -174,7 +176,7 @@ void VerbsReceiver::take_all(Keep keep) {
 }
 
 bool VerbsReceiver::accept(const VerbsCompletion& completion) {
-  // Nothing that a confused device says may lead out of the ring, or lend a buffer twice.
+  // A confused device must not lead us outside of the ring, or make us lend a buffer twice.
   if (completion.id >= slots_ || !devices_[completion.id]) {
     broken_ = true;
     ++stats_.unexpected;
@@ -200,7 +202,7 @@ bool VerbsReceiver::accept(const VerbsCompletion& completion) {
   return true;
 }
 
-// From the end: what was used last is in the cache still.
+// Posts from the end, where the slots are that were used last and are still in the cache.
 void VerbsReceiver::post_idle(std::size_t least) {
   while (!broken_ && !idle_.empty() && idle_.size() >= least) {
     const std::size_t count = std::min<std::size_t>(idle_.size(), kPostBatch);
@@ -227,7 +229,7 @@ void VerbsReceiver::post_idle(std::size_t least) {
 bool VerbsReceiver::arm() {
   if (stopped_) return false;
   if (fired_ && consume_events()) armed_ = fired_ = false;
-  // If something has arrived since, its event is on its way still, and wakes.
+  // If something has arrived since, its event is still to come, and wakes the thread.
   if (armed_) return false;
   if (ibv_req_notify_cq(completions_.queue.get(), 0) != 0) {
     broken_ = true;

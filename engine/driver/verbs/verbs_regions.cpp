@@ -39,9 +39,10 @@ Status VerbsRegions::pin(const proto::MemoryRange& range, const proto::Mapping* 
                          proto::PinnedMemory*& pinned) {
   const std::lock_guard lock(mutex_);
   if (is_too_large(range.bytes)) return Status::too_large;
-  // Whether the device that returns takes it would be known too late.
+  // It would be known too late whether the device that comes back accepts the dma-buf.
   if (range.dmabuf >= 0 && domain_ == nullptr) return Status::nic_error;
-  // Headers that were refused are copied, with their payload.
+  // If the headers' memory was refused, headers are copied together with their payload, which a
+  // dma-buf forbids.
   if (range.dmabuf >= 0 && added_.load() == 0) return Status::lock_limit;
   VerbsRegion& region = regions_.emplace_back();
   region.begin = range.data;
@@ -59,7 +60,7 @@ Status VerbsRegions::pin(const proto::MemoryRange& range, const proto::Mapping* 
   return refusal;
 }
 
-// The device only reads; access 0 is local reading, which always is allowed.
+// Access 0 allows local reading only, and the device does nothing else.
 bool VerbsRegions::connect(VerbsRegion& region) {
   auto* const data = const_cast<std::byte*>(region.begin);
   const auto bytes = static_cast<std::size_t>(region.end - region.begin);
@@ -82,7 +83,8 @@ void VerbsRegions::drop() {
   domain_ = nullptr;
 }
 
-// Headers and payload are read together: with a dma-buf, all that isn't the cache's is needed.
+// Headers and payloads are gathered in one send. A dma-buf therefore needs all regions except those
+// of the cache.
 bool VerbsRegions::renew(ibv_pd* domain) {
   const std::lock_guard lock(mutex_);
   domain_ = domain;

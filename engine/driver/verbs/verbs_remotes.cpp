@@ -23,7 +23,7 @@ Status VerbsRemotes::open(const proto::NicAddress& remote, const VerbsAddress& l
                                                          {address.data_qpn, address.control_qpn},
                                                          destination};
   } else {
-    destinations_.release(destination, {});  // an open remote uses it once
+    destinations_.release(destination, {});  // an open remote uses its destination once
   }
   if (opened.handle == proto::kNoRemote) return Status::again;
   handle = opened.handle;

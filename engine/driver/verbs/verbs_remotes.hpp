@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The remote NICs of a verbs NIC by handle: their queue pairs, and the address handles that lead
-// there. The datapath's alone.
+// there. Only the datapath uses it.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace hawser::engine {
 
-// All that a send needs of it.
+// All that a send needs to know of its remote.
 struct VerbsRemote {
-  const VerbsHandle* handles = nullptr;  // by entropy; null if it isn't open
+  const VerbsHandle* handles = nullptr;  // by entropy; null if the remote isn't open
   std::uint32_t entropies = 1;
   std::uint32_t qkey = 0;
   std::array<std::uint32_t, 2> numbers{};  // of its queue pairs, by Queue
@@ -32,14 +32,14 @@ class VerbsRemotes {
         capacity_(capacity),
         remotes_(std::make_unique<VerbsRemote[]>(capacity)) {}
 
-  // As Nic::open_remote, for one that `local` can address; `done` and `wake` as in
+  // As Nic::open_remote, for a remote that `local` can address. `done` and `wake` are as in
   // VerbsDestinations::use.
   [[nodiscard]] Status open(const proto::NicAddress& remote, const VerbsAddress& local,
                             const SendPositions& done, proto::RemoteHandle& handle, bool& wake);
-  // As Nic::close_remote; `sent` are the positions of the next sends.
+  // As Nic::close_remote. `sent` are the positions of the next sends.
   void close(proto::RemoteHandle handle, const SendPositions& sent);
 
-  // Null if it isn't open.
+  // Returns null if it isn't open.
   [[nodiscard]] const VerbsRemote* find(proto::RemoteHandle handle) const {
     const auto index = static_cast<std::uint32_t>(handle);
     if (index >= capacity_ || remotes_[index].handles == nullptr) return nullptr;

@@ -11,7 +11,7 @@
 namespace hawser::engine {
 namespace {
 
-// What handles were made by.
+// True if address handles made for `a` are valid for `b`.
 bool same_place(const VerbsPortFacts& a, const VerbsPortFacts& b) {
   return a.lid == b.lid && a.gid.index == b.gid.index && a.gid.gid == b.gid.gid;
 }
@@ -34,7 +34,7 @@ VerbsCompletions VerbsRepair::make_send_completions(const VerbsPort& port, std::
 bool VerbsRepair::take(VerbsDamage& damage) {
   if (damage == VerbsDamage::pairs) {
     if (!parts_.data.reset() || !parts_.control.reset()) return false;
-    // What is left there would be taken for completions of what is posted next.
+    // Leftover completions would be taken for those of later requests.
     if (discard()) return true;
     damage = VerbsDamage::queues;
   }
@@ -51,7 +51,7 @@ VerbsRepair::Outcome VerbsRepair::restore(VerbsDamage damage) {
   if (!known) return Outcome::not_yet;
   if (damage >= VerbsDamage::queues && !renew_queues()) return Outcome::refused;
   if (!parts_.data.make_ready() || !parts_.control.make_ready()) {
-    // Halfway is no state to begin from again.
+    // A half-repaired NIC can't be repaired again, so undo it.
     if (damage >= VerbsDamage::queues) {
       release_queues();
     } else {
@@ -87,9 +87,9 @@ bool VerbsRepair::renew_queues() {
     parts_.send_completions = make_send_completions(parts_.port, send_entries_);
     parts_.data.renew(parts_.send_completions.get());
     parts_.control.renew(parts_.send_completions.get());
-    if (discard()) return true;  // there is nothing, but it has to say so
+    if (discard()) return true;  // they are empty, but must prove that they can be polled
   } catch (const Error&) {
-    // Refused, too.
+    // A refusal, too.
   }
   release_queues();
   return false;
@@ -105,7 +105,7 @@ bool VerbsRepair::adopt_facts() {
   if (!is_usable(facts)) return false;
   VerbsPortFacts& known = parts_.port.facts;
   if (!same_place(facts, known)) {
-    parts_.resolver.pause();  // waits for whom nobody answers; it reads the GID's index
+    parts_.resolver.pause();  // waits for pending handles, since their threads read the GID's index
     parts_.destinations.drop_handles();
     known.gid = facts.gid;
     known.lid = facts.lid;

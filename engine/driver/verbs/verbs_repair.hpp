@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bringing a verbs NIC back, by as much as is damaged. Everything here may block, and runs in the
+// Repairs a verbs NIC, to the extent of its damage. Everything here may block. It runs in the
 // helper's thread while the datapath touches none of the device's objects:
 //
 //   pairs    the queue pairs are reset: numbers and QKey stay
 //   queues   they and the completion queues are made anew, with other numbers
 //   device   the device is opened anew, and all that was made of it is made again
 //
-// First all sends are taken from the device, which may be all that can be done for a while: a port
-// is down, a device has gone. A queue pair that is destroyed has let go of everything. Then, by
-// what the port says now, the rest; its GID or LID may be another one, and then the address
-// handles are, too.
+// First the repair takes all sends from the device. That may be all it can do for a while, for
+// example while a port is down or a device is gone. A destroyed queue pair has released everything.
+// Then it restores the rest by the port's present attributes. If the GID or LID has changed, the
+// address handles are made anew.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@
 
 namespace hawser::engine {
 
-enum class VerbsDamage : std::uint8_t { none, pairs, queues, device };  // each has those before
+// Each value includes the damage of those before it.
+enum class VerbsDamage : std::uint8_t { none, pairs, queues, device };
 
 class VerbsRepair {
  public:
@@ -35,31 +36,31 @@ class VerbsRepair {
     VerbsQueue& data;
     VerbsQueue& control;
   };
-  // `send_entries`: of the completion queue of sends. All parts outlive this.
+  // `send_entries` is the size of the completion queue of sends. All parts outlive this.
   VerbsRepair(const Parts& parts, std::uint32_t send_entries);
 
   // Throws Error.
   [[nodiscard]] static VerbsCompletions make_send_completions(const VerbsPort& port,
                                                               std::uint32_t entries);
 
-  // False if the device refuses. More may be found to be damaged.
+  // Takes all sends from the device. Returns false if the device refuses. It may find more damage.
   [[nodiscard]] bool take(VerbsDamage& damage);
 
-  // After take. not_yet: the port says why (is down, has no GID, has too small an MTU), or the
-  // device is not there.
+  // Call it after take. not_yet: the device is not there, or the port can't be used. It may be
+  // down, without a GID, or with too small an MTU.
   enum class Outcome : std::uint8_t { done, not_yet, refused };
   [[nodiscard]] Outcome restore(VerbsDamage damage);
 
-  // Closes the device, as `restore` does before it opens it anew.
+  // Closes the device, as `restore` does before it reopens it.
   void drop_device();
 
-  // Whether the port is still what the NIC takes it for; also false if it is of no use now.
+  // True if the port is still as the NIC knows it. False also if the port is useless now.
   [[nodiscard]] bool is_as_known() const;
   [[nodiscard]] bool is_present() const { return is_listed(parts_.port); }
   [[nodiscard]] const VerbsPort& port() const { return parts_.port; }
 
  private:
-  // Empties the completion queues. False if one refuses to be polled.
+  // Empties the completion queues. Returns false if one can't be polled.
   [[nodiscard]] bool discard();
   void release_queues();
   [[nodiscard]] bool renew_queues();
@@ -69,8 +70,8 @@ class VerbsRepair {
 
   Parts parts_;
   std::uint32_t send_entries_;
-  VerbsAddress::Link link_;  // for the NIC's life, as are
-  std::uint32_t least_mtu_;  // the MTU that it has told
+  VerbsAddress::Link link_;  // fixed for the NIC's life, as is least_mtu_
+  std::uint32_t least_mtu_;  // the MTU that the NIC has announced
 };
 
 }  // namespace hawser::engine

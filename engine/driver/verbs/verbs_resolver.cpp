@@ -11,7 +11,7 @@ namespace {
 
 using Clock = VerbsDestinations::Clock;
 
-// Rounded up: who wakes early finds nothing due.
+// Rounded up, because a thread that wakes early finds nothing due.
 int milliseconds_until(Clock::time_point next) {
   if (next == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -72,7 +72,7 @@ bool VerbsResolver::enter() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return stopping_ || !paused_; });
   if (stopping_) {
-    wake();  // the others, too
+    wake();  // wakes the other threads, too
     return false;
   }
   ++active_;
@@ -90,13 +90,13 @@ void VerbsResolver::leave() {
 void VerbsResolver::run(bool retries) {
   const int own = (retries ? wake_retrying_ : wake_first_).get();
   for (;;) {
-    // Lowered before looking, for the end too: what comes later raises it again. A thread that has
-    // found something raises it for another one to look on, as it may be busy for long.
+    // Lower it before looking, also before the end: later work raises it again. A thread that has
+    // found work raises it, so that another thread looks for more while this one is busy.
     lower_event(own);
     if (!enter()) return;
     const auto looked = destinations_.serve(retries, Clock::now(), [this] { wake(); });
     leave();
-    // Those that try again may have looked before there was anything to try again.
+    // Retrying threads may have looked before there was anything to retry.
     if (looked.failed && !retries) raise_event(wake_retrying_.get());
     if (!looked.found) wait_for_event(own, milliseconds_until(looked.next));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that make address handles for a verbs NIC. There are several, as each call may block
-// for a second; and some of them never try anything again, so that whoever can't be reached delays
-// others that can't be, but none that can.
+// for a second. Some of them never retry. An unreachable remote therefore delays only other
+// unreachable remotes.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ namespace hawser::engine {
 class VerbsResolver {
  public:
   static constexpr unsigned kThreads = 4;
-  static constexpr unsigned kRetrying = 2;  // of these try again, too
+  static constexpr unsigned kRetrying = 2;  // of these also retry
 
   // `destinations` outlives this. Throws Error.
   VerbsResolver(const std::string& nic, VerbsDestinations& destinations);
@@ -26,25 +26,25 @@ class VerbsResolver {
   VerbsResolver(const VerbsResolver&) = delete;
   VerbsResolver& operator=(const VerbsResolver&) = delete;
 
-  // Ends the threads, after what they do now.
+  // Ends the threads, after their present work.
   void stop();
 
-  // Any thread: there is something to be done.
+  // For any thread: there is work.
   void wake() const;
 
-  // One thread. Nothing is made or destroyed from the return of pause(), which waits for what is
-  // being done, to resume().
+  // For one thread. pause() waits for the work in progress. Until resume() nothing is made or
+  // destroyed.
   void pause();
   void resume();
 
  private:
   void run(bool retries);
-  // False if it is to end. Else a pass may be made, until leave().
+  // Returns false if the thread must end. Otherwise it may do work until leave().
   [[nodiscard]] bool enter();
   void leave();
 
   VerbsDestinations& destinations_;
-  // Apart, as what only those that try again can do must not wake another one instead.
+  // Two descriptors: work for retrying threads must not wake another thread instead.
   Descriptor wake_first_;
   Descriptor wake_retrying_;
   std::mutex mutex_;

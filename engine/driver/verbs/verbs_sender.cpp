@@ -18,7 +18,7 @@ using proto::TxPacket;
 
 constexpr std::size_t kGiveBatch = 64;
 
-// The number of a request: the send's position, and the queue, as both complete on one queue.
+// The number of a request: the send's position and its queue, because both queues complete on one.
 std::uint64_t id_of(std::uint64_t position, Queue queue) {
   return position << 1 | static_cast<std::uint64_t>(queue);
 }
@@ -57,7 +57,7 @@ void VerbsSender::attach(ibv_qp* pair, const VerbsPort& port) {
   poster_.attach(pair);
 }
 
-// The datapath: inlined by hand, as each call costs a tenth of it.
+// The datapath. Inlined by hand, because each call would cost a tenth of it.
 std::size_t VerbsSender::send(std::span<const TxPacket> packets) {
   packets = packets.first(std::min<std::size_t>(packets.size(), sends_.size() - (tail_ - reaped_)));
   if (broken_) return lose_all(packets);
@@ -112,7 +112,7 @@ void VerbsSender::flush() {
 inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t entropy) {
   if (remote == nullptr) return nullptr;
   std::uint32_t index = entropy;
-  if (index >= remote->entropies) index %= remote->entropies;  // costs as much as all the rest
+  if (index >= remote->entropies) index %= remote->entropies;  // a division: keep it rare
   return remote->handles[index].load(std::memory_order_acquire);
 }
 
@@ -141,7 +141,8 @@ inline ibv_ah* VerbsSender::handle_of(const VerbsRemote* remote, std::uint16_t e
   return payloads_.users();
 }
 
-// The payload behind the header, where there is room: providers take one part faster than two.
+// Puts the payload behind the header if there is room, because providers take one part faster than
+// two.
 [[gnu::noinline]] std::uint64_t* VerbsSender::place_inline(const TxPacket& packet,
                                                            Request& request) {
   std::byte* const bytes = packet.buffer->bytes;
@@ -235,8 +236,8 @@ void VerbsSender::post() {
   posted_end_ = tail_;
   const Request* taken = next_;
   if (error != 0) {
-    // No device refuses what fits in its queue, unless something is broken. The requests before the
-    // refused one were taken; nothing follows that would complete them.
+    // No device refuses what fits in its queue, unless something is broken. It took the requests
+    // before the refused one, but no later request will complete them.
     broken_ = true;
     taken = requests_.data();
     while (taken < next_ && &taken->call != refused) ++taken;
@@ -260,7 +261,7 @@ void VerbsSender::restart() {
 void VerbsSender::complete(const VerbsCompletion& completion) {
   ++stats_.completions;
   const std::uint64_t position = completion.id >> 1;
-  // A device that has lost count may still read what it was given: nothing ends before a reset.
+  // A device that has lost count may still read what it was given, so nothing ends before a reset.
   if (position < done_ || position >= posted_end_) {
     ++stats_.unexpected;
     broken_ = true;
