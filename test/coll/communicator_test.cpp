@@ -21,7 +21,7 @@ using coll::DataType;
 using coll::ReduceOp;
 using coll::Request;
 
-// All ranks start `job` and come to its end.
+// Starts `job` at every rank and runs until it has ended at all of them.
 void run(World& world, Job& job, proto::Random& random) {
   for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
   REQUIRE(world.run_until(random, [&] {
@@ -238,7 +238,7 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
   });
 }
 
-// Ranks that don't agree learn it, all of them, instead of computing nonsense or hanging.
+// Every rank learns that the ranks disagree, instead of computing nonsense or hanging.
 template <typename Start>
 void disagree(Start&& start) {
   World world(3, {.max_delay = 3});
@@ -250,7 +250,7 @@ void disagree(Start&& start) {
   REQUIRE(world.settle(random));
   int failed = 0;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    // Who saw nothing wrong may have finished before the news came.
+    // A rank that saw nothing wrong may have finished before it learned of the disagreement.
     failed += world.communicators[rank]->test(requests[rank]) == Status::invalid_argument ? 1 : 0;
     CHECK(world.communicators[rank]->test(requests[rank]) != Status::again);
     REQUIRE(world.communicators[rank]->failure() != nullptr);
