@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rendezvous over loopback: ranks are threads here, each with its own connection.
+// The rendezvous over loopback. Each rank is a thread with its own connection.
 #include "engine/bootstrap.hpp"
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Runs one thread a rank; the first failure that one of them throws is thrown here.
+// Runs one thread per rank and rethrows the first failure that any of them throws.
 void run_ranks(std::uint32_t count, const std::function<void(std::uint32_t rank)>& run) {
   std::mutex mutex;
   std::exception_ptr failure;
@@ -53,7 +53,7 @@ void run_ranks(std::uint32_t count, const std::function<void(std::uint32_t rank)
   if (failure) std::rethrow_exception(failure);
 }
 
-// What `call` fails with; its text is one line and not empty.
+// The error that `call` throws. Its text must be one line and not empty.
 template <class Call>
 BootstrapError error_of(Call&& call) {
   try {
@@ -219,7 +219,7 @@ TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
   CHECK_FALSE(limit.is_over());
 }
 
-// No connection goes to a broadcast address, whatever the routes.
+// The kernel refuses connections to a broadcast address, whatever the routes are.
 TEST_CASE("Rendezvous__without_a_way_there_is_an_error_long_before_the_timeout") {
   constexpr std::uint32_t kTimeoutMs = 600'000;
   CHECK_THROWS_WITH(
@@ -256,7 +256,7 @@ TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
   CHECK(error.failure() == BootstrapFailure::timeout);
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
   CHECK(error.rank() == 0);
-  // The job has failed for all, late ones included.
+  // The job has failed for all ranks, also for those that join later.
   CHECK(error_of([&] { idle.barrier(kHangLimitMs); }).failure() == BootstrapFailure::timeout);
   CHECK(error_of([&] { Rendezvous r(server.address(), 0, 4, kHangLimitMs); }).failure() ==
         BootstrapFailure::timeout);
@@ -271,7 +271,7 @@ TEST_CASE("Rendezvous__a_rank_that_ends_fails_those_that_wait_for_it") {
   if (cleanly) {
     two.reset();
   } else {
-    // As when the process is killed: its socket closes, and nothing is said.
+    // A killed process leaves like this: its socket closes without any message.
     ::shutdown(two->fd(), SHUT_RDWR);
   }
   const BootstrapError error = error_of([&] { zero.barrier(kHangLimitMs); });
@@ -291,11 +291,11 @@ TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
   run_ranks(3, [&](std::uint32_t rank) {
     (void)ranks[rank]->all_gather(bytes_of("first " + std::to_string(rank)), kHangLimitMs);
   });
-  // Its process ends: the connection goes without a word.
+  // The rank's process ends: the connection closes without any message.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
   run_ranks(3, [&](std::uint32_t rank) {
     if (rank == 1) {
-      // Others may be waiting in the round already.
+      // Other ranks may be waiting in the round already.
       ranks[1] = std::make_unique<Rendezvous>(server.address(), 1, 3, kHangLimitMs);
       CHECK(ranks[1]->epoch() == epoch + 1);
       REQUIRE(ranks[1]->last_round().size() == 3);
@@ -307,7 +307,7 @@ TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
       CHECK(blobs[other] == bytes_of("second " + std::to_string(other)));
     }
   });
-  // Once was all.
+  // A rank may return only once.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
   const BootstrapError error = error_of([&] { ranks[0]->barrier(kHangLimitMs); });
   CHECK(error.failure() == BootstrapFailure::rank_left);
@@ -362,7 +362,7 @@ TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
   });
   ranks[1].reset();
   ranks[0].reset();
-  // Nothing has been said to rank 2: the job has not failed.
+  // The server has sent rank 2 nothing: the job has not failed.
   pollfd readable{ranks[2]->fd(), POLLIN, 0};
   CHECK(::poll(&readable, 1, 50) == 0);
 }
@@ -386,7 +386,7 @@ TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
   ends.join();
 }
 
-// Whoever serves it may end as soon as it has said why.
+// The process that serves the rendezvous may end as soon as it has sent the reason.
 TEST_CASE("RendezvousServer__its_end_keeps_nothing_back_that_was_told_before") {
   for (int round = 0; round < 100; ++round) {
     auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
@@ -422,10 +422,10 @@ TEST_CASE("Rendezvous__whose_server_is_not_there_says_where_to_look") {
   }
 }
 
-// A listener of the test's own, at an address of loopback.
+// A listener on a loopback address that only the test uses.
 class Listener {
  public:
-  // Port 0: any.
+  // Port 0 lets the kernel choose.
   Listener(const std::string& address, int backlog)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     bootstrap::Endpoint endpoint = bootstrap::resolve(address).front();
@@ -442,7 +442,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   [[nodiscard]] const std::string& address() const { return address_; }
-  // From here on the kernel drops whoever calls.
+  // From here on the kernel drops every connection attempt.
   void swallow() { callers_.push_back(connect_raw(address_)); }
   [[nodiscard]] int accept() const { return ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); }
 
@@ -492,14 +492,14 @@ TEST_CASE("Rendezvous__everywhere_is_at_each_of_the_addresses") {
   });
 }
 
-// docker0 has the same address on every host: what answers there need not be rank 0.
+// docker0 has the same address on every host, so the server that answers there need not be rank 0.
 TEST_CASE("Rendezvous__another_job_at_the_first_address_is_not_taken_for_rank_0") {
   RendezvousServer other(RendezvousServer::Everywhere{{"127.0.0.1"}}, 1);
   RendezvousServer server(RendezvousServer::Everywhere{{"127.0.0.1"}}, 1);
   const std::string others = "127.0.0.1:" + std::to_string(Published(other.address()).port);
   Rendezvous rank(Published(server.address()).behind(others), 0, 1, kHangLimitMs);
   rank.barrier(kHangLimitMs);
-  // Nobody has joined the other job.
+  // No rank has joined the other job.
   Rendezvous rank_of_other(other.address(), 0, 1, kHangLimitMs);
   CHECK(rank_of_other.job_secret() != rank.job_secret());
 }
@@ -581,7 +581,7 @@ TEST_CASE("RendezvousServer__strangers_disturb_nobody") {
     const int fd = connect_raw(server.address());
     std::vector<std::byte> junk(random() % 3000);
     for (std::byte& byte : junk) byte = static_cast<std::byte>(random());
-    // Half of them look like the beginning of something.
+    // Half of these bytes begin like a message: a length and a type.
     if (i % 2 == 0 && junk.size() > 8) {
       const auto bytes = static_cast<std::uint32_t>(random() % 100);
       std::memcpy(junk.data(), &bytes, sizeof bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault NIC: faults by specification, death and return, limits, and what it owes the contract.
+// The fault NIC: faults by specification, death and return, limits, and the contract of every NIC.
 #include "test/engine/driver/fault_pair.hpp"
 
 #include <set>
@@ -289,7 +289,7 @@ TEST_CASE(
   pair.apply(*pair.a, "delay=10us");
   CHECK(pair.send(0, 2) == 2);
   pair.a->close_remote(pair.to_b);
-  // Its handle isn't free yet: it would lead the packet elsewhere.
+  // The handle isn't free yet, since reusing it would lead the waiting packet elsewhere.
   RemoteHandle self{};
   CHECK(pair.a->open_remote(pair.a->address(), self) == Status::again);
   pair.pass(proto::microseconds(10));
@@ -330,7 +330,7 @@ TEST_CASE("fault NIC: it holds no datagram longer than it says") {
   (void)receive_all(*pair.b);
   pair.pass(proto::microseconds(1));
   CHECK(pair.receive(Queue::data, 2, 1968) == Ids{0});
-  // What a NIC without such a limit sends is too long to be held.
+  // A NIC without that limit can send a packet that is too long to be held.
   pair.apply(*pair.a, "clear");
   CHECK(pair.send(2, 1, Queue::data, 3000) == 1);
   CHECK(pair.receive().empty());

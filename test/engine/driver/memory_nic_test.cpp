@@ -54,7 +54,7 @@ TEST_CASE("memory fabric: a number that was never given out is no address") {
     later = b.address();
     CHECK(a.open_remote(later, handle) == Status::ok);
   }
-  // A NIC that is gone is an address all the same: what is sent there is lost.
+  // The address of a NIC that has gone can still be opened; packets sent there are lost.
   CHECK(a.open_remote(later, handle) == Status::ok);
   proto::NicAddress never = later;
   for (const int number : {0, 3, 99}) {  // 1 and 2 were

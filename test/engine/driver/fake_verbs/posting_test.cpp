@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC and a device that takes only some of what it is given, or nothing.
+// The verbs NIC over a device that accepts only some of the requests it is given, or none.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -69,10 +69,10 @@ TEST_CASE("verbs NIC: a chain of sends is refused from any request on") {
       Two two;
       two.fabric().hold(held);
       two.fabric().refuse_after(Side::send, taken, ENOMEM);
-      two.send(0, 64);  // all are the NIC's, sent or lost
+      two.send(0, 64);  // the NIC takes all of them, to be sent or lost
       std::size_t reaped = two.reap().size();
-      // What follows a chain that is over is lost, and over with it; of a chain that was taken in
-      // part nothing is.
+      // Sends behind a chain that has ended are lost and end with it. No send of a chain that the
+      // device took in part has ended yet.
       const std::uint64_t went = devices_are_extended() ? taken / 32 * 32 : taken;  // all or none
       const bool whole = went % 32 == 0 && (!held || went == 0);
       CHECK(reaped == (whole ? 64 : held ? 0 : went / 32 * 32));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verbs.py counts the instructions of: bursts through two verbs NICs over the double, whose
-// share is told apart. Each measured_ function is where valgrind begins and ends to count.
+// The code whose instructions verbs.py counts: bursts through two verbs NICs over the double, whose
+// share is counted apart. valgrind counts from the beginning to the end of each measured_ function.
 #include <catch2/catch.hpp>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
