@@ -16,8 +16,8 @@ namespace hawser::test {
 inline const char* named_rdma_ports() { return std::getenv("HAWSER_TEST_PORTS"); }
 
 // The two ends of a cable, and maybe those of another one: the ports of soft RoCE and of the
-// double, or those that HAWSER_TEST_PORTS names, separated by commas, as in --nic verbs:PORT. Each
-// end reaches the other; both may be the same port.
+// double, or those in HAWSER_TEST_PORTS. That lists ports as in --nic verbs:PORT, separated by
+// commas. Each end reaches the other; both may be the same port.
 inline std::vector<std::string> rdma_ports() {
   const char* const named = named_rdma_ports();
   std::istringstream text(named != nullptr ? named : "rxe_a0,rxe_b0,rxe_a1,rxe_b1");

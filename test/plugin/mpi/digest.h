@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the programs here share: inputs that say where they are from, and a digest of all results,
+/* What the programs here share: inputs that depend on their place, and a digest of all results,
  * which has to be the same over every transport. */
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two verbs NICs over the double, at the two ends of a cable, and the checks that the tests of
-// errors share: the NIC gives back each cookie exactly once, and it recovers.
+// Two verbs NICs over the double, at the two ends of a cable. The tests of errors share their
+// checks: the NIC gives back each cookie exactly once, and it recovers.
 #pragma once
 
 #include <algorithm>

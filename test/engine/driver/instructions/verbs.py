@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the instructions that the verbs driver spends per packet, with valgrind: docs/verbs.md has the table.
+"""Counts the verbs driver's instructions per packet, with valgrind: docs/verbs.md has the table.
 
     verbs.py SCENES [--update]
 
-SCENES is the program of verbs_scenes.cpp. One compiler gives the same counts on every host. The script compares
-them with verbs.json beside this file, and fails if one is more than a tenth above. --update writes that file.
+SCENES is the program of verbs_scenes.cpp. One compiler gives the same counts on every host. The
+script compares them with verbs.json beside this file, and fails if one is more than a tenth above.
+--update writes that file.
 """
 import os
 import pathlib
@@ -23,7 +24,7 @@ STEPS = {"send": PACKETS, "reap": PACKETS, "receive": PACKETS, "idle": ROUNDS}
 
 
 def count(program, scene, newer, step):
-    """The driver's instructions per packet (idle: per turn), and those of the double that stands for the library."""
+    """Instructions per packet (idle: per turn) of the driver, and of the double for the library."""
     env = {**os.environ, **({"HAWSER_FAKE_EXTENDED": "1"} if newer else {})}
     driver = double = 0
     for spent, name in callgrind.count([program, scene], f"*measured_{step}*", env):

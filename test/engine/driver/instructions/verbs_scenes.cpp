@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code whose instructions verbs.py counts: bursts through two verbs NICs over the double, whose
-// share is counted apart. valgrind counts from the beginning to the end of each measured_ function.
+// Bursts through two verbs NICs over the double, for verbs.py, which counts instructions and keeps
+// the double's apart. valgrind counts from the beginning to the end of each measured_ function.
 #include <catch2/catch.hpp>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
