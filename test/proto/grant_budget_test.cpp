@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grant budget against a model of a link: what is granted arrives a round trip later, and not
-// faster than the share of the link.
+// The grant budget against a model of a link: granted bytes arrive a round trip later, and no
+// faster than this receiver's share of the link.
 #include "proto/grant_budget.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,8 +23,8 @@ constexpr std::uint64_t kCeiling = 16 << 20;
 constexpr Duration kRound = microseconds(1000);
 constexpr int kCycle = 20;  // rounds from one judgement to the next
 
-// Rounds of 1 ms in which senders always want more. `share`: bytes a ms; `noise`: how often a
-// round loses a part to absences.
+// Rounds of 1 ms in which senders always want more. `share` is in bytes per ms. `noise` is the
+// probability that a round loses a part to absences.
 struct Link {
   GrantBudget budget{kFirst, kCeiling, 4096};
   Time now{1000000};
@@ -36,7 +36,7 @@ struct Link {
     budget.end_round(now, kRound);
   }
 
-  // Returns what arrived.
+  // Runs a round; returns the bytes that arrived.
   std::uint64_t round() {
     std::uint64_t bytes = std::min(budget.bytes(), share);
     if (noise > 0 && random.chance(noise)) bytes = bytes * random.below(100) / 100;
@@ -129,7 +129,7 @@ TEST_CASE("grant_budget__is_halved_by_an_overrun", "[G3]") {
   CHECK(link.budget.bytes() >= before / 2 - 2);
   for (int i = 0; i < 100; ++i) link.budget.on_overrun();
   CHECK(link.budget.bytes() == 2 * kLeast);
-  link.rounds(60 * kCycle);  // what the link carries is found again
+  link.rounds(60 * kCycle);  // the budget finds the link's rate again
   CHECK(link.budget.bytes() > (4 << 20) * 3 / 4);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lane is next: proven ones, idle ones, those with little under way; and marks.
+// Which lane comes next: proven ones, idle ones, those with few packets in flight; and marks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -80,7 +80,7 @@ TEST_CASE("lanes__with_less_under_way_are_preferred", "[P21]") {
   turn = 0;
   CHECK(take(lanes, 4, turn, 2) == std::vector{2, 3});
   CHECK(take(lanes, 4, turn, 2) == std::vector{0, 1});  // all have two: in turn
-  lanes.ended(3, true, false);                          // of three that counted as two, or of two
+  lanes.ended(3, true, false);  // lane 3 had two or three, which count the same
   CHECK(take(lanes, 4, turn, 1) == std::vector{3});
 }
 
@@ -92,11 +92,11 @@ TEST_CASE("lanes__that_are_good_are_preferred_for_a_second_packet", "[P24]") {
   lanes.ended(2, true, false);
   lanes.ended(3, true, false);
   lanes.mark(3);
-  CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // that one was late counts for nothing yet
+  CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // one late packet counts for nothing yet
   CHECK(take(lanes, 4, turn, 1) == std::vector{2});     // and 3 is passed over
   CHECK(take(lanes, 4, turn, 3) == std::vector{3, 0, 1});
   lanes.ended(2, true, false);
-  CHECK(take(lanes, 4, turn, 1) == std::vector{2});  // good again, with one under way
+  CHECK(take(lanes, 4, turn, 1) == std::vector{2});  // good again, with one packet in flight
   for (const std::uint8_t lane : {std::uint8_t{0}, std::uint8_t{2}}) lanes.ended(lane, true, true);
   CHECK(take(lanes, 4, turn, 2) == std::vector{3, 0});  // none is good
 }
@@ -108,7 +108,7 @@ TEST_CASE("lanes__of_which_none_is_known_to_be_used_are_unharmed_by_what_ends") 
   CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
 }
 
-// The rules as they are said, a lane after the other.
+// Applies the rules literally, one lane after the other.
 class Model {
  public:
   explicit Model(std::uint16_t lanes) : lanes_(lanes) {}
