@@ -24,7 +24,7 @@ def count(command, function, env=None):
 
 
 def hold(now, record):
-    """Returns 1 if RECORD, a json file, lacks a figure of NOW or has one a tenth below it, else 0."""
+    """1 if a figure of NOW isn't in RECORD, a json file, or is over a tenth above it; else 0."""
     if "--update" in sys.argv:
         record.write_text(json.dumps(now, indent=1) + "\n")
         return 0

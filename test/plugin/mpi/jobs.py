@@ -23,7 +23,7 @@ FOLDERS = {}
 
 
 def run(ranks, transport, program, environment, may_fail=False):
-    """Returns the job's standard output and standard error. With `may_fail` any exit status will do."""
+    """The job's standard output and error. With `may_fail` any exit status will do."""
     exported = [word for name in environment for word in ("-x", name)]
     command = MPIRUN + ["-n", str(ranks)] + transport + exported + program
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
