@@ -65,7 +65,7 @@ def selection(labels, more):
 
 
 def kinds_of_tests(folder, chosen):
-    """The kind of each chosen test. Raises CannotRun unless each has its own name, a kind and a tier."""
+    """The kind of each chosen test. CannotRun unless it has its own name, one kind and one tier."""
     shown = subprocess.run(["ctest", "--show-only=json-v1", *chosen], cwd=folder, text=True,
                            stdout=subprocess.PIPE, check=False)
     if shown.returncode != 0:

@@ -24,11 +24,10 @@ DIED = 125
 PR_SET_PDEATHSIG = 1
 # The kernel boots on one processor, and init starts the others (guest/init). A booting kernel
 # patches its own code all the time. When one processor patches code that another is running, qemu
-# before 8.1 may keep the old translation forever. With two
-# processors, one boot of 60 ended in a panic in an
-# int3 that was long gone. no_timer_check: otherwise the kernel compares the timer's ticks with a
-# loop of its own. If the host lets qemu wait, ticks are missing and it panics ("IO-APIC + timer
-# doesn't work").
+# before 8.1 may keep the old translation forever. With two processors, one boot of 60 ended in a
+# panic in an int3 that was long gone.
+# Without no_timer_check the kernel compares the timer's ticks with a loop of its own. If the host
+# lets qemu wait, ticks are missing and the kernel panics ("IO-APIC + timer doesn't work").
 KERNEL_LINE = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on "
                "no_timer_check maxcpus=1 noreplace-smp rdinit=/init")
 
