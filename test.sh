@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds, and runs tests.
+# Installs missing packages, builds, and runs tests.
 #
 #   ./test.sh                   the gate's tests in the release preset; every change must pass them
 #   ./test.sh PRESET ...        the same in other presets:

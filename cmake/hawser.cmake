@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every target of the tree is built. The folders call these functions, and those of tests.cmake:
+# Builds every target of the tree. The folders call these functions, and those of tests.cmake:
 #
 #   hawser_library(NAME SOURCES a.cpp ... [ALONE b.cpp ...] LINKS target ...)   static library; LINKS are PUBLIC
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` installs, and what cpack packs into Debian packages (package/debian.cmake).
-# The target hawser_installed has to be built first.
+# The files that `cmake --install` installs and that cpack packs into Debian packages
+# (package/debian.cmake). The target hawser_installed has to be built first.
 #
 #   component     what
 #   runtime       libhawser.so.0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Where things are installed. The folders of the tree are read after this and can use it:
-# CMAKE_INSTALL_* of GNUInstallDirs, and HAWSER_PROVIDER_DIR for providers of libfabric.
+# Sets the installation folders: CMAKE_INSTALL_* of GNUInstallDirs, and HAWSER_PROVIDER_DIR for
+# providers of libfabric. The folders of the tree are read after this, so that they can use them.
 
 include_guard(GLOBAL)
 

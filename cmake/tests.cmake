@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every test of the tree is built and labelled. The folders call these functions and no add_test:
+# Builds and labels every test of the tree. The folders call these functions instead of add_test:
 #
 #   hawser_test(NAME LINKS target ...                        Catch2 executable
 #               [VIRTUAL a_test.cpp ...] [CLOCK b_test.cpp ...] [SOURCES helper.cpp ...]
 #               [DEEP c_test.cpp ...] [LONG d_test.cpp ...] [TIMEOUT seconds] [THREADED])
-#   hawser_test_again(NAME how variable=value)               all its cases once more, deep
+#   hawser_test_again(NAME how variable=value)               all its cases again, as deep tests
 #   hawser_add_test(NAME name KIND virtual|clock TIER gate|deep COMMAND ... [PROPERTIES ...])
 #   hawser_script_tests(PREFIX prefix KIND ... SCRIPT file.py [ARGUMENTS ...] [PROPERTIES ...])
 #   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])

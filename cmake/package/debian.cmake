@@ -2,7 +2,7 @@
 # Debian packages, by `cpack -G DEB` in a build folder:
 #
 #   libhawser0       the shared library
-#   libhawser-dev    what programs are built with
+#   libhawser-dev    the files that programs are built with
 #   hawser           the command and the pages
 #   hawser-libfabric the provider of libfabric, if it is built
 #
@@ -29,7 +29,7 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
-# Where dpkg-shlibdeps finds a library that another package of this build has.
+# In this folder dpkg-shlibdeps finds a library of another package of this build.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 
 # These texts give the sources and licences of the package's files, and the changes. They name no

@@ -26,7 +26,7 @@ std::uint16_t convert(DataType type, float value) {
   return type == DataType::f16 ? coll::f32_to_f16(value) : coll::f32_to_bf16(value);
 }
 
-// All finite values from 0 up, and above them the value that infinity takes the place of.
+// All finite values from 0 up, and above them the next one, whose bits stand for infinity.
 struct Ladder {
   DataType type;
   std::vector<double> rungs;

@@ -196,7 +196,7 @@ TEST_CASE("Engine__a_variable_that_is_nearly_a_tunable_is_refused") {
     CHECK_NOTHROW(open(true));
     ::unsetenv(misspelt);
   }
-  ::setenv("HAWSER_HOME", "/opt/hawser", 1);  // somebody else's
+  ::setenv("HAWSER_HOME", "/opt/hawser", 1);  // another program's variable
   CHECK_NOTHROW(open());
   ::unsetenv("HAWSER_HOME");
 }

@@ -251,7 +251,7 @@ TEST_CASE("RendezvousServer__refuses_a_rank_that_does_not_fit_and_serves_the_oth
 TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
   RendezvousServer server("127.0.0.1:0", 4);
   Rendezvous one(server.address(), 1, 4, kHangLimitMs);
-  Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, and doesn't post
+  Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, but posts nothing
   const BootstrapError error = error_of([&] { one.barrier(100); });
   CHECK(error.failure() == BootstrapFailure::timeout);
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
@@ -348,7 +348,7 @@ TEST_CASE("Rendezvous__who_has_left_in_good_order_harms_nobody_by_its_end") {
   Rendezvous stays(server.address(), 0, 2, kHangLimitMs);
   { Rendezvous goes(server.address(), 1, 2, kHangLimitMs); }
   server.will_not_return(1);
-  // The job has not failed: a third rank is told that there is none, not that the job is over.
+  // The job has not failed: a third rank learns that no such rank exists, not that the job is over.
   CHECK(error_of([&] { Rendezvous r(server.address(), 2, 2, kHangLimitMs); }).failure() ==
         BootstrapFailure::rank_out_of_range);
 }

@@ -67,7 +67,7 @@ TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
   hawser_engine_config config = memory_config();
   CHECK(hawser_engine_create(HAWSER_ABI_VERSION + 1, &config, &engine, error.data(),
                              error.size()) == HAWSER_UNSUPPORTED);
-  CHECK(std::strlen(error.data()) == error.size() - 1);  // cut
+  CHECK(std::strlen(error.data()) == error.size() - 1);  // truncated
   config.struct_size = sizeof config + 8;
   CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) ==
         HAWSER_INVALID_ARGUMENT);
@@ -92,7 +92,7 @@ TEST_CASE("CApi__checks_faults_without_an_engine") {
   CHECK(hawser_check_faults("kill,maim", error.data(), error.size()) == HAWSER_INVALID_ARGUMENT);
   CHECK_THAT(error.data(), Catch::Contains("\"maim\""));
   CHECK(hawser_check_faults("maim", error.data(), 4) == HAWSER_INVALID_ARGUMENT);
-  CHECK(std::strlen(error.data()) == 3);  // cut
+  CHECK(std::strlen(error.data()) == 3);  // truncated
   CHECK(hawser_check_faults("maim", nullptr, 0) == HAWSER_INVALID_ARGUMENT);
 }
 

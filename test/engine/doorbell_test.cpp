@@ -73,7 +73,7 @@ TEST_CASE("PollSet__wakes_by_a_descriptor_of_the_set_or_by_time") {
 TEST_CASE("Doorbell__no_wake_up_is_lost") {
   Doorbell bell;
   std::atomic<std::uint64_t> published{0};
-  std::atomic<std::uint64_t> sleeps_after{0};  // so many items
+  std::atomic<std::uint64_t> sleeps_after{0};  // items seen before the last sleep
   constexpr std::uint64_t kItems = 10000;
   constexpr std::uint64_t kAsleepEach = 1000;
   std::thread waker([&] {

@@ -76,7 +76,7 @@ TEST_CASE("Endpoint__is_quiet_after_its_work_and_leaks_no_buffer") {
   PeerStats peer;
   REQUIRE(pair.a->peer_stats(pair.b_of_a, peer) == Status::ok);
   CHECK(peer.established);
-  // Acknowledgements may still be under way. Once they have arrived, the pool has all its buffers.
+  // Acknowledgements may still be in flight. Once they have arrived, the pool has all its buffers.
   CHECK(pair.turn_until(
       [&] { return pair.a->stats().buffers_in_use == 0 && pair.b->stats().buffers_in_use == 0; }));
 }
@@ -202,7 +202,7 @@ TEST_CASE("Endpoint__probe_and_cancel") {
   CHECK(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::again);
   const std::vector<std::byte> data = pattern(40, 4);
   post_send(*pair.a, pair.b_of_a, 2, data);
-  CHECK(pair.next(*pair.a).status == Status::ok);  // accepted: it is at b
+  CHECK(pair.next(*pair.a).status == Status::ok);  // accepted, since b has it
   REQUIRE(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::ok);
   CHECK(envelope.bytes == 40);
   CHECK(envelope.peer == pair.a_of_b);
@@ -353,7 +353,7 @@ TEST_CASE("Endpoint__close_completes_what_is_pending") {
   OperationId operation = kNoOperation;
   CHECK(pair.a->receive(kAnyPeer, 0, 1, 0, buffer.data(), 64, {}, operation) ==
         Status::endpoint_closed);
-  pair.a->close();  // again: nothing happens
+  pair.a->close();  // closing again does nothing
 }
 
 TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_other") {

@@ -230,7 +230,7 @@ TEST_CASE("choose_nics__a_name_that_only_begins_another_is_told") {
   REQUIRE(choice.notes.size() == 1);
   CHECK_THAT(choice.notes[0], Contains("!eth1 leaves nothing out, not eth10 either; write !eth1*"));
   CHECK(choose_nics("^docker0", host()).notes.empty());
-  CHECK(choose_nics("!virbr0", host()).notes.empty());  // one list for all hosts
+  CHECK(choose_nics("!virbr0", host()).notes.empty());  // a list may serve many hosts
 }
 
 TEST_CASE("choose_nics__at_most_sixteen") {

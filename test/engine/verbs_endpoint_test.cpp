@@ -61,7 +61,7 @@ TEST_CASE("VerbsEndpoint__sends_and_receives") {
     pair.exchange(*pair.a, bytes, seed++);
     pair.exchange(*pair.b, bytes, seed++);
   }
-  // A NIC takes part once its device knows the way to the other end, which takes a moment.
+  // A NIC carries messages once its device has resolved the other end, which takes a moment.
   const auto unused = [&] {
     std::string names;
     for (const Endpoint* const endpoint : {pair.a.get(), pair.b.get()}) {

@@ -76,7 +76,7 @@ bool is_told(VerbsPair& pair, Told& told, bool Told::*what, std::uint64_t& seed)
 struct Failure {
   const char* name;
   void (*strike)(Fabric&);
-  bool moves;  // it returns with other queue pairs
+  bool moves;  // the NIC returns with other queue pairs
 };
 std::ostream& operator<<(std::ostream& out, const Failure& failure) { return out << failure.name; }
 
@@ -181,7 +181,7 @@ TEST_CASE("VerbsReturns__silent_loss_with_good_completions") {
   CHECK(carries_again(pair, seed));
   Told told;
   told.look(*pair.a);
-  CHECK_FALSE(told.down);  // its driver knows nothing of it
+  CHECK_FALSE(told.down);  // its driver noticed nothing
   CHECK(pair.gets_quiet());
 }
 

@@ -28,27 +28,27 @@ enum class Step : std::uint8_t {
   forge,
   // 1 byte to which endpoint and NIC, 1 byte length, the bytes.
   raw,
-  // 1 byte who, level, priority and tag, 1 byte size.
+  // 1 byte endpoint, level, priority and tag, 1 byte size.
   send,
-  // 1 byte who, tag and mask, 1 byte size.
+  // 1 byte endpoint, tag and mask, 1 byte size.
   receive,
-  // 1 byte who, 1 byte which operation.
+  // 1 byte endpoint, 1 byte which operation.
   cancel,
-  // 1 byte who, tag and mask.
+  // 1 byte endpoint, tag and mask.
   claim,
-  // 1 byte who.
+  // 1 byte endpoint.
   put_back,
-  // 1 byte who, 1 byte size.
+  // 1 byte endpoint, 1 byte size.
   receive_claimed,
-  // 1 byte who.
+  // 1 byte endpoint.
   connect,
   disconnect,
   close,
-  // 1 byte who, which NIC, dead or not, with an event or not.
+  // 1 byte endpoint, which NIC, dead or not, with an event or not.
   nic,
-  // 1 byte who, which NIC, holds its sends or not.
+  // 1 byte endpoint, which NIC, holds its sends or not.
   hold,
-  // 1 byte who: only that one takes a turn.
+  // 1 byte endpoint: only this one takes a turn.
   turn,
   count_
 };

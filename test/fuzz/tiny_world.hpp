@@ -47,7 +47,7 @@ class TinyNic final : public proto::Nic {
   }
 
   bool holds_sends = false;  // reaps nothing
-  bool dead = false;         // what it sends and gets is lost
+  bool dead = false;         // its packets are lost, both ways
   void tell(proto::NicEvent::Kind kind) { events_.push_back({kind}); }
   void arrive(Flying packet) {
     if (!dead) (packet.queue == proto::Queue::data ? data_ : control_).push_back(std::move(packet));
@@ -116,7 +116,7 @@ struct TinyNode {
 inline constexpr std::uint32_t kStrangerNics = 2;
 
 struct TinyOptions {
-  std::array<std::string_view, 2> secrets{};  // of the job, one an endpoint
+  std::array<std::string_view, 2> secrets{};  // of the job, one per endpoint
   std::uint64_t max_half_open_sessions = 1;
 };
 

@@ -23,7 +23,7 @@
  *   - Path numbers. An acknowledgement names the copy. The acknowledgement of a probe is a gap
  *     for the data before it. One data packet is in flight on a path at a time. Path numbers don't
  *     filter old copies here, so the receiver meets more of them than in reality.
- *   - Messages go one way, and B answers on the path of the packet. B's own path states, its layer-2
+ *   - Messages go one way, and B answers on the packet's path. B's own path states, its layer-2
  *     requests, grants, congestion, matching and cancels are left out: they make things faster or
  *     are tested elsewhere (test/protocol). NO_ROOM and a lack of descriptors are REFUSALS: a
  *     packet arrives and is acknowledged, but its payload is not kept.

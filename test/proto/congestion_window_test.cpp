@@ -81,7 +81,7 @@ TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") 
   Driven path;
   for (int i = 0; i < 3; ++i) path.round(microseconds(10));
   std::uint64_t before = path.window.bytes();
-  for (int i = 0; i < 20; ++i) {  // a host is away again and again, a round's best sample is good
+  for (int i = 0; i < 20; ++i) {  // a host is often away, but each round has a good sample
     path.now = path.now + kRound / 2;
     path.window.on_ack({.now = path.now,
                         .acked_bytes = kPacket,

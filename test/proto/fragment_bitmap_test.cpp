@@ -177,7 +177,7 @@ TEST_CASE("fragment bitmap: what a message takes from the pool") {
   CHECK(pool.directories_in_use() == 0);
   REQUIRE(large.start(pool, 513));
   CHECK(large.claim(512) == Claim::no_block);
-  CHECK(pool.directories_in_use() == 0);  // none is kept for nothing
+  CHECK(pool.directories_in_use() == 0);  // none is kept in vain
   FragmentBitmap refused;
   CHECK_FALSE(refused.start(pool, 65));
   CHECK_FALSE(refused.started());

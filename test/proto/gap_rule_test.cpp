@@ -101,7 +101,7 @@ TEST_CASE("reordering__waits_a_round_trip_and_a_quarter_or_more_than_it_has_seen
   reordering.note(microseconds(400));  // reordering beyond the granularity counts once seen
   CHECK(reordering.window(response, granularity) == microseconds(600));
   CHECK(reordering.overdue(response, granularity) == microseconds(616));
-  reordering.note(microseconds(1));  // it fades
+  reordering.note(microseconds(1));  // the memory of it fades
   CHECK(reordering.window(response, granularity) < microseconds(600));
   for (int i = 0; i < 5000; ++i) reordering.note(microseconds(1));
   CHECK(reordering.window(response, granularity) == microseconds(20));

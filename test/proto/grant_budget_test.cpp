@@ -53,7 +53,7 @@ struct Link {
 
 TEST_CASE("grant_budget__begins_with_what_is_known_of_the_links", "[G3]") {
   GrantBudget budget(kFirst, kCeiling, 4096);
-  budget.begin_with(kFirst / 4);  // less than it begins with anyway
+  budget.begin_with(kFirst / 4);  // less than the default
   CHECK(budget.bytes() == kFirst);
   budget.begin_with(3 * kFirst);
   CHECK(budget.bytes() == 6 * kFirst);
@@ -62,7 +62,7 @@ TEST_CASE("grant_budget__begins_with_what_is_known_of_the_links", "[G3]") {
   Link tried(100 << 10);
   tried.rounds(40 * kCycle);
   const std::uint64_t found = tried.budget.bytes();
-  tried.budget.begin_with(3 * kFirst);  // too late
+  tried.budget.begin_with(3 * kFirst);  // the budget is past its start
   CHECK(tried.budget.bytes() == found);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("grant_budget__counts_what_is_awaited") {
   GrantBudget budget(10000, kCeiling, 100);
   budget.recount(0, 4000);
   CHECK(budget.room() == 6000);
-  CHECK(budget.time_to_come() == Duration{});  // at what rate?
+  CHECK(budget.time_to_come() == Duration{});  // the rate isn't known yet
   budget.recount(4000, 12000);
   CHECK(budget.room() == 0);
   CHECK(budget.awaited() == 12000);

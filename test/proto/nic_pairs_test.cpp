@@ -55,9 +55,9 @@ TEST_CASE("nic_pairs__of_several_fabrics") {
   };
   const std::vector<Row> rows{
       {{4, 6}, {6, 4}, {{0, 1}, {1, 0}}},                        // another order
-      {{4}, {4, 6}, {{0, 0}}},                                   // one has a rail more
+      {{4}, {4, 6}, {{0, 0}}},                                   // one end has one more rail
       {{4}, {6, 4}, {{0, 1}}},                                   //
-      {{4, 4, 6}, {4, 6, 6}, {{0, 0}, {1, 0}, {2, 2}, {2, 1}}},  // nobody is left out
+      {{4, 4, 6}, {4, 6, 6}, {{0, 0}, {1, 0}, {2, 2}, {2, 1}}},  // no NIC is left out
       {{1, 2, 3, 4}, {4, 3, 2, 1}, {{0, 3}, {1, 2}, {2, 1}, {3, 0}}},
       {{4}, {6}, {}},  // no pair at all
       {{4, 4}, {6, 6}, {}},

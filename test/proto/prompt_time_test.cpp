@@ -45,7 +45,7 @@ TEST_CASE("prompt_time__gets_where_samples_are", "[L20]") {
   }
 }
 
-// A peer isn't told such a time. Once answers are shorter it is told again.
+// The estimate then counts as unknown. Shorter answers make it known again.
 TEST_CASE("prompt_time__of_milliseconds_is_too_long_to_be_told", "[L20]") {
   CHECK(after({milliseconds(4)}).is_known());
   PromptTime time = after({milliseconds(5)});

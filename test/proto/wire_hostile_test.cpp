@@ -210,7 +210,7 @@ TEST_CASE("wire hostile: types on the wrong queue, and types that do not exist")
       const PacketRule& rule = rule_of(static_cast<PacketType>(type));
       const bool known = rule.own_words != 0 && rule.queue == queue;
       INFO("type " << type);
-      // hwords is 0 here, so a type that is known fails by that.
+      // hwords is 0 here, so a known type fails for that reason.
       REQUIRE(judge(bytes, queue) == (known ? DropReason::bad_field : DropReason::bad_type));
     }
   }

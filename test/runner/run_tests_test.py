@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of run_tests.py: what it repeats, what it never repeats, and what fails a run.
+"""Cases of run_tests.py: which tests it repeats, which it never repeats, and what fails a run.
 
 Each case makes a project of small tests, and checks the verdict on them.
 """

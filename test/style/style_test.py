@@ -38,7 +38,7 @@ GOOD = {
 
 LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 
-# name of the rule, path, text; the license goes before each text but those of its own rule
+# Name of the rule, path, text. Each text gets the license line, except those of that very rule.
 BAD = (
     ("license", "tool/a.cpp", "int x;\n"),
     ("license", "tool/a.cpp", "int x;\n" + LICENSE),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that a test cancels, as C programs end their progress threads.
+// A thread for tests to cancel, which is how C programs end their progress threads.
 #pragma once
 
 #include <pthread.h>

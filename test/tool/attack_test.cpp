@@ -97,7 +97,7 @@ TEST_CASE("attack: a forgery differs, and its checksum is right") {
     changed += forged != seen;
     CHECK(first_packet(forged, 4096) == forged.size());
   }
-  CHECK(changed > 900);  // two changes of one byte may undo each other
+  CHECK(changed > 900);  // two changes may cancel out
   std::vector<std::byte> tiny(1);
   forge.forge(tiny);
 }

@@ -137,7 +137,7 @@ def ranks_that_mpirun_lets_live_name_the_killed_one():
 
 @case
 def who_never_comes_is_not_waited_for():
-    # The fourth process of the job never asks for its rank; mpirun ends it when the others fail.
+    # The job's fourth process never asks for its rank. mpirun ends it when the others fail.
     status, output = finish(mpirun(3, SMALL + ["--timeout", "3"],
                                    behind=[":", "-n", "1", "sleep", str(2 * HANG_LIMIT_S)]))
     check(status == 3, f"{status}\n{output}")

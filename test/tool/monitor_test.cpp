@@ -58,7 +58,7 @@ TEST_CASE("monitor: the longest time without a byte or a completion, and how muc
   CHECK(bench.monitor->stalls()[0].away_ns == 0);
   bench.monitor->end_task(1030 * kMs);  // 13 ms
   CHECK(bench.monitor->stalls()[0].ns == 13 * kMs);
-  bench.monitor->tick(5000 * kMs);  // not in a task: nothing to wait for
+  bench.monitor->tick(5000 * kMs);  // outside a task nothing can stall
   CHECK(bench.monitor->stalls()[0].ns == 13 * kMs);
   bench.monitor->begin_task(6000 * kMs, 0.5, 1, 100);
   bench.arrive_and_tick(0, 6015 * kMs);
@@ -89,7 +89,7 @@ TEST_CASE("monitor: faults happen when the replay gets there") {
                parse_nic_fault(Kind::degrade_nic, "", "0.1@0.375:1M"),
                parse_nic_fault(Kind::revive_nic, "", "2@0.5:event")});
   bench.monitor->begin_task(kMs, 0, 0.25, 100);
-  bench.arrive_and_tick(200, 2 * kMs);  // more than expected is still this task
+  bench.arrive_and_tick(200, 2 * kMs);  // bytes beyond the expected ones belong to this task
   bench.monitor->end_task(3 * kMs);
   CHECK(bench.injected.empty());
   bench.monitor->begin_task(4 * kMs, 0.25, 0.5, 100);

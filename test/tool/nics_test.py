@@ -35,7 +35,7 @@ def made(*words):
 
 @contextlib.contextmanager
 def hosts(*names):
-    """Namespaces with lo up, by names of this process."""
+    """Makes namespaces with lo up, whose names contain this process's id."""
     own = [f"hawser-{os.getpid()}-{name}" for name in names]
     try:
         for host in own:

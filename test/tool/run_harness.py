@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of run_test.py share: they start the command, wait, and check what it left."""
+"""Helpers of run_test.py's cases: they start the command, wait for it, and check what it left."""
 
 import json
 import os

@@ -98,7 +98,7 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
     if (plan.seed == 9) std::abort();
     if (plan.seed == 11) throw std::runtime_error("too much");
     if (plan.seed == 13) {
-      (void)std::signal(SIGSEGV, SIG_DFL);  // the test framework's
+      (void)std::signal(SIGSEGV, SIG_DFL);  // not the test framework's handler
       (void)std::raise(SIGSEGV);
     }
     if (plan.seed == 17) {
@@ -112,7 +112,7 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
   });
   CHECK(result.done == 40);
   CHECK(result.failures == 9);
-  CHECK(result.totals.runs == 35);  // those that came to an end
+  CHECK(result.totals.runs == 35);  // the storms that ended
   REQUIRE(result.kinds.size() == 6);
   const FailureKind& assertion = kind(result, "storm_swarm_test.cpp");
   CHECK(assertion.seeds == std::vector<std::uint64_t>{4});

@@ -39,7 +39,7 @@ def check_tools():
 
 
 class DiedBooting(Impossible):
-    """The guest's kernel gave up before any program ran."""
+    """The guest's kernel died before any program ran."""
 
 
 def run(kernel, initrd, options):

@@ -91,7 +91,7 @@ TEST_CASE("fault NIC: a delayed packet comes when its time has come, not before"
   FaultNic& faulty_nic = direction == Direction::tx ? *pair.a : *pair.b;
   const proto::Time start = pair.now;
   CHECK(pair.send(0, 3) == 3);
-  CHECK(pair.cookies.size() == 3);  // the sender's buffers don't wait
+  CHECK(pair.cookies.size() == 3);  // the sender gets its buffers back at once
   CHECK(pair.receive() == Ids{2});
   CHECK(faulty_nic.next_release() == start + proto::microseconds(20));
   pair.pass(proto::microseconds(20));

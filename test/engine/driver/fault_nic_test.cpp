@@ -45,7 +45,7 @@ TEST_CASE("fault NIC: loss by specification, on either side, reproducible from t
   const Ids received = survivors("", "rx.loss=0.2,seed=5");
   CHECK(received.size() > 740);
   CHECK(received.size() < 860);
-  CHECK(survivors("rx.loss=1", "").size() == 1000);  // a receives nothing that it could lose
+  CHECK(survivors("rx.loss=1", "").size() == 1000);  // a receives no packets
 }
 
 TEST_CASE("fault NIC: streams with the same seed differ") {
@@ -130,7 +130,7 @@ TEST_CASE("fault NIC: a dead NIC swallows with good completions, hears nothing, 
 
   pair.apply(*pair.a, "revive,delay=0");
   CHECK(pair.send(20, 3) == 3);
-  CHECK(pair.receive() == Ids{20, 21, 22});  // what was held back died with it
+  CHECK(pair.receive() == Ids{20, 21, 22});  // held packets died with it
   CHECK(events_of(*pair.a).empty());
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("fault NIC: death and return with events") {
   pair.apply(*pair.a, "kill:event");
   CHECK(events_of(*pair.a) == std::vector{NicEvent::Kind::up, NicEvent::Kind::down});
   CHECK(events_of(*pair.a).empty());
-  for (int i = 0; i < 100; ++i) pair.apply(*pair.a, "kill:event");  // nobody reads: bounded
+  for (int i = 0; i < 100; ++i) pair.apply(*pair.a, "kill:event");  // unread events are bounded
   CHECK(events_of(*pair.a).size() <= 32);
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("datagram ring: who takes a payload back leaves alone what its cell ho
   REQUIRE(ring.pop(packets, Queue::data) == 1);
   CHECK_FALSE(ring.take_back(position));
   CHECK(ring.pop({}, Queue::data) == 0);
-  for (std::uint64_t i = 0; i < 4; ++i) {  // a round: the last one is in the first one's cell
+  for (std::uint64_t i = 0; i < 4; ++i) {  // the last takes the first one's cell
     REQUIRE(ring.lend(later.header(), later.payload(), later_position));
   }
   REQUIRE(later_position == position + 4);
@@ -116,7 +116,7 @@ TEST_CASE("lent payloads: a send is over when the receiver has given the view ba
     CHECK(equals(two.packets[i], datagram(i, kHeader)));
     CHECK(two.packets[i].datagram_bytes() == kHeader + kPayload);
   }
-  CHECK(two.reap_long().empty());  // it may be read: no patience ends that
+  CHECK(two.reap_long().empty());  // the receiver may read, so no patience ends
   CHECK(two.pool.in_use() == 3);
   two.give_back();
   CHECK(reap_all(*two.a) == std::vector<std::uint64_t>{0, 1, 2});
@@ -189,7 +189,7 @@ TEST_CASE("lent payloads: a receiver that goes, or moves, gives all of them back
   Lending two;
   Burst burst(two.pool);
   two.send(burst, 0, 3);
-  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // seen, not given
+  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // the others unseen
   CHECK(reap_all(*two.a).empty());
   SECTION("it goes") { two.b.reset(); }
   SECTION("it moves") {

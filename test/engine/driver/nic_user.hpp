@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver tests do with a NIC: build datagrams that differ, send, reap, receive.
+// Helpers of the driver tests: they build datagrams that differ, send, reap and receive.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,7 @@ class OtherHost {
     if (child_ == 0) serve();
     ::close(words_[0]);
     ::close(answers_[1]);
-    (void)answer();  // it is there
+    (void)answer();  // the process is ready
   }
   ~OtherHost() {
     ::close(words_[1]);

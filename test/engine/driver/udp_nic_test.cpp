@@ -98,7 +98,7 @@ TEST_CASE("UDP NIC: equal neighbours go as one message and come as one") {
   CHECK(a.stats(Queue::data).send.calls == 1);
   CHECK(a.stats(Queue::data).send.datagrams == 15);
   CHECK(b.stats(Queue::data).receive.messages == 1);
-  CHECK(b.stats(Queue::data).receive.calls == 1);  // and didn't ask again what it had seen empty
+  CHECK(b.stats(Queue::data).receive.calls == 1);  // no second call for an empty queue
   CHECK(b.stats(Queue::data).receive.datagrams == 15);
   // 16 don't fit in 65507 bytes. Both messages go out in one system call.
   CHECK(exchange(pool, a, b, 16, 4160) == 16);
@@ -146,7 +146,7 @@ TEST_CASE("UDP NIC: what strangers throw at its ports does no harm") {
   UdpNic friendly(at("127.0.0.1"), pool);
   Stranger stranger;
   for (const Queue queue : {Queue::data, Queue::control}) {
-    for (int i = 0; i < 200; ++i) stranger.send(nic, queue, {});  // more empty ones than slabs
+    for (int i = 0; i < 200; ++i) stranger.send(nic, queue, {});  // more empty datagrams than slabs
     stranger.send(nic, queue, datagram(3, 65507));
     stranger.send(nic, queue, datagram(4, 1));
     const auto arrived = receive_all(nic, queue);

@@ -88,7 +88,7 @@ TEST_CASE("verbs damping: a port must stay up for as long as the hold, but is tr
   for (int ms = 100; ms < 200; ++ms) damping.port_came_up(at(ms));
   CHECK(damping.left(at(199)) == milliseconds(1));
   CHECK(damping.left(at(200)) == milliseconds(0));
-  damping.port_came_up(at(5000));  // the cable was out for long
+  damping.port_came_up(at(5000));  // the cable was out for a long time
   CHECK(damping.left(at(5000)) == milliseconds(0));
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost
   for (int round = 0; round < 2; ++round) {
     rig.set_link("a0", "down");
     REQUIRE(hears(mine, Kind::down));
-    REQUIRE(hears(theirs, Kind::down));  // lost its carrier with it
+    REQUIRE(hears(theirs, Kind::down));  // it lost its carrier, too
     CHECK(exchange(rig, mine, to_theirs, theirs, 20) == 0);
     rig.set_link("a0", "up");
     REQUIRE(hears(mine, Kind::up));

@@ -136,7 +136,7 @@ class FakePair : public test::Cables {
   std::unique_ptr<Endpoint> b;
   PeerId b_of_a = kAnyPeer;
   PeerId a_of_b = kAnyPeer;
-  std::size_t own = 0;  // registrations of the NICs' own
+  std::size_t own = 0;  // registrations that the NICs made themselves
 
  private:
   std::uint64_t tag_ = 0;

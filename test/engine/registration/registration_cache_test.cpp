@@ -193,7 +193,7 @@ TEST_CASE("RegistrationCache__keeps_its_limits_and_drops_nothing_that_is_read") 
 TEST_CASE("RegistrationCache__a_send_never_waits_and_the_next_one_finds_it") {
   World world(limits(16, 4));
   CHECK_FALSE(world.hits(3, 2));
-  CHECK_FALSE(world.hits(3, 2));  // asked for, not there yet: not asked for twice
+  CHECK_FALSE(world.hits(3, 2));  // still pending: not requested twice
   CHECK(world.registrar.in(State::asked).size() == 1);
   world.settle();
   CHECK(world.hits(3, 2));
@@ -226,13 +226,13 @@ TEST_CASE("RegistrationCache__what_was_not_used_for_longest_makes_room_unless_it
   world.settle();
   CHECK(world.hits(40));
   for (auto& place : world.registrar.places) place.read = place.pages.begin == 10 * kPage;
-  world.send(50);  // 10 is the oldest, but it is read
+  world.send(50);  // 10 is the oldest, but in use
   world.settle();
   CHECK(world.registrar.has(pages_of(at_page(10), 1)));
   CHECK_FALSE(world.registrar.has(pages_of(at_page(20), 1)));
   for (auto& place : world.registrar.places) place.read = true;
   const std::uint64_t evicted = world.cache.stats().evicted;
-  world.send(60, 3);  // nothing may go
+  world.send(60, 3);  // nothing may be evicted
   CHECK(world.cache.stats().evicted == evicted);
 }
 

@@ -192,7 +192,7 @@ TEST_CASE("Failure__what_was_reported_as_sent_is_seen_through_when_its_endpoint_
   std::array<char, 4> out{};
   CHECK(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
   const Entry entry = pair.b.next();
-  while (!closed) CHECK(pair.b.look().answer == -FI_EAGAIN);  // it answers
+  while (!closed) CHECK(pair.b.look().answer == -FI_EAGAIN);  // b answers
   closes.join();
   CHECK(entry.answer == 1);
   CHECK(out == std::array<char, 4>{"abc"});

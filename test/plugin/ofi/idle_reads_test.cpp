@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reads that find nothing cost the processor. The program's own sched_yield and
-// timerfd_settime replace libc's, so the provider's calls come here.
+// The cost of reads that find nothing. The program's own sched_yield and timerfd_settime replace
+// libc's, so the provider's calls come here.
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>

@@ -39,7 +39,7 @@ TEST_CASE("MultiReceive__messages_side_by_side_the_last_gives_the_buffer_back") 
     REQUIRE(at + 300 <= buffer.data() + buffer.size());
     CHECK(std::equal(data.begin(), data.end(), at));
     if ((entry.entry.flags & FI_MULTI_RECV) != 0) ++given_back;
-    CHECK((given_back == 1) == (i == 2));  // 96 bytes are left: less than 100
+    CHECK((given_back == 1) == (i == 2));  // 96 bytes are left, less than 100
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of addresses: what fi_getinfo, AVs and endpoints make of them.
+// Address formats in fi_getinfo, in AVs and at endpoints.
 #include <netinet/in.h>
 
 #include <array>

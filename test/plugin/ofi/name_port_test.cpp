@@ -144,7 +144,7 @@ TEST_CASE("Asker__waits_twice_as_long_each_time_and_gives_up") {
   Asker asker(2s);
   const Time begin{1h};
   asker.ask(5, silent.at(), begin);
-  asker.ask(5, silent.at(), begin);  // is the same
+  asker.ask(5, silent.at(), begin);  // the same question again
   int ended = 0;
   const auto turn = [&](Time now) {
     asker.turn(now, [&](fi_addr_t address, const std::optional<AddressBytes>& bytes,

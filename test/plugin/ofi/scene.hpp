@@ -79,7 +79,7 @@ struct NodeOptions {
   std::size_t least_multi_bytes = 0;  // 0: the default
   std::size_t send_count = 0;
   std::size_t receive_count = 0;
-  std::uint32_t version = FI_VERSION(1, 17);  // that the program was written for
+  std::uint32_t version = FI_VERSION(1, 17);  // for which the program was written
   bool counts = false;                        // with counters for both directions
   // The arguments of fi_getinfo.
   std::string node{};  // "": none

@@ -108,7 +108,7 @@ TEST_CASE("Tagged__fi_tsendmsg_and_fi_trecvmsg_one_iovec_or_none") {
   fi_msg_tagged receive{&to, nullptr, 1, pair.to_a, 9, 0, &out, 0};
   REQUIRE(fi_trecvmsg(pair.b.ep.get(), &receive, 0) == 0);
   REQUIRE(fi_tsendmsg(pair.a.ep.get(), &send, FI_REMOTE_CQ_DATA | FI_INJECT) == 0);
-  in.fill('x');  // injected: ours again
+  in.fill('x');  // after an inject the buffer is free
   const Entry entry = pair.next_b();
   REQUIRE(entry.answer == 1);
   CHECK(entry.entry.data == 77);

@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("fewer than asked for means empty, asking for much is asking 
   Nic& sender = rig.make();
   Nic& receiver = rig.make();
   const RemoteHandle to = open(sender, receiver);
-  const bool equal = GENERATE(true, false);  // coalesced, or each on its own
+  const bool equal = GENERATE(true, false);  // coalesced, or one by one
   Burst burst(rig.pool);
   for (std::uint64_t id = 0; id < 150; ++id) {
     burst.add({.id = id, .payload_bytes = equal ? 200 : 200 + id, .remote = to});
@@ -184,7 +184,7 @@ TEMPLATE_TEST_CASE("whatever is asked for when: nothing is lost, mixed up or ove
     struct Stream {
       std::deque<std::vector<std::byte>> expected;  // sent, and not received yet
       std::array<RxPacket, 64> views;
-      std::vector<std::vector<std::byte>> lent;  // what the views must show until the next call
+      std::vector<std::vector<std::byte>> lent;  // the views' contents until the next call
     };
     std::array<Stream, 2> streams;
     const auto check_views = [](const Stream& stream) {

@@ -25,7 +25,7 @@ class HandClock {
   void advance(std::int64_t ms) { now_ms_ += ms; }
   // Waits until the driver has checked at this time whether the hold is over, or checks no more.
   void wait_until_looked() const {
-    constexpr std::uint64_t kMany = 4;  // it asks at most three times from one sleep to the next
+    constexpr std::uint64_t kMany = 4;  // it reads at most three times between sleeps
     const std::uint64_t before = readings_.load();
     REQUIRE(comes_true([&] { return readings_.load() >= before + kMany; }));
   }
@@ -135,7 +135,7 @@ TEST_CASE("verbs NIC: a link that flaps has to stay up before it is used again")
   REQUIRE(hears(two.mine, Kind::down));
   two.clock().advance(3000);
   set_port(IBV_PORT_ACTIVE);
-  two.is_held_for(0);  // a cable that was pulled, once
+  two.is_held_for(0);  // the cable was pulled only once
   two.clock().advance(1000);
   set_port(IBV_PORT_DOWN);
   REQUIRE(hears(two.mine, Kind::down));
@@ -145,7 +145,7 @@ TEST_CASE("verbs NIC: a link that flaps has to stay up before it is used again")
   two.clock().advance(50);
   set_port(IBV_PORT_DOWN);
   set_port(IBV_PORT_ACTIVE);
-  two.is_held_for(60);  // and no longer than twice the hold, whatever its port does
+  two.is_held_for(60);  // at most twice the hold, whatever the port does
   two.works();
 }
 

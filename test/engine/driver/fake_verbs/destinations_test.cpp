@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC's address handles while there is hardly room for them.
+// The verbs NIC's address handles when there is hardly room for them.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {

@@ -145,7 +145,7 @@ TEST_CASE("verbs NIC: a queue pair has failed, says an event, and no completion 
       REQUIRE(hears(two.mine, Kind::up));
       CHECK(two.reap().size() == 40);
       two.fabric().hold(false);
-      CHECK(two.rig.settle(two.theirs, queue).empty());  // what was reaped isn't sent
+      CHECK(two.rig.settle(two.theirs, queue).empty());  // a reaped send doesn't go out
       two.works();
     }
   }

@@ -319,7 +319,7 @@ TEST_CASE("verbs NIC: what lies in a dma-buf in part is lost rather than read") 
     CHECK(device.send(device.memory.data() - bytes + 1, bytes).empty());
     CHECK(device.stats().lost == before + 2);
   }
-  CHECK(device.arrives(100, 2000));  // and the queue goes on
+  CHECK(device.arrives(100, 2000));  // the queue still works
 }
 
 TEST_CASE("verbs NIC: a device that returns stays down until it takes the dma-bufs again") {

@@ -32,7 +32,7 @@ TEST_CASE("verbs NIC: what is handed over bit by bit goes out by one doorbell, w
   CHECK(doorbells() == 1);
   CHECK(two.rig.settle(two.theirs).size() == 7);
   CHECK(two.reap().size() == 7);
-  for (std::size_t i = 7; i < 40; ++i) hand_over(i);  // a chain is full, and goes
+  for (std::size_t i = 7; i < 40; ++i) hand_over(i);  // a full chain goes out
   CHECK(doorbells() == 2);
   CHECK(two.rig.settle(two.theirs).size() == 32);
   CHECK(two.reap().size() == 32);
@@ -93,7 +93,7 @@ TEST_CASE("verbs NIC: a chain of sends is refused, the copied ones too") {
   for (const std::uint64_t taken : {0u, 1u, 20u}) {
     CAPTURE(taken);
     BareTwo two;
-    for (int round = 0; round < 20; ++round) {  // more than there are copy slots, if any leaked
+    for (int round = 0; round < 20; ++round) {  // enough to notice a leak of copy slots
       two.fabric().refuse_after(Side::send, taken, ENOMEM);
       two.send(0, 32);
       const std::size_t early = two.reap().size();
@@ -121,7 +121,7 @@ TEST_CASE("verbs NIC: receive buffers are refused from any request on") {
     Two two;
     two.fabric().refuse_after(Side::receive, taken, ENOMEM);
     std::size_t arrived = 0;
-    for (std::uint64_t id = 0; id < 800; id += 20) {  // until some are posted again, and filled
+    for (std::uint64_t id = 0; id < 800; id += 20) {  // so many that posted buffers get filled
       two.send(id, 20);
       CHECK(two.reap().size() == 20);
       arrived += two.rig.settle(two.theirs).size();

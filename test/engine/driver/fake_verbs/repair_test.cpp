@@ -159,7 +159,7 @@ TEST_CASE("verbs NIC: nobody answers for an address, then somebody does") {
     PooledVerbsRig rig;
     Nic& mine = rig.make();
     Nic& theirs = rig.make();
-    rig.fabric.fail(Call::create_ah, error, 2, 2);  // in the middle of the entropies
+    rig.fabric.fail(Call::create_ah, error, 2, 2);  // among the entropies' handles
     CHECK(exchange(rig, mine, open(mine, theirs), theirs, 10) == 10);
   }
 }

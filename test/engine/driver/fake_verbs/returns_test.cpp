@@ -68,7 +68,7 @@ TEST_CASE("verbs NIC: nobody answers when handles are made anew, then somebody d
   Two two;
   for (int round = 0; round < 12; ++round) {
     two.fabric().block_handles(true);
-    two.fabric().fail(Call::create_ah, ETIMEDOUT, 2, 1);  // in the middle of the entropies
+    two.fabric().fail(Call::create_ah, ETIMEDOUT, 2, 1);  // among the entropies' handles
     two.fabric().set_gids(kMine, 1, {row(0, round % 2 == 0 ? "fe80::aa" : "fe80::ab")});
     REQUIRE(hears(two.mine, Kind::down));
     REQUIRE(hears(two.mine, Kind::up));
@@ -283,7 +283,7 @@ TEST_CASE("verbs NIC: its device returns without memory for all: what it can't r
   Two two;
   two.fabric().remove(kMine);
   two.fabric().add(device_like("rxe_a0", "fe80::a0"));
-  two.fabric().fail(Call::reg_mr, ENOMEM, 0, 1);  // the first that is registered is the headers'
+  two.fabric().fail(Call::reg_mr, ENOMEM, 0, 1);  // headers are registered first
   two.returns(0);
   CHECK(two.mine.stats(Queue::data).send.copied > 0);
 }

@@ -123,7 +123,7 @@ TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so
   for (const auto& row : table) {
     CAPTURE(row.what, row.error);
     Cables cables = make_cables();
-    constexpr std::uint64_t kTries = 4;  // by newer calls and older ones, and without room inside
+    constexpr std::uint64_t kTries = 4;  // newer and older calls, with and without inline room
     cables.fabric.fail(row.call, row.error, 0, kTries);
     CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.what) && Contains(row.words));
   }

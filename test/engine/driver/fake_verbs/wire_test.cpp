@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs NIC puts on the wire and reads from it, in cases that soft RoCE can't show: flow
+// The verbs NIC's fields on the wire, written and read, in cases that soft RoCE can't show: flow
 // labels, congestion marks over IPv4, InfiniBand.
 #include <set>
 

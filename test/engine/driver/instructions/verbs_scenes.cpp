@@ -9,7 +9,7 @@ namespace hawser::test {
 namespace {
 
 constexpr std::size_t kBurst = 32;
-constexpr std::size_t kRounds = 100;  // verbs.py knows
+constexpr std::size_t kRounds = 100;  // as in verbs.py
 
 [[gnu::noinline]] std::size_t measured_send(Nic& nic, std::span<const TxPacket> packets) {
   const std::size_t sent = nic.tx_burst(packets);
