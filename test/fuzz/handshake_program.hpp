@@ -28,8 +28,8 @@ enum class HandshakeStep : std::uint8_t {
   // 1 byte which of the packets delivered lately, 1 byte where, 1 byte to xor. An observer changes
   // the packet and its checksum. Only in worlds with a secret.
   change,
-  // A HELLO or WELCOME of a stranger, who receives what is sent to him. 1 byte: to and from whom. 1
-  // byte: how he uses what he heard (kEcho...). 1 byte each: counter and epoch, sizes, his NICs.
+  // A HELLO or WELCOME of a stranger, who receives the answers. Five bytes follow: to and from
+  // whom, how he uses what he has heard (kEcho...), counter and epoch, sizes, his NICs.
   stranger_hello,
   stranger_welcome,
   // The same in the name of the other endpoint. The sender doesn't receive the answers.

@@ -16,8 +16,8 @@ import subprocess
 import time
 
 # A case that takes longer hangs. The limit ends only hangs, since on a quiet machine the longest
-# case takes less than a tenth of it. ctest's TIMEOUT must be longer, so that the case can print its
-# output.
+# case takes less than a tenth of it. The TIMEOUT of ctest must be longer, so that the case can
+# print its output.
 HANG_LIMIT_S = 600
 SKIPPED = 77
 CASES = {}

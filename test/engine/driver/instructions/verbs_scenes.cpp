@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bursts through two verbs NICs over the double, for verbs.py, which counts instructions and keeps
-// the double's apart. valgrind counts from the beginning to the end of each measured_ function.
+// the double's apart. Each measured_ function is where valgrind begins and ends to count.
 #include <catch2/catch.hpp>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
